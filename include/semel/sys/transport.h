@@ -1,0 +1,106 @@
+/* The transport driver table: what a broker's client must do to be a transport. For people who write
+ * backends.
+ *
+ * Rules for every member
+ *  - `transport` points to the driver's own state: the core allocates driver->transport_size zeroed
+ *    bytes and frees them after close.
+ *  - With the ability SHARED all members may be called by several threads at once, else by one.
+ *  - Every wait is bounded by the wait_ms of its call. A broken connection is EUNAVAILABLE at once; the
+ *    driver connects again by itself, at the next call.
+ *
+ * A new backend is done when tests/conformance_transport.c passes against the real thing.
+ * SPDX-License-Identifier: MIT */
+#ifndef SEMEL_SYS_TRANSPORT_H
+#define SEMEL_SYS_TRANSPORT_H
+
+#include <semel/transport.h>
+
+SEMEL_BEGIN_DECLS
+
+#define SEMEL_TRANSPORT_DRIVER_VERSION 1
+
+enum {
+    SEMEL_TRANSPORT_SHARED = 1, /* may be used by several threads at once */
+    SEMEL_TRANSPORT_ORDERED =
+        2, /* in one publish, nothing of a group is accepted after a failure in it */
+    SEMEL_TRANSPORT_COUNTS =
+        4, /* message.delivery is right: 1 first, more for a redelivery, never 0 */
+    SEMEL_TRANSPORT_DELAYS = 8 /* a retry's delay_ms is kept by the broker */
+};
+
+typedef struct semel_transport_settings {
+    const semel_seam *seam; /* complete: no member is NULL */
+} semel_transport_settings;
+
+/* A message handed out. It and its message belong to the transport and stay valid until it is settled
+ * or the transport is closed. */
+typedef struct semel_delivery {
+    uint64_t tag; /* names the delivery; never reused by this transport */
+    const semel_message *message;
+} semel_delivery;
+
+typedef enum semel_settle_verdict {
+    SEMEL_SETTLE_ACK = 1, /* dealt with: the broker may forget it */
+    SEMEL_SETTLE_RETRY,   /* deliver it again, not before delay_ms */
+    SEMEL_SETTLE_REJECT   /* never again; to the broker's own dead letters, if it has any */
+} semel_settle_verdict;
+
+typedef struct semel_settle {
+    uint64_t tag;
+    semel_settle_verdict verdict;
+    uint32_t delay_ms;
+} semel_settle;
+
+typedef struct semel_transport_driver {
+    uint32_t version;   /* SEMEL_TRANSPORT_DRIVER_VERSION */
+    uint32_t abilities; /* SEMEL_TRANSPORT_... */
+    const char *scheme;
+    size_t transport_size;
+
+    /* EINVAL for a bad URL. On failure whatever was acquired has been released. */
+    semel_status (*open)(void *transport, const char *url, const semel_transport_settings *settings,
+                         semel_error *err);
+
+    /* What was delivered and not settled goes back to the broker. Does not wait for anybody. */
+    void (*close)(void *transport);
+
+    /* How safe a confirmed message is. */
+    semel_durability (*durability)(const void *transport);
+
+    /* Sends all, then collects the answers. results[] is right whatever is returned: CONFIRMED only for
+     * what the broker confirmed, REFUSED for what it said it does not take, UNKNOWN for all else. OK if
+     * every message has its answer. Keeps the order given within a group. */
+    semel_status (*publish)(void *transport, semel_publish_result results[],
+                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
+                            semel_error *err);
+
+    /* Up to `max` deliveries, as soon as there is one; *count is 0 when wait_ms passed without. */
+    semel_status (*receive)(void *transport, semel_delivery deliveries[], size_t max, size_t *count,
+                            uint32_t wait_ms, semel_error *err);
+
+    /* Each verdict holds for its own delivery only, never cumulatively. An unknown tag is EINVAL, and the
+     * others are settled all the same. */
+    semel_status (*settle)(void *transport, const semel_settle settles[], size_t count,
+                           semel_error *err);
+} semel_transport_driver;
+
+/* Opens a transport with a driver that is not in the registry: for tests, and for wrappers. `argument`
+ * reaches the driver's open() in place of a URL. */
+SEMEL_API semel_status semel_transport_open_driver(semel_transport **out,
+                                                   const semel_transport_driver *driver,
+                                                   const void *argument,
+                                                   const semel_transport_options *options,
+                                                   semel_error *err);
+
+/* For drivers that wrap another transport, and for consumers of one's own: the members above, checked. */
+SEMEL_API const semel_transport_driver *semel_transport_driver_of(const semel_transport *transport);
+SEMEL_API semel_status semel_transport_receive(semel_transport *transport,
+                                               semel_delivery deliveries[], size_t max,
+                                               size_t *count, uint32_t wait_ms, semel_error *err);
+SEMEL_API semel_status semel_transport_settle(semel_transport *transport,
+                                              const semel_settle settles[], size_t count,
+                                              semel_error *err);
+
+SEMEL_END_DECLS
+
+#endif

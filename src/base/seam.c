@@ -1,0 +1,120 @@
+/* A seam may come from a caller built against an older header: only the members that lie within its
+ * `size` are read, the rest are the system's. The fault member alone may stay NULL, which is how it is
+ * in production: the test for it is all that a fault point costs. */
+#include "base/seam.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t clock_ms(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t system_wall_ms(void *context)
+{
+    (void)context;
+    return clock_ms(CLOCK_REALTIME);
+}
+
+static int64_t system_steady_ms(void *context)
+{
+    (void)context;
+#ifdef CLOCK_BOOTTIME
+    return clock_ms(CLOCK_BOOTTIME);
+#else
+    return clock_ms(CLOCK_MONOTONIC);
+#endif
+}
+
+static void system_boot_id(void *context, char id[37])
+{
+    (void)context;
+    id[0] = 0;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t got = read(fd, id, 36);
+    id[got == 36 ? 36 : 0] = 0;
+    close(fd);
+}
+
+static void system_sleep_ms(void *context, uint32_t ms)
+{
+    (void)context;
+    struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}
+
+static void system_random(void *context, void *bytes, size_t len)
+{
+    unsigned char *at = bytes;
+    (void)context;
+    while (len) {
+        ssize_t got = getrandom(at, len, 0);
+        if (got > 0) {
+            at += got;
+            len -= (size_t)got;
+        }
+    }
+}
+
+#define TAKE(member)                                                                               \
+    if (given->size >= offsetof(semel_seam, member) + sizeof given->member && given->member)       \
+    out->member = given->member
+
+void seam_complete(semel_seam *out, const semel_seam *given)
+{
+    *out = (semel_seam){.size = sizeof *out,
+                        .wall_ms = system_wall_ms,
+                        .steady_ms = system_steady_ms,
+                        .boot_id = system_boot_id,
+                        .sleep_ms = system_sleep_ms,
+                        .random = system_random};
+    if (!given)
+        return;
+    TAKE(context);
+    TAKE(wall_ms);
+    TAKE(steady_ms);
+    TAKE(boot_id);
+    TAKE(sleep_ms);
+    TAKE(random);
+    TAKE(fault);
+}
+
+semel_status seam_fault_slow(const semel_seam *seam, const char *point, semel_error *err)
+{
+    semel_status status = seam->fault(seam->context, point);
+    return status ? semel_fail(err, status, "fault injected at %s", point) : SEMEL_OK;
+}
+
+uint64_t seam_random(const semel_seam *seam)
+{
+    uint64_t value;
+    seam->random(seam->context, &value, sizeof value);
+    return value;
+}
+
+uint64_t seam_random_below(const semel_seam *seam, uint64_t bound)
+{
+    return bound ? seam_random(seam) % bound : 0;
+}
+
+uint32_t seam_backoff_ms(const semel_seam *seam, uint32_t base_ms, uint32_t max_ms,
+                         uint32_t failures)
+{
+    uint64_t delay = base_ms;
+    for (uint32_t i = 1; i < failures && delay < max_ms; i++)
+        delay *= 2;
+    if (delay > max_ms)
+        delay = max_ms;
+    return (uint32_t)(delay - seam_random_below(seam, delay / 2 + 1));
+}

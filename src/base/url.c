@@ -1,0 +1,84 @@
+#include "base/url.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static semel_status split_parameters(url *out, char *query, semel_error *err)
+{
+    while (query && *query) {
+        char *next = strchr(query, '&');
+        if (next)
+            *next++ = 0;
+        char *equals = strchr(query, '=');
+        if (!equals || equals == query)
+            return semel_fail(err, SEMEL_EINVAL, "URL: after '?' it takes name=value, joined with '&'");
+        if (out->parameter_count == URL_PARAMETERS_MAX)
+            return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d parameters", URL_PARAMETERS_MAX);
+        *equals = 0;
+        out->parameters[out->parameter_count++] = (url_parameter){query, equals + 1};
+        query = next;
+    }
+    return SEMEL_OK;
+}
+
+semel_status url_parse(url *out, const char *text, semel_error *err)
+{
+    memset(out, 0, sizeof *out);
+    if (!text || !strchr(text, ':') || text[0] == ':')
+        return semel_fail(err, SEMEL_EINVAL, "URL: it must begin with a scheme, such as sqlite:");
+    if (strlen(text) >= URL_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "URL: longer than %d bytes", URL_MAX - 1);
+    memcpy(out->text, text, strlen(text) + 1);
+    char *colon = strchr(out->text, ':');
+    *colon = 0;
+    char *rest = colon + 1;
+    char *query = strchr(rest, '?');
+    if (query)
+        *query++ = 0;
+    if (strncmp(rest, "//", 2) == 0)
+        rest += 2;
+    out->scheme = out->text;
+    out->rest = rest;
+    return split_parameters(out, query, err);
+}
+
+static int listed(const char *names, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = names; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == 0))
+            return 1;
+    }
+    return 0;
+}
+
+semel_status url_only(const url *parsed, const char *names, semel_error *err)
+{
+    for (size_t i = 0; i < parsed->parameter_count; i++)
+        if (!listed(names, parsed->parameters[i].name))
+            return semel_fail(err, SEMEL_EINVAL, "URL: unknown parameter \"%s\"; %s: knows %s",
+                              parsed->parameters[i].name, parsed->scheme, *names ? names : "none");
+    return SEMEL_OK;
+}
+
+const char *url_text(const url *parsed, const char *name, const char *fallback)
+{
+    for (size_t i = 0; i < parsed->parameter_count; i++)
+        if (strcmp(parsed->parameters[i].name, name) == 0)
+            return parsed->parameters[i].value;
+    return fallback;
+}
+
+semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint32_t fallback,
+                        uint32_t min, uint32_t max, semel_error *err)
+{
+    const char *text = url_text(parsed, name, NULL);
+    char *end = NULL;
+    unsigned long long value = text ? strtoull(text, &end, 10) : fallback;
+    if (text && (*text < '0' || *text > '9' || *end || value < min || value > max))
+        return semel_fail(err, SEMEL_EINVAL, "URL: %s must be a number from %u to %u, not \"%s\"",
+                          name, min, max, text);
+    *out = (uint32_t)value;
+    return SEMEL_OK;
+}

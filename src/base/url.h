@@ -1,0 +1,33 @@
+/* The little of URLs that semel needs: scheme:rest?name=value&name=value */
+#ifndef SEMEL_BASE_URL_H
+#define SEMEL_BASE_URL_H
+
+#include <semel/error.h>
+#include <stddef.h>
+
+enum { URL_PARAMETERS_MAX = 16, URL_MAX = 2048 };
+
+typedef struct url_parameter {
+    const char *name;
+    const char *value;
+} url_parameter;
+
+typedef struct url {
+    const char *scheme;
+    const char *rest; /* between the colon and the question mark; "//" before a path removed */
+    url_parameter parameters[URL_PARAMETERS_MAX];
+    size_t parameter_count;
+    char text[URL_MAX];
+} url;
+
+/* SEMEL_EINVAL says what is wrong without repeating the text, which may hold a password. */
+semel_status url_parse(url *out, const char *text, semel_error *err);
+
+/* Refuses parameters that are not in `names` (comma-separated), naming them and the known ones. */
+semel_status url_only(const url *parsed, const char *names, semel_error *err);
+
+const char *url_text(const url *parsed, const char *name, const char *fallback);
+semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint32_t fallback,
+                        uint32_t min, uint32_t max, semel_error *err);
+
+#endif
