@@ -37,8 +37,6 @@ typedef struct semel_consumer_options {
         backoff_ms; /* before the second attempt; doubles with each, with jitter; default 200 */
     uint32_t backoff_max_ms; /* default 60000 */
     semel_on_unrouted on_unrouted;
-    semel_outbox *faults;    /* every dead letter is announced here too, as a message ... */
-    const char *fault_topic; /* ... with this topic; default "semel.fault" */
 } semel_consumer_options;
 
 /* The routes are copied; inboxes, handlers and contexts are borrowed until the consumer is closed. */

@@ -78,10 +78,12 @@ typedef struct semel_inbox_options {
     semel_on_mismatch on_mismatch;
     semel_on_stale on_stale;
     semel_age age;
-    uint32_t wait_ms;      /* for a copy in flight; default 5000 */
-    uint32_t lease_ms;     /* claim mode; default 30000 */
-    uint32_t attempts_max; /* then it is a dead letter; default 5 */
-    uint64_t retention_ms; /* how long a key is remembered; default 7 days */
+    uint32_t wait_ms;        /* for a copy in flight; default 5000 */
+    uint32_t lease_ms;       /* claim mode; default 30000 */
+    uint32_t attempts_max;   /* then it is a dead letter; default 5 */
+    uint64_t retention_ms;   /* how long a key is remembered; default 7 days */
+    semel_outbox *faults;    /* of the same store: every dead letter is announced here, with ... */
+    const char *fault_topic; /* ... this topic; default "semel.fault" */
 } semel_inbox_options;
 
 /* The work. Return SEMEL_OK to commit; SEMEL_EHANDLER (or any other status) to roll back and be called

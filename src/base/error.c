@@ -66,7 +66,7 @@ semel_status semel_fail(semel_error *err, semel_status status, const char *forma
 {
     if (!err)
         return status;
-    char text[sizeof err->text]; /* apart, because an argument may point into *err */
+    char text[sizeof err->text] = ""; /* apart, because an argument may point into *err */
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -74,7 +74,7 @@ semel_status semel_fail(semel_error *err, semel_status status, const char *forma
     memset(err, 0, sizeof *err);
     err->status = status;
     err->retryable = (uint8_t)is_retryable(status);
-    memcpy(err->text, text, sizeof text);
+    memcpy(err->text, text, strlen(text));
     keep_to_one_line(err->text);
     return status;
 }

@@ -19,4 +19,12 @@ int json_pointer_valid(const char *pointer, size_t *position);
 semel_status json_lookup(semel_bytes *out, mem_arena *arena, semel_bytes body, const char *pointer,
                          semel_error *err);
 
+#ifdef SEMEL_WITH_JSON
+struct json_object;
+
+/* json-c's tree of a text that json_text_check() found good; json_object_put() frees it. The JSON value
+ * null is the tree NULL, as json-c has it. Fails for want of memory only. */
+semel_status json_tree(struct json_object **out, semel_bytes text, semel_error *err);
+#endif
+
 #endif

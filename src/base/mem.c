@@ -63,20 +63,24 @@ static mem_chunk *chunk_new(size_t need)
     return chunk;
 }
 
-/* The next chunk that has room: one kept from an earlier round, or a new one put behind the current. */
+/* The next chunk that has room: the current one, one kept from an earlier round, or a new one. Chunks
+ * behind the current are not in use in this round; one that is too small makes way for the new one, or
+ * sizes that keep growing would leave a chunk behind each time. */
 static mem_chunk *chunk_with_room(mem_arena *arena, size_t need)
 {
     mem_chunk *chunk = arena->current;
     if (chunk && chunk->capacity - chunk->used >= need)
         return chunk;
-    if (chunk && chunk->next && chunk->next->capacity >= need) {
-        chunk->next->used = 0;
-        return chunk->next;
+    mem_chunk *kept = chunk ? chunk->next : NULL;
+    if (kept && kept->capacity >= need) {
+        kept->used = 0;
+        return kept;
     }
     mem_chunk *fresh = chunk_new(need);
     if (!fresh)
         return NULL;
-    fresh->next = chunk ? chunk->next : NULL;
+    fresh->next = kept ? kept->next : NULL;
+    free(kept);
     if (chunk)
         chunk->next = fresh;
     else

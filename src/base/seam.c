@@ -67,8 +67,8 @@ static void system_random(void *context, void *bytes, size_t len)
     }
 }
 
-#define TAKE(member)                                                                               \
-    if (given->size >= offsetof(semel_seam, member) + sizeof given->member && given->member)       \
+#define TAKE(member)                                                                         \
+    if (given->size >= offsetof(semel_seam, member) + sizeof given->member && given->member) \
     out->member = given->member
 
 void seam_complete(semel_seam *out, const semel_seam *given)

@@ -3,28 +3,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+static semel_status add_parameter(url *out, const char *name, const char *value, semel_error *err)
+{
+    if (url_text(out, name, NULL))
+        return semel_fail(err, SEMEL_EINVAL, "URL: parameter \"%s\" is there twice", name);
+    if (out->parameter_count == URL_PARAMETERS_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d parameters", URL_PARAMETERS_MAX);
+    out->parameters[out->parameter_count++] = (url_parameter){name, value};
+    return SEMEL_OK;
+}
+
 static semel_status split_parameters(url *out, char *query, semel_error *err)
 {
-    while (query && *query) {
+    semel_status status = SEMEL_OK;
+    while (!status && query && *query) {
         char *next = strchr(query, '&');
         if (next)
             *next++ = 0;
         char *equals = strchr(query, '=');
         if (!equals || equals == query)
-            return semel_fail(err, SEMEL_EINVAL, "URL: after '?' it takes name=value, joined with '&'");
-        if (out->parameter_count == URL_PARAMETERS_MAX)
-            return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d parameters", URL_PARAMETERS_MAX);
+            return semel_fail(err, SEMEL_EINVAL,
+                              "URL: after '?' it takes name=value, joined with '&'");
         *equals = 0;
-        out->parameters[out->parameter_count++] = (url_parameter){query, equals + 1};
+        status = add_parameter(out, query, equals + 1, err);
         query = next;
     }
-    return SEMEL_OK;
+    return status;
+}
+
+/* A letter, then letters, digits and + - . as RFC 3986 has it: what is put into errors as the scheme
+ * cannot be the first half of a connection string that was never meant to be a URL. */
+static int has_scheme(const char *text)
+{
+    static const char known[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
+    size_t len = strspn(text, known);
+    return len && !strchr("0123456789+-.", text[0]) && text[len] == ':';
 }
 
 semel_status url_parse(url *out, const char *text, semel_error *err)
 {
     memset(out, 0, sizeof *out);
-    if (!text || !strchr(text, ':') || text[0] == ':')
+    if (!text || !has_scheme(text))
         return semel_fail(err, SEMEL_EINVAL, "URL: it must begin with a scheme, such as sqlite:");
     if (strlen(text) >= URL_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: longer than %d bytes", URL_MAX - 1);
@@ -45,6 +64,8 @@ semel_status url_parse(url *out, const char *text, semel_error *err)
 static int listed(const char *names, const char *name)
 {
     size_t len = strlen(name);
+    if (strchr(name, ','))
+        return 0;
     for (const char *at = names; at; at = strchr(at, ',')) {
         at += *at == ',';
         if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == 0))

@@ -53,6 +53,7 @@ int64_t uuid_v7_time(const char *text, size_t len)
     return time;
 }
 
+/* ULIDs are written in upper case and, says their specification, read in either. */
 int64_t ulid_time(const char *text, size_t len)
 {
     static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -60,7 +61,8 @@ int64_t ulid_time(const char *text, size_t len)
         return 0;
     int64_t time = 0;
     for (size_t i = 0; i < len; i++) {
-        const char *digit = text[i] ? strchr(alphabet, text[i]) : NULL;
+        char upper = text[i] >= 'a' && text[i] <= 'z' ? (char)(text[i] - 'a' + 'A') : text[i];
+        const char *digit = upper ? strchr(alphabet, upper) : NULL;
         if (!digit)
             return 0;
         if (i < 10)

@@ -1,0 +1,42 @@
+# The front door. CMake does the work; dev/ holds what is called here.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+.PHONY: build release demo test bench check format install clean help
+
+build: release ## the library and the program, into build/release (this is the default)
+	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
+
+demo: release ## watch a shop that is killed again and again and charges nobody twice
+	@build/release/semel demo
+
+test: ## all tests: plain, and under the address, undefined and thread sanitizers
+	@dev/setup test
+	@dev/test
+
+bench: release ## what semel costs, against the same work by hand
+	@dev/build release bench
+	@build/release/semel-bench
+
+check: ## format, include direction, banned functions, lengths, static analysis
+	@dev/setup check
+	@dev/check
+
+format: ## lay out all C files as .clang-format says
+	@dev/setup check
+	@dev/sources | xargs clang-format -i
+
+install: release ## into PREFIX (/usr/local), under DESTDIR if that is set
+	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then /sbin/ldconfig; fi
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+release:
+	@dev/setup build
+	@echo "building semel"
+	@CMAKE_ARGS='-DCMAKE_INSTALL_PREFIX=$(PREFIX)' dev/build release

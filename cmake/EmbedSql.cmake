@@ -1,0 +1,57 @@
+# cmake -D NAME=sqlite -D SQL_DIR=sql/sqlite -D OUT_DIR=… -P EmbedSql.cmake
+# Turns SQL_DIR/0001_name.sql, 0002_… into OUT_DIR/NAME_migrations.{c,h}, so that the migrations are
+# files that a person can read and diff, and the library needs none of them at run time.
+cmake_minimum_required(VERSION 3.22)
+
+file(GLOB files ${SQL_DIR}/*.sql)
+list(SORT files)
+set(rows "")
+set(count 0)
+foreach(file IN LISTS files)
+  get_filename_component(base ${file} NAME)
+  if(NOT base MATCHES "^([0-9][0-9][0-9][0-9])_([a-z0-9_]+)\\.sql$")
+    message(FATAL_ERROR "${file}: a migration is named as in 0001_name.sql")
+  endif()
+  set(number ${CMAKE_MATCH_1})
+  set(name ${CMAKE_MATCH_2})
+  math(EXPR count "${count} + 1")
+  string(REGEX REPLACE "^0+" "" version "${number}")
+  if(NOT version EQUAL count)
+    message(FATAL_ERROR "${file}: migrations count from 0001 without a gap; this one should be ${count}")
+  endif()
+
+  # One literal per line; \? because ISO C still reads trigraphs.
+  file(READ ${file} sql)
+  string(REPLACE "\\" "\\\\" sql "${sql}")
+  string(REPLACE "\"" "\\\"" sql "${sql}")
+  string(REPLACE "?" "\\?" sql "${sql}")
+  string(REPLACE "\n" "\\n\"\n     \"" sql "${sql}")
+  string(APPEND rows "    {${version}, \"${name}\",\n     \"${sql}\"},\n")
+endforeach()
+
+file(WRITE ${OUT_DIR}/${NAME}_migrations.h "/* Generated from sql/${NAME} by cmake/EmbedSql.cmake. */
+#ifndef SEMEL_GENERATED_${NAME}_MIGRATIONS_H
+#define SEMEL_GENERATED_${NAME}_MIGRATIONS_H
+
+typedef struct ${NAME}_migration {
+    int version;
+    const char *name;
+    const char *sql;
+} ${NAME}_migration;
+
+extern const ${NAME}_migration ${NAME}_migrations[]; /* ends with {0, 0, 0} */
+extern const int ${NAME}_migration_count;
+
+#endif
+")
+file(WRITE ${OUT_DIR}/${NAME}_migrations.c "/* Generated from sql/${NAME} by cmake/EmbedSql.cmake. */
+#include \"generated/${NAME}_migrations.h\"
+
+#pragma GCC diagnostic ignored \"-Woverlength-strings\"
+
+const ${NAME}_migration ${NAME}_migrations[] = {
+${rows}    {0, 0, 0},
+};
+
+const int ${NAME}_migration_count = ${count};
+")

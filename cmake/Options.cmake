@@ -1,0 +1,44 @@
+# What is built in. A backend is AUTO (built in when pkg-config finds its library), ON (an error when it
+# does not) or OFF. Here SEMEL_<NAME> becomes the answer, SEMEL_WITH_<NAME>, and PkgConfig::semel_<name>.
+
+find_package(PkgConfig QUIET)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+function(semel_option NAME MODULE PACKAGE MEANING)
+  set(SEMEL_${NAME} AUTO CACHE STRING "${MEANING}: AUTO, ON or OFF")
+  set_property(CACHE SEMEL_${NAME} PROPERTY STRINGS AUTO ON OFF)
+  string(TOLOWER semel_${NAME} prefix)
+  set(found OFF)
+  if(SEMEL_${NAME} AND PKG_CONFIG_FOUND) # AUTO is true, too
+    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${MODULE})
+    set(found ${${prefix}_FOUND})
+  endif()
+  if(SEMEL_${NAME} AND NOT found AND NOT SEMEL_${NAME} STREQUAL AUTO)
+    message(FATAL_ERROR "SEMEL_${NAME}=${SEMEL_${NAME}}, but pkg-config does not find ${MODULE}. "
+                        "Install it (Debian: ${PACKAGE}), or configure with -DSEMEL_${NAME}=AUTO.")
+  endif()
+  if(found)
+    set(SEMEL_WITH_${NAME} ON PARENT_SCOPE)
+    set(SEMEL_ABOUT_${NAME} "yes (${MODULE} ${${prefix}_VERSION})" PARENT_SCOPE)
+  else()
+    set(SEMEL_WITH_${NAME} OFF PARENT_SCOPE)
+    set(SEMEL_ABOUT_${NAME} "no (SEMEL_${NAME}=${SEMEL_${NAME}}; needs ${MODULE}, Debian: ${PACKAGE})"
+        PARENT_SCOPE)
+  endif()
+endfunction()
+
+semel_option(SQLITE sqlite3 libsqlite3-dev "The SQLite store")
+semel_option(OPENSSL libcrypto libssl-dev "Digests: digest keys, long keys, fingerprints")
+semel_option(JSON json-c libjson-c-dev "JSON Pointer keys")
+if(PROJECT_IS_TOP_LEVEL AND SEMEL_WITH_SQLITE) # the tests stand on SQLite
+  semel_option(TESTS cmocka libcmocka-dev "The tests")
+endif()
+
+option(SEMEL_DEVELOPER "All warnings, as errors" OFF)
+set(SEMEL_SANITIZE "" CACHE STRING "Empty, address (with undefined) or thread")
+set_property(CACHE SEMEL_SANITIZE PROPERTY STRINGS "" address thread)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()

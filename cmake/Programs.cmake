@@ -1,0 +1,36 @@
+# The program, the benchmark (target `bench`, not part of `all`) and the examples. Each has SQLite in it.
+
+if(NOT SEMEL_WITH_SQLITE)
+  return()
+endif()
+
+# Linked to the archive, so that the one file can be copied elsewhere. Public headers only.
+file(GLOB program_sources CONFIGURE_DEPENDS src/cli/*.c src/program/*.c)
+add_executable(semel_program ${program_sources})
+set_target_properties(semel_program PROPERTIES OUTPUT_NAME semel)
+target_include_directories(semel_program PRIVATE src/cli)
+target_link_libraries(semel_program PRIVATE semel_flags semel_static)
+
+# What the tests and the benchmark link: all of the library, with nothing hidden, and the test kit.
+add_library(semel_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:semel_objects>
+                                                   $<TARGET_OBJECTS:semel_test_objects>)
+set_target_properties(semel_internal PROPERTIES LINKER_LANGUAGE C)
+target_include_directories(semel_internal PUBLIC include src ${PROJECT_BINARY_DIR})
+target_link_libraries(semel_internal PUBLIC semel_flags ${libraries})
+
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
+if(bench_sources)
+  add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})
+  target_link_libraries(semel-bench PRIVATE semel_internal)
+  add_custom_target(bench DEPENDS semel-bench)
+endif()
+
+# Compiled as a reader of the docs would: the compiler's own dialect, public headers, the shared library.
+file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
+foreach(example IN LISTS examples)
+  get_filename_component(name ${example} NAME_WE)
+  add_executable(example_${name} ${example})
+  set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} C_EXTENSIONS ON
+                                                   RUNTIME_OUTPUT_DIRECTORY examples)
+  target_link_libraries(example_${name} PRIVATE semel)
+endforeach()

@@ -1,0 +1,56 @@
+# Each tests/test_*.c is a cmocka program and a CTest test of its own; tests/check_*.sh look at what was
+# built, and are run where it was built plainly: without a sanitizer.
+enable_testing()
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
+add_library(semel_support INTERFACE)
+if(support_sources)
+  add_library(semel_support_objects STATIC ${support_sources})
+  target_include_directories(semel_support_objects PUBLIC tests)
+  target_link_libraries(semel_support_objects PUBLIC semel_internal PkgConfig::semel_tests)
+  target_link_libraries(semel_support INTERFACE semel_support_objects)
+endif()
+target_include_directories(semel_support INTERFACE tests)
+target_compile_definitions(semel_support INTERFACE SEMEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                   SEMEL_BINARY_DIR="${PROJECT_BINARY_DIR}")
+target_link_libraries(semel_support INTERFACE semel_internal PkgConfig::semel_tests)
+
+# A report ends the test, says where, and is not taken for an ordinary failure by cmocka's own handlers.
+set(environment
+    "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allow_user_segv_handler=0"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0")
+
+function(semel_add_test NAME)
+  add_test(NAME ${NAME} COMMAND ${ARGN})
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT 300 ENVIRONMENT "${environment}")
+endfunction()
+
+file(GLOB tests CONFIGURE_DEPENDS tests/test_*.c)
+foreach(test IN LISTS tests)
+  get_filename_component(name ${test} NAME_WE)
+  add_executable(${name} ${test})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests)
+  target_link_libraries(${name} PRIVATE semel_support)
+  semel_add_test(${name} ${name})
+endforeach()
+
+function(semel_add_script NAME SCRIPT)
+  semel_add_test(${NAME} sh ${PROJECT_SOURCE_DIR}/tests/${SCRIPT} ${ARGN})
+endfunction()
+
+foreach(example IN LISTS examples)
+  get_filename_component(name ${example} NAME_WE)
+  semel_add_script(example_${name} run_in_scratch.sh $<TARGET_FILE:example_${name}>)
+endforeach()
+
+if(SEMEL_SANITIZE)
+  return()
+endif()
+find_program(SEMEL_CXX NAMES c++ g++ clang++ DOC "To see that the public headers are C++, too")
+semel_add_script(headers_c11 check_headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
+semel_add_script(headers_cxx17 check_headers.sh ${SEMEL_CXX} -std=c++17 -x c++)
+semel_add_script(exports_shared check_exports.sh ${CMAKE_NM} $<TARGET_FILE:semel>)
+semel_add_script(exports_static check_exports.sh ${CMAKE_NM} $<TARGET_FILE:semel_static>)
+semel_add_script(manners check_manners.sh ${CMAKE_NM} $<TARGET_FILE:semel_static>)
+semel_add_script(install check_install.sh ${PROJECT_BINARY_DIR})

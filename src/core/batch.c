@@ -1,0 +1,338 @@
+/* Many messages in one transaction.
+ *
+ *   1. Each message is identified. What cannot share a transaction is handled by itself, first: it is
+ *      older, or it is trouble (redeliveries, which count their attempt before they start, so that a
+ *      poisonous one does not take the others down with it; messages without a key; stale ones).
+ *   2. The keys of the others are sorted and marked in one go. In sorted order, two batches that share
+ *      keys cannot deadlock.
+ *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
+ *      marker turned into a failed attempt inside the same transaction.
+ *   4. One commit. If it fails, every message of the transaction is undecided.
+ *
+ * A message that comes twice in one batch is handled once: the second has the outcome that a later copy
+ * would have had. */
+#include "core/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    size_t index;       /* into the caller's arrays */
+    struct entry *same; /* the first one in the batch with the same key, or NULL */
+    semel_mark *mark;   /* shared with `same` */
+    uint64_t fingerprint;
+    semel_bytes key;
+    semel_bytes whole_key;
+} entry;
+
+typedef struct batch {
+    semel_outcome *out;
+    semel_inbox *inbox;
+    const semel_message *const *messages;
+    semel_handler *handler;
+    void *context;
+    semel_error *err; /* of the first message that failed */
+    int failed;       /* is there one? */
+    semel_unit *unit;
+    entry *entries; /* in the order given */
+    entry **sorted;
+    semel_mark *marks;
+    size_t count; /* of entries */
+    size_t mark_count;
+} batch;
+
+static void note_error(batch *b, const semel_error *why)
+{
+    if (!b->failed && b->err)
+        *b->err = *why;
+    b->failed = 1;
+}
+
+/* --- 1. identify ---------------------------------------------------------------------------------------- */
+
+static semel_status goes_alone(int *alone, batch *b, const semel_message *message, semel_error *err)
+{
+    *alone = message->delivery >= 2 || !b->unit->mark.inbox;
+    return *alone ? SEMEL_OK : inbox_is_stale(alone, b->inbox, message, err);
+}
+
+static semel_status handle_alone(batch *b, size_t index)
+{
+    semel_error why;
+    semel_status status = semel_inbox_receive(&b->out[index], b->inbox, b->messages[index],
+                                              b->handler, b->context, &why);
+    if (status)
+        note_error(b, &why);
+    return b->out[index] == SEMEL_UNDECIDED ? status : SEMEL_OK;
+}
+
+static semel_status identify(batch *b, size_t index, semel_error *err)
+{
+    int missing, alone = 0;
+    semel_unit *unit = b->unit;
+    semel_status status = unit_identify(&missing, unit, b->inbox, b->messages[index], err);
+    if (!status)
+        status = goes_alone(&alone, b, b->messages[index], err);
+    if (status)
+        return status;
+    if (alone)
+        return handle_alone(b, index);
+    entry *e = &b->entries[b->count++];
+    e->index = index;
+    e->same = NULL;
+    e->fingerprint = unit->mark.fingerprint;
+    e->whole_key = unit->whole_key;
+    e->key = unit->mark.key;
+    return SEMEL_OK;
+}
+
+/* --- 2. sort and mark ------------------------------------------------------------------------------------- */
+
+static int compare_keys(const entry *a, const entry *b)
+{
+    size_t shorter = a->key.len < b->key.len ? a->key.len : b->key.len;
+    int order = memcmp(a->key.data, b->key.data, shorter);
+    return order ? order : (a->key.len > b->key.len) - (a->key.len < b->key.len);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const entry *a = *(entry *const *)left, *b = *(entry *const *)right;
+    int order = compare_keys(a, b);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+/* Keys in time order come sorted, and most keys do. */
+static void sort_entries(batch *b)
+{
+    int sorted = 1;
+    for (size_t i = 0; i < b->count; i++) {
+        b->sorted[i] = &b->entries[i];
+        sorted = sorted && (i == 0 || compare_keys(&b->entries[i - 1], &b->entries[i]) <= 0);
+    }
+    if (!sorted)
+        qsort(b->sorted, b->count, sizeof *b->sorted, compare);
+}
+
+static void make_marks(batch *b)
+{
+    entry *first = NULL;
+    b->mark_count = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        entry *e = b->sorted[i];
+        if (first && compare_keys(first, e) == 0) {
+            e->same = first;
+            e->mark = first->mark;
+            continue;
+        }
+        first = e;
+        e->same = NULL;
+        e->mark = &b->marks[b->mark_count++];
+        *e->mark =
+            (semel_mark){.inbox = b->inbox->scope, .key = e->key, .fingerprint = e->fingerprint};
+    }
+}
+
+/* --- 3. handle -------------------------------------------------------------------------------------------- */
+
+/* The unit speaks for this entry until the next one. */
+static void enter(batch *b, const entry *e)
+{
+    semel_unit *unit = b->unit;
+    unit->message = b->messages[e->index];
+    unit->mark = *e->mark;
+    unit->whole_key = e->whole_key;
+    unit->attempt = e->mark->attempts + 1;
+    unit->result = (semel_bytes){NULL, 0};
+}
+
+static semel_status undo_failed(batch *b, const entry *e, size_t captured, const semel_error *why,
+                                semel_error *err)
+{
+    semel_unit *unit = b->unit;
+    int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= b->inbox->options.attempts_max;
+    semel_status status = b->inbox->store->driver->undo(unit->state, err);
+    unit->captured = captured;
+    if (!status)
+        status = unit_note_failure(unit, dead, why->text, err);
+    if (status)
+        return status;
+    b->out[e->index] = dead ? SEMEL_DEAD : SEMEL_FAILED;
+    if (!dead)
+        note_error(b, why);
+    return SEMEL_OK;
+}
+
+static semel_status handle(batch *b, const entry *e, semel_error *err)
+{
+    const semel_store_driver *driver = b->inbox->store->driver;
+    semel_unit *unit = b->unit;
+    semel_error why = {0};
+    size_t captured = unit->captured;
+    enter(b, e);
+    semel_status status = driver->savepoint(unit->state, err);
+    if (status)
+        return status;
+    semel_status handled = unit_run(unit, b->handler, unit->message, b->context, &why);
+    if (!handled)
+        handled = store_fault(unit->store, "batch.handled", &why);
+    if (!handled && unit->result.data)
+        handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
+    if (handled)
+        return undo_failed(b, e, captured, &why, err);
+    b->out[e->index] = SEMEL_PROCESSED;
+    return driver->keep(unit->state, err);
+}
+
+/* A key that is not ours, or that an earlier message of this batch has taken. */
+static semel_status settle_known(batch *b, const entry *e, semel_error *err)
+{
+    semel_mark mark = *e->mark;
+    semel_error why;
+    mark.fingerprint = e->fingerprint;
+    if (mark.state == SEMEL_MARK_TAKEN) {
+        semel_outcome first = b->out[e->same->index];
+        if (first != SEMEL_PROCESSED) {
+            b->out[e->index] = first;
+            return SEMEL_OK;
+        }
+        mark.state = SEMEL_MARK_DONE;
+        mark.known_fingerprint = e->same->fingerprint;
+    }
+    semel_status status = inbox_decide(&b->out[e->index], b->inbox, &mark, &why);
+    if (status)
+        note_error(b, &why);
+    return b->out[e->index] == SEMEL_UNDECIDED ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+}
+
+static semel_status handle_all(batch *b, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < b->count; i++) {
+        const entry *e = &b->entries[i];
+        int ours = e->mark->state == SEMEL_MARK_TAKEN && !e->same;
+        status = ours ? handle(b, e, err) : settle_known(b, e, err);
+    }
+    return status;
+}
+
+/* --- 4. the transaction -------------------------------------------------------------------------------------- */
+
+static int nothing_changed(const batch *b)
+{
+    for (size_t i = 0; i < b->mark_count; i++)
+        if (b->marks[i].state == SEMEL_MARK_TAKEN)
+            return 0;
+    return 1;
+}
+
+static semel_status transact(batch *b, semel_error *err)
+{
+    semel_store *store = b->inbox->store;
+    const semel_inbox_options *options = &b->inbox->options;
+    uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
+    make_marks(b);
+    semel_status status = unit_open(b->unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = store->driver->mark(b->unit->state, b->marks, b->mark_count, wait_ms, err);
+    if (!status)
+        status = store_fault(store, "batch.marked", err);
+    if (!status)
+        status = handle_all(b, err);
+    if (status || nothing_changed(b))
+        return status;
+    status = unit_close(b->unit, err);
+    if (!status && b->unit->captured) {
+        store_count(store, TALLY_CAPTURED, b->unit->captured);
+        store_wake(store);
+    }
+    return status ? status : store_fault(store, "batch.committed", err);
+}
+
+static semel_status transact_and_retry(batch *b)
+{
+    enum { RETRIES = 5 };
+    const semel_seam *seam = &b->inbox->store->seam;
+    semel_error why;
+    for (uint32_t tries = 1;; tries++) {
+        semel_status status = transact(b, &why);
+        unit_abandon(b->unit);
+        b->unit->captured = 0;
+        if (!status)
+            return SEMEL_OK;
+        for (size_t i = 0; i < b->count; i++)
+            b->out[b->entries[i].index] = SEMEL_UNDECIDED;
+        if (status != SEMEL_ECONFLICT || tries > RETRIES) {
+            if (b->err)
+                *b->err = why;
+            return status;
+        }
+        seam_sleep_ms(seam, seam_backoff_ms(seam, 5, 100, tries));
+    }
+}
+
+static semel_status run(batch *b, size_t count)
+{
+    semel_error why;
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        if ((status = identify(b, i, &why)) && b->err)
+            *b->err = why;
+    if (status || !b->count)
+        return status;
+    sort_entries(b);
+    return transact_and_retry(b);
+}
+
+/* One allocation for the whole batch, kept in the unit's arena: none in the steady state. */
+static semel_status make_room(batch *b, size_t count, semel_error *err)
+{
+    mem_arena *arena = &b->unit->arena;
+    b->entries = arena_alloc(arena, count * sizeof *b->entries);
+    b->sorted = arena_alloc(arena, count * sizeof(entry *));
+    b->marks = arena_alloc(arena, count * sizeof *b->marks);
+    if (b->entries && b->sorted && b->marks)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %zu", count);
+}
+
+static semel_status receive_together(batch *b, size_t count)
+{
+    semel_status status = unit_new(&b->unit, b->inbox->store, b->err);
+    if (status)
+        return status;
+    status = make_room(b, count, b->err);
+    if (!status)
+        status = run(b, count);
+    for (size_t i = 0; i < b->count; i++)
+        inbox_count(b->inbox, b->out[b->entries[i].index]);
+    unit_free(b->unit);
+    return status;
+}
+
+static semel_status receive_one_by_one(batch *b, size_t count)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        status = handle_alone(b, i);
+    return status;
+}
+
+semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
+                                       const semel_message *const messages[], size_t count,
+                                       semel_handler *handler, void *context, semel_error *err)
+{
+    batch b = {.out = out,
+               .inbox = inbox,
+               .messages = messages,
+               .handler = handler,
+               .context = context,
+               .err = err};
+    if (count > SEMEL_BATCH_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "a batch of %zu; SEMEL_BATCH_MAX is %zu", count,
+                          SEMEL_BATCH_MAX);
+    for (size_t i = 0; i < count; i++)
+        out[i] = SEMEL_UNDECIDED;
+    return inbox->options.mode == SEMEL_CLAIM || count == 1 ? receive_one_by_one(&b, count)
+                                                            : receive_together(&b, count);
+}

@@ -1,0 +1,334 @@
+/* Taking a key: the decision that everything else rests on.
+ *
+ * Transaction mode inserts the marker first, inside the transaction that the work goes into. A first
+ * delivery costs nothing more. A redelivery (message.delivery of 2 or more) may follow a crash, so its
+ * attempt is counted in a transaction of its own *before* the work starts: a handler that kills its
+ * process is found out from the second delivery on, and becomes a dead letter at the limit.
+ *
+ * Claim mode stores a claim with lease and token, and counts the attempt with it.
+ *
+ * If the process dies after a count or a claim was committed, the count stays (that is its purpose) and
+ * the claim ends with its lease. */
+#include "base/message.h"
+#include "base/uuid.h"
+#include "core/unit.h"
+
+#include <string.h>
+
+enum { WAIT_FIRST_MS = 1, WAIT_MAX_MS = 50 };
+
+/* --- who is it? -------------------------------------------------------------------------------------- */
+
+static semel_status replace_missing_key(semel_bytes *key, int *missing, semel_unit *unit,
+                                        const semel_inbox *inbox, const semel_message *message,
+                                        semel_error *err)
+{
+    if (inbox->options.on_missing_key == SEMEL_MISSING_KEY_DIGEST)
+        return key_digest(key, &unit->arena, message, err);
+    *missing = inbox->options.on_missing_key == SEMEL_MISSING_KEY_REJECT;
+    return SEMEL_OK;
+}
+
+semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
+                           const semel_message *message, semel_error *err)
+{
+    semel_bytes key;
+    *missing = 0;
+    unit->inbox = inbox;
+    unit->message = message;
+    unit->mark = (semel_mark){0};
+    semel_status status = message_check(message, err);
+    if (!status)
+        status = key_compute(&key, &unit->arena, &inbox->plan, message, err);
+    if (!status && !key.len)
+        status = replace_missing_key(&key, missing, unit, inbox, message, err);
+    if (status || !key.len)
+        return status;
+    status = key_stored(&unit->mark.key, &unit->arena, key, err);
+    if (status)
+        return status;
+    unit->whole_key = key;
+    unit->mark.inbox = inbox->scope;
+    if (inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
+        unit->mark.fingerprint = key_fingerprint(message);
+    return SEMEL_OK;
+}
+
+static int64_t made_at_ms(const semel_message *message, semel_age age)
+{
+    int64_t time = message->time_ms;
+    if (!time)
+        time = uuid_v7_time(message->id.data, message->id.len);
+    if (!time && age == SEMEL_AGE_ULID)
+        time = ulid_time(message->id.data, message->id.len);
+    return time;
+}
+
+semel_status inbox_is_stale(int *out, semel_inbox *inbox, const semel_message *message,
+                            semel_error *err)
+{
+    const semel_inbox_options *options = &inbox->options;
+    int64_t now;
+    *out = 0;
+    if (options->on_stale == SEMEL_STALE_PROCESS || options->age == SEMEL_AGE_IGNORE ||
+        options->retention_ms == SEMEL_RETENTION_FOREVER)
+        return SEMEL_OK;
+    int64_t made = made_at_ms(message, options->age);
+    if (made <= 0)
+        return SEMEL_OK;
+    semel_status status = semel_store_now(&now, inbox->store, err);
+    uint64_t window = options->retention_ms == SEMEL_RETENTION_NONE ? 0 : options->retention_ms;
+    if (!status)
+        *out = now > made && (uint64_t)(now - made) > window;
+    return status;
+}
+
+/* --- what is known of it? ------------------------------------------------------------------------------ */
+
+semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const semel_mark *mark,
+                          semel_error *err)
+{
+    int differs = mark->fingerprint && mark->known_fingerprint &&
+                  mark->fingerprint != mark->known_fingerprint;
+    *out = SEMEL_UNDECIDED;
+    switch (mark->state) {
+    case SEMEL_MARK_TAKEN:
+        *out = SEMEL_CLAIMED;
+        return SEMEL_OK;
+    case SEMEL_MARK_DEAD:
+        *out = SEMEL_DEAD;
+        return SEMEL_OK;
+    case SEMEL_MARK_HELD:
+        *out = SEMEL_IN_PROGRESS;
+        return semel_fail(
+            err, SEMEL_EBUSY,
+            "inbox \"%s\": another copy of this message is being handled; try again later",
+            inbox->name);
+    case SEMEL_MARK_DONE:
+        *out = differs ? SEMEL_MISMATCH : SEMEL_DUPLICATE;
+        if (differs)
+            return semel_fail(
+                err, SEMEL_EREJECTED,
+                "inbox \"%s\": a message with this key but other content was handled before",
+                inbox->name);
+        if (inbox->options.on_duplicate == SEMEL_DUPLICATE_REJECT)
+            return semel_fail(err, SEMEL_EREJECTED, "inbox \"%s\": this message was handled before",
+                              inbox->name);
+        return SEMEL_OK;
+    }
+    return semel_fail(err, SEMEL_ESTORE, "inbox \"%s\": the store knows no such state: %d",
+                      inbox->name, (int)mark->state);
+}
+
+/* A duplicate whose stored result is wanted: fetched while the transaction is open. */
+static semel_status fetch_replay(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    if (*out != SEMEL_DUPLICATE || unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY)
+        return SEMEL_OK;
+    semel_status status = unit->store->driver->result_get(unit->state, &unit->mark, &unit->replay,
+                                                          &unit->replay_len, err);
+    if (status)
+        *out = SEMEL_UNDECIDED;
+    else if (unit->replay)
+        *out = SEMEL_REPLAYED;
+    return status;
+}
+
+static semel_status decide(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    semel_status status = inbox_decide(out, unit->inbox, &unit->mark, err);
+    return status ? status : fetch_replay(out, unit, err);
+}
+
+/* --- attempts -------------------------------------------------------------------------------------------- */
+
+/* Too many starts already, the last of which did not even come back: give up without another. */
+static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    semel_error why;
+    semel_fail(&why, SEMEL_EGIVEUP, "gave up after %u attempts that ended without an answer: %s",
+               unit->attempt - 1, "the process was killed or crashed each time");
+    semel_status status = unit_record_failure(out, unit, &why, err);
+    unit_abandon(unit);
+    return status;
+}
+
+/* Stores a claim (or, with lease_ms 0, only the count) and commits it. */
+static semel_status store_claim(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+{
+    semel_store *store = unit->store;
+    const char *stored = lease_ms ? "claim.stored" : "count.stored";
+    const char *committed = lease_ms ? "claim.committed" : "count.committed";
+    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = store->driver->claim(unit->state, &unit->mark, lease_ms, err);
+    if (!status)
+        status = store_fault(store, stored, err);
+    if (status || unit->mark.state != SEMEL_MARK_TAKEN)
+        return status;
+    status = unit_close(unit, err);
+    return status ? status : store_fault(store, committed, err);
+}
+
+static int is_redelivery(const semel_message *message)
+{
+    return message->delivery >= 2;
+}
+
+/* --- transaction mode -------------------------------------------------------------------------------------- */
+
+static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    semel_inbox *inbox = unit->inbox;
+    int counted = unit->attempt > 0;
+    uint32_t wait_ms =
+        inbox->options.on_in_flight == SEMEL_IN_FLIGHT_WAIT ? inbox->options.wait_ms : 0;
+    semel_status status =
+        unit->phase == UNIT_OPEN ? SEMEL_OK : unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = store_fault(unit->store, "receive.begun", err);
+    if (!status && unit->mark.inbox)
+        status = unit->store->driver->mark(unit->state, &unit->mark, 1, wait_ms, err);
+    if (!status)
+        status = store_fault(unit->store, "receive.marked", err);
+    if (status)
+        return status;
+    if (!unit->mark.inbox) {
+        unit->attempt = 1;
+        *out = SEMEL_CLAIMED;
+        return SEMEL_OK;
+    }
+    if (unit->mark.state == SEMEL_MARK_TAKEN && !counted)
+        unit->attempt = unit->mark.attempts + 1;
+    return decide(out, unit, err);
+}
+
+static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
+        unit_abandon(unit);
+        unit->mark.attempts = 1;
+        semel_status status = store_claim(unit, 0, err);
+        if (status)
+            return status;
+        if (unit->mark.state != SEMEL_MARK_TAKEN)
+            return decide(out, unit, err);
+        unit->attempt = unit->mark.attempts;
+        unit->mark.token = 0;
+        if (unit->attempt > unit->inbox->options.attempts_max)
+            return give_up(out, unit, err);
+    }
+    return mark_in_transaction(out, unit, err);
+}
+
+/* --- claim mode ---------------------------------------------------------------------------------------------- */
+
+/* Waits for a live claim to end: until it should, until the deadline, or a little longer each time. */
+static int wait_for_claim(const semel_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
+{
+    const semel_seam *seam = &unit->store->seam;
+    int64_t left = deadline_ms - seam_steady_ms(seam);
+    if (unit->inbox->options.on_in_flight == SEMEL_IN_FLIGHT_REPORT || left <= 0)
+        return 0;
+    seam_sleep_ms(seam, left < *pause_ms ? (uint32_t)left : *pause_ms);
+    *pause_ms = *pause_ms * 2 < WAIT_MAX_MS ? *pause_ms * 2 : WAIT_MAX_MS;
+    return 1;
+}
+
+static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    const semel_inbox_options *options = &unit->inbox->options;
+    int64_t deadline = seam_steady_ms(&unit->store->seam) + options->wait_ms;
+    uint32_t pause = WAIT_FIRST_MS;
+    unit_abandon(unit);
+    if (!unit->mark.inbox) {
+        unit->phase = UNIT_CLAIMING;
+        unit->attempt = 1;
+        *out = SEMEL_CLAIMED;
+        return SEMEL_OK;
+    }
+    for (;;) {
+        semel_status status = store_claim(unit, options->lease_ms, err);
+        if (status)
+            return status;
+        if (unit->mark.state != SEMEL_MARK_HELD)
+            break;
+        unit_abandon(unit);
+        if (!wait_for_claim(unit, &pause, deadline))
+            break;
+    }
+    if (unit->mark.state != SEMEL_MARK_TAKEN)
+        return decide(out, unit, err);
+    unit->phase = UNIT_CLAIMING;
+    unit->attempt = unit->mark.attempts;
+    if (unit->attempt > options->attempts_max)
+        return give_up(out, unit, err);
+    *out = SEMEL_CLAIMED;
+    return SEMEL_OK;
+}
+
+/* --- both ------------------------------------------------------------------------------------------------------ */
+
+/* Older than the retention: a copy if its marker is still there, else it cannot be told, and is stale. */
+static semel_status take_stale(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    semel_status status = mark_in_transaction(out, unit, err);
+    if (status || *out != SEMEL_CLAIMED)
+        return status;
+    *out = SEMEL_STALE;
+    return semel_fail(
+        err, SEMEL_EREJECTED,
+        "inbox \"%s\": the message is older than the retention of %llu ms, so it cannot be "
+        "told whether it was handled",
+        unit->inbox->name, (unsigned long long)unit->inbox->options.retention_ms);
+}
+
+static semel_status take_identified(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    int stale;
+    semel_status status = inbox_is_stale(&stale, unit->inbox, unit->message, err);
+    if (status)
+        return status;
+    if (stale && unit->mark.inbox)
+        return take_stale(out, unit, err);
+    return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
+                                                    : take_transaction(out, unit, err);
+}
+
+semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                       const semel_message *message, semel_error *err)
+{
+    int missing;
+    *out = SEMEL_UNDECIDED;
+    semel_status status = unit_identify(&missing, unit, inbox, message, err);
+    if (status)
+        return status;
+    if (missing) {
+        *out = SEMEL_MISSING_KEY;
+        return semel_fail(err, SEMEL_EREJECTED,
+                          "inbox \"%s\": the key expression finds nothing in the "
+                          "message, and on_missing_key is reject",
+                          inbox->name);
+    }
+    return take_identified(out, unit, err);
+}
+
+semel_status semel_unit_claim(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                              const semel_message *message, semel_error *err)
+{
+    *out = SEMEL_UNDECIDED;
+    if (unit->inbox)
+        return semel_fail(err, SEMEL_EMISUSE, "a unit takes one key, and this one has taken one");
+    if (inbox->store != unit->store)
+        return semel_fail(err, SEMEL_EINVAL, "inbox \"%s\" is in another store than the unit",
+                          inbox->name);
+    if (unit->joined && inbox->options.mode == SEMEL_CLAIM)
+        return semel_fail(
+            err, SEMEL_EINVAL,
+            "inbox \"%s\" is in claim mode: it cannot take part in a joined transaction",
+            inbox->name);
+    semel_status status = unit_take(out, unit, inbox, message, err);
+    if (*out != SEMEL_CLAIMED && *out != SEMEL_UNDECIDED)
+        inbox_count(inbox, *out);
+    return status;
+}

@@ -1,0 +1,225 @@
+/* Dead letters: listing, discarding, replaying.
+ *
+ * A replay runs in the transaction that also drops the letter and turns its dead marker into a done one,
+ * so it takes effect once, however often it is asked for and whenever the process dies: before the commit
+ * nothing has happened, after it the letter is gone. Claim mode needs several transactions; see there. */
+#include "core/unit.h"
+
+#include "base/message.h"
+
+#include <string.h>
+
+static semel_status read_filter(semel_dead_filter *out, const semel_dead_filter *given,
+                                semel_error *err)
+{
+    semel_status status = options_read(out, sizeof *out, given, "semel_dead_filter", err);
+    if (!out->limit)
+        out->limit = 100;
+    return status;
+}
+
+semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter,
+                             semel_dead_visitor *visitor, void *context, semel_error *err)
+{
+    semel_dead_filter chosen;
+    semel_unit *unit;
+    semel_status status = read_filter(&chosen, filter, err);
+    if (!status)
+        status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = store->driver->dead_list(unit->state, &chosen, visitor, context, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    return status;
+}
+
+semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err)
+{
+    semel_unit *unit;
+    semel_status status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = store->driver->dead_drop(unit->state, id, err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    return status;
+}
+
+/* --- finding one ------------------------------------------------------------------------------------ */
+
+typedef struct letter {
+    semel_unit *unit; /* whose arena the message goes to */
+    int64_t id;
+    const semel_message *message;
+} letter;
+
+static semel_status keep_letter(const semel_dead *dead, void *context, semel_error *err)
+{
+    letter *found = context;
+    if (dead->id != found->id)
+        return SEMEL_OK;
+    if (!dead->message)
+        return semel_fail(err, SEMEL_ESTORE, "dead letter %lld is damaged: %s", (long long)dead->id,
+                          dead->error);
+    found->message = message_copy_into(&found->unit->arena, dead->message);
+    return found->message ? SEMEL_OK
+                          : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+}
+
+/* Reads the letter into the unit's arena, inside its open transaction. */
+static semel_status find_letter(const semel_message **out, semel_unit *unit,
+                                semel_dead_origin origin, const char *name, int64_t id,
+                                semel_error *err)
+{
+    letter found = {.unit = unit, .id = id};
+    semel_dead_filter filter = {
+        .size = sizeof filter, .origin = origin, .name = name, .after_id = id - 1, .limit = 1};
+    semel_status status =
+        unit->store->driver->dead_list(unit->state, &filter, keep_letter, &found, err);
+    if (!status && !found.message)
+        status = semel_fail(err, SEMEL_ENOTFOUND, "\"%s\" has no dead letter %lld (any more)", name,
+                            (long long)id);
+    if (!status)
+        *out = found.message;
+    return status;
+}
+
+/* --- replaying into an inbox --------------------------------------------------------------------------- */
+
+/* The marker of a dead key is removed, so that the key is free to be taken. */
+static semel_status revive(semel_unit *unit, semel_inbox *inbox, const semel_message *message,
+                           semel_error *err)
+{
+    int missing;
+    semel_status status = unit_identify(&missing, unit, inbox, message, err);
+    if (status || !unit->mark.inbox)
+        return status;
+    status = unit->store->driver->mark(unit->state, &unit->mark, 1, 0, err);
+    if (!status && (unit->mark.state == SEMEL_MARK_DEAD || unit->mark.state == SEMEL_MARK_TAKEN))
+        status = unit->store->driver->forget(unit->state, &unit->mark, err);
+    return status;
+}
+
+static semel_status replay_transaction(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                                       int64_t id, const semel_message *message,
+                                       semel_handler *handler, void *context, semel_error *err)
+{
+    semel_status status = unit_take(out, unit, inbox, message, err);
+    int run = !status && *out == SEMEL_CLAIMED;
+    if (run)
+        status = unit_run(unit, handler, message, context, err);
+    if (run && status)
+        *out = SEMEL_FAILED;
+    if (status || !(run || semel_outcome_settled(*out)))
+        return status;
+    status = unit->store->driver->dead_drop(unit->state, id, err);
+    if (!status)
+        status = unit_finish(unit, err);
+    *out = status ? SEMEL_UNDECIDED : run ? SEMEL_PROCESSED : *out;
+    return status ? status : store_fault(unit->store, "replay.committed", err);
+}
+
+/* Dead it was and dead it is, under the same letter. */
+static semel_status bury_again(semel_outcome *out, semel_unit *unit, semel_status failure,
+                               const semel_error *why, semel_error *err)
+{
+    semel_error again;
+    semel_fail(&again, SEMEL_EGIVEUP, "failed again when replayed: %s", why->text);
+    (void)unit_record_failure(out, unit, &again, err);
+    *out = SEMEL_FAILED;
+    return semel_fail(err, failure, "%s", why->text);
+}
+
+/* Claim mode: the key is made free, claimed, completed, and then the letter dropped. A crash before the
+ * last step leaves a letter whose next replay is a duplicate, and which then goes. */
+static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                                 int64_t id, const semel_message *message, semel_handler *handler,
+                                 void *context, semel_error *err)
+{
+    semel_error why = {0};
+    semel_status status = unit_close(unit, err); /* the revival is stored before the claim */
+    if (!status)
+        status = unit_take(out, unit, inbox, message, err);
+    if (status)
+        return status;
+    if (*out == SEMEL_CLAIMED) {
+        status = unit_run(unit, handler, message, context, &why);
+        if (status)
+            return bury_again(out, unit, status, &why, err);
+        status = unit_finish(unit, err);
+        *out = status ? SEMEL_UNDECIDED : SEMEL_PROCESSED;
+    }
+    unit_abandon(unit);
+    return status || !semel_outcome_settled(*out) ? status
+                                                  : semel_dead_discard(inbox->store, id, err);
+}
+
+static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *inbox, int64_t id,
+                           semel_handler *handler, void *context, semel_error *err)
+{
+    const semel_message *stored;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = find_letter(&stored, unit, SEMEL_DEAD_INBOX, inbox->name, id, err);
+    if (status)
+        return status;
+    semel_message message = *stored;
+    message.delivery = 0;
+    message.delay_ms = 0;
+    status = revive(unit, inbox, &message, err);
+    if (!status)
+        status = store_fault(inbox->store, "replay.begun", err);
+    if (status)
+        return status;
+    return inbox->options.mode == SEMEL_CLAIM
+               ? replay_claim(out, unit, inbox, id, &message, handler, context, err)
+               : replay_transaction(out, unit, inbox, id, &message, handler, context, err);
+}
+
+semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t id,
+                                semel_handler *handler, void *context, semel_error *err)
+{
+    semel_unit *unit;
+    *out = SEMEL_UNDECIDED;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    status = replay(out, unit, inbox, id, handler, context, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    inbox_count(inbox, *out);
+    return status;
+}
+
+/* --- replaying into an outbox ---------------------------------------------------------------------------- */
+
+semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *err)
+{
+    const semel_message *message;
+    semel_store *store = outbox->store;
+    semel_unit *unit;
+    semel_status status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = find_letter(&message, unit, SEMEL_DEAD_OUTBOX, outbox->name, id, err);
+    if (!status)
+        status = semel_unit_send(unit, outbox, message, err);
+    if (!status)
+        status = store->driver->dead_drop(unit->state, id, err);
+    if (!status)
+        status = store_fault(store, "replay.begun", err);
+    if (!status)
+        status = unit_finish(unit, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    return status ? status : store_fault(store, "replay.committed", err);
+}

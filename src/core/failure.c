@@ -1,0 +1,155 @@
+/* When the work failed: count it, or give up and keep a dead letter.
+ *
+ * The dead letter and the dead marker are written in one transaction, so there is one letter per key
+ * however often the message comes, and a later copy is not handled behind the letter's back. If the
+ * process dies before that commit, nothing is recorded and the next delivery decides again. */
+#include "core/unit.h"
+
+#include "base/message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static semel_status announce(semel_unit *unit, const semel_inbox *inbox, const char *why,
+                             semel_error *err)
+{
+    if (!inbox->options.faults)
+        return SEMEL_OK;
+    semel_bytes id = unit->message->id;
+    semel_header headers[] = {{"semel-inbox", semel_str(inbox->name)},
+                              {"semel-error", semel_str(why)},
+                              {"semel-message-id", id}};
+    semel_message fault = {.size = sizeof fault,
+                           .source = inbox->name,
+                           .type = "semel.fault",
+                           .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
+                           .correlation_id = unit->message->correlation_id,
+                           .content_type = unit->message->content_type,
+                           .headers = headers,
+                           .header_count = id.len ? 3 : 2,
+                           .body = unit->message->body};
+    return semel_unit_send(unit, inbox->options.faults, &fault, err);
+}
+
+static semel_status put_letter(semel_unit *unit, const char *why, semel_error *err)
+{
+    semel_dead dead = {.size = sizeof dead,
+                       .origin = SEMEL_DEAD_INBOX,
+                       .name = unit->inbox->name,
+                       .key = unit->mark.key,
+                       .message = unit->message,
+                       .attempts = unit->attempt,
+                       .error = why};
+    semel_status status = unit->store->driver->dead_put(unit->state, &dead, err);
+    return status ? status : announce(unit, unit->inbox, why, err);
+}
+
+semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    unit->mark.attempts = unit->attempt;
+    if (!dead)
+        return driver->fail(unit->state, &unit->mark, why, err);
+    semel_status status = driver->bury(unit->state, &unit->mark, why, err);
+    return status ? status : put_letter(unit, why, err);
+}
+
+static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
+{
+    semel_store *store = unit->store;
+    unit->captured = 0;
+    semel_status status = unit_open(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = unit_note_failure(unit, dead, why, err);
+    if (!status)
+        status = store_fault(store, dead ? "bury.stored" : "fail.stored", err);
+    if (!status)
+        status = unit_close(unit, err);
+    if (!status)
+        status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
+    unit_abandon(unit);
+    if (!status && unit->captured)
+        store_wake(store);
+    return status;
+}
+
+semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
+                                 semel_error *err)
+{
+    *out = SEMEL_FAILED;
+    if (!unit->mark.inbox)
+        return SEMEL_OK;
+    int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= unit->inbox->options.attempts_max;
+    semel_status status = record(unit, dead, why->text, err);
+    if (status == SEMEL_ELOST)
+        return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
+    if (!status && dead)
+        *out = SEMEL_DEAD;
+    return status;
+}
+
+semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_error *why,
+                             semel_error *err)
+{
+    semel_inbox *inbox = unit->inbox;
+    semel_status status = SEMEL_OK;
+    *out = SEMEL_FAILED;
+    unit_abandon(unit);
+    unit->pending_first = unit->pending_last = NULL;
+    if (inbox && !unit->joined)
+        status = unit_record_failure(out, unit, why, err);
+    if (inbox)
+        inbox_count(inbox, *out);
+    unit_free(unit);
+    return status;
+}
+
+/* --- refused by a policy ------------------------------------------------------------------------------ */
+
+/* The letter's identity: its key, if it has one, and its content. Without, every redelivery would be one
+ * more letter; with the key alone, two messages that differ under one key would be one letter. */
+static semel_status identify_refused(semel_unit *unit, semel_inbox *inbox,
+                                     const semel_message *message, semel_error *err)
+{
+    enum { CONTENT_TEXT = 24 };
+    int missing;
+    semel_status status = unit_identify(&missing, unit, inbox, message, err);
+    if (status)
+        return status;
+    semel_bytes key = unit->mark.key;
+    char *identity = arena_alloc(&unit->arena, key.len + CONTENT_TEXT);
+    if (!identity)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    if (key.len)
+        memcpy(identity, key.data, key.len);
+    int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
+                       (unsigned long long)key_fingerprint(message));
+    unit->mark.key = (semel_bytes){identity, key.len + (size_t)len};
+    return SEMEL_OK;
+}
+
+semel_status inbox_bury_refused(semel_inbox *inbox, const semel_message *message, const char *why,
+                                semel_error *err)
+{
+    semel_unit *unit;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    status = identify_refused(unit, inbox, message, err);
+    unit->attempt = 1;
+    if (!status)
+        status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = put_letter(unit, why, err);
+    if (!status)
+        status = store_fault(inbox->store, "bury.stored", err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    if (!status) {
+        inbox_count(inbox, SEMEL_DEAD);
+        store_wake(inbox->store);
+    }
+    unit_free(unit);
+    return status;
+}

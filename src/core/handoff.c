@@ -1,0 +1,165 @@
+/* Local hand-off: out of the outbox and into the inbox in one transaction.
+ *
+ * The lease is taken as for a broker (and counts the attempt, so a handler that kills its process is found
+ * out). Then, for each message, one transaction: marker, handler's work, outgoing messages, and the row
+ * leaving the outbox, which only the owner of the lease can do. Before its commit nothing has happened;
+ * after it the message is both sent and received. */
+#include "core/relay.h"
+
+#include <string.h>
+
+static semel_status settle_one(semel_relay *relay, semel_unit *unit, const relay_item *item,
+                               semel_verdict verdict, uint32_t delay_ms, semel_error *err)
+{
+    semel_settlement settlement = {
+        .seq = item->seq, .token = item->token, .verdict = verdict, .delay_ms = delay_ms};
+    semel_status status =
+        relay->store->driver->settle(unit->state, relay->outbox->scope, &settlement, 1, err);
+    if (!status && settlement.lost)
+        status = semel_fail(err, SEMEL_ELOST,
+                            "the lease on an outgoing message ended before its work did");
+    return status;
+}
+
+/* The message is given up on, or refused by the inbox: one transaction moves it to the dead letters. */
+static semel_status give_up(semel_relay *relay, semel_unit *unit, relay_item *item, const char *why,
+                            semel_error *err)
+{
+    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    unit->attempt = item->attempts;
+    if (!status)
+        status = settle_one(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    if (!status)
+        status = unit_note_failure(unit, 1, why, err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    if (!status)
+        item->verdict = SEMEL_ITEM_REMOVE;
+    return status;
+}
+
+static semel_status put_back(semel_relay *relay, semel_unit *unit, relay_item *item,
+                             semel_verdict verdict, semel_error *err)
+{
+    uint32_t delay = verdict == SEMEL_ITEM_RETRY ? relay_backoff_ms(relay, item->attempts) : 0;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = settle_one(relay, unit, item, verdict, delay, err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    item->verdict = verdict;
+    return status;
+}
+
+/* The inbox refuses it for good: kept as a dead letter of the inbox, then taken out of the outbox. A crash
+ * in between makes the same letter again, not a second one. */
+static semel_status refuse(semel_relay *relay, semel_unit *unit, relay_item *item, const char *why,
+                           semel_error *err)
+{
+    semel_status status = inbox_bury_refused(relay->inbox, item->message, why, err);
+    return status ? status : put_back(relay, unit, item, SEMEL_ITEM_REMOVE, err);
+}
+
+static semel_status commit(semel_relay *relay, semel_unit *unit, relay_item *item,
+                           semel_outcome *outcome, semel_error *err)
+{
+    semel_status status = settle_one(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    if (!status)
+        status = unit_finish(unit, err);
+    if (status)
+        return status;
+    item->verdict = SEMEL_ITEM_REMOVE;
+    if (*outcome == SEMEL_CLAIMED)
+        *outcome = SEMEL_PROCESSED;
+    return store_fault(relay->store, "handoff.committed", err);
+}
+
+static semel_status after_failure(semel_relay *relay, semel_unit *unit, relay_item *item,
+                                  semel_outcome *outcome, const semel_error *why, semel_error *err)
+{
+    int dead = why->status == SEMEL_EGIVEUP || item->attempts >= relay->options.attempts_max;
+    unit->captured = 0;
+    unit_abandon(unit);
+    *outcome = dead ? SEMEL_DEAD : SEMEL_FAILED;
+    return dead ? give_up(relay, unit, item, why->text, err)
+                : put_back(relay, unit, item, SEMEL_ITEM_RETRY, err);
+}
+
+/* One message, one transaction. Only trouble with the store is an error; a handler's failure is not. */
+static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *item,
+                              semel_outcome *outcome, semel_error *err)
+{
+    semel_error why = {0};
+    semel_status status = unit_take(outcome, unit, relay->inbox, item->message, &why);
+    if (!status)
+        status = store_fault(relay->store, "handoff.marked", &why);
+    if (status == SEMEL_EREJECTED) {
+        unit_abandon(unit);
+        return refuse(relay, unit, item, why.text, err);
+    }
+    if (status == SEMEL_EBUSY && *outcome == SEMEL_IN_PROGRESS) {
+        unit_abandon(unit);
+        return put_back(relay, unit, item, SEMEL_ITEM_RETRY, err);
+    }
+    if (status)
+        return semel_fail(err, status, "%s", why.text);
+    if (*outcome == SEMEL_CLAIMED) {
+        unit->attempt = item->attempts;
+        status = unit_run(unit, relay->handler, item->message, relay->context, &why);
+        if (!status)
+            status = store_fault(relay->store, "handoff.handled", &why);
+        if (status)
+            return after_failure(relay, unit, item, outcome, &why, err);
+    }
+    return commit(relay, unit, item, outcome, err);
+}
+
+/* Started too often without an end: its handler kills the process. */
+static semel_status hand_over_or_give_up(semel_relay *relay, semel_unit *unit, relay_item *item,
+                                         semel_outcome *outcome, semel_error *err)
+{
+    int missing;
+    if (item->attempts <= relay->options.attempts_max)
+        return hand_over(relay, unit, item, outcome, err);
+    semel_status status = unit_identify(&missing, unit, relay->inbox, item->message, err);
+    if (status)
+        return status;
+    *outcome = SEMEL_DEAD;
+    return give_up(relay, unit, item, "gave up: its handler killed the process each time", err);
+}
+
+static semel_status hand_over_next(semel_relay *relay, relay_item *item, int shed, semel_error *err)
+{
+    semel_unit *unit;
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    semel_status status = unit_new(&unit, relay->store, err);
+    if (status)
+        return status;
+    item->tried = !shed;
+    status = shed ? put_back(relay, unit, item, SEMEL_ITEM_RELEASE, err)
+                  : hand_over_or_give_up(relay, unit, item, &outcome, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    if (!status)
+        inbox_count(relay->inbox, outcome);
+    return status;
+}
+
+semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
+{
+    for (size_t i = 0; i < relay->count; i++) {
+        relay_item *item = &relay->items[i];
+        int shed = relay_is_late(relay) || relay_is_blocked(relay, i);
+        semel_status status = hand_over_next(relay, item, shed, err);
+        if (status && status != SEMEL_ELOST)
+            return status;
+        if (!status && item->verdict == SEMEL_ITEM_REMOVE) {
+            store_count(relay->store, TALLY_SENT, 1);
+            store_count(relay->store, TALLY_RESENT, item->attempts > 1);
+            ++*done;
+        }
+    }
+    return SEMEL_OK;
+}

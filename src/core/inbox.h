@@ -1,0 +1,49 @@
+/* The inbox as the core sees it: options with their defaults filled in, and the steps of receiving that
+ * receive, batch, hand-off and replay share. */
+#ifndef SEMEL_CORE_INBOX_H
+#define SEMEL_CORE_INBOX_H
+
+#include "core/key.h"
+#include "core/store.h"
+
+struct semel_inbox {
+    semel_store *store;
+    int64_t scope;
+    char name[SEMEL_NAME_MAX + 1];
+    semel_inbox_options options; /* complete: no zero stands for a default any more */
+    char *fault_topic;
+    key_plan plan;
+    pthread_mutex_t sweep_lock;
+    semel_sweep_position sweep_position;
+};
+
+struct semel_outbox {
+    semel_store *store;
+    int64_t scope;
+    char name[SEMEL_NAME_MAX + 1];
+};
+
+struct semel_result {
+    size_t len;
+    unsigned char *data;
+};
+
+/* Takes over `data`, which came from mem_alloc; frees it on failure. */
+semel_status result_new(semel_result **out, void *data, size_t len, semel_error *err);
+
+/* What is known of a key, as an outcome and a status; `mark` is not TAKEN. */
+semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const semel_mark *mark,
+                          semel_error *err);
+
+/* Counts an outcome that was reached. */
+void inbox_count(semel_inbox *inbox, semel_outcome outcome);
+
+/* Is the message older than the inbox's retention, as far as its age can be known? */
+semel_status inbox_is_stale(int *out, semel_inbox *inbox, const semel_message *message,
+                            semel_error *err);
+
+/* Keeps a message that a policy refuses as a dead letter, once however often it comes. */
+semel_status inbox_bury_refused(semel_inbox *inbox, const semel_message *message, const char *why,
+                                semel_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* A leased batch through a transport.
+ *
+ * Messages without a group go out together. Messages of one group must not overtake each other, not even
+ * when one of them fails: so unless the driver promises that for a whole batch (SEMEL_TRANSPORT_ORDERED),
+ * each wave holds at most one message of a group, and a group that failed sends no more in this turn.
+ *
+ * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter at the
+ * limit. What has no answer is nobody's fault: it is tried again for as long as it takes. */
+#include "core/relay.h"
+
+#include <string.h>
+
+static int same_group(const semel_message *a, const semel_message *b)
+{
+    return a->group && *a->group && b->group && strcmp(a->group, b->group) == 0;
+}
+
+static int in_wave(const semel_relay *relay, size_t wave_count, const semel_message *message)
+{
+    for (size_t i = 0; i < wave_count; i++)
+        if (same_group(relay->wave[i], message))
+            return 1;
+    return 0;
+}
+
+/* The untried items that may go out now, in order. */
+static size_t next_wave(semel_relay *relay)
+{
+    int ordered = (relay->transport->driver->abilities & SEMEL_TRANSPORT_ORDERED) != 0;
+    size_t count = 0;
+    for (size_t i = 0; i < relay->count; i++) {
+        relay_item *item = &relay->items[i];
+        if (item->tried ||
+            (!ordered && (in_wave(relay, count, item->message) || relay_is_blocked(relay, i))))
+            continue;
+        item->tried = 1;
+        relay->wave[count] = item->message;
+        relay->wave_index[count++] = i;
+    }
+    return count;
+}
+
+static void judge(semel_relay *relay, size_t index)
+{
+    relay_item *item = &relay->items[index];
+    int refused = item->result == SEMEL_PUBLISH_REFUSED;
+    if (item->result == SEMEL_PUBLISH_CONFIRMED) {
+        item->verdict = SEMEL_ITEM_REMOVE;
+    } else if (relay_is_blocked(relay, index)) {
+        item->verdict =
+            SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
+        item->tried = 0;
+    } else if (refused && item->attempts >= relay->options.attempts_max) {
+        item->verdict = SEMEL_ITEM_REMOVE;
+        item->dead = 1;
+    } else {
+        item->verdict = SEMEL_ITEM_RETRY;
+        item->delay_ms = relay_backoff_ms(relay, item->attempts);
+    }
+}
+
+semel_status relay_publish(semel_relay *relay, semel_error *err)
+{
+    uint32_t wait_ms = relay->options.lease_ms / 2;
+    for (;;) {
+        size_t count = relay_is_late(relay) ? 0 : next_wave(relay);
+        if (!count)
+            return SEMEL_OK;
+        semel_status status = semel_transport_publish(relay->results, relay->transport, relay->wave,
+                                                      count, wait_ms, err);
+        for (size_t i = 0; i < count; i++)
+            relay->items[relay->wave_index[i]].result = relay->results[i];
+        for (size_t i = 0; i < count; i++)
+            judge(relay, relay->wave_index[i]);
+        if (status)
+            return status;
+    }
+}

@@ -1,0 +1,150 @@
+/* semel_inbox_receive(): begin, claim, handler, commit. Nothing here that a caller could not do with the
+ * public steps; it is the place where they are put together right.
+ *
+ * A conflict (deadlock, serialization failure) is retried here with a new unit, a few times: the handler
+ * then runs again, in a transaction that saw nothing of the first one. */
+#include "core/unit.h"
+
+#include <string.h>
+
+enum { CONFLICT_RETRIES = 5, CONFLICT_BACKOFF_MS = 5, CONFLICT_BACKOFF_MAX_MS = 100 };
+
+semel_status result_new(semel_result **out, void *data, size_t len, semel_error *err)
+{
+    semel_result *result = mem_alloc(sizeof *result);
+    if (!result) {
+        mem_free(data);
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
+    }
+    *result = (semel_result){len, data};
+    *out = result;
+    return SEMEL_OK;
+}
+
+semel_bytes semel_result_bytes(const semel_result *result)
+{
+    return result ? (semel_bytes){result->data, result->len} : (semel_bytes){NULL, 0};
+}
+
+void semel_result_free(semel_result *result)
+{
+    if (!result)
+        return;
+    mem_free(result->data);
+    mem_free(result);
+}
+
+/* The result for the caller is made before the commit: after it, running out of memory would turn a
+ * processed message into a failed call. */
+static semel_status prepare_result(semel_result **out, const semel_unit *unit, semel_error *err)
+{
+    if (!unit->result.data)
+        return SEMEL_OK;
+    void *copy = mem_alloc(unit->result.len + 1);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
+    memcpy(copy, unit->result.data, unit->result.len);
+    return result_new(out, copy, unit->result.len, err);
+}
+
+static semel_status give_replay(semel_result **out, semel_unit *unit, semel_error *err)
+{
+    if (!unit->replay)
+        return SEMEL_OK;
+    void *data = unit->replay;
+    unit->replay = NULL;
+    return result_new(out, data, unit->replay_len, err);
+}
+
+/* The handler has run and failed. Its error is what the caller wants to see, unless it is a dead letter
+ * by now, which is dealt with. */
+static semel_status after_failure(semel_outcome *out, semel_unit *unit, semel_status failure,
+                                  const semel_error *why, semel_error *err)
+{
+    semel_error trouble;
+    unit->captured = 0;
+    unit->pending_first = unit->pending_last = NULL;
+    if (unit->phase == UNIT_OPEN)
+        unit_abandon(unit);
+    semel_status status = unit_record_failure(out, unit, why, &trouble);
+    if (err)
+        *err = *why;
+    return !status && *out == SEMEL_DEAD ? SEMEL_OK : failure;
+}
+
+static semel_status run_and_commit(semel_outcome *out, semel_result **result, semel_unit *unit,
+                                   semel_handler *handler, void *context, semel_error *err)
+{
+    semel_error why = {0};
+    semel_status status = unit_run(unit, handler, unit->message, context, &why);
+    if (!status)
+        status = store_fault(unit->store,
+                             unit->phase == UNIT_OPEN ? "receive.handled" : "claim.handled", &why);
+    if (status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN)
+        return semel_fail(err, status, "%s", why.text); /* not the handler's fault: begun anew */
+    if (status)
+        return after_failure(out, unit, status, &why, err);
+    status = result ? prepare_result(result, unit, err) : SEMEL_OK;
+    int in_transaction = unit->phase == UNIT_OPEN;
+    if (!status)
+        status = unit_finish(unit, err);
+    if (!status)
+        *out = SEMEL_PROCESSED;
+    return !status && in_transaction ? store_fault(unit->store, "receive.committed", err) : status;
+}
+
+static semel_status receive_once(semel_outcome *out, semel_result **result, semel_inbox *inbox,
+                                 const semel_message *message, semel_handler *handler,
+                                 void *context, semel_error *err)
+{
+    semel_unit *unit;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    status = unit_take(out, unit, inbox, message, err);
+    if (!status && *out == SEMEL_CLAIMED) {
+        *out = SEMEL_UNDECIDED;
+        if (!unit->mark.inbox)
+            store_count(inbox->store, TALLY_UNPROTECTED, 1);
+        status = run_and_commit(out, result, unit, handler, context, err);
+    } else if (!status && result) {
+        status = give_replay(result, unit, err);
+    }
+    unit_abandon(unit);
+    unit_free(unit);
+    return status;
+}
+
+semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **result,
+                                        semel_inbox *inbox, const semel_message *message,
+                                        semel_handler *handler, void *context, semel_error *err)
+{
+    const semel_seam *seam = &inbox->store->seam;
+    semel_result *found = NULL;
+    semel_status status;
+    for (uint32_t tries = 1;; tries++) {
+        *out = SEMEL_UNDECIDED;
+        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, err);
+        if (status != SEMEL_ECONFLICT || tries > CONFLICT_RETRIES)
+            break;
+        semel_result_free(found);
+        found = NULL;
+        seam_sleep_ms(seam,
+                      seam_backoff_ms(seam, CONFLICT_BACKOFF_MS, CONFLICT_BACKOFF_MAX_MS, tries));
+    }
+    inbox_count(inbox, *out);
+    if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {
+        semel_result_free(found);
+        found = NULL;
+    }
+    if (result)
+        *result = found;
+    return status;
+}
+
+semel_status semel_inbox_receive(semel_outcome *out, semel_inbox *inbox,
+                                 const semel_message *message, semel_handler *handler,
+                                 void *context, semel_error *err)
+{
+    return semel_inbox_receive_result(out, NULL, inbox, message, handler, context, err);
+}

@@ -1,0 +1,58 @@
+/* The relay as its two kinds share it: taking from the outbox and settling are the same, what happens in
+ * between is not. */
+#ifndef SEMEL_CORE_RELAY_H
+#define SEMEL_CORE_RELAY_H
+
+#include "core/transport.h"
+#include "core/unit.h"
+
+#include <semel/relay.h>
+
+/* A message that this relay has leased. */
+typedef struct relay_item {
+    int64_t seq;
+    uint64_t token;
+    uint32_t attempts;
+    const semel_message *message; /* in the relay's arena */
+    semel_publish_result result;
+    int tried;
+    semel_verdict verdict; /* 0: not decided yet */
+    uint32_t delay_ms;
+    int dead;
+} relay_item;
+
+struct semel_relay {
+    semel_outbox *outbox;
+    semel_store *store;
+    semel_transport *transport; /* NULL: local hand-off */
+    semel_inbox *inbox;
+    semel_handler *handler;
+    void *context;
+    semel_relay_options options; /* complete */
+    uint32_t limit;              /* of the next batch: falls to 1 after trouble, then doubles */
+    uint32_t failures;           /* steps in a row that could not reach the broker or the store */
+    atomic_int stopped;
+    store_watcher watcher;
+    mem_arena arena;
+    relay_item *items;
+    size_t count;
+    const semel_message **wave; /* what is published together, and where it stands in items[] */
+    size_t *wave_index;
+    semel_publish_result *results;
+    semel_settlement *settlements;
+    int64_t leased_at_ms;
+};
+
+/* Stands an earlier item of the same group, undone, before items[index]? */
+int relay_is_blocked(const semel_relay *relay, size_t index);
+
+/* Has so much of the lease passed that starting on another item is no longer safe? */
+int relay_is_late(const semel_relay *relay);
+
+uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts);
+
+/* One batch through a transport, or through the inbox of a local hand-off. */
+semel_status relay_publish(semel_relay *relay, semel_error *err);
+semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err);
+
+#endif

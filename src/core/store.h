@@ -1,0 +1,78 @@
+/* The store as the core sees it: a driver, its state, and what the units of one process share. */
+#ifndef SEMEL_CORE_STORE_H
+#define SEMEL_CORE_STORE_H
+
+#include "base/seam.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <semel/sys/store.h>
+#include <stdatomic.h>
+
+/* One per member of semel_counters that is counted here; order as there. */
+typedef enum tally {
+    TALLY_PROCESSED,
+    TALLY_DUPLICATES,
+    TALLY_REPLAYED,
+    TALLY_IN_PROGRESS,
+    TALLY_MISMATCHED,
+    TALLY_STALE,
+    TALLY_MISSING_KEY,
+    TALLY_UNPROTECTED,
+    TALLY_FAILED,
+    TALLY_DEAD,
+    TALLY_CAPTURED,
+    TALLY_SENT,
+    TALLY_RESENT,
+    TALLY_SEND_FAILED,
+    TALLY_SWEPT,
+    TALLY_COUNT
+} tally;
+
+/* Somebody who wants to know when this process commits outgoing messages. */
+typedef struct store_watcher {
+    struct store_watcher *next;
+    sem_t signal;
+} store_watcher;
+
+enum { FREE_UNITS_MAX = 64 };
+
+struct semel_store {
+    const semel_store_driver *driver;
+    void *state; /* the driver's */
+    semel_seam seam;
+    semel_store_settings settings;
+    pthread_mutex_t lock; /* over the two lists */
+    semel_unit *free_units;
+    unsigned free_count;
+    store_watcher *watchers;
+    atomic_uint_fast64_t tallies[TALLY_COUNT];
+};
+
+static inline void store_count(semel_store *store, tally which, uint64_t by)
+{
+    atomic_fetch_add_explicit(&store->tallies[which], by, memory_order_relaxed);
+}
+
+static inline semel_status store_fault(const semel_store *store, const char *point,
+                                       semel_error *err)
+{
+    return seam_fault(&store->seam, point, err);
+}
+
+semel_status store_check_name(const char *what, const char *name, semel_error *err);
+
+/* The list of watchers; waking is what a commit with outgoing messages does. */
+void store_watch(semel_store *store, store_watcher *watcher);
+void store_unwatch(semel_store *store, store_watcher *watcher);
+void store_wake(semel_store *store);
+
+/* Copies a caller's options over zeroed ones, whatever size the caller knew. SEMEL_EINVAL if the size is
+ * not set or larger than ours: the caller was built for a newer library. */
+semel_status options_read(void *out, size_t size, const void *given, const char *what,
+                          semel_error *err);
+
+/* src/store/registry.c: the driver for a URL's scheme, or why there is none. */
+semel_status store_driver_find(const semel_store_driver **out, const char *url, semel_error *err);
+
+#endif

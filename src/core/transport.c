@@ -1,0 +1,126 @@
+/* Transports: opening, forwarding, grading. */
+#include "core/transport.h"
+
+#include "base/mem.h"
+#include "core/inbox.h"
+
+semel_status semel_transport_open_driver(semel_transport **out,
+                                         const semel_transport_driver *driver, const void *argument,
+                                         const semel_transport_options *options, semel_error *err)
+{
+    semel_transport_options chosen;
+    semel_status status =
+        options_read(&chosen, sizeof chosen, options, "semel_transport_options", err);
+    if (status)
+        return status;
+    semel_transport *transport = mem_alloc(sizeof *transport);
+    if (transport)
+        transport->state = mem_alloc(driver->transport_size);
+    if (!transport || !transport->state) {
+        mem_free(transport);
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a transport");
+    }
+    transport->driver = driver;
+    seam_complete(&transport->seam, chosen.seam);
+    transport->settings.seam = &transport->seam;
+    status = driver->open(transport->state, argument, &transport->settings, err);
+    if (status) {
+        mem_free(transport->state);
+        mem_free(transport);
+        return status;
+    }
+    *out = transport;
+    return SEMEL_OK;
+}
+
+semel_status semel_transport_open(semel_transport **out, const char *url,
+                                  const semel_transport_options *options, semel_error *err)
+{
+    const semel_transport_driver *driver;
+    semel_status status = transport_driver_find(&driver, url, err);
+    return status ? status : semel_transport_open_driver(out, driver, url, options, err);
+}
+
+void semel_transport_close(semel_transport *transport)
+{
+    if (!transport)
+        return;
+    transport->driver->close(transport->state);
+    mem_free(transport->state);
+    mem_free(transport);
+}
+
+const semel_transport_driver *semel_transport_driver_of(const semel_transport *transport)
+{
+    return transport->driver;
+}
+
+void *semel_transport_state(const semel_transport *transport, const semel_transport_driver *driver)
+{
+    return transport->driver == driver ? transport->state : NULL;
+}
+
+semel_status semel_transport_publish(semel_publish_result results[], semel_transport *transport,
+                                     const semel_message *const messages[], size_t count,
+                                     uint32_t wait_ms, semel_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        results[i] = SEMEL_PUBLISH_UNKNOWN;
+    return transport->driver->publish(transport->state, results, messages, count, wait_ms, err);
+}
+
+semel_status semel_transport_receive(semel_transport *transport, semel_delivery deliveries[],
+                                     size_t max, size_t *count, uint32_t wait_ms, semel_error *err)
+{
+    return transport->driver->receive(transport->state, deliveries, max, count, wait_ms, err);
+}
+
+semel_status semel_transport_settle(semel_transport *transport, const semel_settle settles[],
+                                    size_t count, semel_error *err)
+{
+    return transport->driver->settle(transport->state, settles, count, err);
+}
+
+/* --- grades ------------------------------------------------------------------------------------------ */
+
+/* An acknowledgement that survives more than the store's commit can lose the effect: the broker forgets a
+ * message that the store may forget too. A broker that loses more than the store loses messages of its
+ * own, but what the store has is right, so it does not lower the grade of the effects. */
+static semel_grade grade_of(semel_durability store, semel_durability broker)
+{
+    if (store == SEMEL_DURABLE_POWER)
+        return SEMEL_GRADE_EXACTLY_ONCE_EFFECTS;
+    if (store == SEMEL_DURABLE_PROCESS)
+        return broker == SEMEL_DURABLE_NOT ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS
+                                           : SEMEL_GRADE_EXCEPT_POWER_LOSS;
+    return SEMEL_GRADE_AT_LEAST_ONCE;
+}
+
+semel_grade semel_inbox_grade(const semel_inbox *inbox, const semel_transport *transport)
+{
+    const semel_store *store = inbox->store;
+    semel_durability kept = store->driver->durability(store->state);
+    semel_durability acked =
+        transport ? transport->driver->durability(transport->state) : SEMEL_DURABLE_POWER;
+    if (kept == SEMEL_DURABLE_NOT)
+        return SEMEL_GRADE_AT_LEAST_ONCE;
+    if (inbox->options.mode == SEMEL_CLAIM ||
+        !(store->driver->abilities & SEMEL_STORE_TRANSACTIONS))
+        return SEMEL_GRADE_EFFECTIVELY_ONCE;
+    return grade_of(kept, acked);
+}
+
+const char *semel_grade_name(semel_grade grade)
+{
+    switch (grade) {
+    case SEMEL_GRADE_AT_LEAST_ONCE:
+        return "at-least-once";
+    case SEMEL_GRADE_EFFECTIVELY_ONCE:
+        return "effectively once";
+    case SEMEL_GRADE_EXCEPT_POWER_LOSS:
+        return "exactly-once effects except power loss";
+    case SEMEL_GRADE_EXACTLY_ONCE_EFFECTS:
+        return "exactly-once effects";
+    }
+    return "unknown";
+}

@@ -1,0 +1,356 @@
+/* The life of a unit.
+ *
+ * Transaction mode: IDLE -> OPEN (begin, mark) -> handler -> flush, commit.
+ * Claim mode:       IDLE -> CLAIMING (begin, claim, commit) -> handler -> OPEN (begin, finish, flush) ->
+ *                   commit. No transaction is open while the handler runs.
+ *
+ * Units are kept in a list and used again, arena and all, so that in the steady state none is allocated.
+ * If the process dies at any point before a commit, the driver's transaction is gone and with it all that
+ * the unit did; a stored claim is free again when its lease ends. */
+#include "core/unit.h"
+
+#include "base/message.h"
+#include "base/uuid.h"
+
+#include <string.h>
+
+/* --- making and freeing ---------------------------------------------------------------------------- */
+
+static semel_unit *take_free(semel_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    semel_unit *unit = store->free_units;
+    if (unit) {
+        store->free_units = unit->next;
+        store->free_count--;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return unit;
+}
+
+semel_status unit_new(semel_unit **out, semel_store *store, semel_error *err)
+{
+    semel_unit *unit = take_free(store);
+    if (!unit)
+        unit = mem_alloc(sizeof *unit + store->driver->unit_size);
+    if (!unit)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a unit of work");
+    unit->store = store;
+    *out = unit;
+    return SEMEL_OK;
+}
+
+static void unit_destroy(semel_unit *unit)
+{
+    arena_free(&unit->arena);
+    mem_free(unit);
+}
+
+/* What the next user of the unit must find empty. */
+static void unit_clear(semel_unit *unit)
+{
+    unit->phase = UNIT_IDLE;
+    unit->joined = 0;
+    unit->inbox = NULL;
+    unit->message = NULL;
+    unit->whole_key = (semel_bytes){NULL, 0};
+    unit->mark = (semel_mark){0};
+    unit->attempt = 0;
+    unit->captured = 0;
+    unit->result = (semel_bytes){NULL, 0};
+    unit->pending_first = unit->pending_last = NULL;
+    mem_free(unit->replay);
+    unit->replay = NULL;
+    unit->replay_len = 0;
+    arena_reset(&unit->arena);
+}
+
+void unit_free(semel_unit *unit)
+{
+    semel_store *store = unit->store;
+    unit_clear(unit);
+    pthread_mutex_lock(&store->lock);
+    int keep = store->free_count < FREE_UNITS_MAX;
+    if (keep) {
+        unit->next = store->free_units;
+        store->free_units = unit;
+        store->free_count++;
+    }
+    pthread_mutex_unlock(&store->lock);
+    if (!keep)
+        unit_destroy(unit);
+}
+
+void unit_free_all(semel_store *store)
+{
+    for (semel_unit *unit; (unit = take_free(store));)
+        unit_destroy(unit);
+}
+
+/* --- the driver's transaction ----------------------------------------------------------------------- */
+
+semel_status unit_open(semel_unit *unit, semel_begin durability, semel_error *err)
+{
+    semel_store *store = unit->store;
+    memset(unit->state, 0, store->driver->unit_size);
+    semel_status status =
+        store->driver->begin(store->state, unit->state, durability, store->settings.busy_ms, err);
+    if (!status)
+        unit->phase = UNIT_OPEN;
+    return status;
+}
+
+void unit_abandon(semel_unit *unit)
+{
+    if (unit->phase == UNIT_OPEN)
+        unit->store->driver->rollback(unit->state);
+    unit->phase = UNIT_IDLE;
+}
+
+semel_status unit_close(semel_unit *unit, semel_error *err)
+{
+    unit->phase = UNIT_IDLE;
+    return unit->store->driver->commit(unit->state, err);
+}
+
+semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error *err)
+{
+    semel_unit *unit;
+    semel_status status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (status)
+        unit_free(unit);
+    else
+        *out = unit;
+    return status;
+}
+
+semel_status semel_unit_join_native(semel_unit **out, semel_store *store, const char *scheme,
+                                    void *native, semel_error *err)
+{
+    semel_unit *unit;
+    if (strcmp(store->driver->scheme, scheme) != 0 || !store->driver->join)
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store cannot join a %s transaction",
+                          store->driver->scheme, scheme);
+    semel_status status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    memset(unit->state, 0, store->driver->unit_size);
+    status = store->driver->join(store->state, unit->state, native, err);
+    if (status) {
+        unit_free(unit);
+        return status;
+    }
+    unit->joined = 1;
+    unit->phase = UNIT_OPEN;
+    *out = unit;
+    return SEMEL_OK;
+}
+
+void *semel_unit_native(semel_unit *unit, const char *scheme)
+{
+    if (unit->phase != UNIT_OPEN || strcmp(unit->store->driver->scheme, scheme) != 0)
+        return NULL;
+    return unit->store->driver->native(unit->state);
+}
+
+/* --- what a handler asks for ------------------------------------------------------------------------- */
+
+semel_bytes semel_unit_key(const semel_unit *unit)
+{
+    return unit->whole_key;
+}
+
+uint32_t semel_unit_attempt(const semel_unit *unit)
+{
+    return unit->attempt;
+}
+
+semel_status semel_unit_set_result(semel_unit *unit, const void *data, size_t len, semel_error *err)
+{
+    if (!unit->mark.inbox)
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "a result is kept with a key, and this unit has none");
+    if (len > SEMEL_RESULT_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "a result of %zu bytes; SEMEL_RESULT_MAX is %zu", len,
+                          SEMEL_RESULT_MAX);
+    void *copy = arena_copy(&unit->arena, data, len);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
+    unit->result = (semel_bytes){copy, len};
+    return SEMEL_OK;
+}
+
+semel_status semel_unit_renew(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+{
+    if (unit->phase != UNIT_CLAIMING || !unit->mark.inbox)
+        return semel_fail(err, SEMEL_EMISUSE, "only a claim has a lease to renew");
+    if (!lease_ms)
+        lease_ms = unit->inbox->options.lease_ms;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = unit->store->driver->renew(unit->state, &unit->mark, lease_ms, err);
+    if (!status)
+        status = store_fault(unit->store, "renew.stored", err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    unit->phase = UNIT_CLAIMING;
+    return status;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------ */
+
+/* Fills in what a message must have to leave: an id that stays the same however often it is sent, and
+ * the time. The id goes to the unit's arena. */
+static semel_status complete_message(semel_message *out, semel_unit *unit,
+                                     const semel_message *message, semel_error *err)
+{
+    const semel_seam *seam = &unit->store->seam;
+    unsigned char noise[10];
+    semel_status status = message_check(message, err);
+    if (status)
+        return status;
+    *out = (semel_message){.size = sizeof *out};
+    memcpy(out, message, message->size < sizeof *out ? message->size : sizeof *out);
+    if (!out->time_ms)
+        out->time_ms = seam_wall_ms(seam);
+    if (out->id.len)
+        return SEMEL_OK;
+    char *id = arena_alloc(&unit->arena, UUID_TEXT + 1);
+    if (!id)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message id");
+    seam->random(seam->context, noise, sizeof noise);
+    uuid_v7(id, seam_wall_ms(seam), noise);
+    out->id = (semel_bytes){id, UUID_TEXT};
+    return SEMEL_OK;
+}
+
+static semel_status keep_pending(semel_unit *unit, semel_outbox *outbox,
+                                 const semel_message *message, semel_error *err)
+{
+    unit_pending *pending = arena_alloc(&unit->arena, sizeof *pending);
+    if (pending)
+        *pending = (unit_pending){NULL, outbox, message_copy_into(&unit->arena, message)};
+    if (!pending || !pending->message)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for an outgoing message");
+    if (unit->pending_last)
+        unit->pending_last->next = pending;
+    else
+        unit->pending_first = pending;
+    unit->pending_last = pending;
+    return SEMEL_OK;
+}
+
+semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel_message *message,
+                             semel_error *err)
+{
+    semel_message complete;
+    if (outbox->store != unit->store)
+        return semel_fail(err, SEMEL_EINVAL, "outbox \"%s\" is in another store than the unit",
+                          outbox->name);
+    semel_status status = complete_message(&complete, unit, message, err);
+    if (status)
+        return status;
+    if (unit->phase == UNIT_OPEN)
+        status = unit->store->driver->put(unit->state, outbox->scope, &complete, err);
+    else
+        status = keep_pending(unit, outbox, &complete, err);
+    if (status)
+        return status;
+    unit->captured++;
+    return store_fault(unit->store, "send.stored", err);
+}
+
+/* --- ending -------------------------------------------------------------------------------------------- */
+
+semel_status unit_flush(semel_unit *unit, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    semel_status status = SEMEL_OK;
+    if (unit->result.data)
+        status = driver->result_set(unit->state, &unit->mark, unit->result, err);
+    for (unit_pending *at = unit->pending_first; !status && at; at = at->next)
+        status = driver->put(unit->state, at->outbox->scope, at->message, err);
+    return status;
+}
+
+static semel_status finish_transaction(semel_unit *unit, semel_error *err)
+{
+    semel_status status = unit_flush(unit, err);
+    return status ? status : unit_close(unit, err);
+}
+
+static semel_status finish_claim(semel_unit *unit, semel_error *err)
+{
+    semel_store *store = unit->store;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status && unit->mark.inbox)
+        status = store->driver->finish(unit->state, &unit->mark, err);
+    if (!status)
+        status = unit_flush(unit, err);
+    if (!status)
+        status = store_fault(store, "finish.stored", err);
+    if (!status)
+        status = unit_close(unit, err);
+    return status ? status : store_fault(store, "finish.committed", err);
+}
+
+semel_status unit_finish(semel_unit *unit, semel_error *err)
+{
+    size_t captured = unit->captured;
+    semel_status status =
+        unit->phase == UNIT_OPEN ? finish_transaction(unit, err) : finish_claim(unit, err);
+    unit_abandon(unit);
+    if (status || !captured)
+        return status;
+    store_count(unit->store, TALLY_CAPTURED, captured);
+    store_wake(unit->store);
+    return SEMEL_OK;
+}
+
+semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
+{
+    semel_inbox *inbox = unit->inbox;
+    semel_status status = unit_finish(unit, err);
+    if (!status && inbox)
+        inbox_count(inbox, SEMEL_PROCESSED);
+    unit_free(unit);
+    return status;
+}
+
+/* A claim that is not given back is free when its lease ends, so a failure here costs time only. */
+static void release_claim(semel_unit *unit)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    semel_error ignored;
+    if (unit_open(unit, SEMEL_BEGIN_RELAXED, &ignored))
+        return;
+    if (!driver->fail(unit->state, &unit->mark, "", &ignored))
+        (void)unit_close(unit, &ignored);
+    unit_abandon(unit);
+}
+
+void semel_unit_rollback(semel_unit *unit)
+{
+    if (!unit)
+        return;
+    if (unit->phase == UNIT_CLAIMING && unit->mark.inbox)
+        release_claim(unit);
+    unit_abandon(unit);
+    unit_free(unit);
+}
+
+semel_status unit_run(semel_unit *unit, semel_handler *handler, const semel_message *message,
+                      void *context, semel_error *err)
+{
+    semel_error local = {0};
+    semel_status status = handler(unit, message, context, &local);
+    if (status && local.status != status)
+        semel_fail(&local, status, "%s", local.text[0] ? local.text : "the handler failed");
+    if (status && err)
+        *err = local;
+    return status;
+}

@@ -1,0 +1,76 @@
+/* The unit as the core sees it: the driver's transaction, or a claim between two of them. */
+#ifndef SEMEL_CORE_UNIT_H
+#define SEMEL_CORE_UNIT_H
+
+#include "core/inbox.h"
+
+#include <stdalign.h>
+
+typedef enum unit_phase {
+    UNIT_IDLE,    /* nothing is open */
+    UNIT_OPEN,    /* a transaction of the driver's is open */
+    UNIT_CLAIMING /* claim mode: the claim is stored, no transaction is open */
+} unit_phase;
+
+/* Claim mode: a message that waits for the commit. */
+typedef struct unit_pending {
+    struct unit_pending *next;
+    semel_outbox *outbox;
+    const semel_message *message;
+} unit_pending;
+
+struct semel_unit {
+    semel_unit *next; /* in the store's list of free ones */
+    semel_store *store;
+    unit_phase phase;
+    int joined;
+    semel_inbox *inbox;           /* of the key that was taken; NULL if none was */
+    const semel_message *message; /* borrowed */
+    semel_bytes whole_key;
+    semel_mark mark; /* inbox 0: without protection */
+    uint32_t attempt;
+    size_t captured;
+    semel_bytes result; /* data NULL: none was set */
+    unit_pending *pending_first;
+    unit_pending *pending_last;
+    void *replay; /* the stored result of a duplicate, from mem_alloc */
+    size_t replay_len;
+    mem_arena arena;                            /* all that lives until the unit ends */
+    alignas(max_align_t) unsigned char state[]; /* the driver's */
+};
+
+semel_status unit_new(semel_unit **out, semel_store *store, semel_error *err);
+void unit_free(semel_unit *unit); /* back to the list; the driver's unit has ended */
+void unit_free_all(semel_store *store);
+
+semel_status unit_open(semel_unit *unit, semel_begin durability, semel_error *err);
+void unit_abandon(semel_unit *unit); /* rolls the driver's transaction back, if one is open */
+semel_status unit_close(semel_unit *unit, semel_error *err); /* commits it */
+
+/* Computes the key, fingerprint and so on into the unit. *missing is 1 if the message has no key and the
+ * policy does not allow that; with SEMEL_MISSING_KEY_PROCESS mark.inbox is 0. */
+semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
+                           const semel_message *message, semel_error *err);
+
+/* The decision of semel_unit_claim(); leaves the unit in whatever phase the outcome needs. */
+semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                       const semel_message *message, semel_error *err);
+
+/* Inside an open transaction: result and pending messages are stored. */
+semel_status unit_flush(semel_unit *unit, semel_error *err);
+
+/* After unit_abandon() or on a claim: records the failure in a transaction of its own. */
+semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
+                                 semel_error *err);
+
+/* The same inside the open transaction; ELOST if the key is someone else's by now. */
+semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err);
+
+/* Ends like semel_unit_commit(), but keeps the unit for its result; the caller frees it. */
+semel_status unit_finish(semel_unit *unit, semel_error *err);
+
+/* The handler, with its status made sure to be no success when it is none. */
+semel_status unit_run(semel_unit *unit, semel_handler *handler, const semel_message *message,
+                      void *context, semel_error *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* The one list of stores. A scheme that is known but not built in is told from one that is unknown. */
+#include "base/url.h"
+
+#include <semel/sys/store.h>
+#include <string.h>
+
+extern const semel_store_driver memory_store_driver;
+#ifdef SEMEL_WITH_SQLITE
+extern const semel_store_driver sqlite_store_driver;
+#define SQLITE_DRIVER &sqlite_store_driver
+#else
+#define SQLITE_DRIVER NULL
+#endif
+
+semel_status store_driver_find(const semel_store_driver **out, const char *url, semel_error *err);
+
+static const struct {
+    const char *scheme;
+    const semel_store_driver *driver; /* NULL: not built in */
+} stores[] = {{"memory", &memory_store_driver},
+              {"sqlite", SQLITE_DRIVER},
+              {"postgres", NULL},
+              {"mariadb", NULL},
+              {"redis", NULL}};
+
+/* Every member but `join` is there, so that no caller has to ask. */
+static int is_complete(const semel_store_driver *d)
+{
+    return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&
+           d->close && d->migrate && d->now && d->durability && d->scope && d->begin && d->commit &&
+           d->rollback && d->savepoint && d->keep && d->undo && d->native && d->mark && d->claim &&
+           d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
+           d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
+           d->dead_put && d->dead_drop && d->dead_list &&
+           !(d->abilities & SEMEL_STORE_JOIN) == !d->join;
+}
+
+semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)
+{
+    url parsed;
+    semel_status status = url_parse(&parsed, text, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+        if (strcmp(stores[i].scheme, parsed.scheme) != 0)
+            continue;
+        if (!stores[i].driver)
+            return semel_fail(err, SEMEL_EUNSUPPORTED,
+                              "%s: support was not built into this libsemel", parsed.scheme);
+        if (!is_complete(stores[i].driver))
+            return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: its driver table is incomplete",
+                              parsed.scheme);
+        *out = stores[i].driver;
+        return SEMEL_OK;
+    }
+    return semel_fail(err, SEMEL_EINVAL,
+                      "\"%s:\" is not a store; known are memory: and sqlite:", parsed.scheme);
+}

@@ -1,0 +1,48 @@
+/* The one list of transports. */
+#include "base/url.h"
+
+#include <semel/sys/transport.h>
+#include <string.h>
+
+extern const semel_transport_driver memory_transport_driver;
+
+semel_status transport_driver_find(const semel_transport_driver **out, const char *url,
+                                   semel_error *err);
+
+static const struct {
+    const char *scheme;
+    const semel_transport_driver *driver; /* NULL: not built in */
+} transports[] = {{"memory", &memory_transport_driver},
+                  {"amqp", NULL},
+                  {"amqps", NULL},
+                  {"kafka", NULL},
+                  {"nats", NULL}};
+
+static int is_complete(const semel_transport_driver *d)
+{
+    return d->version == SEMEL_TRANSPORT_DRIVER_VERSION && d->transport_size && d->open &&
+           d->close && d->durability && d->publish && d->receive && d->settle;
+}
+
+semel_status transport_driver_find(const semel_transport_driver **out, const char *text,
+                                   semel_error *err)
+{
+    url parsed;
+    semel_status status = url_parse(&parsed, text, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
+        if (strcmp(transports[i].scheme, parsed.scheme) != 0)
+            continue;
+        if (!transports[i].driver)
+            return semel_fail(err, SEMEL_EUNSUPPORTED,
+                              "%s: support was not built into this libsemel", parsed.scheme);
+        if (!is_complete(transports[i].driver))
+            return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: its driver table is incomplete",
+                              parsed.scheme);
+        *out = transports[i].driver;
+        return SEMEL_OK;
+    }
+    return semel_fail(err, SEMEL_EINVAL,
+                      "\"%s:\" is not a transport; known is memory:", parsed.scheme);
+}
