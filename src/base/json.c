@@ -63,7 +63,8 @@ static struct json_object *parse(struct json_tokener *tokener, semel_bytes text)
     return tree;
 }
 
-semel_status json_tree(struct json_object **out, semel_bytes text, semel_error *err)
+/* The tree of a text that was found to be JSON; JSON's null is the tree NULL, as json-c has it. */
+static semel_status tree_of(struct json_object **out, semel_bytes text, semel_error *err)
 {
     if (text.len > INT_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "JSON: %zu bytes are more than json-c takes",
@@ -125,7 +126,7 @@ semel_status json_lookup(semel_bytes *out, mem_arena *arena, semel_bytes body, c
     semel_bytes text = {NULL, 0};
     semel_status status = SEMEL_OK;
     if (json_text_check(&facts, body, JSON_DEPTH_MAX))
-        status = json_tree(&tree, body, err);
+        status = tree_of(&tree, body, err);
     if (!status)
         status = find(&found, tree, pointer, err);
     if (!status)
@@ -141,11 +142,109 @@ semel_status json_lookup(semel_bytes *out, mem_arena *arena, semel_bytes body, c
     return status;
 }
 
+static json_kind kind_of(struct json_object *value)
+{
+    switch (json_object_get_type(value)) {
+    case json_type_null:
+        return JSON_NULL;
+    case json_type_string:
+        return JSON_STRING;
+    case json_type_object:
+    case json_type_array:
+        return JSON_CONTAINER;
+    case json_type_boolean:
+    case json_type_double:
+    case json_type_int:
+        break;
+    }
+    return JSON_SCALAR;
+}
+
+static semel_bytes text_of(struct json_object *value)
+{
+    enum { PLAIN = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE };
+    if (kind_of(value) == JSON_STRING)
+        return (semel_bytes){json_object_get_string(value),
+                             (size_t)json_object_get_string_len(value)};
+    return semel_str(value ? json_object_to_json_string_ext(value, PLAIN) : "null");
+}
+
+/* 0 when out of memory. */
+static int copy_member(json_member *out, mem_arena *arena, const char *name,
+                       struct json_object *value)
+{
+    semel_bytes text = text_of(value);
+    *out = (json_member){.name = arena_copy(arena, name, strlen(name)), .kind = kind_of(value)};
+    if (text.data)
+        out->text = (semel_bytes){arena_copy(arena, text.data, text.len), text.len};
+    return out->name && out->text.data;
+}
+
+static semel_status copy_members(const json_member **out, size_t *count, mem_arena *arena,
+                                 struct json_object *object, semel_error *err)
+{
+    struct json_object_iterator at = json_object_iter_begin(object);
+    struct json_object_iterator end = json_object_iter_end(object);
+    size_t found = 0;
+    json_member *members =
+        arena_alloc(arena, (size_t)json_object_object_length(object) * sizeof *members);
+    int ok = members != NULL;
+    for (; ok && !json_object_iter_equal(&at, &end); json_object_iter_next(&at))
+        ok = copy_member(&members[found++], arena, json_object_iter_peek_name(&at),
+                         json_object_iter_peek_value(&at));
+    if (!ok)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for JSON");
+    *out = members;
+    *count = found;
+    return SEMEL_OK;
+}
+
+static semel_status check(semel_bytes text, semel_error *err)
+{
+    json_facts facts;
+    int is_json = json_text_check(&facts, text, JSON_DEPTH_MAX);
+    if (facts.too_deep)
+        return semel_fail(err, SEMEL_ELIMIT, "JSON: more than %d levels deep", JSON_DEPTH_MAX);
+    if (!is_json)
+        return semel_fail(err, SEMEL_EINVAL, "this is not JSON, from byte %zu on", facts.wrong_at);
+    if (facts.beyond_64_bits)
+        return semel_fail(
+            err, SEMEL_EUNSUPPORTED,
+            "JSON: an integer of more than 64 bits would be changed: make it a string");
+    return SEMEL_OK;
+}
+
+semel_status json_members(const json_member **out, size_t *count, mem_arena *arena,
+                          semel_bytes text, semel_error *err)
+{
+    struct json_object *tree = NULL;
+    semel_status status = check(text, err);
+    if (!status)
+        status = tree_of(&tree, text, err);
+    if (!status && !json_object_is_type(tree, json_type_object))
+        status = semel_fail(err, SEMEL_EINVAL, "JSON: it is not an object");
+    if (!status)
+        status = copy_members(out, count, arena, tree, err);
+    json_object_put(tree);
+    return status;
+}
+
 #else
 
 int json_built_in(void)
 {
     return 0;
+}
+
+semel_status json_members(const json_member **out, size_t *count, mem_arena *arena,
+                          semel_bytes text, semel_error *err)
+{
+    (void)out;
+    (void)count;
+    (void)arena;
+    (void)text;
+    return semel_fail(err, SEMEL_EUNSUPPORTED,
+                      "JSON is not built in: build semel with SEMEL_JSON=ON for CloudEvents");
 }
 
 semel_status json_lookup(semel_bytes *out, mem_arena *arena, semel_bytes body, const char *pointer,

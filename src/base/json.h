@@ -19,12 +19,18 @@ int json_pointer_valid(const char *pointer, size_t *position);
 semel_status json_lookup(semel_bytes *out, mem_arena *arena, semel_bytes body, const char *pointer,
                          semel_error *err);
 
-#ifdef SEMEL_WITH_JSON
-struct json_object;
+typedef enum json_kind { JSON_NULL = 1, JSON_STRING, JSON_SCALAR, JSON_CONTAINER } json_kind;
 
-/* json-c's tree of a text that json_text_check() found good; json_object_put() frees it. The JSON value
- * null is the tree NULL, as json-c has it. Fails for want of memory only. */
-semel_status json_tree(struct json_object **out, semel_bytes text, semel_error *err);
-#endif
+typedef struct json_member {
+    const char *name;
+    json_kind kind;
+    semel_bytes text; /* a string's own bytes; of all others the JSON text, without spaces */
+} json_member;
+
+/* The members of the JSON object that `text` is, all in the arena; of those with one name, the last.
+ * SEMEL_EINVAL if it is none, SEMEL_ELIMIT if it is over JSON_DEPTH_MAX deep, SEMEL_EUNSUPPORTED if json-c
+ * would change a number in it, or is not built in. */
+semel_status json_members(const json_member **out, size_t *count, mem_arena *arena,
+                          semel_bytes text, semel_error *err);
 
 #endif

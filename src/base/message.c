@@ -8,6 +8,8 @@
  * a NUL behind it. */
 #include "base/message.h"
 
+#include "base/text.h"
+
 #include <stdalign.h>
 
 #define MESSAGE_SIZE_MIN offsetof(semel_message, delivery)
@@ -226,26 +228,13 @@ void semel_message_free(semel_message *message)
 
 /* --- headers -------------------------------------------------------------------------------------- */
 
-/* Not by <ctype.h> or strcasecmp(): these ask the locale. */
-static int same_name(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        int lower_a = *a >= 'A' && *a <= 'Z' ? *a + ('a' - 'A') : *a;
-        int lower_b = *b >= 'A' && *b <= 'Z' ? *b + ('a' - 'A') : *b;
-        if (lower_a != lower_b)
-            return 0;
-        if (!*a)
-            return 1;
-    }
-}
-
 semel_bytes semel_message_header(const semel_message *message, const char *name)
 {
     const semel_bytes none = {NULL, 0};
     if (!message || !name || message->size < MESSAGE_SIZE_MIN || !message->headers)
         return none;
     for (size_t i = 0; i < message->header_count; i++)
-        if (message->headers[i].name && same_name(message->headers[i].name, name))
+        if (message->headers[i].name && text_same(message->headers[i].name, name))
             return message->headers[i].value;
     return none;
 }
@@ -330,23 +319,19 @@ semel_status headers_read(const semel_header **out, size_t *count, mem_arena *ar
                           semel_bytes blob, semel_error *err)
 {
     size_t position = 0;
-    *out = NULL;
-    *count = 0;
-    if (!blob.len)
-        return SEMEL_OK;
     size_t found = count_headers(&position, blob);
-    if (!found)
+    if (blob.len && !found)
         return semel_fail(
             err, SEMEL_ESTORE,
             "stored headers (%zu bytes) are damaged from byte %zu on: restore the row, or "
             "discard it",
             blob.len, position);
-    semel_header *headers = arena_alloc(arena, found * sizeof *headers);
-    unsigned char *copy = arena_copy(arena, blob.data, blob.len);
-    if (!headers || !copy)
+    semel_header *headers = found ? arena_alloc(arena, found * sizeof *headers) : NULL;
+    unsigned char *copy = found ? arena_copy(arena, blob.data, blob.len) : NULL;
+    if (found && (!headers || !copy))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu headers", found);
     read_headers(headers, copy, blob.len);
-    *out = headers;
+    *out = found ? headers : NULL;
     *count = found;
     return SEMEL_OK;
 }

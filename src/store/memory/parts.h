@@ -2,7 +2,9 @@
  *
  *     memory.c   opening, units, clock, names; the driver table
  *     table.c    the markers of an inbox: found by key, walked in time
- *     marker.c   the state machine of markers, and their sweep
+ *     marker.c   the state machine of markers: taking them
+ *     ending.c   ... and what becomes of them
+ *     sweep.c    retention
  *     extra.c    what only some markers have: claim, result, reason
  *     outbox.c   messages: put, take, settle
  *     line.c     in which order they may be taken
@@ -84,15 +86,12 @@ typedef struct memory_change {
 
 /* A marker as it was. Its key never changes. */
 typedef struct memory_marker_before {
-    union {
-        int64_t changed_ms;
-        memory_unit *owner;
-    };
+    memory_since since;
     uint64_t fingerprint;
     memory_extra *extra;
-    uint32_t attempts;
-    uint8_t held;
-    uint8_t state;
+    uint32_t attempts : 21;
+    uint32_t held : 1;
+    uint32_t state : 2;
 } memory_marker_before;
 
 /* The part of a row in an outbox that changes. */
@@ -182,15 +181,17 @@ memory_extra *memory_extra_new(memory_store *store, semel_bytes result, semel_by
 void memory_extra_free(memory_store *store, memory_extra *extra);
 void memory_extra_drop_spares(memory_store *store);
 
-/* --- marker.c, sweep.c --------------------------------------------------------------------------- */
+/* --- marker.c, ending.c, sweep.c ----------------------------------------------------------------- */
 
-/* SEMEL_EINVAL if no inbox has the number. */
-semel_status memory_inbox_get(memory_inbox **out, memory_store *store, int64_t number,
-                              semel_error *err);
+/* NULL and SEMEL_EINVAL in err if no inbox has the number. */
+memory_inbox *memory_inbox_get(const memory_store *store, int64_t number, semel_error *err);
 uint32_t memory_marker_hash(const memory_store *store, const void *key, size_t len);
 
-/* A claim whose token and lease keep others out. */
-int memory_marker_leased(const memory_marker *marker, int64_t now_ms);
+/* 1 while a claim keeps others out. */
+int memory_marker_leased(memory_store *store, const memory_marker *marker);
+
+/* Removes a marker that nobody holds, and what it has. */
+void memory_marker_drop(memory_store *store, memory_table *table, memory_marker *marker);
 
 semel_status memory_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
@@ -206,7 +207,6 @@ semel_status memory_result_get(void *unit, const semel_mark *mark, void **out, s
                                semel_error *err);
 semel_status memory_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                           semel_sweep_position *position, size_t *swept, semel_error *err);
-void memory_inbox_free(memory_store *store, memory_inbox *inbox);
 
 /* --- outbox.c ------------------------------------------------------------------------------------ */
 

@@ -14,14 +14,18 @@ typedef enum memory_marker_state {
     MARKER_DEAD
 } memory_marker_state;
 
-enum { MARKER_ATTEMPTS_MAX = (1 << 21) - 1 }; /* a count stops here; no limit of attempts is so high */
+enum {
+    MARKER_ATTEMPTS_MAX = (1 << 21) - 1
+}; /* a count stops here; no limit of attempts is so high */
+
+typedef union memory_since {
+    int64_t changed_ms;        /* not held: when it was last changed */
+    struct memory_unit *owner; /* held: by this open unit */
+} memory_since;
 
 /* 28 bytes and the key: 64 for a key of 36. What few markers have lies apart, in `extra`. */
 typedef struct memory_marker {
-    union {
-        int64_t changed_ms;        /* not held: when it was last changed */
-        struct memory_unit *owner; /* held: by this open unit, which has changed it */
-    };
+    memory_since since;
     uint64_t fingerprint;
     struct memory_extra *extra; /* claim and result; NULL: none */
     uint32_t attempts : 21;
@@ -34,15 +38,26 @@ typedef struct memory_marker {
 typedef struct memory_chunk memory_chunk;
 
 typedef struct memory_slot {
-    memory_chunk *chunk; /* NULL: a free slot */
     uint32_t hash;
-    uint32_t offset; /* of the marker in the chunk */
+    uint32_t where; /* number of the chunk and offset in it; 0: a free slot */
 } memory_slot;
+
+typedef union memory_number {
+    memory_chunk *chunk;
+    size_t next_free; /* of a number that is free: the next such one; 0: there is no more */
+} memory_number;
 
 typedef struct memory_table {
     memory_slot *slots;
     size_t mask; /* number of slots - 1 */
     size_t live; /* markers */
+
+    /* The chunks by number, from 1 on. Numbers of freed chunks are used again. */
+    memory_number *numbers;
+    size_t number_end;
+    size_t number_capacity;
+    size_t free_number;
+
     /* The chunks in the order in which they were opened: chunks[first_chunk] to chunks[chunk_end - 1],
      * NULL where one has been freed. The serial of chunks[i] is serial_base + i. */
     memory_chunk **chunks;
@@ -78,6 +93,9 @@ void memory_table_resume(const memory_table *table, memory_place *place);
  * end: nothing in it can have been changed earlier. */
 memory_marker *memory_table_walk(const memory_table *table, memory_place *place, int64_t before_ms,
                                  uint64_t *steps);
+
+/* 1 if a walk from here would find nothing. */
+int memory_table_ends(const memory_table *table, memory_place *place, int64_t before_ms);
 
 /* Gives up all memory. The extras must have been freed before. */
 void memory_table_free(memory_table *table);

@@ -1,0 +1,414 @@
+/* Outboxes: messages that wait to be sent.
+ *
+ * A message that was put is nobody's until its unit commits; then it gets its seq and joins its line. So
+ * the order within a group is the order of the commits, and what is rolled back was never there. With a
+ * delay it waits apart first, where it holds up nobody, and joins when the delay is over: each take
+ * begins with that.
+ *
+ * A row that a unit has taken or settled is that unit's until it ends: others find its line closed, and
+ * the unit does not take it a second time. */
+#include "base/mem.h"
+#include "store/memory/line.h"
+
+#include <string.h>
+
+struct memory_outbox {
+    char name[SEMEL_NAME_MAX + 1];
+    memory_queue lines;
+    memory_queue delayed; /* single rows, by the end of their delay */
+    memory_index groups;
+    memory_row *oldest;
+    memory_row *newest;
+    uint64_t count;    /* committed */
+    uint64_t capacity; /* and all that open units have put: what there must be room for */
+};
+
+/* --- the outbox ---------------------------------------------------------------------------------- */
+
+memory_outbox *memory_outbox_new(const char *name)
+{
+    memory_outbox *outbox = mem_alloc(sizeof *outbox);
+    if (outbox)
+        memcpy(outbox->name, name, strlen(name) + 1);
+    return outbox;
+}
+
+const char *memory_outbox_name(const memory_outbox *outbox)
+{
+    return outbox->name;
+}
+
+static void leave_group(memory_outbox *outbox, memory_group *group)
+{
+    if (!group || --group->rows)
+        return;
+    memory_index_remove(&outbox->groups, &group->by_name);
+    mem_free(group);
+}
+
+static void free_row(memory_row *row)
+{
+    leave_group(row->outbox, row->group);
+    row->outbox->capacity--;
+    semel_message_free(row->message);
+    mem_free(row);
+}
+
+void memory_outbox_free(memory_outbox *outbox)
+{
+    for (memory_row *row = outbox->oldest, *newer; row; row = newer) {
+        newer = row->newer;
+        free_row(row);
+    }
+    memory_index_free(&outbox->groups);
+    mem_free(outbox->lines.lines);
+    mem_free(outbox->delayed.lines);
+    mem_free(outbox);
+}
+
+static memory_outbox *get_outbox(const memory_store *store, int64_t number, semel_error *err)
+{
+    if (number >= 1 && (uint64_t)number <= store->outbox_count)
+        return store->outboxes[number - 1];
+    semel_fail(err, SEMEL_EINVAL, "the memory store has no outbox number %lld", (long long)number);
+    return NULL;
+}
+
+/* --- put ----------------------------------------------------------------------------------------- */
+
+static memory_group *find_group(const memory_outbox *outbox, uint64_t hash, const char *name)
+{
+    memory_link *link = memory_index_first(&outbox->groups, hash);
+    for (; link; link = memory_index_next(link)) {
+        memory_group *group = MEMORY_PART_OF(memory_group, by_name, link);
+        if (strcmp(group->name, name) == 0)
+            return group;
+    }
+    return NULL;
+}
+
+static memory_group *join_group(memory_store *store, memory_outbox *outbox, const char *name)
+{
+    size_t len = strlen(name);
+    uint64_t hash = hash_bytes(store->hash, name, len);
+    memory_group *group = find_group(outbox, hash, name);
+    if (!group) {
+        if (!memory_index_reserve(&outbox->groups, outbox->groups.count + 1))
+            return NULL;
+        group = mem_alloc(sizeof *group + len + 1);
+        if (!group)
+            return NULL;
+        memcpy(group->name, name, len + 1);
+        memory_index_add(&outbox->groups, &group->by_name, hash);
+    }
+    group->rows++;
+    return group;
+}
+
+static void forget_put(memory_unit *unit, const memory_record *record)
+{
+    unit->store->messages--;
+    free_row(record->row.row);
+}
+
+static void append(memory_outbox *outbox, memory_row *row)
+{
+    row->older = outbox->newest;
+    *(row->older ? &row->older->newer : &outbox->oldest) = row;
+    outbox->newest = row;
+    outbox->count++;
+}
+
+static void publish_put(memory_unit *unit, const memory_record *record, int64_t now_ms)
+{
+    memory_store *store = unit->store;
+    memory_row *row = record->row.row;
+    memory_outbox *outbox = row->outbox;
+    row->seq = ++store->last_seq;
+    row->captured_ms = now_ms;
+    row->state.due_ms = now_ms + row->message->delay_ms;
+    append(outbox, row);
+    memory_index_add(&store->rows, &row->by_seq, (uint64_t)row->seq);
+    if (row->message->delay_ms)
+        memory_line_join(&outbox->delayed, &row->alone, row);
+    else
+        memory_line_join(&outbox->lines, row->group ? &row->group->line : &row->alone, row);
+}
+
+static const memory_change put_change = {forget_put, publish_put};
+
+/* All memory that the commit will need. */
+static int reserve(memory_store *store, memory_outbox *outbox, const semel_message *message)
+{
+    size_t rows = outbox->capacity + 1;
+    return memory_queue_reserve(&outbox->lines, rows) &&
+           (!message->delay_ms || memory_queue_reserve(&outbox->delayed, rows)) &&
+           memory_index_reserve(&store->rows, store->rows.count + 1);
+}
+
+/* The row takes the message over if this succeeds. */
+static semel_status add_row(memory_unit *unit, memory_outbox *outbox, semel_message *message,
+                            semel_error *err)
+{
+    memory_record *record = memory_journal_next(unit);
+    memory_row *row = record ? mem_alloc(sizeof *row) : NULL;
+    if (!row || !reserve(unit->store, outbox, message)) {
+        mem_free(row);
+        return memory_out_of_memory(err);
+    }
+    if (message->group && *message->group) {
+        row->group = join_group(unit->store, outbox, message->group);
+        if (!row->group) {
+            mem_free(row);
+            return memory_out_of_memory(err);
+        }
+    }
+    row->outbox = outbox;
+    row->message = message;
+    outbox->capacity++;
+    record->change = &put_change;
+    record->row.row = row;
+    unit->count++;
+    return SEMEL_OK;
+}
+
+static semel_status put_locked(memory_unit *unit, int64_t number, semel_message *message,
+                               semel_error *err)
+{
+    memory_outbox *outbox = get_outbox(unit->store, number, err);
+    semel_status status = outbox ? memory_count_message(unit->store, err) : SEMEL_EINVAL;
+    if (status)
+        return status;
+    status = add_row(unit, outbox, message, err);
+    if (status)
+        unit->store->messages--;
+    return status;
+}
+
+semel_status memory_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err)
+{
+    memory_unit *self = unit;
+    semel_message *copy;
+    semel_status status = semel_message_copy(&copy, message, err);
+    if (status)
+        return status;
+    pthread_mutex_lock(&self->store->lock);
+    status = put_locked(self, outbox, copy, err);
+    pthread_mutex_unlock(&self->store->lock);
+    if (status)
+        semel_message_free(copy);
+    return status;
+}
+
+/* --- rows that a unit changes -------------------------------------------------------------------- */
+
+static void restore_row(memory_unit *unit, const memory_record *record)
+{
+    memory_row *row = record->row.row;
+    (void)unit;
+    row->state = record->row.before;
+    memory_line_update(&row->outbox->lines, row->line);
+}
+
+static void remove_row(memory_store *store, memory_row *row)
+{
+    memory_outbox *outbox = row->outbox;
+    memory_line_leave(&outbox->lines, row);
+    memory_index_remove(&store->rows, &row->by_seq);
+    *(row->older ? &row->older->newer : &outbox->oldest) = row->newer;
+    *(row->newer ? &row->newer->older : &outbox->newest) = row->older;
+    outbox->count--;
+    store->messages--;
+    free_row(row);
+}
+
+/* Of all records of one row the first lets go of it: the one that found it without owner. */
+static void release_row(memory_unit *unit, const memory_record *record, int64_t now_ms)
+{
+    memory_row *row = record->row.row;
+    (void)now_ms;
+    if (record->row.before.owner)
+        return;
+    row->state.owner = NULL;
+    if (row->state.removed)
+        remove_row(unit->store, row);
+    else
+        memory_line_update(&row->outbox->lines, row->line);
+}
+
+static const memory_change row_change = {restore_row, release_row};
+
+/* 0 when out of memory. The line is the caller's to update, once the state is set. */
+static int hold_row(memory_unit *unit, memory_row *row)
+{
+    memory_record *record = memory_journal_next(unit);
+    if (!record)
+        return 0;
+    record->change = &row_change;
+    record->row.row = row;
+    record->row.before = row->state;
+    row->state.owner = unit;
+    unit->count++;
+    return 1;
+}
+
+/* --- take ---------------------------------------------------------------------------------------- */
+
+static void end_delays(memory_outbox *outbox, int64_t now_ms)
+{
+    memory_line *alone;
+    while ((alone = memory_queue_first(&outbox->delayed, now_ms)) != NULL) {
+        memory_row *row = alone->first;
+        memory_line_leave(&outbox->delayed, row);
+        memory_line_join(&outbox->lines, row->group ? &row->group->line : alone, row);
+    }
+}
+
+static int lease(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
+{
+    if (!hold_row(unit, row))
+        return 0;
+    row->state.token = ++unit->store->last_token;
+    row->state.lease_end_ms = lease_end_ms;
+    row->state.attempts++;
+    return 1;
+}
+
+/* Always the one that has waited longest, over all lines; the next of its line is its successor. */
+static semel_status lease_due(memory_unit *unit, memory_outbox *outbox, uint32_t limit,
+                              uint32_t lease_ms, semel_error *err)
+{
+    int64_t now_ms = memory_now_ms(unit->store);
+    end_delays(outbox, now_ms);
+    for (uint32_t taken = 0; taken < limit; taken++) {
+        memory_line *line = memory_queue_first(&outbox->lines, now_ms);
+        if (!line)
+            break;
+        if (!lease(unit, line->head, now_ms + lease_ms))
+            return memory_out_of_memory(err);
+        line->head = line->head->behind;
+        memory_line_update(&outbox->lines, line);
+    }
+    return SEMEL_OK;
+}
+
+static void close_lines(memory_unit *unit, uint32_t from)
+{
+    for (uint32_t i = from; i < unit->count; i++) {
+        memory_row *row = unit->records[i].row.row;
+        row->line->head = row->line->first;
+        memory_line_update(&row->outbox->lines, row->line);
+    }
+}
+
+/* Without the lock: the rows are this unit's, so they stay. */
+static semel_status hand_out(memory_unit *unit, uint32_t from, semel_item_sink *sink, void *context,
+                             semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (uint32_t i = from; i < unit->count && !status; i++) {
+        const memory_row *row = unit->records[i].row.row;
+        semel_item item = {row->seq, row->state.token, row->state.attempts, row->message};
+        status = sink(&item, context, err);
+    }
+    return status;
+}
+
+semel_status memory_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
+                         semel_item_sink *sink, void *context, semel_error *err)
+{
+    memory_unit *self = unit;
+    uint32_t from = self->count;
+    semel_status status = SEMEL_EINVAL;
+    pthread_mutex_lock(&self->store->lock);
+    memory_outbox *found = get_outbox(self->store, outbox, err);
+    if (found) {
+        status = lease_due(self, found, limit, lease_ms, err);
+        close_lines(self, from);
+    }
+    pthread_mutex_unlock(&self->store->lock);
+    return status ? status : hand_out(self, from, sink, context, err);
+}
+
+/* --- settle -------------------------------------------------------------------------------------- */
+
+static memory_row *find_row(const memory_store *store, int64_t seq)
+{
+    memory_link *link = memory_index_first(&store->rows, (uint64_t)seq);
+    return link ? MEMORY_PART_OF(memory_row, by_seq, link) : NULL;
+}
+
+static int may_settle(const memory_unit *unit, const memory_outbox *outbox, const memory_row *row,
+                      const semel_settlement *settlement)
+{
+    return row && row->outbox == outbox && settlement->token &&
+           row->state.token == settlement->token && !row->state.removed &&
+           (!row->state.owner || row->state.owner == unit);
+}
+
+/* A released row keeps its due time, so it keeps its place before those that came later. */
+static void apply(memory_row_state *state, const semel_settlement *settlement, int64_t now_ms)
+{
+    switch (settlement->verdict) {
+    case SEMEL_ITEM_REMOVE:
+        state->removed = 1;
+        break;
+    case SEMEL_ITEM_RETRY:
+        state->token = 0;
+        state->due_ms = now_ms + settlement->delay_ms;
+        break;
+    case SEMEL_ITEM_RELEASE:
+        state->token = 0;
+        state->attempts--;
+        break;
+    }
+}
+
+static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
+                               semel_settlement *settlement, int64_t now_ms, semel_error *err)
+{
+    memory_row *row = find_row(unit->store, settlement->seq);
+    settlement->lost = !may_settle(unit, outbox, row, settlement);
+    if (settlement->lost)
+        return SEMEL_OK;
+    if (!hold_row(unit, row))
+        return memory_out_of_memory(err);
+    apply(&row->state, settlement, now_ms);
+    memory_line_update(&outbox->lines, row->line);
+    return SEMEL_OK;
+}
+
+semel_status memory_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
+                           semel_error *err)
+{
+    memory_unit *self = unit;
+    pthread_mutex_lock(&self->store->lock);
+    memory_outbox *found = get_outbox(self->store, outbox, err);
+    semel_status status = found ? SEMEL_OK : SEMEL_EINVAL;
+    int64_t now_ms = memory_now_ms(self->store);
+    for (size_t i = 0; i < count && !status; i++)
+        status = settle_one(self, found, &settlements[i], now_ms, err);
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
+/* --- lag ----------------------------------------------------------------------------------------- */
+
+semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err)
+{
+    memory_store *self = store;
+    uint64_t total = 0;
+    int64_t oldest = 0;
+    (void)err;
+    pthread_mutex_lock(&self->lock);
+    for (size_t i = 0; i < self->outbox_count; i++) {
+        const memory_outbox *outbox = self->outboxes[i];
+        total += outbox->count;
+        if (outbox->oldest && (!oldest || outbox->oldest->captured_ms < oldest))
+            oldest = outbox->oldest->captured_ms;
+    }
+    pthread_mutex_unlock(&self->lock);
+    *count = total;
+    *oldest_ms = oldest;
+    return SEMEL_OK;
+}

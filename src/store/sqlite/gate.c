@@ -1,0 +1,73 @@
+/* The gate: one writer at a time inside this process.
+ *
+ * SQLite lets one transaction write at a time and makes the others poll. Threads of one process need not
+ * poll: they sleep here and are woken. Between processes SQLite's own lock decides, with the busy handler
+ * in sqlite.c and the same deadline. */
+#include "store/sqlite/sqlite.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct timespec deadline_of(int64_t at_ms)
+{
+    return (struct timespec){at_ms / 1000, (long)(at_ms % 1000) * 1000000};
+}
+
+static semel_status check_caller(const sqlite_store *store, semel_error *err)
+{
+    if (store->pid != getpid())
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "this sqlite: store was opened before fork(); open one in the child");
+    return SEMEL_OK;
+}
+
+/* A thread that waits for itself would wait for ever: say what is wrong instead. */
+static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_error *err)
+{
+    struct timespec until = deadline_of(monotonic_ms() + wait_ms);
+    if (store->gate_taken && pthread_equal(store->gate_owner, pthread_self()))
+        return semel_fail(
+            err, SEMEL_EMISUSE,
+            "this thread already has a unit open on this store: end it first, or use it");
+    while (store->gate_taken)
+        if (pthread_cond_timedwait(&store->gate_free, &store->gate, &until) == ETIMEDOUT)
+            break;
+    if (!store->gate_taken)
+        return SEMEL_OK;
+    return semel_fail(
+        err, SEMEL_EBUSY,
+        "waited %u ms for another thread's transaction on this store; shorten it, or raise "
+        "busy_ms",
+        wait_ms);
+}
+
+semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
+{
+    semel_status status = check_caller(store, err);
+    if (status)
+        return status;
+    pthread_mutex_lock(&store->gate);
+    status = wait_for_gate(store, wait_ms, err);
+    if (!status) {
+        store->gate_taken = 1;
+        store->gate_owner = pthread_self();
+    }
+    pthread_mutex_unlock(&store->gate);
+    return status;
+}
+
+void gate_leave(sqlite_store *store)
+{
+    pthread_mutex_lock(&store->gate);
+    store->gate_taken = 0;
+    pthread_mutex_unlock(&store->gate);
+    pthread_cond_signal(&store->gate_free);
+}

@@ -1,0 +1,149 @@
+/* The schema: which version is there, and the steps from it to ours.
+ *
+ * The steps are the files in sql/sqlite/, embedded at build time. Each is applied in a transaction of its
+ * own together with the row that says so; dying in between leaves the step before, and calling again goes
+ * on from there. Several processes may migrate at once: the version is read again inside each transaction.
+ *
+ * Three things are refused, since going on would destroy: tables of a newer semel, tables named semel_...
+ * that are not semel's, and no tables at all (which migrate makes). */
+#include "generated/sqlite_migrations.h"
+#include "store/sqlite/sqlite.h"
+
+#include <string.h>
+
+/* One number from a query without parameters; `fallback` if there is no row. -1 on error. */
+static semel_status read_number(connection *on, const char *sql, int64_t *out, semel_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int code = sqlite3_prepare_v2(on->db, sql, -1, &stmt, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(stmt);
+    semel_status status = SEMEL_OK;
+    if (code == SQLITE_ROW)
+        *out = sqlite3_column_int64(stmt, 0);
+    else
+        status = connection_fail(on, code, "reading the schema", err);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+#define COUNT_TABLES "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name "
+
+/* *version is 0 if there is nothing of ours yet. */
+static semel_status read_version(connection *on, int64_t *version, semel_error *err)
+{
+    int64_t ours = 0, others = 0;
+    semel_status status = read_number(on, COUNT_TABLES "= 'semel_schema'", &ours, err);
+    if (!status)
+        status = read_number(on, COUNT_TABLES "GLOB 'semel_*'", &others, err);
+    if (status)
+        return status;
+    *version = 0;
+    if (!ours && others)
+        return semel_fail(
+            err, SEMEL_ESCHEMA,
+            "the database has tables named semel_... that semel did not make (there is no "
+            "semel_schema): rename them, or use another file");
+    if (!ours)
+        return SEMEL_OK;
+    int64_t shape = 0;
+    status = read_number(on,
+                         "SELECT count(*) FROM pragma_table_info('semel_schema') "
+                         "WHERE name IN ('version', 'name', 'applied_ms')",
+                         &shape, err);
+    if (!status && shape != 3)
+        return semel_fail(err, SEMEL_ESCHEMA,
+                          "the table semel_schema is not semel's: rename it, or use another file");
+    return status ? status
+                  : read_number(on, "SELECT coalesce(max(version), 0) FROM semel_schema", version,
+                                err);
+}
+
+static int64_t our_version(void)
+{
+    return sqlite_migrations[sqlite_migration_count - 1].version;
+}
+
+static semel_status check_not_newer(int64_t version, semel_error *err)
+{
+    if (version <= our_version())
+        return SEMEL_OK;
+    return semel_fail(
+        err, SEMEL_ESCHEMA,
+        "the database has semel's tables in version %lld, this libsemel knows up to %lld: "
+        "upgrade semel",
+        (long long)version, (long long)our_version());
+}
+
+semel_status schema_check(connection *on, semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(on, &version, err);
+    if (!status)
+        status = check_not_newer(version, err);
+    if (status || version == our_version())
+        return status;
+    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
+                      version ? "of an older version" : "not there yet");
+}
+
+static semel_status record_step(sqlite_store *store, const sqlite_migration *step, semel_error *err)
+{
+    char *sql = sqlite3_mprintf("INSERT INTO semel_schema (version, name, applied_ms) "
+                                "VALUES (%d, %Q, %lld)",
+                                step->version, step->name, (long long)seam_wall_ms(store->seam));
+    if (!sql)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
+    semel_status status = connection_exec(&store->writer, sql, "recording a migration", err);
+    sqlite3_free(sql);
+    return status;
+}
+
+static semel_status apply_step(sqlite_store *store, const sqlite_migration *step, semel_error *err)
+{
+    semel_status status =
+        connection_exec(&store->writer,
+                        "CREATE TABLE IF NOT EXISTS semel_schema (version INTEGER "
+                        "PRIMARY KEY, name TEXT NOT NULL, applied_ms INTEGER NOT NULL)",
+                        "creating semel_schema", err);
+    if (!status)
+        status = connection_exec(&store->writer, step->sql, step->name, err);
+    if (!status)
+        status = record_step(store, step, err);
+    return status ? status : seam_fault(store->seam, "migrate.applied", err);
+}
+
+/* One step, if one is due. *more is 0 when there is none. */
+static semel_status migrate_step(sqlite_store *store, int *more, semel_error *err)
+{
+    sqlite_unit unit = {0};
+    int64_t version;
+    semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_DURABLE, store->busy_ms, err);
+    if (status)
+        return status;
+    status = read_version(&store->writer, &version, err);
+    if (!status)
+        status = check_not_newer(version, err);
+    *more = !status && version < our_version();
+    if (*more) {
+        const sqlite_migration *step = sqlite_migrations;
+        while (step->version <= version)
+            step++;
+        status = apply_step(store, step, err);
+    }
+    if (status || !*more) {
+        sqlite_rollback(&unit);
+        return status;
+    }
+    status = sqlite_commit(&unit, err);
+    return status ? status : seam_fault(store->seam, "migrate.committed", err);
+}
+
+semel_status sqlite_migrate(void *state, semel_error *err)
+{
+    int more = 1;
+    semel_status status = SEMEL_OK;
+    while (!status && more)
+        status = migrate_step(state, &more, err);
+    return status;
+}

@@ -1,0 +1,264 @@
+/* The SQLite store: opening, names, and the driver table.
+ *
+ * Two connections: one writer, which every unit uses in turn (gate.c), and one reader for looking without
+ * keeping writers waiting. The file is in WAL mode. It is also the application's own database: semel
+ * touches nothing in it but its tables, and no setting that outlives the connection but the journal mode. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/url.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semel/sqlite.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CACHE_DEFAULT_KIB = 16384,
+    WAL_KEPT_BYTES = 64 << 20,
+    PAUSE_MIN_US = 100,
+    PAUSE_MAX_US = 5000
+};
+
+/* --- opening ------------------------------------------------------------------------------------------- */
+
+/* Another process has the lock: sleep a little, a little longer each time, until the deadline. */
+static int on_busy(void *context, int times)
+{
+    connection *on = context;
+    if (monotonic_ms() >= on->deadline_ms)
+        return 0;
+    long pause = (long)PAUSE_MIN_US << (times < 6 ? times : 6);
+    struct timespec nap = {0, (pause < PAUSE_MAX_US ? pause : PAUSE_MAX_US) * 1000};
+    nanosleep(&nap, NULL);
+    return 1;
+}
+
+static int on_commit(void *context)
+{
+    ((connection *)context)->ends++;
+    return 0;
+}
+
+static void on_rollback(void *context)
+{
+    ((connection *)context)->ends++;
+}
+
+static semel_status configure(connection *on, uint32_t cache_kib, semel_error *err)
+{
+    char pragmas[256];
+    (void)snprintf(pragmas, sizeof pragmas,
+                   "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%u; "
+                   "PRAGMA journal_size_limit = %d",
+                   cache_kib, WAL_KEPT_BYTES);
+    return connection_exec(on, pragmas, "configuring the connection", err);
+}
+
+static semel_status connect_to(connection *on, const char *path, uint32_t cache_kib,
+                               uint32_t busy_ms, semel_error *err)
+{
+    int code = sqlite3_open_v2(
+        path, &on->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code != SQLITE_OK)
+        return connection_fail(on, code, path, err);
+    sqlite3_extended_result_codes(on->db, 1);
+    on->deadline_ms = monotonic_ms() + busy_ms;
+    sqlite3_busy_handler(on->db, on_busy, on);
+    sqlite3_commit_hook(on->db, on_commit, on);
+    sqlite3_rollback_hook(on->db, on_rollback, on);
+    return configure(on, cache_kib, err);
+}
+
+/* A new file is the owner's alone: messages may hold what others must not read. SQLite gives its -wal and
+ * -shm files the same mode. */
+static semel_status make_file(const char *path, semel_error *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    else if (errno != EEXIST)
+        return semel_fail(err, SEMEL_ESTORE, "sqlite: cannot create %s: %s", path, strerror(errno));
+    return SEMEL_OK;
+}
+
+static semel_status read_url(url *parsed, const char *text, uint32_t *cache_kib, int *relaxed,
+                             semel_error *err)
+{
+    semel_status status = url_parse(parsed, text, err);
+    if (!status)
+        status = url_only(parsed, "synchronous,cache_kib", err);
+    if (!status)
+        status = url_number(cache_kib, parsed, "cache_kib", CACHE_DEFAULT_KIB, 64, 64 << 20, err);
+    if (status)
+        return status;
+    if (!*parsed->rest || parsed->rest[0] == ':')
+        return semel_fail(
+            err, SEMEL_EINVAL,
+            "sqlite: needs the path of a file, as in sqlite:orders.db; for a store in memory "
+            "use memory:");
+    const char *synchronous = url_text(parsed, "synchronous", "full");
+    *relaxed = strcmp(synchronous, "normal") == 0;
+    if (!*relaxed && strcmp(synchronous, "full") != 0)
+        return semel_fail(err, SEMEL_EINVAL, "URL: synchronous is full or normal, not \"%s\"",
+                          synchronous);
+    return SEMEL_OK;
+}
+
+static void init_locks(sqlite_store *store)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&store->gate, NULL);
+    pthread_mutex_init(&store->reader_lock, NULL);
+    pthread_cond_init(&store->gate_free, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void sqlite_close(void *state)
+{
+    sqlite_store *store = state;
+    connection_finalize(&store->writer);
+    connection_finalize(&store->reader);
+    sqlite3_close_v2(store->reader.db);
+    sqlite3_close_v2(store->writer.db);
+    arena_free(&store->scratch);
+    pthread_cond_destroy(&store->gate_free);
+    pthread_mutex_destroy(&store->gate);
+    pthread_mutex_destroy(&store->reader_lock);
+}
+
+static semel_status sqlite_open(void *state, const char *text, const semel_store_settings *settings,
+                                semel_error *err)
+{
+    sqlite_store *store = state;
+    url parsed;
+    uint32_t cache_kib;
+    semel_status status = read_url(&parsed, text, &cache_kib, &store->relaxed_always, err);
+    if (!status)
+        status = make_file(parsed.rest, err);
+    if (status)
+        return status;
+    store->seam = settings->seam;
+    store->busy_ms = settings->busy_ms;
+    store->pid = getpid();
+    init_locks(store);
+    status = connect_to(&store->writer, parsed.rest, cache_kib, settings->busy_ms, err);
+    if (!status)
+        status = connect_to(&store->reader, parsed.rest, 1024, settings->busy_ms, err);
+    if (status)
+        sqlite_close(store);
+    return status;
+}
+
+static semel_durability sqlite_durability(const void *state)
+{
+    const sqlite_store *store = state;
+    return store->relaxed_always ? SEMEL_DURABLE_PROCESS : SEMEL_DURABLE_POWER;
+}
+
+/* --- names ---------------------------------------------------------------------------------------------- */
+
+static semel_status find_scope(sqlite_store *store, semel_scope kind, const char *name,
+                               int64_t *out, semel_error *err)
+{
+    query q = query_start(&store->writer, ST_SCOPE_FIND);
+    query_int(&q, kind);
+    query_text(&q, name);
+    int got = query_row(&q, "looking up a name", err);
+    *out = got > 0 ? column_int(&q, 0) : 0;
+    query_end(&q);
+    return got < 0 ? q.status : SEMEL_OK;
+}
+
+static semel_status find_or_add(sqlite_store *store, semel_scope kind, const char *name,
+                                int64_t *out, semel_error *err)
+{
+    semel_status status = schema_check(&store->writer, err);
+    if (!status)
+        status = find_scope(store, kind, name, out, err);
+    if (status || *out)
+        return status;
+    query q = query_start(&store->writer, ST_SCOPE_ADD);
+    query_int(&q, kind);
+    query_text(&q, name);
+    status = query_run(&q, NULL, "storing a name", err);
+    *out = sqlite3_last_insert_rowid(store->writer.db);
+    return status;
+}
+
+static semel_status sqlite_scope(void *state, semel_scope kind, const char *name, int64_t *out,
+                                 semel_error *err)
+{
+    sqlite_store *store = state;
+    sqlite_unit unit = {0};
+    semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_DURABLE, store->busy_ms, err);
+    if (status)
+        return status;
+    status = find_or_add(store, kind, name, out, err);
+    if (status) {
+        sqlite_rollback(&unit);
+        return status;
+    }
+    status = sqlite_commit(&unit, err);
+    return status ? status : clock_load(store, err);
+}
+
+/* --- <semel/sqlite.h> ------------------------------------------------------------------------------------- */
+
+sqlite3 *semel_unit_sqlite(semel_unit *unit)
+{
+    return semel_unit_native(unit, "sqlite");
+}
+
+semel_status semel_unit_join_sqlite(semel_unit **out, semel_store *store, sqlite3 *db,
+                                    semel_error *err)
+{
+    return semel_unit_join_native(out, store, "sqlite", db, err);
+}
+
+/* --- the table -------------------------------------------------------------------------------------------- */
+
+extern const semel_store_driver sqlite_store_driver;
+
+const semel_store_driver sqlite_store_driver = {
+    .version = SEMEL_STORE_DRIVER_VERSION,
+    .abilities = SEMEL_STORE_TRANSACTIONS | SEMEL_STORE_JOIN | SEMEL_STORE_SHARED,
+    .scheme = "sqlite",
+    .store_size = sizeof(sqlite_store),
+    .unit_size = sizeof(sqlite_unit),
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .migrate = sqlite_migrate,
+    .now = sqlite_now,
+    .durability = sqlite_durability,
+    .scope = sqlite_scope,
+    .begin = sqlite_begin,
+    .join = sqlite_join,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .savepoint = sqlite_savepoint,
+    .keep = sqlite_keep,
+    .undo = sqlite_undo,
+    .native = sqlite_native,
+    .mark = sqlite_mark,
+    .claim = sqlite_claim,
+    .finish = sqlite_finish,
+    .renew = sqlite_renew,
+    .fail = sqlite_fail,
+    .bury = sqlite_bury,
+    .forget = sqlite_forget,
+    .result_set = sqlite_result_set,
+    .result_get = sqlite_result_get,
+    .sweep = sqlite_sweep,
+    .put = sqlite_put,
+    .take = sqlite_take,
+    .settle = sqlite_settle,
+    .unsent = sqlite_unsent,
+    .dead_put = sqlite_dead_put,
+    .dead_drop = sqlite_dead_drop,
+    .dead_list = sqlite_dead_list,
+};

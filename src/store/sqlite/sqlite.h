@@ -1,0 +1,118 @@
+/* The SQLite store from inside. */
+#ifndef SEMEL_SQLITE_SQLITE_H
+#define SEMEL_SQLITE_SQLITE_H
+
+#include "base/mem.h"
+#include "base/seam.h"
+#include "store/sqlite/statement.h"
+
+#include <pthread.h>
+#include <semel/sys/store.h>
+#include <sys/types.h>
+
+typedef struct sqlite_store {
+    const semel_seam *seam;
+    uint32_t busy_ms;
+    int relaxed_always; /* ?synchronous=normal */
+    pid_t pid;          /* of the process that opened it */
+
+    /* SQLite has one writer, so the store has one writing connection, and threads queue for it here
+     * instead of polling the file. */
+    connection writer;
+    pthread_mutex_t gate;
+    pthread_cond_t gate_free;
+    int gate_taken;
+    pthread_t gate_owner;
+
+    connection reader; /* for looking without keeping writers waiting */
+    pthread_mutex_t reader_lock;
+
+    /* The clock: store time = base_store_ms + (steady - base_steady_ms), once it is loaded. Guarded by the
+     * gate when written, set once. */
+    _Atomic int clock_loaded;
+    int64_t base_store_ms;
+    int64_t base_steady_ms;
+    int64_t clock_saved_ms;
+
+    mem_arena scratch;   /* of the writer: what take and sweep collect */
+    int64_t turn_outbox; /* whose groups were visited last, and up to which */
+    char turn_group[SEMEL_TEXT_MAX + 1];
+} sqlite_store;
+
+typedef struct sqlite_unit {
+    sqlite_store *store;
+    connection *on;    /* the store's writer, or `own` */
+    connection own;    /* joined: the caller's database, our statements */
+    unsigned ends;     /* on->ends when it began */
+    int marked;        /* it has taken keys */
+    mem_arena scratch; /* joined: as the store's */
+} sqlite_unit;
+
+/* gate.c */
+semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
+void gate_leave(sqlite_store *store);
+int64_t monotonic_ms(void);
+
+/* unit.c */
+semel_status sqlite_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
+                          semel_error *err);
+semel_status sqlite_join(void *store, void *unit, void *native, semel_error *err);
+semel_status sqlite_commit(void *unit, semel_error *err);
+void sqlite_rollback(void *unit);
+semel_status sqlite_savepoint(void *unit, semel_error *err);
+semel_status sqlite_keep(void *unit, semel_error *err);
+semel_status sqlite_undo(void *unit, semel_error *err);
+void *sqlite_native(void *unit);
+
+/* schema.c */
+semel_status sqlite_migrate(void *store, semel_error *err);
+semel_status schema_check(connection *on, semel_error *err);
+
+/* clock.c */
+semel_status clock_load(sqlite_store *store, semel_error *err);
+int64_t clock_now(const sqlite_store *store);
+semel_status clock_save(sqlite_store *store,
+                        semel_error *err); /* inside a transaction, now and then */
+semel_status sqlite_now(void *store, int64_t *out_ms, semel_error *err);
+
+/* marker.c */
+semel_status sqlite_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
+                         semel_error *err);
+semel_status sqlite_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status sqlite_finish(void *unit, const semel_mark *mark, semel_error *err);
+semel_status sqlite_renew(void *unit, const semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status sqlite_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status sqlite_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status sqlite_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status sqlite_result_set(void *unit, const semel_mark *mark, semel_bytes result,
+                               semel_error *err);
+semel_status sqlite_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
+                               semel_error *err);
+
+/* sweep.c */
+semel_status sqlite_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                          semel_sweep_position *position, size_t *swept, semel_error *err);
+
+/* outbox.c */
+semel_status sqlite_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err);
+semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
+                         semel_item_sink *sink, void *context, semel_error *err);
+semel_status sqlite_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
+                           semel_error *err);
+semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
+
+/* dead.c */
+semel_status sqlite_dead_put(void *unit, const semel_dead *dead, semel_error *err);
+semel_status sqlite_dead_drop(void *unit, int64_t id, semel_error *err);
+semel_status sqlite_dead_list(void *unit, const semel_dead_filter *filter,
+                              semel_dead_visitor *visitor, void *context, semel_error *err);
+
+/* columns.c: the ten columns of a message, the same in two tables. */
+semel_status message_bind(query *q, mem_arena *arena, const semel_message *message,
+                          semel_error *err);
+semel_status message_read(semel_message *out, mem_arena *arena, const query *q, int first_column,
+                          semel_error *err);
+
+uint64_t token_new(const sqlite_store *store);
+
+#endif

@@ -1,0 +1,271 @@
+/* All of SQLite that the store says, in one table, and the few calls that run it.
+ *
+ * Statements are prepared when first used and kept. Parameters are bound in the order in which they stand
+ * in the text. Errors are told apart by number. */
+#include "store/sqlite/statement.h"
+
+#include <string.h>
+
+#define MESSAGE_COLUMNS \
+    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
+
+/* A claim is live while it has a token and its lease has not ended. */
+#define LIVE "token IS NOT NULL AND lease_until_ms > ?"
+
+static const char *const texts[ST_COUNT] = {
+    [ST_BEGIN] = "BEGIN IMMEDIATE",
+    [ST_COMMIT] = "COMMIT",
+    [ST_ROLLBACK] = "ROLLBACK",
+    [ST_SAVEPOINT] = "SAVEPOINT semel",
+    [ST_RELEASE] = "RELEASE semel",
+    [ST_ROLLBACK_TO] = "ROLLBACK TO semel",
+    [ST_CLOCK_READ] = "SELECT store_ms, steady_ms, wall_ms, boot_id FROM semel_clock",
+    [ST_CLOCK_WRITE] = "INSERT OR REPLACE INTO semel_clock (one, store_ms, steady_ms, wall_ms, "
+                       "boot_id) VALUES (1, ?, ?, ?, ?)",
+    [ST_SCOPE_FIND] = "SELECT id FROM semel_scope WHERE kind = ? AND name = ?",
+    [ST_SCOPE_ADD] = "INSERT INTO semel_scope (kind, name) VALUES (?, ?)",
+
+    [ST_MARK_INSERT] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint) "
+                       "VALUES (?, ?, 0, ?, ?) ON CONFLICT DO NOTHING",
+    [ST_MARK_READ] = "SELECT state, fingerprint, attempts, token, lease_until_ms FROM semel_marker "
+                     "WHERE inbox = ? AND key = ?",
+    [ST_MARK_TAKE_OVER] = "UPDATE semel_marker SET state = 0, at_ms = ?, fingerprint = ?, "
+                          "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL "
+                          "WHERE inbox = ? AND key = ? AND state = 1",
+    [ST_MARK_OPEN] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, attempts, "
+                     "token, lease_until_ms) VALUES (?, ?, 1, ?, ?, ?, ?, ?)",
+    [ST_MARK_REOPEN] =
+        "UPDATE semel_marker SET at_ms = ?, fingerprint = ?, attempts = ?, token = ?, "
+        "lease_until_ms = ? WHERE inbox = ? AND key = ? AND state = 1",
+    [ST_MARK_FINISH] =
+        "UPDATE semel_marker SET state = 0, at_ms = ?, attempts = NULL, token = NULL, "
+        "lease_until_ms = NULL, error = NULL "
+        "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
+    [ST_MARK_RENEW] =
+        "UPDATE semel_marker SET lease_until_ms = ? "
+        "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
+    [ST_MARK_LET_GO] =
+        "UPDATE semel_marker SET state = ?, at_ms = ?, error = ?, token = NULL, "
+        "lease_until_ms = NULL "
+        "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
+    [ST_MARK_STATE] =
+        "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, attempts, "
+        "error) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "state = excluded.state, at_ms = excluded.at_ms, attempts = excluded.attempts, "
+        "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL",
+    [ST_MARK_DELETE] = "DELETE FROM semel_marker WHERE inbox = ? AND key = ?",
+    [ST_RESULT_SET] =
+        "UPDATE semel_marker SET result = ? WHERE inbox = ? AND key = ? AND state = 0",
+    [ST_RESULT_GET] = "SELECT result FROM semel_marker WHERE inbox = ? AND key = ? AND state = 0",
+    [ST_SWEEP_LOOK] = "SELECT key, at_ms < ? AND NOT (" LIVE ") FROM semel_marker "
+                      "WHERE inbox = ? AND key > ? ORDER BY key LIMIT ?",
+    [ST_SWEEP_DELETE] = "DELETE FROM semel_marker WHERE inbox = ? AND key = ? AND at_ms < ? "
+                        "AND NOT (" LIVE ")",
+
+    [ST_OUTBOX_PUT] =
+        "INSERT INTO semel_outbox (outbox, wake_ms, attempts, captured_ms, " MESSAGE_COLUMNS
+        ") VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [ST_OUTBOX_FREE] =
+        "SELECT seq, attempts, " MESSAGE_COLUMNS " FROM semel_outbox "
+        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq LIMIT ?",
+    [ST_OUTBOX_NEXT_GROUP] =
+        "SELECT grp FROM semel_outbox "
+        "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? ORDER BY grp LIMIT 1",
+    [ST_OUTBOX_OF_GROUP] =
+        "SELECT seq, attempts, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
+        "WHERE outbox = ? AND grp = ? ORDER BY seq",
+    [ST_OUTBOX_LEASE] =
+        "UPDATE semel_outbox SET token = ?, wake_ms = ?, attempts = attempts + 1 WHERE seq = ?",
+    [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
+    [ST_OUTBOX_RETRY] = "UPDATE semel_outbox SET token = NULL, wake_ms = ? "
+                        "WHERE seq = ? AND outbox = ? AND token = ?",
+    [ST_OUTBOX_RELEASE] =
+        "UPDATE semel_outbox SET token = NULL, wake_ms = ?, attempts = attempts - 1 "
+        "WHERE seq = ? AND outbox = ? AND token = ?",
+    [ST_OUTBOX_COUNT] = "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL) + "
+                        "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL)",
+    [ST_OUTBOX_OLDEST] = "SELECT captured_ms FROM semel_outbox ORDER BY seq LIMIT 1",
+
+    [ST_DEAD_PUT] =
+        "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
+        ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET attempts = excluded.attempts, at_ms = excluded.at_ms, "
+        "error = excluded.error, grp = excluded.grp, id = excluded.id, "
+        "source = excluded.source, type = excluded.type, topic = excluded.topic, "
+        "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
+        "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
+    [ST_DEAD_DROP] = "DELETE FROM semel_dead WHERE dead_id = ?",
+    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
+                     " FROM semel_dead WHERE dead_id > ? AND (?2 = 0 OR origin = ?2) "
+                     "AND (?3 IS NULL OR name = ?3) ORDER BY dead_id LIMIT ?4",
+};
+
+/* --- errors ------------------------------------------------------------------------------------------ */
+
+static semel_status status_of(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return SEMEL_EBUSY;
+    case SQLITE_NOMEM:
+        return SEMEL_ENOMEM;
+    case SQLITE_MISUSE:
+        return SEMEL_EMISUSE;
+    case SQLITE_TOOBIG:
+        return SEMEL_ELIMIT;
+    default:
+        return SEMEL_ESTORE;
+    }
+}
+
+static const char *advice_for(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "; another process keeps the database locked";
+    case SQLITE_FULL:
+        return "; the disk is full";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+        return "; check that the file and its directory may be written";
+    case SQLITE_NOTADB:
+        return "; is it an SQLite file?";
+    default:
+        return "";
+    }
+}
+
+semel_status connection_fail(const connection *on, int code, const char *doing, semel_error *err)
+{
+    const char *text = on->db ? sqlite3_errmsg(on->db) : sqlite3_errstr(code);
+    int extended = on->db ? sqlite3_extended_errcode(on->db) : code;
+    semel_status status =
+        semel_fail(err, status_of(code), "sqlite, %s: %s%s", doing, text, advice_for(code));
+    if (err)
+        err->native = extended;
+    return status;
+}
+
+semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err)
+{
+    int code = sqlite3_exec(on->db, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? SEMEL_OK : connection_fail(on, code, doing, err);
+}
+
+void connection_finalize(connection *on)
+{
+    for (int i = 0; i < ST_COUNT; i++) {
+        sqlite3_finalize(on->prepared[i]);
+        on->prepared[i] = NULL;
+    }
+}
+
+void connection_reset_reads(connection *on)
+{
+    for (sqlite3_stmt *at = sqlite3_next_stmt(on->db, NULL); at; at = sqlite3_next_stmt(on->db, at))
+        if (sqlite3_stmt_busy(at))
+            sqlite3_reset(at);
+}
+
+/* --- queries ----------------------------------------------------------------------------------------- */
+
+query query_start(connection *on, statement which)
+{
+    query q = {.on = on, .stmt = on->prepared[which], .next = 1};
+    if (!q.stmt) {
+        q.code =
+            sqlite3_prepare_v3(on->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, &q.stmt, NULL);
+        on->prepared[which] = q.stmt;
+    }
+    return q;
+}
+
+static void note(query *q, int code)
+{
+    if (!q->code && code != SQLITE_OK)
+        q->code = code;
+}
+
+void query_int(query *q, int64_t value)
+{
+    if (!q->code)
+        note(q, sqlite3_bind_int64(q->stmt, q->next++, value));
+}
+
+void query_int_or_null(query *q, int64_t value)
+{
+    if (value)
+        query_int(q, value);
+    else if (!q->code)
+        note(q, sqlite3_bind_null(q->stmt, q->next++));
+}
+
+void query_bytes(query *q, semel_bytes value)
+{
+    if (!q->code)
+        note(q, value.data
+                    ? sqlite3_bind_blob64(q->stmt, q->next++, value.data, value.len, SQLITE_STATIC)
+                    : sqlite3_bind_null(q->stmt, q->next++));
+}
+
+void query_text(query *q, const char *value)
+{
+    if (!q->code)
+        note(q, sqlite3_bind_text(q->stmt, q->next++, value, -1, SQLITE_STATIC));
+}
+
+void query_end(query *q)
+{
+    if (q->stmt)
+        sqlite3_reset(q->stmt);
+}
+
+int query_row(query *q, const char *doing, semel_error *err)
+{
+    int code = q->code ? q->code : sqlite3_step(q->stmt);
+    if (code == SQLITE_ROW)
+        return 1;
+    if (code != SQLITE_DONE)
+        q->status = connection_fail(q->on, code, doing, err);
+    query_end(q);
+    return code == SQLITE_DONE ? 0 : -1;
+}
+
+semel_status query_run(query *q, int *changed, const char *doing, semel_error *err)
+{
+    int code = q->code ? q->code : sqlite3_step(q->stmt);
+    semel_status status = code == SQLITE_DONE || code == SQLITE_ROW
+                              ? SEMEL_OK
+                              : connection_fail(q->on, code, doing, err);
+    query_end(q);
+    if (!status && changed)
+        *changed = sqlite3_changes(q->on->db);
+    return status;
+}
+
+int64_t column_int(const query *q, int column)
+{
+    return sqlite3_column_int64(q->stmt, column);
+}
+
+int column_is_null(const query *q, int column)
+{
+    return sqlite3_column_type(q->stmt, column) == SQLITE_NULL;
+}
+
+semel_bytes column_bytes(const query *q, int column)
+{
+    const void *data = sqlite3_column_blob(q->stmt, column);
+    size_t len = (size_t)sqlite3_column_bytes(q->stmt, column);
+    if (!data && !column_is_null(q, column))
+        data = "";
+    return (semel_bytes){data, len};
+}
+
+const char *column_text(const query *q, int column)
+{
+    return (const char *)sqlite3_column_text(q->stmt, column);
+}

@@ -1,0 +1,93 @@
+/* A connection with its prepared statements, and what is needed to run one without ceremony. */
+#ifndef SEMEL_SQLITE_STATEMENT_H
+#define SEMEL_SQLITE_STATEMENT_H
+
+#include <semel/message.h>
+#include <sqlite3.h>
+
+/* The texts are in statement.c, in this order. */
+typedef enum statement {
+    ST_BEGIN,
+    ST_COMMIT,
+    ST_ROLLBACK,
+    ST_SAVEPOINT,
+    ST_RELEASE,
+    ST_ROLLBACK_TO,
+    ST_CLOCK_READ,
+    ST_CLOCK_WRITE,
+    ST_SCOPE_FIND,
+    ST_SCOPE_ADD,
+    ST_MARK_INSERT,
+    ST_MARK_READ,
+    ST_MARK_TAKE_OVER,
+    ST_MARK_OPEN,
+    ST_MARK_REOPEN,
+    ST_MARK_FINISH,
+    ST_MARK_RENEW,
+    ST_MARK_LET_GO,
+    ST_MARK_STATE,
+    ST_MARK_DELETE,
+    ST_RESULT_SET,
+    ST_RESULT_GET,
+    ST_SWEEP_LOOK,
+    ST_SWEEP_DELETE,
+    ST_OUTBOX_PUT,
+    ST_OUTBOX_FREE,
+    ST_OUTBOX_NEXT_GROUP,
+    ST_OUTBOX_OF_GROUP,
+    ST_OUTBOX_LEASE,
+    ST_OUTBOX_REMOVE,
+    ST_OUTBOX_RETRY,
+    ST_OUTBOX_RELEASE,
+    ST_OUTBOX_COUNT,
+    ST_OUTBOX_OLDEST,
+    ST_DEAD_PUT,
+    ST_DEAD_DROP,
+    ST_DEAD_LIST,
+    ST_COUNT
+} statement;
+
+typedef struct connection {
+    sqlite3 *db;
+    sqlite3_stmt *prepared[ST_COUNT];
+    unsigned ends;       /* transactions that ended on it, by whomever */
+    int64_t deadline_ms; /* of the wait for another process's lock */
+    int relaxed;         /* synchronous is NORMAL right now */
+} connection;
+
+/* A statement that is being bound, from the first parameter on. */
+typedef struct query {
+    connection *on;
+    sqlite3_stmt *stmt;
+    int next;
+    int code;            /* the first thing that went wrong */
+    semel_status status; /* of query_row() when it returns -1 */
+} query;
+
+query query_start(connection *on, statement which);
+void query_int(query *q, int64_t value);
+void query_int_or_null(query *q, int64_t value); /* 0 is NULL */
+void query_bytes(query *q, semel_bytes value);   /* data NULL is NULL */
+void query_text(query *q, const char *value);    /* NULL is NULL */
+
+/* A row: 1, none (any more): 0, trouble: -1 and `err` is filled. After 0 or -1 it is reset. */
+int query_row(query *q, const char *doing, semel_error *err);
+void query_end(query *q); /* if rows may be left */
+
+/* Runs to the end. *changed, if not NULL, is the number of rows it changed. */
+semel_status query_run(query *q, int *changed, const char *doing, semel_error *err);
+
+int64_t column_int(const query *q, int column);
+int column_is_null(const query *q, int column);
+semel_bytes column_bytes(const query *q, int column);
+const char *column_text(const query *q, int column);
+
+/* `err` from SQLite's code, by number. */
+semel_status connection_fail(const connection *on, int code, const char *doing, semel_error *err);
+semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err);
+void connection_finalize(connection *on);
+
+/* Ends reads that a handler left open: they would keep old pages alive. */
+void connection_reset_reads(connection *on);
+
+#endif

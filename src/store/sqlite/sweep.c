@@ -1,0 +1,110 @@
+/* Retention without an index on time.
+ *
+ * A sweep looks at the markers of an inbox in key order, a bounded number at a time, on a connection of
+ * its own that keeps no writer waiting; then it removes the expired among them in one short transaction,
+ * which checks each one again, since it may have changed in between. Every row is looked at once in a
+ * round whatever its state, so there is none that no sweep can see. Several sweepers do each other no
+ * harm: the second finds nothing to remove.
+ *
+ * If the process dies in between, the next round looks again; the position is not worth storing. */
+#include "store/sqlite/sqlite.h"
+
+#include <string.h>
+
+typedef struct found_keys {
+    mem_arena arena;
+    semel_bytes *keys;
+    size_t count;
+    size_t looked;
+    semel_sweep_position last;
+} found_keys;
+
+static semel_status look(found_keys *out, sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
+                         uint32_t rows, const semel_sweep_position *from, semel_error *err)
+{
+    int got;
+    query q = query_start(&store->reader, ST_SWEEP_LOOK);
+    query_int(&q, cutoff_ms);
+    query_int(&q, clock_now(store));
+    query_int(&q, inbox);
+    query_bytes(&q, (semel_bytes){from->key, from->len});
+    query_int(&q, rows);
+    while ((got = query_row(&q, "looking for old markers", err)) > 0) {
+        semel_bytes key = column_bytes(&q, 0);
+        out->looked++;
+        out->last.len = key.len <= sizeof out->last.key ? key.len : sizeof out->last.key;
+        memcpy(out->last.key, key.data, out->last.len);
+        if (!column_int(&q, 1))
+            continue;
+        void *copy = arena_copy(&out->arena, key.data, key.len);
+        if (!copy) {
+            query_end(&q);
+            return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
+        }
+        out->keys[out->count++] = (semel_bytes){copy, key.len};
+    }
+    return got < 0 ? q.status : SEMEL_OK;
+}
+
+static semel_status look_locked(found_keys *out, sqlite_store *store, int64_t inbox,
+                                int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
+                                semel_error *err)
+{
+    out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
+    if (!out->keys)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
+    pthread_mutex_lock(&store->reader_lock);
+    semel_status status = look(out, store, inbox, cutoff_ms, rows, from, err);
+    pthread_mutex_unlock(&store->reader_lock);
+    return status ? status : seam_fault(store->seam, "sweep.looked", err);
+}
+
+static semel_status remove_one(sqlite_unit *unit, int64_t inbox, semel_bytes key, int64_t cutoff_ms,
+                               size_t *removed, semel_error *err)
+{
+    int changed = 0;
+    query q = query_start(unit->on, ST_SWEEP_DELETE);
+    query_int(&q, inbox);
+    query_bytes(&q, key);
+    query_int(&q, cutoff_ms);
+    query_int(&q, clock_now(unit->store));
+    semel_status status = query_run(&q, &changed, "removing an old marker", err);
+    *removed += (size_t)changed;
+    return status;
+}
+
+static semel_status remove_all(sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
+                               const found_keys *found, size_t *removed, semel_error *err)
+{
+    sqlite_unit unit = {0};
+    semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_RELAXED, store->busy_ms, err);
+    if (status)
+        return status;
+    for (size_t i = 0; !status && i < found->count; i++)
+        status = remove_one(&unit, inbox, found->keys[i], cutoff_ms, removed, err);
+    if (!status)
+        status = seam_fault(store->seam, "sweep.removed", err);
+    if (status) {
+        sqlite_rollback(&unit);
+        return status;
+    }
+    status = sqlite_commit(&unit, err);
+    return status ? status : seam_fault(store->seam, "sweep.committed", err);
+}
+
+semel_status sqlite_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                          semel_sweep_position *position, size_t *swept, semel_error *err)
+{
+    sqlite_store *store = state;
+    found_keys found = {0};
+    size_t removed = 0;
+    semel_status status = look_locked(&found, store, inbox, cutoff_ms, rows, position, err);
+    if (!status && found.count)
+        status = remove_all(store, inbox, cutoff_ms, &found, &removed, err);
+    if (!status) {
+        *position = found.looked < rows ? (semel_sweep_position){0} : found.last;
+        *swept = removed;
+    }
+    arena_free(&found.arena);
+    return status;
+}

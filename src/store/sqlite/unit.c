@@ -1,0 +1,215 @@
+/* Transactions.
+ *
+ * BEGIN IMMEDIATE always: a transaction that reads first and writes later is refused at once when another
+ * one wrote in between, whatever the timeout. Durable transactions commit with synchronous=FULL, so a
+ * commit that returned has been fsynced; relaxed ones (leases, counts, sent marks) with NORMAL, which is
+ * as atomic and survives kill -9, and which the next durable commit makes durable too.
+ *
+ * A handler works on our connection and could end our transaction. Two hooks count every end, so that a
+ * COMMIT or ROLLBACK of its own is noticed, even one followed by a BEGIN. */
+#include "store/sqlite/sqlite.h"
+
+#include <string.h>
+
+static semel_status run(connection *on, statement which, const char *doing, semel_error *err)
+{
+    query q = query_start(on, which);
+    return query_run(&q, NULL, doing, err);
+}
+
+/* A pragma takes effect when it is prepared, so it cannot be kept as a statement. */
+static semel_status choose_durability(sqlite_store *store, semel_begin durability, semel_error *err)
+{
+    int relaxed = durability == SEMEL_BEGIN_RELAXED || store->relaxed_always;
+    if (store->writer.relaxed == relaxed)
+        return SEMEL_OK;
+    semel_status status = connection_exec(
+        &store->writer, relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+        "setting synchronous", err);
+    if (!status)
+        store->writer.relaxed = relaxed;
+    return status;
+}
+
+static semel_status begin(sqlite_store *store, semel_begin durability, uint32_t wait_ms,
+                          semel_error *err)
+{
+    store->writer.deadline_ms = monotonic_ms() + wait_ms;
+    semel_status status = choose_durability(store, durability, err);
+    return status ? status : run(&store->writer, ST_BEGIN, "beginning a transaction", err);
+}
+
+semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability, uint32_t wait_ms,
+                          semel_error *err)
+{
+    sqlite_store *store = state;
+    sqlite_unit *unit = unit_state;
+    semel_status status = gate_enter(store, wait_ms, err);
+    if (status)
+        return status;
+    status = begin(store, durability, wait_ms, err);
+    if (!status && store->clock_loaded) {
+        status = clock_save(store, err);
+        if (status)
+            sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    if (status) {
+        gate_leave(store);
+        return status;
+    }
+    unit->store = store;
+    unit->on = &store->writer;
+    unit->ends = store->writer.ends;
+    return SEMEL_OK;
+}
+
+/* --- joining the caller's transaction ------------------------------------------------------------------ */
+
+static semel_status check_joined(const sqlite_store *store, sqlite3 *db, semel_error *err)
+{
+    const char *ours = sqlite3_db_filename(store->writer.db, "main");
+    const char *theirs = db ? sqlite3_db_filename(db, "main") : NULL;
+    if (!db || sqlite3_get_autocommit(db))
+        return semel_fail(
+            err, SEMEL_EMISUSE,
+            "no transaction is open on that connection: run BEGIN IMMEDIATE on it first");
+    if (!ours || !theirs || strcmp(ours, theirs) != 0)
+        return semel_fail(
+            err, SEMEL_EINVAL,
+            "that connection is on another file than the store: a marker there would not "
+            "commit with the work");
+    return SEMEL_OK;
+}
+
+semel_status sqlite_join(void *state, void *unit_state, void *native, semel_error *err)
+{
+    sqlite_store *store = state;
+    sqlite_unit *unit = unit_state;
+    semel_status status = check_joined(store, native, err);
+    if (status)
+        return status;
+    unit->store = store;
+    unit->own.db = native;
+    unit->on = &unit->own;
+    status = schema_check(unit->on, err);
+    if (!status)
+        status = run(unit->on, ST_SAVEPOINT, "joining a transaction", err);
+    if (status)
+        connection_finalize(&unit->own);
+    return status;
+}
+
+static int is_joined(const sqlite_unit *unit)
+{
+    return unit->on == &unit->own;
+}
+
+static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    if (sqlite3_get_autocommit(unit->own.db))
+        status =
+            semel_fail(err, SEMEL_EMISUSE,
+                       "the joined transaction was ended before the unit: commit the unit first");
+    if (!status && !keep)
+        status = run(unit->on, ST_ROLLBACK_TO, "undoing a joined unit", err);
+    if (!status)
+        status = run(unit->on, ST_RELEASE, "ending a joined unit", err);
+    arena_free(&unit->scratch);
+    connection_finalize(&unit->own);
+    return status;
+}
+
+/* --- ending ---------------------------------------------------------------------------------------------- */
+
+static int was_ended(const sqlite_unit *unit)
+{
+    return unit->on->ends != unit->ends || sqlite3_get_autocommit(unit->on->db);
+}
+
+static void leave(sqlite_unit *unit)
+{
+    connection_reset_reads(unit->on);
+    gate_leave(unit->store);
+}
+
+static semel_status report_ended(sqlite_unit *unit, semel_error *err)
+{
+    if (!sqlite3_get_autocommit(unit->on->db))
+        sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
+    return semel_fail(
+        err, SEMEL_EMISUSE,
+        "the transaction was ended inside the unit, by the handler's own COMMIT or ROLLBACK "
+        "or by SQLite after an error that the handler ignored");
+}
+
+/* After an I/O error nobody can say whether the commit record reached the disk. */
+static semel_status commit_failed(sqlite_unit *unit, semel_error *err)
+{
+    int io = (sqlite3_errcode(unit->on->db) & 0xff) == SQLITE_IOERR;
+    semel_error why;
+    connection_fail(unit->on, sqlite3_errcode(unit->on->db), "committing", &why);
+    if (!sqlite3_get_autocommit(unit->on->db))
+        sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!io && err)
+        *err = why;
+    return io ? semel_fail(err, SEMEL_EUNKNOWN, "%s", why.text) : why.status;
+}
+
+semel_status sqlite_commit(void *unit_state, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    if (is_joined(unit))
+        return end_joined(unit, 1, err);
+    semel_status status = was_ended(unit) ? report_ended(unit, err) : SEMEL_OK;
+    if (!status && run(unit->on, ST_COMMIT, "committing", NULL))
+        status = commit_failed(unit, err);
+    leave(unit);
+    return status;
+}
+
+void sqlite_rollback(void *unit_state)
+{
+    sqlite_unit *unit = unit_state;
+    if (is_joined(unit)) {
+        (void)end_joined(unit, 0,
+                         NULL); /* the transaction is the caller's; nothing is left to do */
+        return;
+    }
+    if (!sqlite3_get_autocommit(unit->on->db))
+        (void)run(unit->on, ST_ROLLBACK, "rolling back",
+                  NULL); /* fails only if it is over already */
+    leave(unit);
+}
+
+/* --- savepoints -------------------------------------------------------------------------------------------- */
+
+semel_status sqlite_savepoint(void *unit_state, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    return run(unit->on, ST_SAVEPOINT, "setting a savepoint", err);
+}
+
+semel_status sqlite_keep(void *unit_state, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    if (was_ended(unit))
+        return report_ended(unit, err);
+    return run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+}
+
+semel_status sqlite_undo(void *unit_state, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    if (was_ended(unit))
+        return report_ended(unit, err);
+    connection_reset_reads(unit->on);
+    semel_status status = run(unit->on, ST_ROLLBACK_TO, "undoing to a savepoint", err);
+    return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+}
+
+void *sqlite_native(void *unit_state)
+{
+    sqlite_unit *unit = unit_state;
+    return unit->on->db;
+}
