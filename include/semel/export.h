@@ -4,7 +4,7 @@
 #define SEMEL_EXPORT_H
 
 #if defined(__GNUC__)
-#define SEMEL_API                   __attribute__((visibility("default")))
+#define SEMEL_API                 __attribute__((visibility("default")))
 #define SEMEL_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define SEMEL_API

@@ -27,9 +27,10 @@ typedef enum semel_on_in_flight {
 } semel_on_in_flight;
 
 typedef enum semel_on_missing_key {
-    SEMEL_MISSING_KEY_REJECT = 0, /* SEMEL_EREJECTED, SEMEL_MISSING_KEY */
-    SEMEL_MISSING_KEY_PROCESS,    /* run the handler without protection */
-    SEMEL_MISSING_KEY_DIGEST      /* use the digest of type and body */
+    SEMEL_MISSING_KEY_REJECT =
+        0, /* SEMEL_EREJECTED, SEMEL_MISSING_KEY; also if a key function fails */
+    SEMEL_MISSING_KEY_PROCESS, /* run the handler without protection */
+    SEMEL_MISSING_KEY_DIGEST   /* use the digest of type and body */
 } semel_on_missing_key;
 
 typedef enum semel_on_mismatch {

@@ -35,9 +35,11 @@ typedef struct batch {
     int failed;       /* is there one? */
     semel_unit *unit;
     entry *entries; /* in the order given */
+    size_t count;
+    size_t *alone; /* indices of those that are handled by themselves */
+    size_t alone_count;
     entry **sorted;
     semel_mark *marks;
-    size_t count; /* of entries */
     size_t mark_count;
 } batch;
 
@@ -75,8 +77,10 @@ static semel_status identify(batch *b, size_t index, semel_error *err)
         status = goes_alone(&alone, b, b->messages[index], err);
     if (status)
         return status;
-    if (alone)
-        return handle_alone(b, index);
+    if (alone) {
+        b->alone[b->alone_count++] = index;
+        return SEMEL_OK;
+    }
     entry *e = &b->entries[b->count++];
     e->index = index;
     e->same = NULL;
@@ -278,6 +282,8 @@ static semel_status run(batch *b, size_t count)
     for (size_t i = 0; !status && i < count; i++)
         if ((status = identify(b, i, &why)) && b->err)
             *b->err = why;
+    for (size_t i = 0; !status && i < b->alone_count; i++)
+        status = handle_alone(b, b->alone[i]);
     if (status || !b->count)
         return status;
     sort_entries(b);
@@ -289,9 +295,10 @@ static semel_status make_room(batch *b, size_t count, semel_error *err)
 {
     mem_arena *arena = &b->unit->arena;
     b->entries = arena_alloc(arena, count * sizeof *b->entries);
+    b->alone = arena_alloc(arena, count * sizeof *b->alone);
     b->sorted = arena_alloc(arena, count * sizeof(entry *));
     b->marks = arena_alloc(arena, count * sizeof *b->marks);
-    if (b->entries && b->sorted && b->marks)
+    if (b->entries && b->alone && b->sorted && b->marks)
         return SEMEL_OK;
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %zu", count);
 }

@@ -26,20 +26,17 @@ static semel_status replace_missing_key(semel_bytes *key, int *missing, semel_un
     if (inbox->options.on_missing_key == SEMEL_MISSING_KEY_DIGEST)
         return key_digest(key, &unit->arena, message, err);
     *missing = inbox->options.on_missing_key == SEMEL_MISSING_KEY_REJECT;
+    if (*missing)
+        semel_fail(err, SEMEL_EREJECTED,
+                   "the key expression finds nothing in the message, and on_missing_key is reject");
     return SEMEL_OK;
 }
 
-semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
-                           const semel_message *message, semel_error *err)
+static semel_status compute_key(int *missing, semel_unit *unit, semel_inbox *inbox,
+                                const semel_message *message, semel_error *err)
 {
-    semel_bytes key;
-    *missing = 0;
-    unit->inbox = inbox;
-    unit->message = message;
-    unit->mark = (semel_mark){0};
-    semel_status status = message_check(message, err);
-    if (!status)
-        status = key_compute(&key, &unit->arena, &inbox->plan, message, err);
+    semel_bytes key = {NULL, 0};
+    semel_status status = key_compute(&key, &unit->arena, &inbox->plan, message, err);
     if (!status && !key.len)
         status = replace_missing_key(&key, missing, unit, inbox, message, err);
     if (status || !key.len)
@@ -51,6 +48,25 @@ semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
     unit->mark.inbox = inbox->scope;
     if (inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
         unit->mark.fingerprint = key_fingerprint(message);
+    return SEMEL_OK;
+}
+
+/* A key that cannot be computed (a key function that fails) is a missing key: if it were an error of the
+ * call, the message would be redelivered for ever. */
+semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
+                           const semel_message *message, semel_error *err)
+{
+    *missing = 0;
+    unit->inbox = inbox;
+    unit->message = message;
+    unit->mark = (semel_mark){0};
+    semel_status status = message_check(message, err);
+    if (status)
+        return status;
+    status = compute_key(missing, unit, inbox, message, err);
+    if (!status || status == SEMEL_ENOMEM)
+        return status;
+    *missing = 1;
     return SEMEL_OK;
 }
 
@@ -299,16 +315,14 @@ semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
                        const semel_message *message, semel_error *err)
 {
     int missing;
+    semel_error why;
     *out = SEMEL_UNDECIDED;
-    semel_status status = unit_identify(&missing, unit, inbox, message, err);
+    semel_status status = unit_identify(&missing, unit, inbox, message, &why);
     if (status)
-        return status;
+        return semel_fail(err, status, "%s", why.text);
     if (missing) {
         *out = SEMEL_MISSING_KEY;
-        return semel_fail(err, SEMEL_EREJECTED,
-                          "inbox \"%s\": the key expression finds nothing in the "
-                          "message, and on_missing_key is reject",
-                          inbox->name);
+        return semel_fail(err, SEMEL_EREJECTED, "inbox \"%s\": %s", inbox->name, why.text);
     }
     return take_identified(out, unit, err);
 }

@@ -18,7 +18,6 @@ typedef struct job {
     uint64_t tag;
     int routed;
     int again; /* some route is not settled */
-    int shed;  /* not tried, because the store failed */
 } job;
 
 struct semel_consumer {
@@ -183,7 +182,7 @@ static size_t choose(semel_consumer *consumer, const semel_route *route)
     for (size_t i = 0; i < consumer->count; i++) {
         job *j = &consumer->jobs[i];
         const char *type = j->message->type ? j->message->type : "";
-        if (j->shed || !fits(route->pattern, type))
+        if (!fits(route->pattern, type))
             continue;
         j->routed = 1;
         consumer->chosen[chosen] = j->message;
@@ -277,19 +276,15 @@ static uint32_t backoff_ms(const semel_consumer *consumer, uint32_t failures)
                            consumer->options.backoff_max_ms, failures ? failures : 1);
 }
 
-/* With the store in trouble nothing is acknowledged that is not surely settled, and what was not reached
- * comes back soon. */
-static semel_status settle_all(semel_consumer *consumer, int trouble, size_t *settled,
-                               semel_error *err)
+static semel_status settle_all(semel_consumer *consumer, size_t *settled, semel_error *err)
 {
     size_t acked = 0;
     for (size_t i = 0; i < consumer->count; i++) {
         job *j = &consumer->jobs[i];
-        int again = j->again || (trouble && !j->routed);
         consumer->settles[i] = again ? (semel_settle){j->tag, SEMEL_SETTLE_RETRY,
                                                       backoff_ms(consumer, j->message->delivery)}
                                      : (semel_settle){j->tag, SEMEL_SETTLE_ACK, 0};
-        acked += !again;
+        acked += !j->again;
     }
     semel_status status =
         semel_transport_settle(consumer->transport, consumer->settles, consumer->count, err);
@@ -332,11 +327,11 @@ semel_status semel_consumer_step(size_t *settled, semel_consumer *consumer, uint
             (job){.message = consumer->deliveries[i].message, .tag = consumer->deliveries[i].tag};
     size_t acked = 0;
     semel_status handled = handle_all(consumer, err);
-    if (handled)
+    if (handled) /* in trouble, nothing is acknowledged: what was done is a duplicate next time */
         for (size_t i = 0; i < consumer->count; i++)
             consumer->jobs[i].again = 1;
     if (consumer->count)
-        status = settle_all(consumer, handled != SEMEL_OK, &acked, handled ? NULL : err);
+        status = settle_all(consumer, &acked, handled ? NULL : err);
     if (!handled && !status)
         *settled = acked;
     return handled ? handled : status;

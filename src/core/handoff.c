@@ -151,7 +151,7 @@ semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
 {
     for (size_t i = 0; i < relay->count; i++) {
         relay_item *item = &relay->items[i];
-        int shed = relay_is_late(relay) || relay_is_blocked(relay, i);
+        int shed = relay_is_late(relay) || relay_is_blocked(relay, item);
         semel_status status = hand_over_next(relay, item, shed, err);
         if (status && status != SEMEL_ELOST)
             return status;

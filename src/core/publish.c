@@ -8,21 +8,6 @@
  * limit. What has no answer is nobody's fault: it is tried again for as long as it takes. */
 #include "core/relay.h"
 
-#include <string.h>
-
-static int same_group(const semel_message *a, const semel_message *b)
-{
-    return a->group && *a->group && b->group && strcmp(a->group, b->group) == 0;
-}
-
-static int in_wave(const semel_relay *relay, size_t wave_count, const semel_message *message)
-{
-    for (size_t i = 0; i < wave_count; i++)
-        if (same_group(relay->wave[i], message))
-            return 1;
-    return 0;
-}
-
 /* The untried items that may go out now, in order. */
 static size_t next_wave(semel_relay *relay)
 {
@@ -30,8 +15,7 @@ static size_t next_wave(semel_relay *relay)
     size_t count = 0;
     for (size_t i = 0; i < relay->count; i++) {
         relay_item *item = &relay->items[i];
-        if (item->tried ||
-            (!ordered && (in_wave(relay, count, item->message) || relay_is_blocked(relay, i))))
+        if (item->tried || (!ordered && relay_is_blocked(relay, item)))
             continue;
         item->tried = 1;
         relay->wave[count] = item->message;
@@ -46,7 +30,7 @@ static void judge(semel_relay *relay, size_t index)
     int refused = item->result == SEMEL_PUBLISH_REFUSED;
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
         item->verdict = SEMEL_ITEM_REMOVE;
-    } else if (relay_is_blocked(relay, index)) {
+    } else if (relay_is_blocked(relay, item)) {
         item->verdict =
             SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
         item->tried = 0;

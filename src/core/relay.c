@@ -12,6 +12,7 @@
  * was stopped and comes back late finds its tokens outdated and changes nothing. */
 #include "core/relay.h"
 
+#include "base/hash.h"
 #include "base/message.h"
 
 #include <errno.h>
@@ -55,18 +56,23 @@ static semel_status read_options(semel_relay_options *out, const semel_relay_opt
 static semel_status make_room(semel_relay *relay, semel_error *err)
 {
     size_t batch = relay->options.batch;
+    for (relay->bucket_count = 1; relay->bucket_count < batch; relay->bucket_count *= 2)
+        continue;
+    relay->buckets = mem_alloc(relay->bucket_count * sizeof *relay->buckets);
     relay->items = mem_alloc(batch * sizeof *relay->items);
     relay->wave = mem_alloc(batch * sizeof *relay->wave);
     relay->wave_index = mem_alloc(batch * sizeof *relay->wave_index);
     relay->results = mem_alloc(batch * sizeof *relay->results);
     relay->settlements = mem_alloc(batch * sizeof *relay->settlements);
-    if (relay->items && relay->wave && relay->wave_index && relay->results && relay->settlements)
+    if (relay->buckets && relay->items && relay->wave && relay->wave_index && relay->results &&
+        relay->settlements)
         return SEMEL_OK;
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay with a batch of %zu", batch);
 }
 
 static void relay_free(semel_relay *relay)
 {
+    mem_free(relay->buckets);
     mem_free(relay->items);
     mem_free(relay->wave);
     mem_free(relay->wave_index);
@@ -147,6 +153,24 @@ void semel_relay_close(semel_relay *relay)
 
 /* --- lease ------------------------------------------------------------------------------------------------ */
 
+/* Links the item at `index` to the one before it in its group, by a hash table over the batch. */
+static void link_group(semel_relay *relay, uint32_t index)
+{
+    static const hash_key constant = {
+        1, 2}; /* groups are few and ours; no stranger gains by a collision */
+    relay_item *item = &relay->items[index];
+    const char *group = item->message->group;
+    if (!group || !*group)
+        return;
+    uint32_t *bucket =
+        &relay->buckets[hash_bytes(constant, group, strlen(group)) & (relay->bucket_count - 1)];
+    for (uint32_t at = *bucket; at && !item->before; at = relay->items[at - 1].chain)
+        if (strcmp(relay->items[at - 1].message->group, group) == 0)
+            item->before = at;
+    item->chain = *bucket;
+    *bucket = index + 1;
+}
+
 static semel_status keep_item(const semel_item *item, void *context, semel_error *err)
 {
     semel_relay *relay = context;
@@ -155,6 +179,7 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to send");
     relay->items[relay->count++] = (relay_item){
         .seq = item->seq, .token = item->token, .attempts = item->attempts, .message = copy};
+    link_group(relay, (uint32_t)relay->count - 1);
     return SEMEL_OK;
 }
 
@@ -163,6 +188,7 @@ static semel_status lease(semel_relay *relay, semel_error *err)
     semel_store *store = relay->store;
     semel_unit *unit;
     relay->count = 0;
+    memset(relay->buckets, 0, relay->bucket_count * sizeof *relay->buckets);
     arena_reset(&relay->arena);
     semel_status status = unit_new(&unit, store, err);
     if (status)
@@ -188,17 +214,9 @@ int relay_is_late(const semel_relay *relay)
     return seam_steady_ms(&relay->store->seam) - relay->leased_at_ms > relay->options.lease_ms / 2;
 }
 
-int relay_is_blocked(const semel_relay *relay, size_t index)
+int relay_is_blocked(const semel_relay *relay, const relay_item *item)
 {
-    const char *group = relay->items[index].message->group;
-    if (!group || !*group)
-        return 0;
-    for (size_t i = 0; i < index; i++) {
-        const char *other = relay->items[i].message->group;
-        if (relay->items[i].verdict != SEMEL_ITEM_REMOVE && other && strcmp(other, group) == 0)
-            return 1;
-    }
-    return 0;
+    return item->before && relay->items[item->before - 1].verdict != SEMEL_ITEM_REMOVE;
 }
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)

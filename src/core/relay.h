@@ -19,6 +19,8 @@ typedef struct relay_item {
     semel_verdict verdict; /* 0: not decided yet */
     uint32_t delay_ms;
     int dead;
+    uint32_t before; /* the one before it in its group, counted from 1; 0: none in this batch */
+    uint32_t chain;  /* the next one in the same bucket, counted from 1 */
 } relay_item;
 
 struct semel_relay {
@@ -36,6 +38,8 @@ struct semel_relay {
     mem_arena arena;
     relay_item *items;
     size_t count;
+    uint32_t *buckets; /* of groups in this batch: the latest item of each, counted from 1 */
+    uint32_t bucket_count;
     const semel_message **wave; /* what is published together, and where it stands in items[] */
     size_t *wave_index;
     semel_publish_result *results;
@@ -43,8 +47,8 @@ struct semel_relay {
     int64_t leased_at_ms;
 };
 
-/* Stands an earlier item of the same group, undone, before items[index]? */
-int relay_is_blocked(const semel_relay *relay, size_t index);
+/* Does the item before this one in its group still stand in the way? */
+int relay_is_blocked(const semel_relay *relay, const relay_item *item);
 
 /* Has so much of the lease passed that starting on another item is no longer safe? */
 int relay_is_late(const semel_relay *relay);

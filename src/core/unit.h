@@ -48,7 +48,8 @@ void unit_abandon(semel_unit *unit); /* rolls the driver's transaction back, if 
 semel_status unit_close(semel_unit *unit, semel_error *err); /* commits it */
 
 /* Computes the key, fingerprint and so on into the unit. *missing is 1 if the message has no key and the
- * policy does not allow that; with SEMEL_MISSING_KEY_PROCESS mark.inbox is 0. */
+ * policy does not allow that, or if its key cannot be computed; `err` then says why. With
+ * SEMEL_MISSING_KEY_PROCESS mark.inbox is 0. */
 semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err);
 

@@ -8,7 +8,7 @@
  *  - Every wait is bounded by the wait_ms of its call. A broken connection is EUNAVAILABLE at once; the
  *    driver connects again by itself, at the next call.
  *
- * A new backend is done when tests/conformance_transport.c passes against the real thing.
+ * A new backend is done when tests/support/conformance_transport.c passes against the real thing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SYS_TRANSPORT_H
 #define SEMEL_SYS_TRANSPORT_H
@@ -94,6 +94,11 @@ SEMEL_API semel_status semel_transport_open_driver(semel_transport **out,
 
 /* For drivers that wrap another transport, and for consumers of one's own: the members above, checked. */
 SEMEL_API const semel_transport_driver *semel_transport_driver_of(const semel_transport *transport);
+
+/* The driver's own state, for accessors that a driver brings along; NULL if the transport has another
+ * driver. */
+SEMEL_API void *semel_transport_state(const semel_transport *transport,
+                                      const semel_transport_driver *driver);
 SEMEL_API semel_status semel_transport_receive(semel_transport *transport,
                                                semel_delivery deliveries[], size_t max,
                                                size_t *count, uint32_t wait_ms, semel_error *err);

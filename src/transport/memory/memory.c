@@ -1,0 +1,345 @@
+/* The memory transport: one queue of messages, shared by everyone who has the handle.
+ *
+ *     memory:                      up to a million messages; what is not settled stays out for ever
+ *     memory:?ack_ms=30000         an unsettled delivery comes back after this long
+ *     memory:?messages_max=1000    a publish beyond it is refused
+ *
+ * A message is in one of three places. READY: it goes out in the order of publishing. OUT: delivered, to
+ * be settled by its tag. LATER: on retry, until its delay is over; then READY again, with its old place.
+ * So a message that comes back goes out before all that were published after it and are still there; what
+ * went out while it was away has overtaken it, of its own group, too. Whoever needs strict order within
+ * a group takes one delivery at a time.
+ *
+ * Room in all three places is made when a message is published, so nothing that is settled or comes back
+ * is lost for want of memory. Time is the seam's steady clock; only the waiting itself is real. */
+#include "transport/memory/memory.h"
+
+#include "base/mem.h"
+#include "base/seam.h"
+#include "base/url.h"
+#include "transport/memory/out.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+enum { MESSAGES_DEFAULT = 1000000, MESSAGES_LIMIT = 1000000000, ROOM_FIRST = 64 };
+
+typedef struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t waiting;
+    const semel_seam *seam;
+    uint32_t ack_ms; /* 0: never */
+    uint32_t messages_max;
+    size_t count; /* of messages, wherever they are */
+    size_t room;  /* for so many there is room everywhere: a power of two */
+    int64_t last_number;
+    memory_heap ready;
+    memory_out out;
+    memory_heap later;
+} queue;
+
+static int grow(queue *self)
+{
+    size_t room = self->room ? self->room * 2 : ROOM_FIRST;
+    if (!memory_heap_make_room(&self->ready, room) || !memory_heap_make_room(&self->later, room) ||
+        !memory_out_make_room(&self->out, room))
+        return 0;
+    self->room = room;
+    return 1;
+}
+
+/* --- opening ------------------------------------------------------------------------------------- */
+
+static semel_status read_url(queue *self, const char *text, semel_error *err)
+{
+    url parsed;
+    semel_status status = url_parse(&parsed, text, err);
+    if (!status && *parsed.rest)
+        status = semel_fail(err, SEMEL_EINVAL, "URL: memory: takes no path, it has no address");
+    if (!status)
+        status = url_only(&parsed, "ack_ms,messages_max", err);
+    if (!status)
+        status = url_number(&self->ack_ms, &parsed, "ack_ms", 0, 0, UINT32_MAX, err);
+    if (!status)
+        status = url_number(&self->messages_max, &parsed, "messages_max", MESSAGES_DEFAULT, 1,
+                            MESSAGES_LIMIT, err);
+    return status;
+}
+
+static int make_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
+    if (error)
+        return error;
+    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (!error)
+        error = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error;
+}
+
+static semel_status memory_open(void *transport, const char *text,
+                                const semel_transport_settings *settings, semel_error *err)
+{
+    queue *self = transport;
+    semel_status status = read_url(self, text, err);
+    if (status)
+        return status;
+    self->seam = settings->seam;
+    self->ready.order = memory_parcel_number;
+    self->later.order = memory_parcel_due_ms;
+    int error = pthread_mutex_init(&self->lock, NULL);
+    if (!error && (error = make_condition(&self->changed)) != 0)
+        pthread_mutex_destroy(&self->lock);
+    if (error)
+        return semel_fail(err, SEMEL_ETRANSPORT, "no mutex for the memory transport: %s",
+                          strerror(error));
+    return SEMEL_OK;
+}
+
+static void memory_close(void *transport)
+{
+    queue *self = transport;
+    memory_heap_free(&self->ready);
+    memory_heap_free(&self->later);
+    memory_out_free(&self->out);
+    pthread_cond_destroy(&self->changed);
+    pthread_mutex_destroy(&self->lock);
+}
+
+static semel_durability memory_durability(const void *transport)
+{
+    (void)transport;
+    return SEMEL_DURABLE_NOT;
+}
+
+/* --- publishing ---------------------------------------------------------------------------------- */
+
+static void notify(queue *self)
+{
+    if (self->waiting)
+        pthread_cond_broadcast(&self->changed);
+}
+
+/* Takes the parcels in their order, as many as the limit and the memory allow; the rest is not taken,
+ * so nothing of a group comes in after one of its messages was refused. */
+static size_t enqueue(queue *self, memory_parcel *const parcels[], size_t count, int *full)
+{
+    size_t taken = 0;
+    *full = 0;
+    for (; taken < count; taken++) {
+        *full = self->count >= self->messages_max;
+        if (*full || (self->count == self->room && !grow(self)))
+            break;
+        parcels[taken]->number = ++self->last_number;
+        memory_heap_push(&self->ready, parcels[taken]);
+        self->count++;
+    }
+    return taken;
+}
+
+static semel_status publish_all(queue *self, semel_publish_result results[],
+                                memory_parcel *const parcels[], size_t count, semel_error *err)
+{
+    int full;
+    pthread_mutex_lock(&self->lock);
+    size_t taken = enqueue(self, parcels, count, &full);
+    notify(self);
+    pthread_mutex_unlock(&self->lock);
+    for (size_t i = 0; i < count; i++)
+        results[i] = i < taken ? SEMEL_PUBLISH_CONFIRMED
+                     : full    ? SEMEL_PUBLISH_REFUSED
+                               : SEMEL_PUBLISH_UNKNOWN;
+    for (size_t i = taken; i < count; i++)
+        memory_parcel_release(parcels[i]);
+    if (taken < count && !full)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory: %zu of %zu messages were published",
+                          taken, count);
+    return SEMEL_OK;
+}
+
+/* The copies are made before the lock is taken, and before anything is published. */
+static semel_status memory_publish(void *transport, semel_publish_result results[],
+                                   const semel_message *const messages[], size_t count,
+                                   uint32_t wait_ms, semel_error *err)
+{
+    size_t made = 0;
+    semel_status status = SEMEL_OK;
+    (void)wait_ms;
+    for (size_t i = 0; i < count; i++)
+        results[i] = SEMEL_PUBLISH_UNKNOWN;
+    memory_parcel **parcels = mem_alloc(count * sizeof(memory_parcel *));
+    if (!parcels)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu messages to publish", count);
+    while (!status && made < count)
+        if (!(status = memory_parcel_new(&parcels[made], messages[made], err)))
+            made++;
+    if (!status)
+        status = publish_all(transport, results, parcels, count, err);
+    else
+        while (made)
+            memory_parcel_release(parcels[--made]);
+    mem_free(parcels);
+    return status;
+}
+
+/* --- receiving ----------------------------------------------------------------------------------- */
+
+/* Those whose delay is over, and those that nobody settled in time. */
+static void collect_due(queue *self, int64_t now_ms)
+{
+    while (self->later.count && self->later.parcels[0]->due_ms <= now_ms)
+        memory_heap_push(&self->ready, memory_heap_pop(&self->later));
+    while (self->out.first && self->out.first->lapses_ms <= now_ms)
+        memory_heap_push(&self->ready, memory_out_lapse(&self->out, self->out.first));
+}
+
+/* A receiver that never settles anything keeps memory with each delivery: up to the limit. */
+static int may_deliver(const queue *self)
+{
+    return self->ready.count && self->out.lapsed < self->messages_max;
+}
+
+static semel_status deliver(queue *self, semel_delivery deliveries[], size_t max, size_t *count,
+                            semel_error *err)
+{
+    int64_t now_ms = seam_steady_ms(self->seam);
+    int64_t lapses_ms = self->ack_ms ? now_ms + self->ack_ms : INT64_MAX;
+    collect_due(self, now_ms);
+    for (*count = 0; *count < max && may_deliver(self); ++*count) {
+        memory_delivery *one = memory_out_send(&self->out, self->ready.parcels[0], lapses_ms);
+        if (!one)
+            return *count ? SEMEL_OK
+                          : semel_fail(err, SEMEL_ENOMEM, "out of memory to deliver a message");
+        memory_heap_pop(&self->ready);
+        deliveries[*count] = (semel_delivery){one->tag, &one->message};
+    }
+    return SEMEL_OK;
+}
+
+/* How long until something is due by itself; INT64_MAX: nothing will be. */
+static int64_t due_in_ms(const queue *self)
+{
+    int64_t due = self->later.count ? self->later.parcels[0]->due_ms : INT64_MAX;
+    if (self->out.first && self->out.first->lapses_ms < due)
+        due = self->out.first->lapses_ms;
+    if (due == INT64_MAX)
+        return due;
+    int64_t left = due - seam_steady_ms(self->seam);
+    return left > 1 ? left : 1;
+}
+
+static void add_ms(struct timespec *time, int64_t ms)
+{
+    time->tv_sec += ms / 1000;
+    time->tv_nsec += (long)(ms % 1000) * 1000000;
+    if (time->tv_nsec >= 1000000000) {
+        time->tv_nsec -= 1000000000;
+        time->tv_sec++;
+    }
+}
+
+static int is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* Until something changed or is due, or the end has come; 0 in the last case. */
+static int wait_for_change(queue *self, const struct timespec *end)
+{
+    int64_t due_in = due_in_ms(self);
+    struct timespec until = *end;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!is_before(&now, end))
+        return 0;
+    if (due_in != INT64_MAX) {
+        add_ms(&now, due_in);
+        if (is_before(&now, end))
+            until = now;
+    }
+    self->waiting++;
+    pthread_cond_timedwait(&self->changed, &self->lock, &until);
+    self->waiting--;
+    return 1;
+}
+
+static semel_status memory_receive(void *transport, semel_delivery deliveries[], size_t max,
+                                   size_t *count, uint32_t wait_ms, semel_error *err)
+{
+    queue *self = transport;
+    struct timespec end;
+    semel_status status;
+    size_t found;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    add_ms(&end, wait_ms);
+    pthread_mutex_lock(&self->lock);
+    do
+        status = deliver(self, deliveries, max, &found, err);
+    while (!status && !found && wait_ms && wait_for_change(self, &end));
+    pthread_mutex_unlock(&self->lock);
+    if (!status)
+        *count = found;
+    return status;
+}
+
+/* --- settling ------------------------------------------------------------------------------------ */
+
+static void retry(queue *self, memory_parcel *parcel, uint32_t delay_ms)
+{
+    parcel->due_ms = seam_steady_ms(self->seam) + delay_ms;
+    memory_heap_push(delay_ms ? &self->later : &self->ready, parcel);
+    notify(self);
+}
+
+/* 0: there is no such delivery, or no longer. */
+static int settle_one(queue *self, const semel_settle *settle)
+{
+    memory_delivery *delivery = memory_out_find(&self->out, settle->tag);
+    memory_parcel *parcel = delivery ? memory_out_settle(&self->out, delivery) : NULL;
+    if (!parcel)
+        return 0;
+    if (settle->verdict == SEMEL_SETTLE_RETRY) {
+        retry(self, parcel, settle->delay_ms);
+        return 1;
+    }
+    self->count--;
+    memory_parcel_release(parcel);
+    return 1;
+}
+
+static semel_status memory_settle(void *transport, const semel_settle settles[], size_t count,
+                                  semel_error *err)
+{
+    queue *self = transport;
+    size_t unknown = 0;
+    uint64_t tag = 0;
+    pthread_mutex_lock(&self->lock);
+    for (size_t i = 0; i < count; i++)
+        if (!settle_one(self, &settles[i]) && !unknown++)
+            tag = settles[i].tag;
+    pthread_mutex_unlock(&self->lock);
+    if (unknown)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "%zu of %zu deliveries are not out (any more), the first has tag %llu; "
+                          "the others are settled",
+                          unknown, count, (unsigned long long)tag);
+    return SEMEL_OK;
+}
+
+const semel_transport_driver memory_transport_driver = {
+    .version = SEMEL_TRANSPORT_DRIVER_VERSION,
+    .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_ORDERED | SEMEL_TRANSPORT_COUNTS |
+                 SEMEL_TRANSPORT_DELAYS,
+    .scheme = "memory",
+    .transport_size = sizeof(queue),
+    .open = memory_open,
+    .close = memory_close,
+    .durability = memory_durability,
+    .publish = memory_publish,
+    .receive = memory_receive,
+    .settle = memory_settle,
+};

@@ -1,0 +1,33 @@
+/* Messages on their way through the memory transport, and the two orders they wait in. */
+#ifndef SEMEL_TRANSPORT_MEMORY_PARCEL_H
+#define SEMEL_TRANSPORT_MEMORY_PARCEL_H
+
+#include <semel/message.h>
+
+typedef struct memory_parcel {
+    semel_message *message;
+    int64_t number;      /* of publishing: its place in the queue */
+    int64_t due_ms;      /* on retry: when its delay is over */
+    uint32_t deliveries; /* so far */
+    uint32_t references; /* the queue's, and one for each delivery that lapsed */
+} memory_parcel;
+
+semel_status memory_parcel_new(memory_parcel **out, const semel_message *message, semel_error *err);
+void memory_parcel_release(memory_parcel *parcel); /* one reference; frees it with the last */
+
+typedef int64_t memory_parcel_order(const memory_parcel *parcel);
+int64_t memory_parcel_number(const memory_parcel *parcel);
+int64_t memory_parcel_due_ms(const memory_parcel *parcel);
+
+typedef struct memory_heap {
+    memory_parcel_order *order;
+    memory_parcel **parcels;
+    size_t count;
+} memory_heap;
+
+int memory_heap_make_room(memory_heap *heap, size_t room); /* 0 when out of memory */
+void memory_heap_push(memory_heap *heap, memory_parcel *parcel);
+memory_parcel *memory_heap_pop(memory_heap *heap);
+void memory_heap_free(memory_heap *heap); /* and a reference of all that is in it */
+
+#endif
