@@ -204,7 +204,7 @@ static semel_status bury_refused(const semel_route *route, const semel_message *
 {
     semel_error why;
     semel_fail(&why, SEMEL_EREJECTED, "refused by the inbox: %s", semel_outcome_name(outcome));
-    return inbox_bury_refused(route->inbox, message, why.text, err);
+    return inbox_bury_refused(route->inbox, route->inbox->name, message, why.text, err);
 }
 
 /* Turns the outcomes of one route into what they mean for the deliveries. */
@@ -251,9 +251,9 @@ static semel_status keep_unrouted(semel_consumer *consumer, job *j, semel_error 
     semel_error why;
     if (j->routed || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
         return SEMEL_OK;
-    semel_fail(&why, SEMEL_EREJECTED, "unrouted: no route fits the type \"%s\"",
+    semel_fail(&why, SEMEL_EREJECTED, "no route fits the type \"%s\"",
                j->message->type ? j->message->type : "");
-    semel_status status = inbox_bury_refused(first, j->message, why.text, err);
+    semel_status status = inbox_bury_refused(first, "unrouted", j->message, why.text, err);
     j->again = status != SEMEL_OK;
     return status;
 }
@@ -280,10 +280,13 @@ static semel_status settle_all(semel_consumer *consumer, size_t *settled, semel_
 {
     size_t acked = 0;
     for (size_t i = 0; i < consumer->count; i++) {
-        job *j = &consumer->jobs[i];
-        consumer->settles[i] = again ? (semel_settle){j->tag, SEMEL_SETTLE_RETRY,
-                                                      backoff_ms(consumer, j->message->delivery)}
-                                     : (semel_settle){j->tag, SEMEL_SETTLE_ACK, 0};
+        const job *j = &consumer->jobs[i];
+        semel_settle *verdict = &consumer->settles[i];
+        *verdict = (semel_settle){.tag = j->tag, .verdict = SEMEL_SETTLE_ACK};
+        if (j->again)
+            *verdict = (semel_settle){.tag = j->tag,
+                                      .verdict = SEMEL_SETTLE_RETRY,
+                                      .delay_ms = backoff_ms(consumer, j->message->delivery)};
         acked += !j->again;
     }
     semel_status status =

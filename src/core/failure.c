@@ -31,11 +31,12 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, const c
     return semel_unit_send(unit, inbox->options.faults, &fault, err);
 }
 
-static semel_status put_letter(semel_unit *unit, const char *why, semel_error *err)
+static semel_status put_letter(semel_unit *unit, const char *name, const char *why,
+                               semel_error *err)
 {
     semel_dead dead = {.size = sizeof dead,
                        .origin = SEMEL_DEAD_INBOX,
-                       .name = unit->inbox->name,
+                       .name = name,
                        .key = unit->mark.key,
                        .message = unit->message,
                        .attempts = unit->attempt,
@@ -51,7 +52,7 @@ semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, seme
     if (!dead)
         return driver->fail(unit->state, &unit->mark, why, err);
     semel_status status = driver->bury(unit->state, &unit->mark, why, err);
-    return status ? status : put_letter(unit, why, err);
+    return status ? status : put_letter(unit, unit->inbox->name, why, err);
 }
 
 static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
@@ -128,8 +129,8 @@ static semel_status identify_refused(semel_unit *unit, semel_inbox *inbox,
     return SEMEL_OK;
 }
 
-semel_status inbox_bury_refused(semel_inbox *inbox, const semel_message *message, const char *why,
-                                semel_error *err)
+semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
+                                const char *why, semel_error *err)
 {
     semel_unit *unit;
     semel_status status = unit_new(&unit, inbox->store, err);
@@ -140,7 +141,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const semel_message *message
     if (!status)
         status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = put_letter(unit, why, err);
+        status = put_letter(unit, name, why, err);
     if (!status)
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)

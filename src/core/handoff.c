@@ -58,7 +58,8 @@ static semel_status put_back(semel_relay *relay, semel_unit *unit, relay_item *i
 static semel_status refuse(semel_relay *relay, semel_unit *unit, relay_item *item, const char *why,
                            semel_error *err)
 {
-    semel_status status = inbox_bury_refused(relay->inbox, item->message, why, err);
+    semel_status status =
+        inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, why, err);
     return status ? status : put_back(relay, unit, item, SEMEL_ITEM_REMOVE, err);
 }
 

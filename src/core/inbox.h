@@ -42,8 +42,8 @@ void inbox_count(semel_inbox *inbox, semel_outcome outcome);
 semel_status inbox_is_stale(int *out, semel_inbox *inbox, const semel_message *message,
                             semel_error *err);
 
-/* Keeps a message that a policy refuses as a dead letter, once however often it comes. */
-semel_status inbox_bury_refused(semel_inbox *inbox, const semel_message *message, const char *why,
-                                semel_error *err);
+/* Keeps a message that is refused as a dead letter under `name`, once however often it comes. */
+semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
+                                const char *why, semel_error *err);
 
 #endif

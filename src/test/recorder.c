@@ -29,7 +29,8 @@ typedef struct recorder {
 
 static int fits(const answer *one, const semel_message *message)
 {
-    return one->left && (one->any_topic || strcmp(one->topic, message->topic ? message->topic : "") == 0);
+    return one->left &&
+           (one->any_topic || strcmp(one->topic, message->topic ? message->topic : "") == 0);
 }
 
 /* The first plan that fits and is not used up. */
@@ -103,8 +104,7 @@ static semel_status publish_one(recorder *self, semel_publish_result *result,
                                 const semel_message *message, semel_error *err)
 {
     semel_publish_result said = next_answer(self, message);
-    semel_status status =
-        said == SEMEL_PUBLISH_REFUSED ? SEMEL_OK : record(self, message, err);
+    semel_status status = said == SEMEL_PUBLISH_REFUSED ? SEMEL_OK : record(self, message, err);
     if (!status)
         *result = said;
     return status;
@@ -127,8 +127,8 @@ static semel_status recorder_publish(void *transport, semel_publish_result resul
     }
     pthread_mutex_unlock(&self->lock);
     if (!status && unanswered)
-        status = semel_fail(err, SEMEL_EUNAVAILABLE, "the recorder lost %zu answers, as it was told",
-                            unanswered);
+        status = semel_fail(err, SEMEL_EUNAVAILABLE,
+                            "the recorder lost %zu answers, as it was told", unanswered);
     return status;
 }
 
