@@ -191,6 +191,13 @@ static int is_redelivery(const semel_message *message)
     return message->delivery >= 2;
 }
 
+/* Without a key only the transport knows how often it came. */
+static void go_unprotected(semel_outcome *out, semel_unit *unit)
+{
+    unit->attempt = unit->message->delivery ? unit->message->delivery : 1;
+    *out = SEMEL_CLAIMED;
+}
+
 /* --- transaction mode -------------------------------------------------------------------------------------- */
 
 static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
@@ -210,8 +217,7 @@ static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, se
     if (status)
         return status;
     if (!unit->mark.inbox) {
-        unit->attempt = 1;
-        *out = SEMEL_CLAIMED;
+        go_unprotected(out, unit);
         return SEMEL_OK;
     }
     if (unit->mark.state == SEMEL_MARK_TAKEN && !counted)
@@ -259,8 +265,7 @@ static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error
     unit_abandon(unit);
     if (!unit->mark.inbox) {
         unit->phase = UNIT_CLAIMING;
-        unit->attempt = 1;
-        *out = SEMEL_CLAIMED;
+        go_unprotected(out, unit);
         return SEMEL_OK;
     }
     for (;;) {

@@ -31,13 +31,30 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, const c
     return semel_unit_send(unit, inbox->options.faults, &fault, err);
 }
 
-static semel_status put_letter(semel_unit *unit, const char *name, const char *why,
+/* A key and the content under it, as one identity. Without the content, two messages that differ under
+ * one key (or have none) would be one letter; without any identity, every redelivery would be one more. */
+static semel_status with_content(semel_bytes *out, semel_unit *unit, semel_bytes key,
+                                 semel_error *err)
+{
+    enum { CONTENT_TEXT = 24 };
+    char *identity = arena_alloc(&unit->arena, key.len + CONTENT_TEXT);
+    if (!identity)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    if (key.len)
+        memcpy(identity, key.data, key.len);
+    int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
+                       (unsigned long long)key_fingerprint(unit->message));
+    *out = (semel_bytes){identity, key.len + (size_t)len};
+    return SEMEL_OK;
+}
+
+static semel_status put_letter(semel_unit *unit, const char *name, semel_bytes key, const char *why,
                                semel_error *err)
 {
     semel_dead dead = {.size = sizeof dead,
                        .origin = SEMEL_DEAD_INBOX,
                        .name = name,
-                       .key = unit->mark.key,
+                       .key = key,
                        .message = unit->message,
                        .attempts = unit->attempt,
                        .error = why};
@@ -48,11 +65,16 @@ static semel_status put_letter(semel_unit *unit, const char *name, const char *w
 semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
+    semel_bytes key = unit->mark.key;
+    semel_status status = SEMEL_OK;
     unit->mark.attempts = unit->attempt;
     if (!dead)
-        return driver->fail(unit->state, &unit->mark, why, err);
-    semel_status status = driver->bury(unit->state, &unit->mark, why, err);
-    return status ? status : put_letter(unit, unit->inbox->name, why, err);
+        return unit->mark.inbox ? driver->fail(unit->state, &unit->mark, why, err) : SEMEL_OK;
+    if (unit->mark.inbox)
+        status = driver->bury(unit->state, &unit->mark, why, err);
+    else
+        status = with_content(&key, unit, key, err);
+    return status ? status : put_letter(unit, unit->inbox->name, key, why, err);
 }
 
 static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
@@ -77,10 +99,10 @@ static semel_status record(semel_unit *unit, int dead, const char *why, semel_er
 semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
                                  semel_error *err)
 {
-    *out = SEMEL_FAILED;
-    if (!unit->mark.inbox)
-        return SEMEL_OK;
     int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= unit->inbox->options.attempts_max;
+    *out = SEMEL_FAILED;
+    if (!dead && !unit->mark.inbox)
+        return SEMEL_OK; /* without a key there is nothing to count it under */
     semel_status status = record(unit, dead, why->text, err);
     if (status == SEMEL_ELOST)
         return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
@@ -107,41 +129,23 @@ semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_e
 
 /* --- refused by a policy ------------------------------------------------------------------------------ */
 
-/* The letter's identity: its key, if it has one, and its content. Without, every redelivery would be one
- * more letter; with the key alone, two messages that differ under one key would be one letter. */
-static semel_status identify_refused(semel_unit *unit, semel_inbox *inbox,
-                                     const semel_message *message, semel_error *err)
-{
-    enum { CONTENT_TEXT = 24 };
-    int missing;
-    semel_status status = unit_identify(&missing, unit, inbox, message, err);
-    if (status)
-        return status;
-    semel_bytes key = unit->mark.key;
-    char *identity = arena_alloc(&unit->arena, key.len + CONTENT_TEXT);
-    if (!identity)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
-    if (key.len)
-        memcpy(identity, key.data, key.len);
-    int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
-                       (unsigned long long)key_fingerprint(message));
-    unit->mark.key = (semel_bytes){identity, key.len + (size_t)len};
-    return SEMEL_OK;
-}
-
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
                                 const char *why, semel_error *err)
 {
+    int missing;
+    semel_bytes identity;
     semel_unit *unit;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
-    status = identify_refused(unit, inbox, message, err);
+    status = unit_identify(&missing, unit, inbox, message, err);
     unit->attempt = 1;
+    if (!status)
+        status = with_content(&identity, unit, unit->mark.key, err);
     if (!status)
         status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = put_letter(unit, name, why, err);
+        status = put_letter(unit, name, identity, why, err);
     if (!status)
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)

@@ -46,7 +46,7 @@ int64_t memory_now_ms(memory_store *store)
 
 static void start_wait(memory_wait *wait)
 {
-    clock_gettime(CLOCK_MONOTONIC, &wait->end);
+    clock_gettime(CLOCK_MONOTONIC, &wait->end); /* allowed: what the condition waits by */
     wait->end.tv_sec += wait->wait_ms / 1000;
     wait->end.tv_nsec += (long)(wait->wait_ms % 1000) * 1000000;
     if (wait->end.tv_nsec >= 1000000000) {

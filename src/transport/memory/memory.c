@@ -253,7 +253,7 @@ static int wait_for_change(queue *self, const struct timespec *end)
     int64_t due_in = due_in_ms(self);
     struct timespec until = *end;
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_MONOTONIC, &now); /* allowed: what the condition waits by */
     if (!is_before(&now, end))
         return 0;
     if (due_in != INT64_MAX) {
@@ -274,7 +274,7 @@ static semel_status memory_receive(void *transport, semel_delivery deliveries[],
     struct timespec end;
     semel_status status;
     size_t found;
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end); /* allowed: what the condition waits by */
     add_ms(&end, wait_ms);
     pthread_mutex_lock(&self->lock);
     do
