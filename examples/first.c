@@ -1,32 +1,35 @@
 #include <semel/semel.h>
-#include <semel/sqlite.h>
 #include <stdio.h>
 
-static semel_status charge(semel_unit *unit, const semel_message *message, void *context, semel_error *err)
+static semel_status charge(semel_unit *unit, const semel_message *order, void *outbox,
+                           semel_error *err)
 {
-    (void)message, (void)context;
-    int code = sqlite3_exec(semel_unit_sqlite(unit), "INSERT INTO charge (cents) VALUES (990)", 0, 0, 0);
-    return code ? semel_fail(err, SEMEL_EHANDLER, "no charge: SQLite says %d", code) : SEMEL_OK;
+    semel_message receipt = {.size = sizeof receipt, .type = "charged", .body = order->id};
+    printf("charging %.*s\n", (int)order->id.len, (const char *)order->id.data);
+    return semel_unit_send(unit, outbox, &receipt, err); /* leaves if, and only if, this commits */
 }
 
 int main(void)
 {
-    semel_store *store = NULL;
-    semel_inbox *inbox = NULL;
-    semel_unit *setup = NULL;
-    semel_outcome first = SEMEL_UNDECIDED, second = SEMEL_UNDECIDED;
+    semel_store *store;
+    semel_outbox *outbox;
+    semel_inbox *inbox;
+    semel_outcome outcome;
     semel_error err;
-    semel_message payment = {.size = sizeof payment, .id = semel_str("evt_1"), .type = "payment"};
-    if (semel_store_open(&store, "sqlite:first.db", NULL, &err) || semel_store_migrate(store, &err) ||
-        semel_unit_begin(&setup, store, &err))
+    semel_message order = {.size = sizeof order, .id = semel_str("order-1"), .type = "order"};
+
+    if (semel_store_open(&store, "sqlite:shop.db", NULL, &err) ||
+        semel_store_migrate(store, &err) || semel_outbox_open(&outbox, store, "receipts", &err) ||
+        semel_inbox_open(&inbox, store, "payments", NULL, &err))
         return fprintf(stderr, "%s\n", err.text), 1;
-    sqlite3_exec(semel_unit_sqlite(setup), "CREATE TABLE IF NOT EXISTS charge (cents INTEGER)", 0, 0, 0);
-    if (semel_unit_commit(setup, &err) || semel_inbox_open(&inbox, store, "payments", NULL, &err) ||
-        semel_inbox_receive(&first, inbox, &payment, charge, NULL, &err) ||
-        semel_inbox_receive(&second, inbox, &payment, charge, NULL, &err))
-        return fprintf(stderr, "%s\n", err.text), 1;
-    printf("first copy: %s, second copy: %s\n", semel_outcome_name(first), semel_outcome_name(second));
+
+    for (int copy = 1; copy <= 2; copy++) {
+        if (semel_inbox_receive(&outcome, inbox, &order, charge, outbox, &err))
+            return fprintf(stderr, "%s\n", err.text), 1;
+        printf("copy %d: %s\n", copy, semel_outcome_name(outcome));
+    }
     semel_inbox_close(inbox);
+    semel_outbox_close(outbox);
     semel_store_close(store);
     return 0;
 }

@@ -125,6 +125,10 @@ static void arena_reset_makes_a_steady_state_allocate_nothing(void **state)
     (void)state;
     use_like_a_batch(&arena);
     long before = mem_allocations();
+    arena_reset(&arena);
+    void *first = arena_alloc(&arena, 1);
+    arena_reset(&arena);
+    assert_ptr_equal(arena_alloc(&arena, 1), first);
     for (int round = 0; round < 10; round++) {
         arena_reset(&arena);
         use_like_a_batch(&arena);

@@ -81,6 +81,7 @@ static void only_known_parameters_pass(void **state)
     assert_non_null(strstr(err.text, "\"busy_ms\""));
     assert_non_null(strstr(err.text, "cache,busy_m"));
     assert_int_equal(url_only(&parsed, "busy_ms,cach", NULL), SEMEL_EINVAL);
+    assert_int_equal(url_only(&parsed, "busy_ms_max,cache", NULL), SEMEL_EINVAL);
     assert_int_equal(url_only(&parsed, "", &err), SEMEL_EINVAL);
     assert_non_null(strstr(err.text, "none"));
     assert_int_equal(url_parse(&parsed, "x:?a,b=1", NULL), SEMEL_OK);
