@@ -2,18 +2,17 @@
 # built, and are run where it was built plainly: without a sanitizer.
 enable_testing()
 
+add_library(semel_tests INTERFACE)
+target_include_directories(semel_tests INTERFACE tests)
+target_compile_definitions(semel_tests INTERFACE SEMEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                 SEMEL_BINARY_DIR="${PROJECT_BINARY_DIR}")
+target_link_libraries(semel_tests INTERFACE semel_internal PkgConfig::semel_tests)
+
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
-add_library(semel_support INTERFACE)
 if(support_sources)
-  add_library(semel_support_objects STATIC ${support_sources})
-  target_include_directories(semel_support_objects PUBLIC tests)
-  target_link_libraries(semel_support_objects PUBLIC semel_internal PkgConfig::semel_tests)
-  target_link_libraries(semel_support INTERFACE semel_support_objects)
+  add_library(semel_support STATIC ${support_sources})
+  target_link_libraries(semel_support PUBLIC semel_tests)
 endif()
-target_include_directories(semel_support INTERFACE tests)
-target_compile_definitions(semel_support INTERFACE SEMEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                                   SEMEL_BINARY_DIR="${PROJECT_BINARY_DIR}")
-target_link_libraries(semel_support INTERFACE semel_internal PkgConfig::semel_tests)
 
 # A report ends the test, says where, and is not taken for an ordinary failure by cmocka's own handlers.
 set(environment
@@ -31,7 +30,7 @@ foreach(test IN LISTS tests)
   get_filename_component(name ${test} NAME_WE)
   add_executable(${name} ${test})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests)
-  target_link_libraries(${name} PRIVATE semel_support)
+  target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:semel_support> semel_tests)
   semel_add_test(${name} ${name})
 endforeach()
 

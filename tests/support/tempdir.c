@@ -1,5 +1,5 @@
-/* See scratch.h. */
-#include "support/scratch.h"
+/* See tempdir.h. */
+#include "support/tempdir.h"
 
 #include "support/check.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void scratch_make(char *path, size_t size)
+void tempdir_make(char *path, size_t size)
 {
     const char *base = getenv("TMPDIR");
     int len = snprintf(path, size, "%s/semel-test-XXXXXX", base && *base ? base : "/tmp");
@@ -17,7 +17,7 @@ void scratch_make(char *path, size_t size)
         fail_msg("cannot make a directory for the test in %s", base ? base : "/tmp");
 }
 
-void scratch_remove(const char *path)
+void tempdir_remove(const char *path)
 {
     DIR *directory = opendir(path);
     struct dirent *entry;

@@ -1,0 +1,204 @@
+/* What the parts of the benchmark share.
+ *
+ *     main.c      options, and the list of sections
+ *     scratch.c   the directory that everything happens in, and how a run ends
+ *     duel.c      contenders that take turns; medians and spreads
+ *     report.c    the table, the CSV, the progress line
+ *     messages.c  keys and messages
+ *     raw.c       the hand-written SQLite loop that semel is measured against
+ *     subject.c   the same work through semel
+ *     syncs.c     counts fsyncs and SQLite's allocations
+ *     set.c       the bare hash set that the memory store is measured against
+ *     section_*.c what is measured; one function for each name of --only
+ *
+ * Nothing here asserts a time: the table says what was measured and whether the aim is met. */
+#ifndef SEMEL_BENCH_H
+#define SEMEL_BENCH_H
+
+#include <semel/semel.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 4, ID_TEXT = 36, BODY_BYTES = 100 };
+
+/* --- main.c ------------------------------------------------------------------------------------------ */
+
+typedef struct bench_options {
+    int quick;
+    int csv;
+    const char *directory; /* where the scratch directory is made */
+} bench_options;
+
+extern bench_options options;
+
+/* `full` normally, `quick` with --quick. */
+size_t choose(size_t full, size_t quick);
+
+void section_limits(void);
+void section_receive(void);
+void section_batch(void);
+void section_duplicate(void);
+void section_claim(void);
+void section_memory(void);
+void section_heap(void);
+void section_outbox(void);
+void section_relay(void);
+void section_growth(void);
+
+/* --- scratch.c --------------------------------------------------------------------------------------- */
+
+void scratch_make(void); /* and removes it when the program ends, however it ends */
+const char *scratch_path(char out[512], const char *name);
+void scratch_remove(const char *name); /* a database with what SQLite keeps beside it */
+
+/* Ends the program, with a word on what went wrong. */
+_Noreturn void die(const char *format, ...) SEMEL_PRINTF(1, 2);
+void must(semel_status status, const semel_error *err);
+void must_sqlite(int code, sqlite3 *db);
+void *must_alloc(size_t size);
+
+/* Ends the program if it was asked to, by Ctrl-C for one. */
+void stop_if_asked(void);
+
+double now_s(void);
+
+/* --- messages.c -------------------------------------------------------------------------------------- */
+
+typedef enum key_order { KEYS_IN_TIME_ORDER, KEYS_RANDOM } key_order;
+
+typedef struct key_source {
+    key_order order;
+    uint64_t random;
+    int64_t ms;
+    unsigned in_ms; /* keys made in this millisecond */
+} key_source;
+
+typedef struct message_set {
+    size_t count;
+    size_t capacity;
+    char (*ids)[ID_TEXT + 1];
+    semel_message *messages;
+    const semel_message **pointers;
+} message_set;
+
+const char *order_name(key_order order);
+uint64_t next_random(uint64_t *state);
+
+/* UUIDv7 as text, each greater than the one before, or UUIDv4 as text. */
+void keys_begin(key_source *keys, key_order order);
+void keys_next(key_source *keys, char out[ID_TEXT + 1]);
+
+/* Makes `count` messages with new keys, a type and a body of BODY_BYTES, in the memory of the last ones. */
+void messages_make(message_set *set, key_source *keys, size_t count);
+void messages_shuffle(message_set *set);
+void messages_free(message_set *set);
+
+/* --- duel.c ------------------------------------------------------------------------------------------ */
+
+typedef struct spread {
+    double median, low, high;
+} spread;
+
+typedef struct contender {
+    void *context;
+    void (*run)(void *context, const message_set *set);
+    void (*before)(void *context); /* not timed; may be NULL */
+    void (*after)(void *context, const message_set *set);
+} contender;
+
+typedef struct duel {
+    size_t rounds;
+    size_t contenders;
+    double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
+} duel;
+
+/* Every round each contender handles the same new messages; who begins alternates. One round before the
+ * first is not counted. */
+void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys,
+              size_t per_round, size_t rounds, const char *label);
+spread spread_of(const double values[], size_t count);
+spread duel_rate(const duel *d, size_t who);
+spread duel_ratio(const duel *d, size_t who, size_t against); /* of the rates, round by round */
+double percentile(double values[], size_t count, double share); /* sorts */
+
+/* --- report.c ---------------------------------------------------------------------------------------- */
+
+typedef enum aim_kind { AIM_NONE, AIM_AT_LEAST, AIM_AT_MOST } aim_kind;
+
+typedef struct aim {
+    aim_kind kind;
+    double value;
+} aim;
+
+#define NO_AIM       ((aim){AIM_NONE, 0})
+#define AT_LEAST(by) ((aim){AIM_AT_LEAST, (by)})
+#define AT_MOST(by)  ((aim){AIM_AT_MOST, (by)})
+
+void report_begin(void);
+/* `left` and `right` name the two columns of figures; the ratio is right / left, or the other way around
+ * where the figures are costs. */
+void report_section(const char *name, const char *title, const char *left, const char *right);
+void report_row(const char *name, double left, double right, spread ratio, aim aim);
+void report_duel(const char *name, const duel *d, size_t who, size_t against, aim aim);
+void report_value(const char *name, double value, const char *unit, aim aim);
+void report_note(const char *format, ...) SEMEL_PRINTF(1, 2);
+void report_end(void);
+
+void progress(const char *what, size_t done, size_t of); /* on a terminal only */
+void progress_clear(void);
+
+/* --- raw.c ------------------------------------------------------------------------------------------- */
+
+/* A database with semel's own tables, the store's settings, and statements that are kept. */
+typedef struct raw_db {
+    sqlite3 *db;
+    sqlite3_stmt *begin, *commit, *savepoint, *release, *marker, *effect;
+    size_t batch;         /* messages in a transaction */
+    int with_savepoints;  /* one around each message, as semel has */
+} raw_db;
+
+void raw_open(raw_db *raw, const char *path);
+void raw_adopt(raw_db *raw, sqlite3 *db); /* on a connection that somebody else has open */
+void raw_prepare(sqlite3_stmt **out, sqlite3 *db, const char *sql);
+void raw_step(sqlite3_stmt *statement); /* to its end, and ready for the next time */
+void raw_receive(void *raw, const message_set *set);
+void raw_close(raw_db *raw);
+int64_t raw_number(sqlite3 *db, const char *sql);
+int64_t raw_now_ms(void);
+
+#define EFFECT_TABLE  "CREATE TABLE IF NOT EXISTS effect (id INTEGER PRIMARY KEY, body BLOB NOT NULL)"
+#define EFFECT_INSERT "INSERT INTO effect (body) VALUES (?)"
+void effect_insert(sqlite3_stmt *insert, semel_bytes body);
+
+/* --- subject.c --------------------------------------------------------------------------------------- */
+
+typedef struct subject {
+    semel_store *store;
+    semel_inbox *inbox;
+    sqlite3_stmt *effect; /* the handler's, made on its first call */
+    size_t batch;         /* messages in a call; 1: semel_inbox_receive() */
+    semel_outcome expected;
+    semel_outcome *outcomes;
+    double *latencies_s; /* if set: one for each message, from `latency_count` on */
+    size_t latency_count;
+} subject;
+
+void subject_open(subject *s, const char *url, const semel_inbox_options *inbox, size_t batch);
+void subject_receive(void *subject, const message_set *set);
+void subject_receive_idly(void *subject, const message_set *set); /* with a handler that does nothing */
+void subject_close(subject *s);
+
+/* --- syncs.c ----------------------------------------------------------------------------------------- */
+
+void counting_begin(void); /* before SQLite is used at all */
+long syncs_counted(void);
+long sqlite_allocations(void);
+
+/* --- set.c ------------------------------------------------------------------------------------------- */
+
+typedef struct key_set key_set;
+key_set *key_set_new(void);
+int key_set_add(key_set *set, const void *key, size_t len); /* 0: it is there already */
+void key_set_free(key_set *set);
+
+#endif

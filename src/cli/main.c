@@ -1,0 +1,157 @@
+/* semel, the program: a table of commands and the help for them. A command is a cmd_*.c file and a line in
+ * the table. Data goes to stdout, messages to stderr; exit status 0: done, 1: failed, 2: called wrongly. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semel/semel.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int cmd_help(int argc, char **argv);
+static int cmd_version(int argc, char **argv);
+
+static const command commands[] = {
+    {"demo", "watch two shops being killed again and again, and what they charge", demo_help,
+     cmd_demo},
+    {"help", "this list, or what a command does: semel help demo",
+     "usage: semel help [COMMAND]\n\nLists the commands, or says what one of them does.\n",
+     cmd_help},
+    {"version", "the version of semel, and what is built in",
+     "usage: semel version\n\nPrints the version of semel and what is built into it.\n",
+     cmd_version},
+    {"demo-worker", NULL, NULL, cmd_demo_worker},
+};
+static const size_t command_count = sizeof commands / sizeof *commands;
+
+/* --- complaints -------------------------------------------------------------------------------------- */
+
+int cli_usage(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "semel %s: ", name);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fprintf(stderr, "\ntry: semel help %s\n", name);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+int cli_failed(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "semel %s: ", name);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+/* --- help and version ----------------------------------------------------------------------------------- */
+
+static const command *find(const char *name)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *meant = suggest(name, commands, command_count);
+    (void)fprintf(stderr, "semel: there is no command \"%s\"", name);
+    if (meant)
+        (void)fprintf(stderr, "; did you mean \"%s\"?\n", meant);
+    else
+        (void)fprintf(stderr, "\ntry: semel help\n");
+    return CLI_USAGE;
+}
+
+static void list(FILE *out)
+{
+    (void)fputs("semel: exactly-once effects over at-least-once messaging\n\n"
+                "usage: semel COMMAND [OPTION...]\n\n",
+                out);
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].summary)
+            (void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    (void)fputs("\nExit status: 0 done, 1 failed, 2 called wrongly.\n", out);
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    if (argc > 2)
+        return cli_usage("help", "it takes one command, not %d", argc - 1);
+    if (argc < 2) {
+        list(stdout);
+        return CLI_OK;
+    }
+    const command *about = find(argv[1]);
+    if (!about || !about->help)
+        return unknown(argv[1]);
+    (void)fputs(about->help, stdout);
+    return CLI_OK;
+}
+
+static int cmd_version(int argc, char **argv)
+{
+    if (argc > 1)
+        return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
+    (void)printf("semel %s\n%s\n", semel_version(), semel_build_options());
+    return CLI_OK;
+}
+
+/* --- dispatch -------------------------------------------------------------------------------------------- */
+
+static int asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return 1;
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *name = argv[0];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const command *called = find(name);
+    if (!called)
+        return unknown(name);
+    if (called->help && asks_for_help(argc, argv)) {
+        (void)fputs(called->help, stdout);
+        return CLI_OK;
+    }
+    return called->run(argc, argv);
+}
+
+/* A file that is opened later must not become the standard input or output by accident. */
+static int keep_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -1 : close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    if (keep_standard_files() != 0)
+        return CLI_FAILED;
+    if (argc < 2) {
+        list(stderr);
+        return CLI_USAGE;
+    }
+    int status = run(argc - 1, argv + 1);
+    if (fflush(stdout) != 0 && status == CLI_OK)
+        return cli_failed(argv[1], "cannot write the output: %s", strerror(errno));
+    return status;
+}
