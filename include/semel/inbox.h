@@ -127,7 +127,8 @@ SEMEL_API semel_status semel_inbox_receive_result(semel_outcome *out, semel_resu
  * that every message has its outcome; acknowledge those with which receive would have returned
  * SEMEL_OK (semel_outcome_settled). Redeliveries, and every message of a claim-mode inbox, are handled
  * one by one. If the commit itself fails, no message has been processed and every outcome of the
- * transaction is SEMEL_UNDECIDED. */
+ * transaction is SEMEL_UNDECIDED. Stored results are not fetched: a copy is SEMEL_DUPLICATE even where the
+ * policy is replay. */
 SEMEL_API semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
                                                  const semel_message *const messages[],
                                                  size_t count, semel_handler *handler,

@@ -137,7 +137,7 @@ static int keep_standard_files(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO);
     return fd < 0 ? -1 : close(fd);
 }
@@ -147,8 +147,8 @@ int main(int argc, char **argv)
     if (keep_standard_files() != 0)
         return CLI_FAILED;
     if (argc < 2) {
-        list(stderr);
-        return CLI_USAGE;
+        list(stdout);
+        return CLI_OK;
     }
     int status = run(argc - 1, argv + 1);
     if (fflush(stdout) != 0 && status == CLI_OK)

@@ -166,7 +166,11 @@ static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *e
                unit->attempt - 1, "the process was killed or crashed each time");
     semel_status status = unit_record_failure(out, unit, &why, err);
     unit_abandon(unit);
-    return status;
+    if (status || *out == SEMEL_DEAD)
+        return status;
+    *out = SEMEL_IN_PROGRESS;
+    return semel_fail(err, SEMEL_EBUSY, "inbox \"%s\": another copy is being handled meanwhile",
+                      unit->inbox->name);
 }
 
 /* Stores a claim (or, with lease_ms 0, only the count) and commits it. */
@@ -310,7 +314,7 @@ static semel_status take_identified(semel_outcome *out, semel_unit *unit, semel_
     semel_status status = inbox_is_stale(&stale, unit->inbox, unit->message, err);
     if (status)
         return status;
-    if (stale && unit->mark.inbox)
+    if (stale && unit->mark.inbox && !unit->replaying)
         return take_stale(out, unit, err);
     return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
                                                     : take_transaction(out, unit, err);
@@ -347,7 +351,8 @@ semel_status semel_unit_claim(semel_outcome *out, semel_unit *unit, semel_inbox 
             "inbox \"%s\" is in claim mode: it cannot take part in a joined transaction",
             inbox->name);
     semel_status status = unit_take(out, unit, inbox, message, err);
-    if (*out != SEMEL_CLAIMED && *out != SEMEL_UNDECIDED)
+    unit->claimed = *out == SEMEL_CLAIMED;
+    if (!unit->claimed)
         inbox_count(inbox, *out);
     return status;
 }

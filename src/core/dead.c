@@ -191,6 +191,7 @@ semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t 
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
+    unit->replaying = 1;
     status = replay(out, unit, inbox, id, handler, context, err);
     unit_abandon(unit);
     unit_free(unit);

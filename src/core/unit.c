@@ -51,6 +51,8 @@ static void unit_clear(semel_unit *unit)
 {
     unit->phase = UNIT_IDLE;
     unit->joined = 0;
+    unit->claimed = 0;
+    unit->replaying = 0;
     unit->inbox = NULL;
     unit->message = NULL;
     unit->whole_key = (semel_bytes){NULL, 0};
@@ -314,6 +316,12 @@ semel_status unit_finish(semel_unit *unit, semel_error *err)
 semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
 {
     semel_inbox *inbox = unit->inbox;
+    if (inbox && !unit->claimed) {
+        semel_unit_rollback(unit);
+        return semel_fail(
+            err, SEMEL_EMISUSE,
+            "the message was not claimed, so there is nothing to commit: rolled back");
+    }
     semel_status status = unit_finish(unit, err);
     if (!status && inbox)
         inbox_count(inbox, SEMEL_PROCESSED);

@@ -24,7 +24,9 @@ struct semel_unit {
     semel_store *store;
     unit_phase phase;
     int joined;
-    semel_inbox *inbox;           /* of the key that was taken; NULL if none was */
+    int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
+    int replaying;      /* somebody asked for this very message: it cannot be stale */
+    semel_inbox *inbox; /* of the key that was taken; NULL if none was */
     const semel_message *message; /* borrowed */
     semel_bytes whole_key;
     semel_mark mark; /* inbox 0: without protection */

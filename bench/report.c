@@ -1,0 +1,183 @@
+/* The table, for people; with --csv the same figures for programs. Progress goes to stderr, and only when
+ * that is a terminal. */
+#include "bench.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *section_name = "";
+static size_t aims, aims_met;
+static int progress_shown;
+
+/* 1234567.8 as "1 234 568", 12.345 as "12.3". */
+static const char *figure(char out[32], double value)
+{
+    char digits[32];
+    if (isnan(value))
+        return strcpy(out, "-");
+    if (value < 999.5 && value > -999.5) {
+        int decimals = value != 0 && fabs(value) < 10 ? 2 : value != floor(value) ? 1 : 0;
+        snprintf(out, 32, "%.*f", decimals, value);
+        return out;
+    }
+    int len = snprintf(digits, sizeof digits, "%.0f", value);
+    size_t used = 0;
+    for (int i = 0; i < len && used < 30; i++) {
+        if (i && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            out[used++] = ' ';
+        out[used++] = digits[i];
+    }
+    out[used] = 0;
+    return out;
+}
+
+static int is_met(aim aim, double value)
+{
+    double rounded = round(value * 100) / 100; /* as it is printed */
+    return aim.kind == AIM_AT_LEAST ? rounded >= aim.value : rounded <= aim.value;
+}
+
+static const char *aim_text(char out[32], aim aim)
+{
+    if (aim.kind == AIM_NONE)
+        return "";
+    snprintf(out, 32, "%s %.4g", aim.kind == AIM_AT_LEAST ? ">=" : "<=", aim.value);
+    return out;
+}
+
+static const char *mark(aim aim, double value)
+{
+    if (aim.kind == AIM_NONE)
+        return "";
+    int met = is_met(aim, value);
+    aims++;
+    aims_met += (size_t)met;
+    return met ? "met" : "MISSED";
+}
+
+void report_begin(void)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) != 1)
+        load = NAN;
+    if (options.csv) {
+        puts("section,row,left,right,ratio,ratio_min,ratio_max,unit,aim,met");
+        return;
+    }
+    printf("semel %s (%s), SQLite %s: WAL, synchronous=FULL, cache 16 MiB, fsync on\n", semel_version(),
+           semel_build_options(), sqlite3_libversion());
+    printf("%ld cores, load %.1f; files in %s; keys of 36 bytes (UUIDs as text), bodies of %d bytes\n",
+           sysconf(_SC_NPROCESSORS_ONLN), load, options.directory, BODY_BYTES);
+    printf("Contenders take turns in every round. Rates are medians over the rounds; the ratio is the\n"
+           "median of the rounds' ratios, with the smallest and the largest.\n");
+}
+
+void report_section(const char *name, const char *title, const char *left, const char *right)
+{
+    section_name = name;
+    progress_clear();
+    if (!options.csv)
+        printf("\n%-45s %11s %11s  %-20s %-8s\n", title, left, right, *left ? "ratio (min-max)" : "",
+               "aim");
+    fflush(stdout);
+}
+
+static void csv_number(double value)
+{
+    if (!isnan(value))
+        printf("%.6g", value);
+    putchar(',');
+}
+
+static void csv_row(const char *name, double left, double right, spread ratio, const char *unit,
+                    aim aim, double judged)
+{
+    char text[32];
+    printf("%s,\"%s\",", section_name, name);
+    csv_number(left);
+    csv_number(right);
+    csv_number(ratio.median);
+    csv_number(ratio.low);
+    csv_number(ratio.high);
+    printf("%s,%s,%s\n", unit, aim_text(text, aim), mark(aim, judged));
+    fflush(stdout);
+}
+
+void report_row(const char *name, double left, double right, spread ratio, aim aim)
+{
+    char a[32], b[32], c[32], text[64] = "";
+    if (options.csv) {
+        csv_row(name, left, right, ratio, "", aim, ratio.median);
+        return;
+    }
+    if (!isnan(ratio.median) && isnan(ratio.low))
+        snprintf(text, sizeof text, "%.2f", ratio.median);
+    else if (!isnan(ratio.median))
+        snprintf(text, sizeof text, "%.2f (%.2f-%.2f)", ratio.median, ratio.low, ratio.high);
+    progress_clear();
+    printf("  %-43s %11s %11s  %-20s %-8s %s\n", name, figure(a, left), figure(b, right), text,
+           aim_text(c, aim), mark(aim, ratio.median));
+    fflush(stdout);
+}
+
+void report_duel(const char *name, const duel *d, size_t who, size_t against, aim aim)
+{
+    report_row(name, duel_rate(d, against).median, duel_rate(d, who).median,
+               duel_ratio(d, who, against), aim);
+}
+
+void report_value(const char *name, double value, const char *unit, aim aim)
+{
+    char a[32], c[32], text[64];
+    if (options.csv) {
+        csv_row(name, NAN, value, (spread){NAN, NAN, NAN}, unit, aim, value);
+        return;
+    }
+    snprintf(text, sizeof text, "%s", unit);
+    progress_clear();
+    printf("  %-43s %11s %11s  %-20s %-8s %s\n", name, "", figure(a, value), text, aim_text(c, aim),
+           mark(aim, value));
+    fflush(stdout);
+}
+
+void report_note(const char *format, ...)
+{
+    va_list arguments;
+    if (options.csv)
+        return;
+    progress_clear();
+    fputs("  ", stdout);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void report_end(void)
+{
+    progress_clear();
+    if (!options.csv)
+        printf("\n%zu of %zu aims met\n", aims_met, aims);
+}
+
+void progress(const char *what, size_t done, size_t of)
+{
+    static double shown_at;
+    if (!isatty(STDERR_FILENO) || (progress_shown && now_s() - shown_at < 0.1))
+        return;
+    fprintf(stderr, "\r\033[K%s, %zu of %zu", what, done, of);
+    fflush(stderr);
+    progress_shown = 1;
+    shown_at = now_s();
+}
+
+void progress_clear(void)
+{
+    if (progress_shown)
+        fputs("\r\033[K", stderr);
+    progress_shown = 0;
+}
