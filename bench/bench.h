@@ -125,22 +125,22 @@ double percentile(double values[], size_t count, double share); /* sorts */
 
 typedef enum aim_kind { AIM_NONE, AIM_AT_LEAST, AIM_AT_MOST } aim_kind;
 
-typedef struct aim {
+typedef struct bench_aim {
     aim_kind kind;
     double value;
-} aim;
+} bench_aim;
 
-#define NO_AIM       ((aim){AIM_NONE, 0})
-#define AT_LEAST(by) ((aim){AIM_AT_LEAST, (by)})
-#define AT_MOST(by)  ((aim){AIM_AT_MOST, (by)})
+#define NO_AIM       ((bench_aim){AIM_NONE, 0})
+#define AT_LEAST(by) ((bench_aim){AIM_AT_LEAST, (by)})
+#define AT_MOST(by)  ((bench_aim){AIM_AT_MOST, (by)})
 
 void report_begin(void);
 /* `left` and `right` name the two columns of figures; the ratio is right / left, or the other way around
  * where the figures are costs. */
 void report_section(const char *name, const char *title, const char *left, const char *right);
-void report_row(const char *name, double left, double right, spread ratio, aim aim);
-void report_duel(const char *name, const duel *d, size_t who, size_t against, aim aim);
-void report_value(const char *name, double value, const char *unit, aim aim);
+void report_row(const char *name, double left, double right, spread ratio, bench_aim aim);
+void report_duel(const char *name, const duel *d, size_t who, size_t against, bench_aim aim);
+void report_value(const char *name, double value, const char *unit, bench_aim aim);
 void report_note(const char *format, ...) SEMEL_PRINTF(1, 2);
 void report_end(void);
 
@@ -162,6 +162,7 @@ void raw_adopt(raw_db *raw, sqlite3 *db); /* on a connection that somebody else 
 void raw_prepare(sqlite3_stmt **out, sqlite3 *db, const char *sql);
 void raw_step(sqlite3_stmt *statement); /* to its end, and ready for the next time */
 void raw_receive(void *raw, const message_set *set);
+void raw_release(raw_db *raw); /* gives up the statements, leaves the connection open */
 void raw_close(raw_db *raw);
 int64_t raw_number(sqlite3 *db, const char *sql);
 int64_t raw_now_ms(void);

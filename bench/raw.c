@@ -59,7 +59,7 @@ void raw_open(raw_db *raw, const char *path)
     raw_adopt(raw, db);
 }
 
-static void finalize_all(raw_db *raw)
+void raw_release(raw_db *raw)
 {
     sqlite3_finalize(raw->begin);
     sqlite3_finalize(raw->commit);
@@ -71,7 +71,7 @@ static void finalize_all(raw_db *raw)
 
 void raw_close(raw_db *raw)
 {
-    finalize_all(raw);
+    raw_release(raw);
     sqlite3_close(raw->db);
 }
 

@@ -19,7 +19,8 @@ static const char *figure(char out[32], double value)
     if (isnan(value))
         return strcpy(out, "-");
     if (value < 999.5 && value > -999.5) {
-        int decimals = value != 0 && fabs(value) < 10 ? 2 : value != floor(value) ? 1 : 0;
+        int whole = (double)(int)value == value;
+        int decimals = whole ? 0 : value < 10 && value > -10 ? 2 : 1;
         snprintf(out, 32, "%.*f", decimals, value);
         return out;
     }
@@ -34,13 +35,13 @@ static const char *figure(char out[32], double value)
     return out;
 }
 
-static int is_met(aim aim, double value)
+static int is_met(bench_aim aim, double value)
 {
-    double rounded = round(value * 100) / 100; /* as it is printed */
+    double rounded = (double)(int64_t)(value * 100 + 0.5) / 100; /* as it is printed */
     return aim.kind == AIM_AT_LEAST ? rounded >= aim.value : rounded <= aim.value;
 }
 
-static const char *aim_text(char out[32], aim aim)
+static const char *aim_text(char out[32], bench_aim aim)
 {
     if (aim.kind == AIM_NONE)
         return "";
@@ -48,7 +49,7 @@ static const char *aim_text(char out[32], aim aim)
     return out;
 }
 
-static const char *mark(aim aim, double value)
+static const char *mark(bench_aim aim, double value)
 {
     if (aim.kind == AIM_NONE)
         return "";
@@ -93,7 +94,7 @@ static void csv_number(double value)
 }
 
 static void csv_row(const char *name, double left, double right, spread ratio, const char *unit,
-                    aim aim, double judged)
+                    bench_aim aim, double judged)
 {
     char text[32];
     printf("%s,\"%s\",", section_name, name);
@@ -106,7 +107,7 @@ static void csv_row(const char *name, double left, double right, spread ratio, c
     fflush(stdout);
 }
 
-void report_row(const char *name, double left, double right, spread ratio, aim aim)
+void report_row(const char *name, double left, double right, spread ratio, bench_aim aim)
 {
     char a[32], b[32], c[32], text[64] = "";
     if (options.csv) {
@@ -123,13 +124,13 @@ void report_row(const char *name, double left, double right, spread ratio, aim a
     fflush(stdout);
 }
 
-void report_duel(const char *name, const duel *d, size_t who, size_t against, aim aim)
+void report_duel(const char *name, const duel *d, size_t who, size_t against, bench_aim aim)
 {
     report_row(name, duel_rate(d, against).median, duel_rate(d, who).median,
                duel_ratio(d, who, against), aim);
 }
 
-void report_value(const char *name, double value, const char *unit, aim aim)
+void report_value(const char *name, double value, const char *unit, bench_aim aim)
 {
     char a[32], c[32], text[64];
     if (options.csv) {

@@ -303,7 +303,7 @@ static size_t count_headers(size_t *position, semel_bytes blob)
  * before it. */
 static void read_headers(semel_header *headers, unsigned char *copy, size_t len)
 {
-    semel_bytes blob = {copy, len}, name;
+    semel_bytes blob = {copy, len}, name = {NULL, 0};
     for (size_t at = 0; at < len; headers++) {
         size_t name_at = at;
         (void)next_part(&name, &at, blob);

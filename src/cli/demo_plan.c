@@ -119,11 +119,11 @@ int plan_make(plan *out, uint32_t payments, uint32_t kills, uint64_t seed)
     return failed ? -1 : 0;
 }
 
-void plan_free(plan *plan)
+void plan_free(plan *made)
 {
-    free(plan->payments);
-    free(plan->deliveries);
+    free(made->payments);
+    free(made->deliveries);
     for (uint32_t shop = 0; shop < SHOPS; shop++)
-        free(plan->kills[shop]);
-    memset(plan, 0, sizeof *plan);
+        free(made->kills[shop]);
+    memset(made, 0, sizeof *made);
 }

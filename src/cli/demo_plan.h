@@ -31,6 +31,6 @@ typedef struct plan {
 
 /* Returns 0, or -1 when out of memory. Free it in either case. */
 int plan_make(plan *out, uint32_t payments, uint32_t kills, uint64_t seed);
-void plan_free(plan *plan);
+void plan_free(plan *made);
 
 #endif

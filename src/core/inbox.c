@@ -175,7 +175,8 @@ semel_status semel_inbox_key(void *key, size_t capacity, size_t *len, const seme
         status =
             semel_fail(err, SEMEL_ENOTFOUND, "inbox \"%s\": the message has no key", inbox->name);
     if (!status) {
-        memcpy(key, found.data, found.len < capacity ? found.len : capacity);
+        if (capacity)
+            memcpy(key, found.data, found.len < capacity ? found.len : capacity);
         *len = found.len;
     }
     arena_free(&arena);

@@ -131,17 +131,20 @@ static semel_status call_function(semel_bytes *out, mem_arena *arena, const key_
         unsigned char *key = arena_alloc(arena, capacity);
         if (!key)
             return semel_fail(err, SEMEL_ENOMEM, "out of memory for a key");
-        semel_status status = plan->function(key, capacity, &len, message, plan->context, err);
+        semel_error why = {0}; /* like a handler, it need not fill it */
+        semel_status status = plan->function(key, capacity, &len, message, plan->context, &why);
         if (status == SEMEL_ELIMIT && len > capacity && len <= KEY_COMPUTED_MAX) {
             capacity = len;
             continue;
         }
-        if (!status && len > capacity)
+        if (status)
+            return semel_fail(err, status, "%s",
+                              why.text[0] ? why.text : "the key function failed");
+        if (len > capacity)
             return semel_fail(err, SEMEL_EMISUSE,
                               "the key function reports %zu bytes in a room of %zu", len, capacity);
-        if (!status)
-            *out = (semel_bytes){key, len};
-        return status;
+        *out = (semel_bytes){key, len};
+        return SEMEL_OK;
     }
 }
 

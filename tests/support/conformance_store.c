@@ -5,7 +5,6 @@
  * the lists of the parts: one entry per test and mode, whose pointer says which store and which mode. */
 #include "support/conformance_store.h"
 
-#include <semel/sys/store.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +42,10 @@ static int setup(void **state)
     return 0;
 }
 
-void fixture_close_all(store_fixture *f);
-
 static int teardown(void **state)
 {
     store_fixture *f = *state;
-    fixture_close_all(f);
+    close_all(f);
     semel_test_seam_close(f->seam);
     if (f->quirks->remove)
         f->quirks->remove(f->url);

@@ -118,6 +118,7 @@ semel_store *open_second_handle(store_fixture *f);
 
 /* The process ends and is started again: all handles are closed, the store is opened anew. */
 void reopen(store_fixture *f);
+void close_all(store_fixture *f); /* the first half of it */
 
 void pass_ms(store_fixture *f, int64_t ms);
 
@@ -138,6 +139,9 @@ void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id
 
 /* Begins a unit and claims the message with it; the unit is the test's to end. */
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message);
+
+/* Claim mode: claims the message and dies: nobody ends the claim but its lease. */
+void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *message);
 
 /* One turn of a relay, without waiting: how many it sent. */
 size_t relay_once(semel_relay *relay);

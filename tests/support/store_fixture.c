@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void fixture_close_all(store_fixture *f);
-
 /* --- opening and closing -------------------------------------------------------------------------- */
 
 semel_store *open_second_handle(store_fixture *f)
@@ -79,7 +77,7 @@ semel_relay *open_local_relay(store_fixture *f, semel_outbox *outbox, semel_inbo
 }
 
 /* Also after a test that failed half way, with whatever it had opened by then. */
-void fixture_close_all(store_fixture *f)
+void close_all(store_fixture *f)
 {
     while (f->relay_count)
         semel_relay_close(f->relays[--f->relay_count]);
@@ -95,7 +93,7 @@ void fixture_close_all(store_fixture *f)
 
 void reopen(store_fixture *f)
 {
-    fixture_close_all(f);
+    close_all(f);
     f->store = open_second_handle(f);
 }
 
@@ -164,6 +162,17 @@ semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_mess
     OK(semel_unit_claim(&outcome, unit, inbox, message, &last_error));
     assert_int_equal(outcome, SEMEL_CLAIMED);
     return unit;
+}
+
+void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *message)
+{
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    work unused = {0};
+    semel_test_fault(f->seam, "claim.committed", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE,
+          semel_inbox_receive(&outcome, inbox, message, work_do, &unused, &last_error));
+    assert_int_equal(outcome, SEMEL_UNDECIDED);
+    assert_int_equal(unused.runs, 0);
 }
 
 /* --- sending -------------------------------------------------------------------------------------- */

@@ -3,25 +3,12 @@
  * the store goes last. */
 #include "support/world.h"
 
-#include <errno.h>
-#include <ftw.h>
+#include "support/tempdir.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-_Thread_local semel_error problem;
 
 /* --- checks -------------------------------------------------------------------------------------- */
-
-void world_check_status(semel_status expected, semel_status got, const char *call, const char *file,
-                        int line)
-{
-    if (expected == got)
-        return;
-    print_error("%s\n    returned %s, expected %s\n    the last error is: %s\n", call,
-                semel_status_name(got), semel_status_name(expected), problem.text);
-    _fail(file, line);
-}
 
 void world_check_outcome(semel_outcome expected, semel_outcome got, const char *file, int line)
 {
@@ -32,38 +19,17 @@ void world_check_outcome(semel_outcome expected, semel_outcome got, const char *
     _fail(file, line);
 }
 
-void world_check_problem(const char *part, const char *file, int line)
-{
-    if (strstr(problem.text, part))
-        return;
-    print_error("the error does not say \"%s\", but: %s\n", part, problem.text);
-    _fail(file, line);
-}
-
 void world_check_receive(semel_status status, semel_outcome outcome, semel_inbox *inbox,
-                         const semel_message *message, handling *h, const char *file, int line)
+                         const semel_message *message, work *w, const char *file, int line)
 {
     semel_outcome got;
-    semel_status returned = semel_inbox_receive(&got, inbox, message, handle, h, &problem);
-    world_check_status(status, returned, "semel_inbox_receive()", file, line);
+    check_forget();
+    check_status(status, semel_inbox_receive(&got, inbox, message, work_do, w, &last_error),
+                 "semel_inbox_receive()", file, line);
     world_check_outcome(outcome, got, file, line);
 }
 
 /* --- the world ----------------------------------------------------------------------------------- */
-
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-static void remove_directory(const char *path)
-{
-    if (nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS) != 0)
-        print_error("%s is left behind: %s\n", path, strerror(errno));
-}
 
 static void make_place(world *w)
 {
@@ -71,8 +37,7 @@ static void make_place(world *w)
         (void)snprintf(w->url, sizeof w->url, "memory:");
         return;
     }
-    (void)snprintf(w->directory, sizeof w->directory, "/tmp/semel-test-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    tempdir_make(w->directory, sizeof w->directory);
     (void)snprintf(w->url, sizeof w->url, "sqlite:%s/semel.db", w->directory);
 }
 
@@ -82,11 +47,11 @@ static int setup(void **state, int is_sqlite)
     assert_non_null(w);
     w->is_sqlite = is_sqlite;
     make_place(w);
-    check(semel_test_seam_open(&w->seam, 42, &problem));
+    OK(semel_test_seam_open(&w->seam, 42, &last_error));
     w->host = semel_test_seam_get(w->seam);
     semel_store_options options = {.size = sizeof options, .seam = w->host};
-    check(semel_store_open(&w->store, w->url, &options, &problem));
-    check(semel_store_migrate(w->store, &problem));
+    OK(semel_store_open(&w->store, w->url, &options, &last_error));
+    OK(semel_store_migrate(w->store, &last_error));
     *state = w;
     return 0;
 }
@@ -111,7 +76,7 @@ int world_teardown(void **state)
     semel_store_close(w->store);
     semel_test_seam_close(w->seam);
     if (w->is_sqlite)
-        remove_directory(w->directory);
+        tempdir_remove(w->directory);
     free(w);
     return 0;
 }
@@ -153,7 +118,7 @@ static void close_consumer(void *thing)
 semel_inbox *world_inbox(world *w, const char *name, const semel_inbox_options *options)
 {
     semel_inbox *inbox = NULL;
-    check(semel_inbox_open(&inbox, w->store, name, options, &problem));
+    OK(semel_inbox_open(&inbox, w->store, name, options, &last_error));
     world_keep(w, close_inbox, inbox);
     return inbox;
 }
@@ -161,7 +126,7 @@ semel_inbox *world_inbox(world *w, const char *name, const semel_inbox_options *
 semel_outbox *world_outbox(world *w, const char *name)
 {
     semel_outbox *outbox = NULL;
-    check(semel_outbox_open(&outbox, w->store, name, &problem));
+    OK(semel_outbox_open(&outbox, w->store, name, &last_error));
     world_keep(w, close_outbox, outbox);
     return outbox;
 }
@@ -170,7 +135,7 @@ semel_transport *world_queue(world *w, const char *url)
 {
     semel_transport *transport = NULL;
     semel_transport_options options = {.size = sizeof options, .seam = w->host};
-    check(semel_transport_open(&transport, url, &options, &problem));
+    OK(semel_transport_open(&transport, url, &options, &last_error));
     world_keep(w, close_transport, transport);
     return transport;
 }
@@ -178,7 +143,7 @@ semel_transport *world_queue(world *w, const char *url)
 semel_transport *world_recorder(world *w)
 {
     semel_transport *transport = NULL;
-    check(semel_test_recorder_open(&transport, &problem));
+    OK(semel_test_recorder_open(&transport, &last_error));
     world_keep(w, close_transport, transport);
     return transport;
 }
@@ -187,7 +152,7 @@ semel_relay *world_relay(world *w, semel_outbox *outbox, semel_transport *transp
                          const semel_relay_options *options)
 {
     semel_relay *relay = NULL;
-    check(semel_relay_open(&relay, outbox, transport, options, &problem));
+    OK(semel_relay_open(&relay, outbox, transport, options, &last_error));
     world_keep(w, close_relay, relay);
     return relay;
 }
@@ -197,7 +162,7 @@ semel_relay *world_local_relay(world *w, semel_outbox *outbox, semel_inbox *inbo
                                const semel_relay_options *options)
 {
     semel_relay *relay = NULL;
-    check(semel_relay_open_local(&relay, outbox, inbox, handler, context, options, &problem));
+    OK(semel_relay_open_local(&relay, outbox, inbox, handler, context, options, &last_error));
     world_keep(w, close_relay, relay);
     return relay;
 }
@@ -206,69 +171,9 @@ semel_consumer *world_consumer(world *w, semel_transport *transport, const semel
                                size_t count, const semel_consumer_options *options)
 {
     semel_consumer *consumer = NULL;
-    check(semel_consumer_open(&consumer, transport, routes, count, options, &problem));
+    OK(semel_consumer_open(&consumer, transport, routes, count, options, &last_error));
     world_keep(w, close_consumer, consumer);
     return consumer;
-}
-
-/* --- messages ------------------------------------------------------------------------------------ */
-
-semel_message message_with_id(const char *id)
-{
-    return (semel_message){.size = sizeof(semel_message),
-                           .id = semel_str(id),
-                           .type = "order.placed",
-                           .body = semel_str("{\"amount\":1}")};
-}
-
-static void append_id(char *room, size_t size, semel_bytes id)
-{
-    size_t used = strlen(room);
-    (void)snprintf(room + used, size - used, "%.*s ", (int)id.len, (const char *)id.data);
-}
-
-static int is_id(const semel_message *message, const char *id)
-{
-    return id && (strcmp(id, "*") == 0 ||
-                  (strlen(id) == message->id.len &&
-                   memcmp(id, message->id.data, message->id.len) == 0));
-}
-
-static void note(handling *h, semel_unit *unit, const semel_message *message)
-{
-    semel_bytes key = semel_unit_key(unit);
-    h->runs++;
-    h->attempt = semel_unit_attempt(unit);
-    h->key_len = key.len;
-    if (key.len && key.len <= sizeof h->key)
-        memcpy(h->key, key.data, key.len);
-    append_id(h->seen, sizeof h->seen, message->id);
-}
-
-static semel_status send_from(handling *h, semel_unit *unit, const semel_message *message,
-                              semel_error *err)
-{
-    char id[64] = "";
-    (void)snprintf(id, sizeof id, "from-%.*s", (int)message->id.len,
-                   message->id.len ? (const char *)message->id.data : "");
-    semel_message out = message_with_id(id);
-    return semel_unit_send(unit, h->sends, &out, err);
-}
-
-semel_status handle(semel_unit *unit, const semel_message *message, void *context, semel_error *err)
-{
-    handling *h = context;
-    semel_status status = SEMEL_OK;
-    note(h, unit, message);
-    if (h->during)
-        h->during(unit, message, h->context);
-    if (h->sends)
-        status = send_from(h, unit, message, err);
-    if (!status && h->result)
-        status = semel_unit_set_result(unit, h->result, strlen(h->result), err);
-    if (!status && is_id(message, h->fail_id))
-        status = semel_fail(err, h->fail_with ? h->fail_with : SEMEL_EHANDLER, "told to fail");
-    return status;
 }
 
 /* --- looking ------------------------------------------------------------------------------------- */
@@ -276,7 +181,7 @@ semel_status handle(semel_unit *unit, const semel_message *message, void *contex
 semel_counters world_counters(world *w)
 {
     semel_counters counters;
-    check(semel_store_counters(&counters, sizeof counters, w->store, &problem));
+    OK(semel_store_counters(&counters, sizeof counters, w->store, &last_error));
     return counters;
 }
 
@@ -310,7 +215,7 @@ size_t world_letters(world *w, letter letters[], size_t max)
 {
     listing list = {.letters = letters, .max = max};
     semel_dead_filter filter = {.size = sizeof filter, .limit = 10000};
-    check(semel_dead_list(w->store, &filter, keep_letter, &list, &problem));
+    OK(semel_dead_list(w->store, &filter, keep_letter, &list, &last_error));
     return list.count;
 }
 
@@ -325,10 +230,16 @@ size_t world_drain(semel_relay *relay)
 {
     size_t all = 0, sent;
     do {
-        check(semel_relay_step(&sent, relay, 0, &problem));
+        OK(semel_relay_step(&sent, relay, 0, &last_error));
         all += sent;
     } while (sent);
     return all;
+}
+
+static void append_id(char *room, size_t size, semel_bytes id)
+{
+    size_t used = strlen(room);
+    (void)snprintf(room + used, size - used, "%.*s ", (int)id.len, (const char *)id.data);
 }
 
 const char *world_recorded(char *room, size_t size, const semel_transport *recorder)

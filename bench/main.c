@@ -1,0 +1,103 @@
+/* semel-bench: what semel costs, against the same work by hand, in the same run.
+ *
+ * A section is a function and a line in the list below; each prints its rows as it goes. */
+#include "bench.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+bench_options options;
+
+static const struct section {
+    const char *name;
+    const char *about;
+    void (*run)(void);
+} sections[] = {
+    {"limits", "how often the disk can be waited for", section_limits},
+    {"receive", "SQLite, one message in a transaction, against a raw loop", section_receive},
+    {"batch", "SQLite, batches of 10, 100 and 1000, against a raw loop", section_batch},
+    {"duplicate", "SQLite, a copy against the first one", section_duplicate},
+    {"claim", "SQLite, claim mode", section_claim},
+    {"memory", "the memory store against a bare hash set", section_memory},
+    {"heap", "allocations of the receive path", section_heap},
+    {"outbox", "putting messages into the outbox, against a raw loop", section_outbox},
+    {"relay", "outbox to memory transport, by preset", section_relay},
+    {"growth", "cost at ten thousand and at ten million markers", section_growth},
+};
+
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+size_t choose(size_t full, size_t quick)
+{
+    return options.quick ? quick : full;
+}
+
+static void print_help(void)
+{
+    puts("usage: semel-bench [--quick] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+         "\n"
+         "  --quick      fewer and shorter rounds, up to a million markers: under half a minute\n"
+         "  --only NAME  this section; may be given several times\n"
+         "  --csv        figures for programs\n"
+         "  --dir DIR    where to make the scratch directory, on a real disk (default: $TMPDIR, or\n"
+         "               /var/tmp); a full run needs 2 GB there, and leaves nothing behind\n"
+         "\n"
+         "sections:");
+    for (size_t i = 0; i < SECTIONS; i++)
+        printf("  %-10s   %s\n", sections[i].name, sections[i].about);
+}
+
+static size_t section_number(const char *name)
+{
+    size_t i = 0;
+    while (i < SECTIONS && strcmp(sections[i].name, name) != 0)
+        i++;
+    if (i == SECTIONS)
+        die("there is no section \"%s\"; --help lists them", name);
+    return i;
+}
+
+/* Which sections are to run, by number. */
+static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
+{
+    static const struct option known[] = {
+        {"quick", no_argument, NULL, 'q'},     {"only", required_argument, NULL, 'o'},
+        {"csv", no_argument, NULL, 'c'},       {"dir", required_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+    int choice, some = 0;
+    while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+        if (choice == 'q')
+            options.quick = 1;
+        else if (choice == 'c')
+            options.csv = 1;
+        else if (choice == 'd')
+            options.directory = optarg;
+        else if (choice == 'o')
+            some = wanted[section_number(optarg)] = 1;
+        else {
+            print_help();
+            exit(choice == 'h' ? 0 : 2);
+        }
+    }
+    if (optind < argc)
+        die("\"%s\" is not understood; --help says what is", argv[optind]);
+    for (size_t i = 0; i < SECTIONS && !some; i++)
+        wanted[i] = 1;
+}
+
+int main(int argc, char **argv)
+{
+    int wanted[SECTIONS] = {0};
+    const char *tmpdir = getenv("TMPDIR");
+    options.directory = tmpdir && *tmpdir ? tmpdir : "/var/tmp";
+    read_arguments(argc, argv, wanted);
+    scratch_make();
+    counting_begin();
+    report_begin();
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (wanted[i])
+            sections[i].run();
+    report_end();
+    return 0;
+}

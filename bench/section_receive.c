@@ -1,0 +1,242 @@
+/* Receiving through SQLite, against the loop in raw.c: one message in a transaction, batches, copies, and
+ * claims. */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- limits ------------------------------------------------------------------------------------------ */
+
+static double overwrites_per_s(int fd, size_t count)
+{
+    enum { PAGE = 4096, PAGES = 1024 };
+    static unsigned char page[PAGE];
+    double start = now_s();
+    for (size_t i = 0; i < count; i++) {
+        page[i % PAGE]++;
+        if (pwrite(fd, page, PAGE, (off_t)(i % PAGES) * PAGE) != PAGE || fdatasync(fd) != 0)
+            die("cannot write to the scratch file");
+    }
+    return (double)count / (now_s() - start);
+}
+
+void section_limits(void)
+{
+    char path[512];
+    double rates[ROUNDS_MAX];
+    size_t rounds = choose(9, 5);
+    int fd = open(scratch_path(path, "limits"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || posix_fallocate(fd, 0, 4096 * 1024) != 0)
+        die("cannot make %s", path);
+    overwrites_per_s(fd, 1024); /* the first time allocates */
+    for (size_t i = 0; i < rounds; i++) {
+        progress("limits", i, rounds);
+        rates[i] = overwrites_per_s(fd, choose(500, 200));
+        stop_if_asked();
+    }
+    close(fd);
+    scratch_remove("limits");
+    spread rate = spread_of(rates, rounds);
+    report_section("limits", "raw limits, for orientation", "", "per second");
+    report_value("fdatasync after overwriting 4 KiB", rate.median, "", NO_AIM);
+}
+
+/* --- one message in a transaction, and batches --------------------------------------------------------- */
+
+enum { RAW, SEMEL, RAW_SAVEPOINTS };
+
+typedef struct arena {
+    raw_db raw, savepoints;
+    subject semel;
+} arena;
+
+static const char *url_of(char out[600], const char *path)
+{
+    snprintf(out, 600, "sqlite:%s", path);
+    return out;
+}
+
+static void arena_open(arena *a, size_t batch)
+{
+    char path[512], url[600];
+    *a = (arena){.raw = {.batch = batch}, .savepoints = {.batch = batch, .with_savepoints = 1}};
+    raw_open(&a->raw, scratch_path(path, "raw.db"));
+    raw_open(&a->savepoints, scratch_path(path, "savepoints.db"));
+    subject_open(&a->semel, url_of(url, scratch_path(path, "semel.db")), NULL, batch);
+}
+
+static void arena_close(arena *a)
+{
+    raw_close(&a->raw);
+    raw_close(&a->savepoints);
+    subject_close(&a->semel);
+    scratch_remove("raw.db");
+    scratch_remove("savepoints.db");
+    scratch_remove("semel.db");
+}
+
+static void fight(duel *out, size_t batch, key_order order, size_t contenders, size_t per_round,
+                  size_t rounds)
+{
+    arena a;
+    key_source keys;
+    char label[100];
+    arena_open(&a, batch);
+    const contender all[] = {[RAW] = {.context = &a.raw, .run = raw_receive},
+                             [SEMEL] = {.context = &a.semel, .run = subject_receive},
+                             [RAW_SAVEPOINTS] = {.context = &a.savepoints, .run = raw_receive}};
+    snprintf(label, sizeof label, "receive %zu at once, %s", batch, order_name(order));
+    keys_begin(&keys, order);
+    duel_run(out, all, contenders, &keys, per_round, rounds, label);
+    arena_close(&a);
+}
+
+void section_receive(void)
+{
+    report_section("receive", "receive, one message in a transaction", "raw/s", "semel/s");
+    for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
+        duel d;
+        fight(&d, 1, order, 2, choose(600, 300), choose(25, 7));
+        report_duel(order_name(order), &d, SEMEL, RAW, AT_LEAST(0.95));
+    }
+}
+
+static void report_batch(const duel *d, size_t batch, key_order order)
+{
+    char name[100];
+    snprintf(name, sizeof name, "%4zu at once, %s", batch, order_name(order));
+    report_duel(name, d, SEMEL, RAW, AT_LEAST(0.8));
+    report_duel("       the same against raw with savepoints", d, SEMEL, RAW_SAVEPOINTS, NO_AIM);
+}
+
+void section_batch(void)
+{
+    static const size_t batches[] = {10, 100, 1000};
+    report_section("batch", "receive, batches in one transaction", "raw/s", "semel/s");
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
+            duel d;
+            size_t per_round = batches[i] == 10 ? choose(2000, 1000) : choose(10000, 5000);
+            fight(&d, batches[i], order, 3, per_round, choose(15, 5));
+            report_batch(&d, batches[i], order);
+        }
+}
+
+/* --- copies ---------------------------------------------------------------------------------------------- */
+
+static void receive_first(void *context, const message_set *set)
+{
+    subject *s = context;
+    s->expected = SEMEL_PROCESSED;
+    subject_receive(s, set);
+}
+
+static void receive_copies(void *context, const message_set *set)
+{
+    subject *s = context;
+    s->expected = SEMEL_DUPLICATE;
+    subject_receive(s, set);
+}
+
+/* The first copies of a round always come first, so here nobody alternates. */
+static void race_copies(duel *d, subject *s, key_order order, double *syncs)
+{
+    message_set set = {0};
+    key_source keys;
+    long synced = 0;
+    size_t per_round = choose(600, 300), copies = 0;
+    *d = (duel){.rounds = choose(15, 5), .contenders = 2};
+    keys_begin(&keys, order);
+    for (size_t round = 0; round < d->rounds; round++) {
+        progress("first copies and duplicates", round, d->rounds);
+        messages_make(&set, &keys, per_round);
+        double start = now_s();
+        receive_first(s, &set);
+        double between = now_s();
+        long before = syncs_counted();
+        receive_copies(s, &set);
+        synced += syncs_counted() - before;
+        copies += set.count;
+        d->rate[0][round] = (double)set.count / (between - start);
+        d->rate[1][round] = (double)set.count / (now_s() - between);
+        stop_if_asked();
+    }
+    *syncs = (double)synced / (double)copies;
+    messages_free(&set);
+}
+
+void section_duplicate(void)
+{
+    report_section("duplicate", "a copy against the first one, one at a time", "first/s", "copy/s");
+    for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
+        char path[512], url[600];
+        subject s;
+        duel d;
+        double syncs;
+        subject_open(&s, url_of(url, scratch_path(path, "copies.db")), NULL, 1);
+        race_copies(&d, &s, order, &syncs);
+        subject_close(&s);
+        scratch_remove("copies.db");
+        report_duel(order_name(order), &d, 1, 0, AT_LEAST(3));
+        report_value("       fsyncs", syncs, "per copy", AT_MOST(0));
+    }
+}
+
+/* --- claims ------------------------------------------------------------------------------------------------ */
+
+typedef struct counted {
+    void *context;
+    void (*run)(void *context, const message_set *set);
+    long syncs;
+    size_t messages;
+} counted;
+
+static void run_counted(void *context, const message_set *set)
+{
+    counted *c = context;
+    long before = syncs_counted();
+    c->run(c->context, set);
+    c->syncs += syncs_counted() - before;
+    c->messages += set->count;
+}
+
+static double syncs_per_message(const counted *c)
+{
+    return (double)c->syncs / (double)c->messages;
+}
+
+static void fight_claims(key_order order)
+{
+    char path[512], url[600];
+    raw_db raw = {.batch = 1};
+    subject semel;
+    duel d;
+    key_source keys;
+    semel_inbox_options inbox = {.size = sizeof inbox, .mode = SEMEL_CLAIM};
+    raw_open(&raw, scratch_path(path, "raw.db"));
+    subject_open(&semel, url_of(url, scratch_path(path, "semel.db")), &inbox, 1);
+    counted by_hand = {&raw, raw_receive, 0, 0};
+    counted by_semel = {&semel, subject_receive_idly, 0, 0};
+    const contender both[] = {[RAW] = {.context = &by_hand, .run = run_counted},
+                              [SEMEL] = {.context = &by_semel, .run = run_counted}};
+    keys_begin(&keys, order);
+    duel_run(&d, both, 2, &keys, choose(600, 300), choose(15, 5), "claim and complete");
+    report_duel(order_name(order), &d, SEMEL, RAW, NO_AIM);
+    report_row("       fsyncs per message, checkpoints included", syncs_per_message(&by_hand),
+               syncs_per_message(&by_semel), (spread){NAN, NAN, NAN}, NO_AIM);
+    raw_close(&raw);
+    subject_close(&semel);
+    scratch_remove("raw.db");
+    scratch_remove("semel.db");
+}
+
+void section_claim(void)
+{
+    report_section("claim", "claim mode: claim, handler, complete", "raw/s", "semel/s");
+    for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++)
+        fight_claims(order);
+    report_note("raw is the one transaction above: marker and effect. A claim is two transactions, of");
+    report_note("which only the second waits for the disk; the handler does nothing.");
+}
