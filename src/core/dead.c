@@ -22,7 +22,7 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
                              semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     semel_dead_filter chosen;
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = read_filter(&chosen, filter, err);
     if (!status)
         status = unit_new(&unit, store, err);
@@ -38,7 +38,7 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
 
 semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
@@ -186,7 +186,7 @@ static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *in
 semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t id,
                                 semel_handler *handler, void *context, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     *out = SEMEL_UNDECIDED;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
@@ -205,7 +205,7 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
 {
     const semel_message *message;
     semel_store *store = outbox->store;
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;

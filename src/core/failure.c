@@ -134,7 +134,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
 {
     int missing;
     semel_bytes identity;
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;

@@ -133,7 +133,7 @@ static semel_status hand_over_or_give_up(semel_relay *relay, semel_unit *unit, r
 
 static semel_status hand_over_next(semel_relay *relay, relay_item *item, int shed, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_outcome outcome = SEMEL_UNDECIDED;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)

@@ -29,7 +29,7 @@ void semel_outbox_close(semel_outbox *outbox)
 
 semel_status semel_outbox_send(semel_outbox *outbox, const semel_message *message, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = semel_unit_begin(&unit, outbox->store, err);
     if (status)
         return status;

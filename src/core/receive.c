@@ -97,15 +97,13 @@ static semel_status receive_once(semel_outcome *out, semel_result **result, seme
                                  const semel_message *message, semel_handler *handler,
                                  void *context, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
     status = unit_take(out, unit, inbox, message, err);
     if (!status && *out == SEMEL_CLAIMED) {
         *out = SEMEL_UNDECIDED;
-        if (!unit->mark.inbox)
-            store_count(inbox->store, TALLY_UNPROTECTED, 1);
         status = run_and_commit(out, result, unit, handler, context, err);
     } else if (!status && result) {
         status = give_replay(result, unit, err);

@@ -186,7 +186,7 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
 static semel_status lease(semel_relay *relay, semel_error *err)
 {
     semel_store *store = relay->store;
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     relay->count = 0;
     memset(relay->buckets, 0, relay->bucket_count * sizeof *relay->buckets);
     arena_reset(&relay->arena);
@@ -277,7 +277,7 @@ static void count_settled(semel_relay *relay, size_t *sent)
 
 static semel_status settle(semel_relay *relay, size_t *sent, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
         return status;

@@ -117,7 +117,7 @@ semel_status unit_close(semel_unit *unit, semel_error *err)
 
 semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
@@ -132,7 +132,7 @@ semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error 
 semel_status semel_unit_join_native(semel_unit **out, semel_store *store, const char *scheme,
                                     void *native, semel_error *err)
 {
-    semel_unit *unit;
+    semel_unit *unit = NULL;
     if (strcmp(store->driver->scheme, scheme) != 0 || !store->driver->join)
         return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store cannot join a %s transaction",
                           store->driver->scheme, scheme);
@@ -306,6 +306,8 @@ semel_status unit_finish(semel_unit *unit, semel_error *err)
     semel_status status =
         unit->phase == UNIT_OPEN ? finish_transaction(unit, err) : finish_claim(unit, err);
     unit_abandon(unit);
+    if (!status && unit->inbox && !unit->mark.inbox)
+        store_count(unit->store, TALLY_UNPROTECTED, 1);
     if (status || !captured)
         return status;
     store_count(unit->store, TALLY_CAPTURED, captured);
