@@ -90,7 +90,6 @@ void keys_next(key_source *keys, char out[ID_TEXT + 1]);
 
 /* Makes `count` messages with new keys, a type and a body of BODY_BYTES, in the memory of the last ones. */
 void messages_make(message_set *set, key_source *keys, size_t count);
-void messages_shuffle(message_set *set);
 void messages_free(message_set *set);
 
 /* --- duel.c ------------------------------------------------------------------------------------------ */

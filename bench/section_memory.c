@@ -6,17 +6,17 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct memory_side {
-    subject subject;
-    const semel_inbox_options *options;
-    size_t batch;
-    double bytes; /* allocated by a full store, at the last round */
-    size_t allocated_before;
-} memory_side;
+enum { CHUNK = 1000, SIDES_MAX = 4 };
 
-typedef struct set_side {
+typedef struct side {
+    const char *row;                    /* NULL: the bare set */
+    const semel_inbox_options *options; /* else: of the inbox */
+    size_t batch;
+    bench_aim aim;
+    subject subject;
     key_set *set;
-} set_side;
+    double bytes; /* allocated when it was full */
+} side;
 
 static size_t allocated(void)
 {
@@ -24,61 +24,75 @@ static size_t allocated(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* --- first copies ---------------------------------------------------------------------------------------- */
-
-static void open_memory(void *context)
+static void side_open(side *s)
 {
-    memory_side *side = context;
-    side->allocated_before = allocated();
-    subject_open(&side->subject, "memory:", side->options, side->batch);
+    if (s->row)
+        subject_open(&s->subject, "memory:", s->options, s->batch);
+    else
+        s->set = key_set_new();
 }
 
-static void fill_memory(void *context, const message_set *set)
+static void side_close(side *s)
 {
-    memory_side *side = context;
-    subject_receive_idly(&side->subject, set);
+    if (s->row)
+        subject_close(&s->subject);
+    else
+        key_set_free(s->set);
 }
 
-static void close_memory(void *context, const message_set *set)
+/* `new_keys`: what key_set_add() must say of each. */
+static void side_receive(side *s, const message_set *set, int new_keys)
 {
-    memory_side *side = context;
-    (void)set;
-    side->bytes = (double)(allocated() - side->allocated_before);
-    subject_close(&side->subject);
-}
-
-static void open_set(void *context)
-{
-    set_side *side = context;
-    side->set = key_set_new();
-}
-
-static void fill_set(void *context, const message_set *set)
-{
-    set_side *side = context;
+    if (s->row) {
+        s->subject.expected = new_keys ? SEMEL_PROCESSED : SEMEL_DUPLICATE;
+        subject_receive_idly(&s->subject, set);
+        return;
+    }
     for (size_t i = 0; i < set->count; i++)
-        if (!key_set_add(side->set, set->pointers[i]->id.data, set->pointers[i]->id.len))
-            die("the set has a key twice");
+        if (key_set_add(s->set, set->pointers[i]->id.data, set->pointers[i]->id.len) != new_keys)
+            die("the set has lost a key, or found one");
 }
 
-static void close_set(void *context, const message_set *set)
+/* Messages are made in small lots outside of the timing, as a consumer meets them: fresh in the cache. */
+static double fill(side *s, size_t keys_count)
 {
-    set_side *side = context;
-    (void)set;
-    key_set_free(side->set);
+    message_set set = {0};
+    key_source keys;
+    double took = 0;
+    keys_begin(&keys, KEYS_IN_TIME_ORDER);
+    for (size_t done = 0; done < keys_count; done += CHUNK) {
+        messages_make(&set, &keys, CHUNK);
+        double start = now_s();
+        side_receive(s, &set, 1);
+        took += now_s() - start;
+    }
+    messages_free(&set);
+    return (double)keys_count / took;
 }
 
-/* --- copies ------------------------------------------------------------------------------------------------ */
-
-static void look_up_set(void *context, const message_set *set)
+/* Copies of keys drawn at random from all that are there. */
+static double copy(side *s, size_t keys_count)
 {
-    set_side *side = context;
-    for (size_t i = 0; i < set->count; i++)
-        if (key_set_add(side->set, set->pointers[i]->id.data, set->pointers[i]->id.len))
-            die("the set has lost a key");
+    message_set all = {0}, some = {0};
+    key_source keys;
+    uint64_t random = 5;
+    double took = 0;
+    keys_begin(&keys, KEYS_IN_TIME_ORDER);
+    messages_make(&all, &keys, keys_count);
+    messages_make(&some, &keys, CHUNK);
+    for (size_t done = 0; done < keys_count; done += CHUNK) {
+        for (size_t i = 0; i < CHUNK; i++)
+            memcpy(some.ids[i], all.ids[next_random(&random) % keys_count], ID_TEXT);
+        double start = now_s();
+        side_receive(s, &some, 0);
+        took += now_s() - start;
+    }
+    messages_free(&all);
+    messages_free(&some);
+    return (double)keys_count / took;
 }
 
-/* --- the section --------------------------------------------------------------------------------------------- */
+/* --- the section --------------------------------------------------------------------------------------- */
 
 static double ns(spread rate)
 {
@@ -86,77 +100,54 @@ static double ns(spread rate)
 }
 
 /* Costs, so that the ratio is semel's time by the set's. */
-static void report_costs(const char *name, const duel *d, size_t who, size_t against, bench_aim aim)
+static void report_costs(const char *name, const duel *d, size_t who, bench_aim aim)
 {
-    report_row(name, ns(duel_rate(d, against)), ns(duel_rate(d, who)), duel_ratio(d, against, who),
-               aim);
+    report_row(name, ns(duel_rate(d, 0)), ns(duel_rate(d, who)), duel_ratio(d, 0, who), aim);
 }
 
-enum { SET, DEFAULTS, KEY_ONLY, BATCH };
-
-static void report_first_copies(size_t keys_count)
+static void run_side(side *s, size_t keys_count, double *first, double *second)
 {
-    static const semel_inbox_options key_only = {.size = sizeof key_only,
-                                                 .on_mismatch = SEMEL_MISMATCH_IGNORE,
-                                                 .age = SEMEL_AGE_IGNORE};
-    set_side set;
-    memory_side defaults = {.batch = 1};
-    memory_side plain = {.batch = 1, .options = &key_only};
-    memory_side batch = {.batch = 100};
-    const contender all[] = {[SET] = {&set, fill_set, open_set, close_set},
-                             [DEFAULTS] = {&defaults, fill_memory, open_memory, close_memory},
-                             [KEY_ONLY] = {&plain, fill_memory, open_memory, close_memory},
-                             [BATCH] = {&batch, fill_memory, open_memory, close_memory}};
-    duel d;
-    key_source keys;
-    keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    duel_run(&d, all, 4, &keys, keys_count, choose(9, 5), "filling the memory store");
-    report_costs("first copy, receive", &d, DEFAULTS, SET, AT_MOST(1.5));
-    report_costs("       without fingerprint and age", &d, KEY_ONLY, SET, NO_AIM);
-    report_costs("       batches of 100", &d, BATCH, SET, NO_AIM);
-    report_value("bytes for a live key of 36 bytes", defaults.bytes / (double)keys_count, "bytes",
-                 NO_AIM);
+    size_t before = allocated();
+    side_open(s);
+    *first = fill(s, keys_count);
+    s->bytes = (double)(allocated() - before) / (double)keys_count;
+    *second = copy(s, keys_count);
+    side_close(s);
+    stop_if_asked();
 }
 
-static void report_copies(size_t keys_count)
+static void fight(side *sides, size_t count, size_t keys_count, duel *first, duel *second)
 {
-    subject s;
-    set_side set;
-    duel d = {.rounds = choose(9, 5), .contenders = 2};
-    message_set messages = {0};
-    key_source keys;
-    keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    messages_make(&messages, &keys, keys_count);
-    subject_open(&s, "memory:", NULL, 1);
-    open_set(&set);
-    subject_receive_idly(&s, &messages);
-    fill_set(&set, &messages);
-    messages_shuffle(&messages);
-    s.expected = SEMEL_DUPLICATE;
-    for (size_t round = 0; round < d.rounds; round++) {
-        progress("copies in the memory store", round, d.rounds);
-        double start = now_s();
-        look_up_set(&set, &messages);
-        double between = now_s();
-        subject_receive_idly(&s, &messages);
-        d.rate[SET][round] = (double)keys_count / (between - start);
-        d.rate[DEFAULTS][round] = (double)keys_count / (now_s() - between);
-        stop_if_asked();
-    }
-    report_costs("copy, in random order", &d, DEFAULTS, SET, NO_AIM);
-    close_set(&set, NULL);
-    subject_close(&s);
-    messages_free(&messages);
+    size_t rounds = choose(9, 5);
+    *first = *second = (duel){.rounds = rounds, .contenders = count};
+    for (size_t round = 0; round < rounds; round++)
+        for (size_t turn = 0; turn < count; turn++) {
+            size_t who = round % 2 ? count - 1 - turn : turn;
+            progress("memory store", round * count + turn, rounds * count);
+            run_side(&sides[who], keys_count, &first->rate[who][round], &second->rate[who][round]);
+        }
 }
 
 void section_memory(void)
 {
+    static const semel_inbox_options key_only = {.size = sizeof key_only,
+                                                 .on_mismatch = SEMEL_MISMATCH_IGNORE,
+                                                 .age = SEMEL_AGE_IGNORE};
+    side sides[SIDES_MAX] = {{.row = NULL},
+                             {.row = "receive", .batch = 1, .aim = AT_MOST(1.5)},
+                             {.row = "       without fingerprint and age", .batch = 1, .options = &key_only},
+                             {.row = "       batches of 100", .batch = 100}};
     size_t keys_count = choose(1000000, 300000);
     char title[100];
-    snprintf(title, sizeof title, "memory store, from empty to %zu keys", keys_count);
+    duel first, second;
+    fight(sides, SIDES_MAX, keys_count, &first, &second);
+    snprintf(title, sizeof title, "memory store, 0 to %zu keys", keys_count);
     report_section("memory", title, "set, ns", "semel, ns");
-    report_first_copies(keys_count);
-    report_copies(keys_count);
+    for (size_t i = 1; i < SIDES_MAX; i++)
+        report_costs(sides[i].row, &first, i, sides[i].aim);
+    report_costs("a copy, keys at random", &second, 1, NO_AIM);
+    report_row("bytes for a live key of 36", sides[0].bytes, sides[1].bytes,
+               (spread){sides[1].bytes / sides[0].bytes, NAN, NAN}, NO_AIM);
     report_note("the set is a bare one: the same SipHash and keys, no lock, clock, state or undo. Here the");
     report_note("ratio is of times, semel by set.");
 }

@@ -76,7 +76,7 @@ static void check_only_the_poison_is_dead(const lives *l)
     const char *file = l->stage.file;
     assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
-        peek_number(file, "SELECT count(*) FROM semel_dead WHERE key LIKE 'poison%'"), 1);
+        peek_number(file, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"), 1);
     assert_true(peek_number(file, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
 }
 

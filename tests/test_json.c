@@ -54,13 +54,13 @@ static void what_is_not_json_is_refused(void **state)
     static const char *const bad[] = {
         "", " ", "nul", "nulll", "True", "NaN", "Infinity", "-Infinity", "-", "+1", "00", "01",
         "-01", "1.", ".5", "1e", "1e+", "01.5", "0x1", "1 2", "[1] x", "[", "]", "[1,]", "[,1]",
-        "[1 2]", "{", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{1:2}", "'a'",
-        "\"a", "\"\n\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\", "/*x*/1", "1//",
+        "[1 2]", "{", "{\"a\"}", "{\"a\" 1}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{1:2}",
+        "'a'", "\"a", "\"\n\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\", "/*x*/1", "1//",
         "\xef\xbb\xbf{}", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
         "\"\xc3", "\xc2\xa0 1",
         /* JSON by the letter, but without a meaning that everyone agrees on */
         "\"\\ud800\"", "\"\\ud800x\"", "\"\\ud800\\n\"", "\"\\ud800\\ud800\"", "\"\\udc00\"",
-        "{\"a\\u0000\":1}"};
+        "\"\\udc00\\udc00\"", "{\"a\\u0000\":1}"};
     json_facts facts;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -107,6 +107,17 @@ static void depth_has_its_limit(void **state)
     text[2 * JSON_DEPTH_MAX + 1] = ']';
     assert_false(is_json(text, 2 * (size_t)JSON_DEPTH_MAX + 2, &facts));
     assert_true(facts.too_deep);
+}
+
+static void width_is_not_depth(void **state)
+{
+    char text[3 * JSON_DEPTH_MAX + 1] = "[";
+    json_facts facts;
+    (void)state;
+    for (size_t i = 1; i < sizeof text; i += 3)
+        memcpy(text + i, "[],", 3);
+    text[sizeof text - 1] = ']';
+    assert_true(is_json(text, sizeof text, &facts));
 }
 
 static void integers_beyond_64_bits_are_noticed(void **state)
@@ -199,6 +210,7 @@ static void what_is_no_scalar_is_not_found(void **state)
         assert_found(body, pointers[i], NULL);
     assert_found("null", "", NULL);
     assert_found("null", "/a", NULL);
+    assert_found("7", "/a", NULL);
     assert_found("[]", "/0", NULL);
 }
 
@@ -372,6 +384,7 @@ int main(void)
         cmocka_unit_test(every_beginning_of_json_is_not_json),
         cmocka_unit_test(the_place_of_the_mistake_is_told),
         cmocka_unit_test(depth_has_its_limit),
+        cmocka_unit_test(width_is_not_depth),
         cmocka_unit_test(integers_beyond_64_bits_are_noticed),
         cmocka_unit_test(pointers_are_checked_and_the_mistake_found),
     };

@@ -1,8 +1,6 @@
 /* SipHash-2-4 after Aumasson and Bernstein's paper; checked against its test vector in tests. */
 #include "base/hash.h"
 
-#include <string.h>
-
 static inline uint64_t rotate(uint64_t word, int bits)
 {
     return word << bits | word >> (64 - bits);
@@ -29,7 +27,16 @@ static inline void absorb(hash_state *s, uint64_t word)
     s->v0 ^= word;
 }
 
-static inline uint64_t load(const unsigned char *bytes, size_t len)
+/* The same word on every machine: the first byte is the lowest. Compilers make one load of it. */
+static inline uint64_t load_word(const unsigned char *b)
+{
+    return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
+           (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 |
+           (uint64_t)b[7] << 56;
+}
+
+/* Fewer than eight bytes. */
+static inline uint64_t load_some(const unsigned char *bytes, size_t len)
 {
     uint64_t word = 0;
     for (size_t i = 0; i < len; i++)
@@ -37,20 +44,17 @@ static inline uint64_t load(const unsigned char *bytes, size_t len)
     return word;
 }
 
-void hash_begin(hash_state *s, hash_key key)
+static inline hash_state start(hash_key key)
 {
-    s->v0 = key.k0 ^ UINT64_C(0x736f6d6570736575);
-    s->v1 = key.k1 ^ UINT64_C(0x646f72616e646f6d);
-    s->v2 = key.k0 ^ UINT64_C(0x6c7967656e657261);
-    s->v3 = key.k1 ^ UINT64_C(0x7465646279746573);
-    s->tail = 0;
-    s->total = 0;
+    return (hash_state){.v0 = key.k0 ^ UINT64_C(0x736f6d6570736575),
+                        .v1 = key.k1 ^ UINT64_C(0x646f72616e646f6d),
+                        .v2 = key.k0 ^ UINT64_C(0x6c7967656e657261),
+                        .v3 = key.k1 ^ UINT64_C(0x7465646279746573)};
 }
 
 /* `tail` holds the bytes (total % 8 of them) that do not fill a word yet. */
-void hash_add(hash_state *s, const void *data, size_t len)
+static inline void add(hash_state *s, const unsigned char *bytes, size_t len)
 {
-    const unsigned char *bytes = data;
     size_t have = s->total % 8;
     s->total += len;
     while (have && len) {
@@ -63,12 +67,11 @@ void hash_add(hash_state *s, const void *data, size_t len)
         }
     }
     for (; len >= 8; bytes += 8, len -= 8)
-        absorb(s, load(bytes, 8));
-    if (len)
-        s->tail |= load(bytes, len);
+        absorb(s, load_word(bytes));
+    s->tail |= load_some(bytes, len);
 }
 
-uint64_t hash_end(hash_state *s)
+static inline uint64_t end(hash_state *s)
 {
     absorb(s, s->tail | s->total << 56);
     s->v2 ^= 0xff;
@@ -77,10 +80,27 @@ uint64_t hash_end(hash_state *s)
     return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
 
+void hash_begin(hash_state *s, hash_key key)
+{
+    *s = start(key);
+}
+
+/* On a copy, which stays in registers: bytes may alias anything, for all the compiler knows. */
+void hash_add(hash_state *s, const void *data, size_t len)
+{
+    hash_state copy = *s;
+    add(&copy, data, len);
+    *s = copy;
+}
+
+uint64_t hash_end(hash_state *s)
+{
+    return end(s);
+}
+
 uint64_t hash_bytes(hash_key key, const void *data, size_t len)
 {
-    hash_state state;
-    hash_begin(&state, key);
-    hash_add(&state, data, len);
-    return hash_end(&state);
+    hash_state state = start(key);
+    add(&state, data, len);
+    return end(&state);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* For each payment: how often it was charged, and how much in all. */
-#define SQL_BY_PAYMENT                                                                           \
+#define SQL_BY_PAYMENT \
     "(SELECT payment, count(*) AS times, sum(cents) AS cents FROM ledger.charge GROUP BY payment)"
 
 static int fail(char *error, size_t size, const char *path, const char *what)

@@ -34,8 +34,8 @@ static void fail(lane *self, const char *format, ...)
 
 static void start(lane *self)
 {
-    int code = worker_start(&self->process, shop_names[self->shop], self->synchronous,
-                            self->database);
+    int code =
+        worker_start(&self->process, shop_names[self->shop], self->synchronous, self->database);
     if (code)
         fail(self, "cannot start the shop: %s", strerror(code));
     self->ready = 0;
@@ -43,12 +43,12 @@ static void start(lane *self)
     self->last_sign_us = now_us();
 }
 
-void lane_open(lane *out, uint32_t shop, const plan *plan, receiver *receiver,
+void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books,
                const char *synchronous, uint64_t seed)
 {
     *out = (lane){.shop = shop,
-                  .plan = plan,
-                  .receiver = receiver,
+                  .plan = to_do,
+                  .receiver = books,
                   .synchronous = synchronous,
                   .process = {0, -1, -1},
                   .dice = {seed},
@@ -116,8 +116,7 @@ static void take_ack(lane *self, const frame *ack)
         fail(self, "acknowledged what it did not have: delivery %u", ack->tag);
         return;
     }
-    memmove(&self->open[i], &self->open[i + 1],
-            (self->open_count - i - 1) * sizeof *self->open);
+    memmove(&self->open[i], &self->open[i + 1], (self->open_count - i - 1) * sizeof *self->open);
     self->open_count--;
     self->acknowledged++;
     self->duplicates += ack->duplicate != 0;

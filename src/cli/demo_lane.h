@@ -55,7 +55,7 @@ typedef struct lane {
 } lane;
 
 /* Starts the shop. A lane that cannot go on has the state LANE_FAILED, from any of these calls. */
-void lane_open(lane *out, uint32_t shop, const plan *plan, receiver *receiver,
+void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books,
                const char *synchronous, uint64_t seed);
 
 /* Kills the shop, if there is one. */

@@ -83,8 +83,8 @@ static semel_status create_books(semel_store *store, const plan *due, semel_erro
 semel_status receiver_open(receiver *out, const plan *due, semel_error *err)
 {
     *out = (receiver){0};
-    semel_status status = semel_store_open(
-        &out->store, "sqlite:" PROVIDER_DATABASE "?synchronous=normal", NULL, err);
+    semel_status status =
+        semel_store_open(&out->store, "sqlite:" PROVIDER_DATABASE "?synchronous=normal", NULL, err);
     if (!status)
         status = semel_store_migrate(out->store, err);
     if (!status)

@@ -1,5 +1,7 @@
 #include "demo_sql.h"
 
+#include <stddef.h>
+
 static int start(sqlite3_stmt **out, sqlite3 *db, const char *sql, const char *const texts[3])
 {
     int code = sqlite3_prepare_v2(db, sql, -1, out, NULL);

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /* The ledger of a shop. Nothing in the table itself keeps a shop from charging twice. */
-#define SQL_LEDGER                                                                               \
+#define SQL_LEDGER \
     "CREATE TABLE IF NOT EXISTS charge (payment TEXT NOT NULL, cents INTEGER NOT NULL)"
 
 /* The work that both shops do: ?1 is the body of the message. */
-#define SQL_CHARGE                                                                               \
-    "INSERT INTO charge (payment, cents) VALUES "                                                \
+#define SQL_CHARGE                                \
+    "INSERT INTO charge (payment, cents) VALUES " \
     "(json_extract(?1, '$.payment'), json_extract(?1, '$.cents'))"
 
 /* Runs one statement with up to three texts for ?1, ?2, ?3 (NULL: none). Returns SQLite's code. */

@@ -34,8 +34,7 @@ static int set_attributes(posix_spawnattr_t *attributes)
     if (!code)
         code = posix_spawnattr_setpgroup(attributes, 0);
     if (!code)
-        code = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK |
-                                                        POSIX_SPAWN_SETSIGDEF |
+        code = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                                         POSIX_SPAWN_SETPGROUP);
     return code;
 }
@@ -68,7 +67,8 @@ static int make_pairs(int deliveries[2], int events[2])
     if (socketpair(AF_UNIX, KIND, 0, deliveries) != 0 || socketpair(AF_UNIX, KIND, 0, events) != 0)
         return errno;
     /* The provider serves two shops, so it waits for none: a shop that does not read is in trouble. */
-    if (fcntl(deliveries[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(events[0], F_SETFL, O_NONBLOCK) != 0)
+    if (fcntl(deliveries[0], F_SETFL, O_NONBLOCK) != 0 ||
+        fcntl(events[0], F_SETFL, O_NONBLOCK) != 0)
         return errno;
     return 0;
 }
@@ -76,7 +76,7 @@ static int make_pairs(int deliveries[2], int events[2])
 int worker_start(worker *out, const char *shop, const char *synchronous, const char *database)
 {
     int deliveries[2] = {-1, -1}, events[2] = {-1, -1};
-    char *arguments[] = {"semel",      "demo-worker",       (char *)shop, (char *)synchronous,
+    char *arguments[] = {"semel",          "demo-worker", (char *)shop, (char *)synchronous,
                          (char *)database, NULL};
     pid_t pid = 0;
     int code = make_pairs(deliveries, events);

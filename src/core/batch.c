@@ -33,7 +33,7 @@ typedef struct batch {
     void *context;
     semel_error *err; /* of the first message that failed */
     int failed;       /* is there one? */
-    semel_unit *unit = NULL;
+    semel_unit *unit;
     entry *entries; /* in the order given */
     size_t count;
     size_t *alone; /* indices of those that are handled by themselves */

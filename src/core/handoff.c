@@ -148,12 +148,31 @@ static semel_status hand_over_next(semel_relay *relay, relay_item *item, int she
     return status;
 }
 
+/* An item that was started before and did not come to its end may be one that kills the process. The items
+ * behind it are leased, too, and their attempt is counted: they go back before it starts, or they would be
+ * blamed with it and become dead letters. The next turns are small, to find out who it was. */
+static semel_status run_apart(semel_relay *relay, size_t index, size_t *count, semel_error *err)
+{
+    for (size_t i = index + 1; i < *count; i++) {
+        semel_status status = hand_over_next(relay, &relay->items[i], 1, err);
+        if (status && status != SEMEL_ELOST)
+            return status;
+    }
+    *count = index + 1;
+    relay->limit = 1;
+    return SEMEL_OK;
+}
+
 semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
 {
-    for (size_t i = 0; i < relay->count; i++) {
+    size_t count = relay->count;
+    for (size_t i = 0; i < count; i++) {
         relay_item *item = &relay->items[i];
         int shed = relay_is_late(relay) || relay_is_blocked(relay, item);
-        semel_status status = hand_over_next(relay, item, shed, err);
+        semel_status status =
+            !shed && item->attempts > 1 ? run_apart(relay, i, &count, err) : SEMEL_OK;
+        if (!status)
+            status = hand_over_next(relay, item, shed, err);
         if (status && status != SEMEL_ELOST)
             return status;
         if (!status && item->verdict == SEMEL_ITEM_REMOVE) {

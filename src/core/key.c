@@ -237,13 +237,12 @@ uint64_t key_fingerprint(const semel_message *message)
 {
     static const hash_key constant = {UINT64_C(0x73656d656c207631), UINT64_C(0x66696e6765727072)};
     semel_bytes type = semel_str(message->type);
-    uint64_t length = type.len;
+    unsigned char length[8];
     hash_state state;
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)type.len >> (8 * i));
     hash_begin(&state, constant);
-    for (int i = 0; i < 8; i++, length >>= 8) {
-        unsigned char byte = (unsigned char)length;
-        hash_add(&state, &byte, 1);
-    }
+    hash_add(&state, length, sizeof length);
     hash_add(&state, type.data, type.len);
     hash_add(&state, message->body.data, message->body.len);
     uint64_t sum = hash_end(&state);

@@ -138,6 +138,8 @@ semel_status semel_relay_open_local(semel_relay **out, semel_outbox *outbox, sem
     relay->inbox = inbox;
     relay->handler = handler;
     relay->context = context;
+    if (relay->options.attempts_max == 1) /* no second attempt would tell who killed the process */
+        relay->options.batch = relay->limit = 1;
     *out = relay;
     return SEMEL_OK;
 }

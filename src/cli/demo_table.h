@@ -1,0 +1,14 @@
+/* The result, on stdout. */
+#ifndef SEMEL_CLI_DEMO_TABLE_H
+#define SEMEL_CLI_DEMO_TABLE_H
+
+#include "demo_judge.h"
+#include "demo_lane.h"
+#include "demo_screen.h"
+
+void table_print(const screen *on, const lane lanes[SHOPS], const verdict verdicts[SHOPS]);
+
+/* What it comes to, in a sentence or two. */
+void table_conclude(const screen *on, const lane lanes[SHOPS], const verdict verdicts[SHOPS]);
+
+#endif
