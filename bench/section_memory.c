@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 enum { CHUNK = 1000, SIDES_MAX = 4 };
 
@@ -53,6 +54,15 @@ static void side_receive(side *s, const message_set *set, int new_keys)
             die("the set has lost a key, or found one");
 }
 
+/* No disk and no other thread is waited for here, so it is the processor's time that counts: whoever else
+ * uses the machine does not. */
+static double cpu_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 /* Messages are made in small lots outside of the timing, as a consumer meets them: fresh in the cache. */
 static double fill(side *s, size_t keys_count)
 {
@@ -62,9 +72,9 @@ static double fill(side *s, size_t keys_count)
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     for (size_t done = 0; done < keys_count; done += CHUNK) {
         messages_make(&set, &keys, CHUNK);
-        double start = now_s();
+        double start = cpu_s();
         side_receive(s, &set, 1);
-        took += now_s() - start;
+        took += cpu_s() - start;
     }
     messages_free(&set);
     return (double)keys_count / took;
@@ -83,9 +93,9 @@ static double copy(side *s, size_t keys_count)
     for (size_t done = 0; done < keys_count; done += CHUNK) {
         for (size_t i = 0; i < CHUNK; i++)
             memcpy(some.ids[i], all.ids[next_random(&random) % keys_count], ID_TEXT);
-        double start = now_s();
+        double start = cpu_s();
         side_receive(s, &some, 0);
-        took += now_s() - start;
+        took += cpu_s() - start;
     }
     messages_free(&all);
     messages_free(&some);

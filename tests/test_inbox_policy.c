@@ -4,19 +4,6 @@
 
 #include <stdlib.h>
 
-/* The same options in both modes, as two inboxes. */
-static void open_modes(semel_inbox *inboxes[2], world *w, semel_inbox_options options)
-{
-    options.size = sizeof options;
-    options.mode = SEMEL_TRANSACTION;
-    inboxes[0] = world_inbox(w, "by-transaction", &options);
-    options.mode = SEMEL_CLAIM;
-    inboxes[1] = world_inbox(w, "by-claim", &options);
-}
-
-#define EACH_MODE(inbox, inboxes) \
-    for (semel_inbox **at_ = (inboxes), *inbox; at_ < (inboxes) + 2 && (inbox = *at_); at_++)
-
 /* receive_result with everything checked; `expected` NULL: no result. */
 static void check_result(semel_status status, semel_outcome outcome, const char *expected,
                          semel_inbox *inbox, const semel_message *message, work *todo)
@@ -41,7 +28,7 @@ static void a_copy_is_skipped_by_default(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){0});
+    world_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -59,7 +46,8 @@ static void a_copy_is_answered_with_the_stored_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = "charged 7"};
@@ -79,7 +67,8 @@ static void without_a_stored_result_a_copy_is_a_duplicate(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -92,7 +81,8 @@ static void an_empty_result_is_a_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = ""};
@@ -105,7 +95,8 @@ static void a_copy_is_rejected_where_the_policy_says_so(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = "kept"};
@@ -120,7 +111,8 @@ static void a_failed_run_leaves_no_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = "of the first run", .failures = 1};
@@ -146,7 +138,8 @@ static void the_last_result_wins_and_a_huge_one_is_refused(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         semel_outcome outcome;
@@ -172,7 +165,8 @@ static void the_largest_result_comes_back_whole(void **state)
     assert_non_null(data);
     for (size_t i = 0; i < SEMEL_RESULT_MAX; i++)
         data[i] = (unsigned char)(i * 7);
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         semel_outcome outcome;
@@ -193,7 +187,7 @@ static void a_message_without_a_key_is_rejected(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){0});
+    world_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -208,7 +202,8 @@ static void without_a_key_each_copy_is_processed_and_counted_as_unprotected(void
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -229,7 +224,8 @@ static void a_result_needs_a_key(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = "kept nowhere"};
@@ -243,7 +239,8 @@ static void without_a_key_the_digest_can_stand_in(void **state)
     semel_message message = text_message("", "a"), other = text_message("", "b");
     semel_message other_type = text_message("", "a"), with_id = text_message("1", "a");
     other_type.type = "order.cancelled";
-    open_modes(inboxes, *state, (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_DIGEST});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_DIGEST});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -265,7 +262,8 @@ static void other_content_under_a_known_key_is_rejected(void **state)
     semel_message message = text_message("1", "pay 7"), other_body = text_message("1", "pay 8");
     semel_message other_type = message;
     other_type.type = "order.refunded";
-    open_modes(inboxes, *state, (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    world_both_modes(inboxes, *state,
+                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.result = "paid 7"};
@@ -303,7 +301,7 @@ static void all_that_is_not_type_or_body_may_differ(void **state)
     copy.correlation_id = semel_str("c");
     copy.time_ms = INT64_C(1767225600000);
     copy.delivery = 3;
-    open_modes(inboxes, *state, (semel_inbox_options){0});
+    world_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -316,7 +314,7 @@ static void with_ignore_the_key_alone_decides(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "pay 7"), other = text_message("1", "pay 8");
-    open_modes(inboxes, *state, (semel_inbox_options){.on_mismatch = SEMEL_MISMATCH_IGNORE});
+    world_both_modes(inboxes, *state, (semel_inbox_options){.on_mismatch = SEMEL_MISMATCH_IGNORE});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {0};
@@ -342,7 +340,7 @@ static void after_a_failure_other_content_is_no_mismatch(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message wrong = text_message("1", "pay -7"), right = text_message("1", "pay 7");
-    open_modes(inboxes, *state, (semel_inbox_options){0});
+    world_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         work todo = {.failures = 1};

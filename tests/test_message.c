@@ -368,6 +368,11 @@ static semel_status read_blob(const void *bytes, size_t len, semel_error *err)
     void *exact = malloc(len ? len : 1);
     memcpy(exact, bytes, len);
     semel_status status = headers_read(&headers, &count, &arena, (semel_bytes){exact, len}, err);
+    for (size_t i = 0; i < count; i++) { /* what is promised is there, to the last byte */
+        assert_true(strlen(headers[i].name) > 0);
+        assert_int_equal(((const char *)headers[i].value.data)[headers[i].value.len], 0);
+        assert_in_range(headers[i].value.len, 0, len);
+    }
     if (status) {
         assert_null(headers); /* untouched */
         assert_int_equal(count, 0);

@@ -12,7 +12,8 @@
  * Strict mode is not asked for: whatever it refuses was refused before, and from 0.17 on it would also
  * refuse a whole text for one large integer.
  *
- * json-c allocates by itself and does not always notice when memory runs out; where it says so we do. */
+ * json-c allocates by itself and, in 0.16, is not safe when memory runs out: it may drop a member or crash.
+ * Where it reports a failure so do we; the rest is beyond our reach. */
 #include "base/json.h"
 
 #ifdef SEMEL_WITH_JSON

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 const char demo_help[] =
     "usage: semel demo [--charges N] [--kills N] [--seed N] [--keep DIR]\n"
@@ -31,7 +32,8 @@ const char demo_help[] =
     "as most people write it, and one on semel, both on SQLite. Both are killed with SIGKILL\n"
     "again and again and started again. At the end stands what each of them charged.\n"
     "\n"
-    "  --charges N   how many charges are due: 1 to 100000, default 3000\n"
+    "  --charges N   how many charges are due: 1 to 100000, default 3000, or what a\n"
+    "                slow disk can do in half a minute\n"
     "  --kills N     how often each shop is killed: 0 to 10000, default 60\n"
     "  --seed N      the same charges, copies and order of kills again; the exact moments of\n"
     "                the kills depend on the machine as well\n"
@@ -42,12 +44,17 @@ const char demo_help[] =
 
 enum { CHARGES_MAX = 100000, KILLS_MAX = 10000 };
 
-/* Both shops commit as durably as semel does by default, unless the disk is so slow that this would take
- * longer than people watch: a shop that is killed, not unplugged, loses nothing by not waiting for it. */
-enum { PATIENCE_US = 45 * 1000000 };
+/* How many charges there are by default: fewer where the disk is so slow that it would take longer than
+ * people watch. */
+enum {
+    CHARGES_DEFAULT = 3000,
+    CHARGES_LEAST = 1000,
+    PATIENCE_US = 35 * 1000000,
+    WITHOUT_COMMITS_US = 1500 /* of one charge in the slower shop, which commits twice */
+};
 
 typedef struct demo {
-    uint32_t charges;
+    uint32_t charges; /* 0: not given */
     uint32_t kills;
     uint64_t seed;
     const char *keep;
@@ -183,12 +190,11 @@ static void wait_for_something(const demo *self, int64_t until_us, const sigset_
     (void)ppoll(files, count, &limit, mask);
 }
 
-static int run_lanes(demo *self, const char *synchronous, const sigset_t *mask)
+static int run_lanes(demo *self, const sigset_t *mask)
 {
     for (uint32_t shop = 0; shop < SHOPS; shop++)
-        lane_open(&self->lanes[shop], shop, &self->plan, &self->receiver, synchronous,
-                  self->seed + shop + 1);
-    show_begin(&self->show, self->lanes, self->seed);
+        lane_open(&self->lanes[shop], shop, &self->plan, &self->receiver, self->seed + shop + 1);
+    show_begin(&self->show, self->lanes);
     while (!caught && !is_over(self)) {
         wait_for_something(self, show_update(&self->show), mask);
         for (uint32_t shop = 0; shop < SHOPS; shop++)
@@ -216,39 +222,48 @@ static int judge(demo *self)
     return CLI_OK;
 }
 
-static const char *choose_synchronous(const demo *self)
+static uint32_t choose_charges(void)
 {
     long commit_us = place_commit_us();
-    if (commit_us < 0 || (int64_t)commit_us * self->charges * 5 / 2 < PATIENCE_US)
-        return "full";
-    (void)fprintf(
-        stderr,
-        "A durable commit takes %.1f ms here: too slow to watch %u charges. Both shops run\n"
-        "with synchronous=normal, which survives being killed, if not a power cut.\n\n",
-        (double)commit_us / 1000, self->charges);
-    return "normal";
+    long affordable =
+        commit_us < 0 ? CHARGES_DEFAULT : PATIENCE_US / (2 * commit_us + WITHOUT_COMMITS_US);
+    if (affordable >= CHARGES_DEFAULT)
+        return CHARGES_DEFAULT;
+    uint32_t charges = affordable < CHARGES_LEAST ? CHARGES_LEAST : (uint32_t)affordable;
+    (void)fprintf(stderr, "A commit takes %.1f ms here, so there are %u charges instead of %d.\n\n",
+                  (double)commit_us / 1000, charges, CHARGES_DEFAULT);
+    return charges;
 }
 
 static int report(demo *self)
 {
+    const screen out = screen_look(STDOUT_FILENO), *err = &self->show.screen;
     int failed = judge(self);
     if (failed)
         return failed;
     (void)fputc('\n', stderr);
-    table_print(&self->show.screen, self->lanes, self->verdicts);
+    table_print(&out, self->lanes, self->verdicts);
     (void)putchar('\n');
-    table_conclude(&self->show.screen, self->lanes, self->verdicts);
+    table_conclude(&out, self->lanes, self->verdicts);
+    (void)fflush(stdout);
+    (void)fprintf(stderr,
+                  "%s\nBoth shops on SQLite %s, WAL, synchronous=full.\n"
+                  "The same plan again: semel demo --charges %u --kills %u --seed %llu%s\n",
+                  screen_ink(err, INK_DIM), sqlite3_libversion(), self->charges, self->kills,
+                  (unsigned long long)self->seed, screen_ink(err, INK_PLAIN));
     return verdict_is_exact(&self->verdicts[1]) ? CLI_OK : CLI_FAILED;
 }
 
 static int run(demo *self, const sigset_t *mask)
 {
     semel_error err = {0};
+    if (!self->charges)
+        self->charges = choose_charges();
     if (plan_make(&self->plan, self->charges, self->kills, self->seed) != 0)
         return cli_failed("demo", "out of memory");
     if (receiver_open(&self->receiver, &self->plan, &err))
         return cli_failed("demo", "the provider: %s", err.text);
-    int failed = run_lanes(self, choose_synchronous(self), mask);
+    int failed = run_lanes(self, mask);
     return failed || caught ? CLI_FAILED : report(self);
 }
 
@@ -267,7 +282,7 @@ static void clean_up(demo *self, int failed)
 
 int cmd_demo(int argc, char **argv)
 {
-    demo self = {.charges = 3000, .kills = 60};
+    demo self = {.kills = 60};
     sigset_t mask;
     if (getrandom(&self.seed, sizeof self.seed, 0) < 0)
         self.seed = (uint64_t)now_us();

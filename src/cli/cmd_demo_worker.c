@@ -1,8 +1,11 @@
-/* semel demo-worker SHOP SYNCHRONOUS DATABASE: what `semel demo` starts, and kills. Not for people. */
+/* semel demo-worker SHOP DATABASE: what `semel demo` starts, and kills. Not for people. */
 #include "cli.h"
 #include "demo_worker.h"
 
 #include <string.h>
+#include <time.h>
+
+enum { RECEIPT_US = 500, NETWORK_US = 500 };
 
 int shop_ready(void)
 {
@@ -14,6 +17,22 @@ int shop_acknowledge(const frame *delivery, int duplicate)
 {
     frame ack = {.kind = FRAME_ACK, .tag = delivery->tag, .duplicate = duplicate != 0};
     return frame_send(DELIVERIES_FD, &ack);
+}
+
+static void spend_us(long us)
+{
+    struct timespec time = {0, us * 1000};
+    (void)nanosleep(&time, NULL);
+}
+
+void shop_write_receipt(void)
+{
+    spend_us(RECEIPT_US);
+}
+
+void shop_cross_network(void)
+{
+    spend_us(NETWORK_US);
 }
 
 int shop_send_event(uint32_t tag, const char *id, size_t id_len, const char *body, size_t body_len)
@@ -38,9 +57,9 @@ frame_result shop_await_confirm(uint32_t *tag, int wait_ms)
 
 int cmd_demo_worker(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "naive") == 0)
-        return shop_naive(argv[3], argv[2]);
-    if (argc == 4 && strcmp(argv[1], "semel") == 0)
-        return shop_semel(argv[3], argv[2]);
+    if (argc == 3 && strcmp(argv[1], "naive") == 0)
+        return shop_naive(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "semel") == 0)
+        return shop_semel(argv[2]);
     return cli_usage("demo", "demo-worker is started by the demo itself");
 }

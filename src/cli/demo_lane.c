@@ -34,8 +34,7 @@ static void fail(lane *self, const char *format, ...)
 
 static void start(lane *self)
 {
-    int code =
-        worker_start(&self->process, shop_names[self->shop], self->synchronous, self->database);
+    int code = worker_start(&self->process, shop_names[self->shop], self->database);
     if (code)
         fail(self, "cannot start the shop: %s", strerror(code));
     self->ready = 0;
@@ -43,13 +42,11 @@ static void start(lane *self)
     self->last_sign_us = now_us();
 }
 
-void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books,
-               const char *synchronous, uint64_t seed)
+void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books, uint64_t seed)
 {
     *out = (lane){.shop = shop,
                   .plan = to_do,
                   .receiver = books,
-                  .synchronous = synchronous,
                   .process = {0, -1, -1},
                   .dice = {seed},
                   .cycle_us = CYCLE_FIRST_US,

@@ -28,7 +28,6 @@ typedef struct lane {
     uint32_t shop;
     const plan *plan;
     receiver *receiver;
-    const char *synchronous;
     char database[32];
     lane_state state;
     char trouble[256]; /* of a lane that failed */
@@ -55,8 +54,7 @@ typedef struct lane {
 } lane;
 
 /* Starts the shop. A lane that cannot go on has the state LANE_FAILED, from any of these calls. */
-void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books,
-               const char *synchronous, uint64_t seed);
+void lane_open(lane *out, uint32_t shop, const plan *to_do, receiver *books, uint64_t seed);
 
 /* Kills the shop, if there is one. */
 void lane_close(lane *self);

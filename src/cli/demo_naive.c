@@ -18,6 +18,7 @@ static int publish(const frame *delivery)
     char id[ID_MAX];
     uint32_t confirmed = 0;
     int len = snprintf(id, sizeof id, "charged:%s", delivery->id);
+    shop_cross_network();
     if (shop_send_event(delivery->tag, id, (size_t)len, delivery->body, strlen(delivery->body)))
         return -1;
     return shop_await_confirm(&confirmed, -1) == FRAME_GOT ? 0 : -1;
@@ -50,21 +51,22 @@ static int handle(sqlite3 *db, const frame *delivery)
         return -1;
     if (known)
         return shop_acknowledge(delivery, 1);
-    if (charge(db, delivery) != SQLITE_OK || remember(db, delivery) != SQLITE_OK)
+    if (charge(db, delivery) != SQLITE_OK)
+        return -1;
+    shop_write_receipt();
+    if (remember(db, delivery) != SQLITE_OK)
         return -1;
     if (publish(delivery) != 0)
         return -1;
     return shop_acknowledge(delivery, 0);
 }
 
-static int open_ledger(sqlite3 **db, const char *database, const char *synchronous)
+static int open_ledger(sqlite3 **db, const char *database)
 {
-    char durability[64];
-    (void)snprintf(durability, sizeof durability, "PRAGMA synchronous = %s", synchronous);
     if (sqlite3_open(database, db) != SQLITE_OK)
         return -1;
     sqlite3_busy_timeout(*db, BUSY_MS);
-    const char *setup[] = {"PRAGMA journal_mode = WAL", durability, SQL_LEDGER,
+    const char *setup[] = {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", SQL_LEDGER,
                            "CREATE TABLE IF NOT EXISTS processed (payment TEXT PRIMARY KEY)"};
     for (size_t i = 0; i < sizeof setup / sizeof *setup; i++)
         if (sql_run(*db, setup[i], NULL, NULL, NULL) != SQLITE_OK)
@@ -72,11 +74,11 @@ static int open_ledger(sqlite3 **db, const char *database, const char *synchrono
     return 0;
 }
 
-int shop_naive(const char *database, const char *synchronous)
+int shop_naive(const char *database)
 {
     sqlite3 *db = NULL;
     frame delivery;
-    int failed = open_ledger(&db, database, synchronous) || shop_ready();
+    int failed = open_ledger(&db, database) || shop_ready();
     while (!failed && frame_receive(&delivery, DELIVERIES_FD, -1) == FRAME_GOT)
         failed = handle(db, &delivery);
     if (failed && sqlite3_errcode(db) != SQLITE_OK && sqlite3_errcode(db) != SQLITE_DONE)

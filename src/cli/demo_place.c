@@ -53,10 +53,18 @@ static int use_named(const char *keep)
     return 0;
 }
 
+/* /tmp may be in memory, where a commit is no commit: rather the other one. */
+static const char *parent_directory(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    if (chosen && *chosen)
+        return chosen;
+    return access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
+}
+
 static int make_temporary(char *path, size_t size)
 {
-    const char *parent = getenv("TMPDIR");
-    int len = snprintf(path, size, "%s/semel-demo-XXXXXX", parent && *parent ? parent : "/tmp");
+    int len = snprintf(path, size, "%s/semel-demo-XXXXXX", parent_directory());
     if (len < 0 || (size_t)len >= size) {
         errno = ENAMETOOLONG;
         return -1;

@@ -22,13 +22,14 @@ static int is_set(const char *name)
     return value && *value;
 }
 
-screen screen_look(void)
+screen screen_look(int fd)
 {
     const char *kind = getenv("TERM");
     int able = kind && strcmp(kind, "dumb") != 0;
-    int terminal = isatty(STDOUT_FILENO);
-    screen found = {.columns = columns_of(STDERR_FILENO)};
-    found.live = terminal && able && isatty(STDERR_FILENO) && found.columns >= COLUMNS_MIN;
+    int terminal = isatty(fd);
+    screen found = {.columns = columns_of(fd)};
+    found.live =
+        able && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && found.columns >= COLUMNS_MIN;
     found.colour = terminal && able && !is_set("NO_COLOR");
     found.utf8 = terminal && setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     return found;

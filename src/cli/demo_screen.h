@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All 0 in a pipe: plain lines of ASCII. */
+/* Of stdout or of stderr. All 0 in a pipe: plain lines of ASCII. */
 typedef struct screen {
-    int live;   /* stdout and stderr are a terminal that can redraw lines */
+    int live;   /* both are a terminal that can redraw lines */
     int colour; /* and nobody asked for none (NO_COLOR) */
     int utf8;   /* and it shows more than ASCII */
     int columns;
 } screen;
 
-screen screen_look(void);
+screen screen_look(int fd);
 
 /* The escape codes, or "" where there is no colour. */
 typedef enum ink { INK_PLAIN, INK_GOOD, INK_BAD, INK_DIM, INK_BOLD } ink;

@@ -36,6 +36,7 @@ static semel_status charge(semel_unit *unit, const semel_message *message, void 
     /* The body is that of a frame, which ends with a NUL. */
     if (sql_run(db, SQL_CHARGE, message->body.data, NULL, NULL) != SQLITE_OK)
         return semel_fail(err, SEMEL_EHANDLER, "cannot charge: %s", sqlite3_errmsg(db));
+    shop_write_receipt();
     semel_message event = {.size = sizeof event,
                            .type = "charged",
                            .topic = "charges",
@@ -121,6 +122,7 @@ static semel_status events_publish(void *state, semel_publish_result results[],
 {
     events *self = state;
     uint32_t first_tag = self->last_tag + 1;
+    shop_cross_network();
     for (size_t i = 0; i < count; i++) {
         const semel_message *message = messages[i];
         if (shop_send_event(++self->last_tag, message->id.data, message->id.len, message->body.data,
@@ -174,8 +176,7 @@ static semel_status create_ledger(semel_store *store, semel_error *err)
     return semel_unit_commit(unit, err);
 }
 
-static semel_status shop_open(shop *self, const char *database, const char *synchronous,
-                              semel_error *err)
+static semel_status shop_open(shop *self, const char *database, semel_error *err)
 {
     char url[256];
     /* Here a message that was interrupted often is not a bad message: it is the demo that kills. */
@@ -183,7 +184,7 @@ static semel_status shop_open(shop *self, const char *database, const char *sync
     /* A killed relay's messages are free again when its lease ends: soon, so that the end is not long. */
     semel_relay_options relay = {
         .size = sizeof relay, .batch = 16, .lease_ms = 1000, .poll_ms = 10, .backoff_ms = 20};
-    (void)snprintf(url, sizeof url, "sqlite:%s?synchronous=%s", database, synchronous);
+    (void)snprintf(url, sizeof url, "sqlite:%s", database);
     semel_status status = semel_store_open(&self->store, url, NULL, err);
     if (!status)
         status = semel_store_migrate(self->store, err);
@@ -261,11 +262,11 @@ static semel_status drain(const shop *self, semel_error *err)
     return status;
 }
 
-int shop_semel(const char *database, const char *synchronous)
+int shop_semel(const char *database)
 {
     shop self = {0};
     semel_error err = {0};
-    semel_status status = shop_open(&self, database, synchronous, &err);
+    semel_status status = shop_open(&self, database, &err);
     if (!status && shop_ready())
         status = gone(&err);
     if (!status)

@@ -5,17 +5,19 @@
 #include "demo_judge.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 enum { REDRAW_US = 150000, BAR_MIN = 8, BAR_MAX = 28, BESIDE_BAR = 66, QUARTERS = 4 };
 
-#define CURSOR_HIDE "\033[?25l"
-#define CURSOR_SHOW "\033[?25h"
-#define LINE_CLEAR  "\033[K"
-#define LINES_UP    "\033[2A"
+/* Lines that are too long are cut meanwhile, not wrapped: a wrapped one could not be redrawn. */
+#define DRAWING_BEGINS "\033[?25l\033[?7l"
+#define DRAWING_ENDS   "\033[?7h\033[?25h"
+#define LINE_CLEAR     "\033[K"
+#define LINES_UP       "\033[2A"
 
 /* --- before --------------------------------------------------------------------------------------------- */
 
-static void introduce(const show *self, uint64_t seed)
+static void introduce(const show *self)
 {
     const plan *due = self->lanes[0].plan;
     const char *bold = screen_ink(&self->screen, INK_BOLD);
@@ -30,15 +32,14 @@ static void introduce(const show *self, uint64_t seed)
                   text_number(payments, sizeof payments, due->payment_count),
                   text_number(copies, sizeof copies, due->delivery_count - due->payment_count),
                   text_number(kills, sizeof kills, due->kill_count), bold, plain, bold, plain);
-    (void)seed;
 }
 
-void show_begin(show *out, const lane *lanes, uint64_t seed)
+void show_begin(show *out, const lane *lanes)
 {
-    *out = (show){.screen = screen_look(), .lanes = lanes};
-    introduce(out, seed);
+    *out = (show){.screen = screen_look(STDERR_FILENO), .lanes = lanes};
+    introduce(out);
     if (out->screen.live)
-        (void)fputs(CURSOR_HIDE, stderr);
+        (void)fputs(DRAWING_BEGINS, stderr);
 }
 
 /* --- during --------------------------------------------------------------------------------------------- */
@@ -153,6 +154,6 @@ void show_end(show *self)
     for (uint32_t shop = 0; shop < SHOPS; shop++)
         sqlite3_close(self->ledgers[shop]);
     if (self->screen.live)
-        (void)fputs(CURSOR_SHOW, stderr);
+        (void)fputs(DRAWING_ENDS, stderr);
     (void)fflush(stderr);
 }

@@ -18,7 +18,7 @@ typedef struct show {
     int64_t over_cents[SHOPS];
 } show;
 
-void show_begin(show *out, const lane *lanes, uint64_t seed);
+void show_begin(show *out, const lane *lanes);
 
 /* Redraws if it is time for it; returns when it will be, in microseconds of now_us(). */
 int64_t show_update(show *self);

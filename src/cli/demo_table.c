@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_WIDTH = 30, CELL_WIDTH = 15, CELL_TEXT = 48 };
+enum { LABEL_WIDTH = 33, CELL_WIDTH = 15, CELL_TEXT = 48 };
 
 typedef struct glyphs {
     const char *line, *side;
@@ -147,7 +147,7 @@ static void conclude_naive(const screen *on, const verdict *v)
                    "Kill it more often and it will not: semel demo --kills 200");
         return;
     }
-    (void)printf("naive charged %s times too often, %s in all, and lost %s events.\n",
+    (void)printf("naive made %s charges too many, %s in all, and left %s unannounced.\n",
                  text_number(twice, sizeof twice, v->twice),
                  text_money(over, sizeof over, v->over_cents, on),
                  text_number(lost, sizeof lost, v->events_lost));
@@ -159,9 +159,10 @@ static void conclude_semel(const lane *line, const verdict *v)
     text_number(due, sizeof due, v->due);
     text_number(kills, sizeof kills, line->kills);
     if (verdict_is_exact(v)) {
-        (void)printf("semel was killed %s times and made all %s charges, each once, each announced "
-                     "once.\n",
-                     kills, due);
+        (void)printf(
+            "semel, killed %s times, made %s charges: each exactly once, and each announced "
+            "once.\n",
+            kills, due);
         return;
     }
     (void)puts("semel is NOT exact:");

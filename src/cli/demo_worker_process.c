@@ -73,11 +73,10 @@ static int make_pairs(int deliveries[2], int events[2])
     return 0;
 }
 
-int worker_start(worker *out, const char *shop, const char *synchronous, const char *database)
+int worker_start(worker *out, const char *shop, const char *database)
 {
     int deliveries[2] = {-1, -1}, events[2] = {-1, -1};
-    char *arguments[] = {"semel",          "demo-worker", (char *)shop, (char *)synchronous,
-                         (char *)database, NULL};
+    char *arguments[] = {"semel", "demo-worker", (char *)shop, (char *)database, NULL};
     pid_t pid = 0;
     int code = make_pairs(deliveries, events);
     if (!code)

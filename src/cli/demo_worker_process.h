@@ -11,7 +11,7 @@ typedef struct worker {
 } worker;
 
 /* Starts the shop of that name. Returns 0, or an errno. */
-int worker_start(worker *out, const char *shop, const char *synchronous, const char *database);
+int worker_start(worker *out, const char *shop, const char *database);
 
 /* SIGKILL, and waits until it is gone. Its sockets stay open: what it said last is still in them. */
 void worker_kill(worker *self);

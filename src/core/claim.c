@@ -162,8 +162,9 @@ static semel_status decide(semel_outcome *out, semel_unit *unit, semel_error *er
 static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     semel_error why;
+    unit->attempt--; /* this one was counted, and is not made */
     semel_fail(&why, SEMEL_EGIVEUP, "gave up after %u attempts that ended without an answer: %s",
-               unit->attempt - 1, "the process was killed or crashed each time");
+               unit->attempt, "the process was killed or crashed each time");
     semel_status status = unit_record_failure(out, unit, &why, err);
     unit_abandon(unit);
     if (status || *out == SEMEL_DEAD)
@@ -294,12 +295,31 @@ static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error
 
 /* --- both ------------------------------------------------------------------------------------------------------ */
 
+static semel_status take_by_mode(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
+                                                    : take_transaction(out, unit, err);
+}
+
+/* A failed attempt is on record, so it was not handled, however old it is. */
+static semel_status take_again(semel_outcome *out, semel_unit *unit, semel_error *err)
+{
+    if (unit->joined)
+        return SEMEL_OK; /* it is marked already, and there is nothing to count */
+    unit_abandon(unit);
+    unit->attempt = 0;
+    *out = SEMEL_UNDECIDED;
+    return take_by_mode(out, unit, err);
+}
+
 /* Older than the retention: a copy if its marker is still there, else it cannot be told, and is stale. */
 static semel_status take_stale(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     semel_status status = mark_in_transaction(out, unit, err);
     if (status || *out != SEMEL_CLAIMED)
         return status;
+    if (unit->mark.attempts)
+        return take_again(out, unit, err);
     *out = SEMEL_STALE;
     return semel_fail(
         err, SEMEL_EREJECTED,
@@ -314,10 +334,8 @@ static semel_status take_identified(semel_outcome *out, semel_unit *unit, semel_
     semel_status status = inbox_is_stale(&stale, unit->inbox, unit->message, err);
     if (status)
         return status;
-    if (stale && unit->mark.inbox && !unit->replaying)
-        return take_stale(out, unit, err);
-    return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
-                                                    : take_transaction(out, unit, err);
+    return stale && unit->mark.inbox && !unit->replaying ? take_stale(out, unit, err)
+                                                         : take_by_mode(out, unit, err);
 }
 
 semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,

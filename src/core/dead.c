@@ -79,8 +79,11 @@ static semel_status find_letter(const semel_message **out, semel_unit *unit,
                                 semel_error *err)
 {
     letter found = {.unit = unit, .id = id};
-    semel_dead_filter filter = {
-        .size = sizeof filter, .origin = origin, .name = name, .after_id = id - 1, .limit = 1};
+    semel_dead_filter filter = {.size = sizeof filter,
+                                .origin = origin,
+                                .name = name,
+                                .after_id = id > 0 ? id - 1 : 0,
+                                .limit = 1};
     semel_status status =
         unit->store->driver->dead_list(unit->state, &filter, keep_letter, &found, err);
     if (!status && !found.message)
@@ -107,11 +110,19 @@ static semel_status revive(semel_unit *unit, semel_inbox *inbox, const semel_mes
     return status;
 }
 
+/* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and goes. */
+static semel_status take_replayed(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+                                  const semel_message *message, semel_error *err)
+{
+    semel_status status = unit_take(out, unit, inbox, message, err);
+    return status == SEMEL_EREJECTED && *out == SEMEL_DUPLICATE ? SEMEL_OK : status;
+}
+
 static semel_status replay_transaction(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
                                        int64_t id, const semel_message *message,
                                        semel_handler *handler, void *context, semel_error *err)
 {
-    semel_status status = unit_take(out, unit, inbox, message, err);
+    semel_status status = take_replayed(out, unit, inbox, message, err);
     int run = !status && *out == SEMEL_CLAIMED;
     if (run)
         status = unit_run(unit, handler, message, context, err);
@@ -146,7 +157,7 @@ static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inb
     semel_error why = {0};
     semel_status status = unit_close(unit, err); /* the revival is stored before the claim */
     if (!status)
-        status = unit_take(out, unit, inbox, message, err);
+        status = take_replayed(out, unit, inbox, message, err);
     if (status)
         return status;
     if (*out == SEMEL_CLAIMED) {

@@ -88,6 +88,17 @@ static semel_status after_failure(semel_relay *relay, semel_unit *unit, relay_it
                 : put_back(relay, unit, item, SEMEL_ITEM_RETRY, err);
 }
 
+/* Started too often without an end: its handler kills the process, and is not started once more. The inbox
+ * was asked first: what was handled another way meanwhile is no dead letter. */
+static semel_status stop_trying(semel_relay *relay, semel_unit *unit, relay_item *item,
+                                semel_outcome *outcome, semel_error *err)
+{
+    unit_abandon(unit);
+    item->attempts--;
+    *outcome = SEMEL_DEAD;
+    return give_up(relay, unit, item, "gave up: its handler killed the process each time", err);
+}
+
 /* One message, one transaction. Only trouble with the store is an error; a handler's failure is not. */
 static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *item,
                               semel_outcome *outcome, semel_error *err)
@@ -106,6 +117,8 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
     }
     if (status)
         return semel_fail(err, status, "%s", why.text);
+    if (*outcome == SEMEL_CLAIMED && item->attempts > relay->options.attempts_max)
+        return stop_trying(relay, unit, item, outcome, err);
     if (*outcome == SEMEL_CLAIMED) {
         unit->attempt = item->attempts;
         status = unit_run(unit, relay->handler, item->message, relay->context, &why);
@@ -117,20 +130,6 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
     return commit(relay, unit, item, outcome, err);
 }
 
-/* Started too often without an end: its handler kills the process. */
-static semel_status hand_over_or_give_up(semel_relay *relay, semel_unit *unit, relay_item *item,
-                                         semel_outcome *outcome, semel_error *err)
-{
-    int missing;
-    if (item->attempts <= relay->options.attempts_max)
-        return hand_over(relay, unit, item, outcome, err);
-    semel_status status = unit_identify(&missing, unit, relay->inbox, item->message, err);
-    if (status)
-        return status;
-    *outcome = SEMEL_DEAD;
-    return give_up(relay, unit, item, "gave up: its handler killed the process each time", err);
-}
-
 static semel_status hand_over_next(semel_relay *relay, relay_item *item, int shed, semel_error *err)
 {
     semel_unit *unit = NULL;
@@ -140,7 +139,7 @@ static semel_status hand_over_next(semel_relay *relay, relay_item *item, int she
         return status;
     item->tried = !shed;
     status = shed ? put_back(relay, unit, item, SEMEL_ITEM_RELEASE, err)
-                  : hand_over_or_give_up(relay, unit, item, &outcome, err);
+                  : hand_over(relay, unit, item, &outcome, err);
     unit_abandon(unit);
     unit_free(unit);
     if (!status)

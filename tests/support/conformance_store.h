@@ -26,7 +26,7 @@ enum {
     STORE_SERVER_CLOCK = 8   /* time is a server's: the host's clock and its reboots mean nothing */
 };
 
-enum { URL_ROOM = 512 };
+enum { URL_ROOM = 512 }; /* at least SCRATCH_PATH */
 
 typedef struct store_fixture store_fixture;
 
@@ -146,6 +146,9 @@ void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *me
 /* One turn of a relay, without waiting: how many it sent. */
 size_t relay_once(semel_relay *relay);
 
+/* Turns until one sends nothing: how many all of them sent. A relay is free to send little at a time. */
+size_t relay_all(semel_relay *relay);
+
 /* What a recorder has got: the ids, separated by spaces. */
 void recorded_ids(char *text, size_t size, const semel_transport *recorder);
 
@@ -166,7 +169,7 @@ typedef struct letters {
 } letters;
 
 void letters_read(letters *out, semel_store *store, const semel_dead_filter *filter);
-void letters_free(letters *letters);
+void letters_free(letters *all);
 
 /* How many there are, and the id of the only one (the test fails if there is not exactly one). */
 size_t count_letters(store_fixture *f);

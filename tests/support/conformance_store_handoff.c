@@ -80,7 +80,7 @@ static void a_failed_hand_over_waits_and_holds_up_its_group_only(void **state)
     pass_ms(f, 499);
     assert_int_equal(relay_once(relay), 0);
     pass_ms(f, 501);
-    assert_int_equal(relay_once(relay), 2);
+    assert_int_equal(relay_all(relay), 2);
     assert_string_equal(failing.ids, "a1 b1 a1 a2 ");
 }
 
@@ -135,8 +135,33 @@ static void a_hand_over_that_never_ends_is_counted_until_it_is_dead(void **state
     }
     relay_once(relay);
     assert_int_equal(never.runs, 0);
-    assert_int_equal(count_letters(f), 1);
     assert_int_equal(counters_of(f).unsent, 0);
+    letters found;
+    letters_read(&found, f->store, NULL);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.all[0].attempts, 2);
+    letters_free(&found);
+}
+
+/* P8: it came another way and was handled meanwhile, so it cannot be buried. It must not stay for ever. */
+static void what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox(void **state)
+{
+    store_fixture *f = *state;
+    semel_outbox *outbox = open_outbox(f, "events");
+    semel_inbox *inbox = open_inbox(f, "projection", NULL);
+    work done = {0};
+    semel_relay_options options = {.size = sizeof options, .attempts_max = 1, .lease_ms = 30000};
+    semel_relay *relay = open_local_relay(f, outbox, inbox, &done, &options);
+    size_t sent;
+    send_id(outbox, "m-1", NULL);
+    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
+    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    pass_ms(f, 30000);
+    relay_once(relay);
+    assert_int_equal(counters_of(f).unsent, 0);
+    assert_int_equal(count_letters(f), 0);
+    assert_int_equal(done.runs, 1);
 }
 
 /* Before the commit nothing has happened, after it both have. */
@@ -190,6 +215,8 @@ const store_test store_handoff_tests[] = {
     STORE_TEST_WITH(a_failed_hand_over_waits_and_holds_up_its_group_only, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(what_keeps_failing_is_a_dead_letter_of_the_inbox, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_hand_over_that_never_ends_is_counted_until_it_is_dead, IN_TRANSACTION_MODE),
+    STORE_TEST_WITH(what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox,
+                    IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_hand_over_that_the_store_fails_is_done_again, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(what_the_inbox_refuses_is_kept_as_its_dead_letter, IN_TRANSACTION_MODE),
     {NULL, NULL, 0}};

@@ -155,6 +155,23 @@ static void a_turn_takes_no_more_than_its_batch(void **state)
     assert_int_equal(relay_once(relay), 0);
 }
 
+/* A relay that goes round its groups, from where it stopped, comes by the same one again. */
+static void a_turn_takes_each_message_once(void **state)
+{
+    store_fixture *f = *state;
+    semel_outbox *outbox = open_outbox(f, "mail");
+    semel_relay *relay = open_relay(f, outbox, open_recorder(f), NULL);
+    static const char *const groups[] = {"b", "a", "c", "b", NULL, "a"};
+    for (size_t round = 0; round < 3; round++) {
+        for (size_t i = 0; i < 6; i++)
+            send_id(outbox, "", groups[i]);
+        assert_int_equal(relay_once(relay), 6);
+        send_id(outbox, "", groups[round]);
+        assert_int_equal(relay_once(relay), 1);
+        assert_int_equal(relay_once(relay), 0);
+    }
+}
+
 static void what_is_unsent_is_counted(void **state)
 {
     store_fixture *f = *state;
@@ -347,6 +364,7 @@ const store_test store_outbox_tests[] = {
     STORE_TEST_WITH(a_message_without_an_id_gets_one_and_keeps_it, IN_ANY_MODE),
     STORE_TEST_WITH(outboxes_are_kept_apart, IN_ANY_MODE),
     STORE_TEST_WITH(a_turn_takes_no_more_than_its_batch, IN_ANY_MODE),
+    STORE_TEST_WITH(a_turn_takes_each_message_once, IN_ANY_MODE),
     STORE_TEST_WITH(what_is_unsent_is_counted, IN_ANY_MODE),
     STORE_TEST_WITH(a_delayed_message_leaves_not_before_its_time, IN_ANY_MODE),
     STORE_TEST_WITH(a_delayed_message_holds_up_nobody, IN_ANY_MODE),

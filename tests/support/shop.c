@@ -58,7 +58,10 @@ semel_status shop_handler(semel_unit *unit, const semel_message *message, void *
                           semel_error *err)
 {
     shop *s = context;
-    unsigned key = (unsigned)strtoul(message->body.data, NULL, 10);
+    char text[SHOP_TEXT];
+    (void)snprintf(text, sizeof text, "%.*s", (int)message->body.len,
+                   (const char *)message->body.data);
+    unsigned key = (unsigned)strtoul(text, NULL, 10);
     atomic_fetch_add(&s->tally->runs[key], 1);
     semel_message out = {
         .size = sizeof out, .type = "order.charged", .topic = "out", .body = message->body};

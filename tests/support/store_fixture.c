@@ -184,6 +184,14 @@ size_t relay_once(semel_relay *relay)
     return sent;
 }
 
+size_t relay_all(semel_relay *relay)
+{
+    size_t total = 0;
+    for (size_t sent; (sent = relay_once(relay)) > 0;)
+        total += sent;
+    return total;
+}
+
 void recorded_ids(char *text, size_t size, const semel_transport *recorder)
 {
     size_t used = 0;
@@ -227,10 +235,10 @@ void letters_read(letters *out, semel_store *store, const semel_dead_filter *fil
     OK(semel_dead_list(store, filter, keep, out, &last_error));
 }
 
-void letters_free(letters *letters)
+void letters_free(letters *all)
 {
-    while (letters->count)
-        semel_message_free(letters->all[--letters->count].message);
+    while (all->count)
+        semel_message_free(all->all[--all->count].message);
 }
 
 size_t count_letters(store_fixture *f)

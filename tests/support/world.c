@@ -3,8 +3,6 @@
  * the store goes last. */
 #include "support/world.h"
 
-#include "support/tempdir.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,8 +35,8 @@ static void make_place(world *w)
         (void)snprintf(w->url, sizeof w->url, "memory:");
         return;
     }
-    tempdir_make(w->directory, sizeof w->directory);
-    (void)snprintf(w->url, sizeof w->url, "sqlite:%s/semel.db", w->directory);
+    scratch_open(&w->directory);
+    scratch_sqlite(w->url, &w->directory, "semel.db");
 }
 
 static int setup(void **state, int is_sqlite)
@@ -76,7 +74,7 @@ int world_teardown(void **state)
     semel_store_close(w->store);
     semel_test_seam_close(w->seam);
     if (w->is_sqlite)
-        tempdir_remove(w->directory);
+        scratch_close(&w->directory);
     free(w);
     return 0;
 }
@@ -121,6 +119,15 @@ semel_inbox *world_inbox(world *w, const char *name, const semel_inbox_options *
     OK(semel_inbox_open(&inbox, w->store, name, options, &last_error));
     world_keep(w, close_inbox, inbox);
     return inbox;
+}
+
+void world_both_modes(semel_inbox *inboxes[2], world *w, semel_inbox_options options)
+{
+    options.size = sizeof options;
+    options.mode = SEMEL_TRANSACTION;
+    inboxes[0] = world_inbox(w, "by-transaction", &options);
+    options.mode = SEMEL_CLAIM;
+    inboxes[1] = world_inbox(w, "by-claim", &options);
 }
 
 semel_outbox *world_outbox(world *w, const char *name)

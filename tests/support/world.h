@@ -7,6 +7,7 @@
 #define SEMEL_TESTS_WORLD_H
 
 #include "support/check.h"
+#include "support/scratch.h"
 #include "support/work.h"
 
 #include <semel/test.h>
@@ -19,8 +20,8 @@ typedef struct world {
     semel_store *store;
     const semel_seam *host; /* the seam as the store has it */
     int is_sqlite;
-    char directory[128]; /* of the database file; removed at the end */
-    char url[192];
+    scratch directory; /* of the database file */
+    char url[SCRATCH_PATH];
     struct {
         void (*close)(void *thing);
         void *thing;
@@ -54,6 +55,12 @@ void world_check_receive(semel_status status, semel_outcome outcome, semel_inbox
 /* --- things, closed at the end ------------------------------------------------------------------- */
 
 semel_inbox *world_inbox(world *w, const char *name, const semel_inbox_options *options);
+
+/* The same options in both modes, as the inboxes "by-transaction" and "by-claim"; and a loop over them. */
+void world_both_modes(semel_inbox *inboxes[2], world *w, semel_inbox_options options);
+#define EACH_MODE(inbox, inboxes) \
+    for (semel_inbox **at_ = (inboxes), *inbox; at_ < (inboxes) + 2 && (inbox = *at_); at_++)
+
 semel_outbox *world_outbox(world *w, const char *name);
 semel_transport *world_queue(world *w, const char *url); /* the memory transport, with our clock */
 semel_transport *world_recorder(world *w);

@@ -124,6 +124,23 @@ static semel_status next_group(taking *t, int *found, semel_error *err)
     return got < 0 ? q.status : SEMEL_OK;
 }
 
+static semel_status lease_taken(taking *t, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (; !status && t->leased < t->count; t->leased++) {
+        int changed = 0;
+        query q = query_start(t->unit->on, ST_OUTBOX_LEASE);
+        query_int(&q, (int64_t)t->token);
+        query_int(&q, t->now + t->lease_ms);
+        query_int(&q, t->taken[t->leased]);
+        status = query_run(&q, &changed, "leasing an outgoing message", err);
+        if (!status && changed != 1)
+            status =
+                semel_fail(err, SEMEL_ESTORE, "an outgoing message vanished while it was taken");
+    }
+    return status;
+}
+
 static semel_status take_groups(taking *t, uint32_t up_to, semel_error *err)
 {
     sqlite_store *store = t->unit->store;
@@ -140,29 +157,14 @@ static semel_status take_groups(taking *t, uint32_t up_to, semel_error *err)
             status =
                 take_of_group(t, store->turn_group, t->count + (share < room ? share : room), err);
         }
+        if (!status)
+            status = lease_taken(t, err); /* before the round comes by here again */
         if (status)
             return status;
         if (!found && wraps++)
             break;
     }
     return SEMEL_OK;
-}
-
-static semel_status lease_taken(taking *t, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    for (; !status && t->leased < t->count; t->leased++) {
-        int changed = 0;
-        query q = query_start(t->unit->on, ST_OUTBOX_LEASE);
-        query_int(&q, (int64_t)t->token);
-        query_int(&q, t->now + t->lease_ms);
-        query_int(&q, t->taken[t->leased]);
-        status = query_run(&q, &changed, "leasing an outgoing message", err);
-        if (!status && changed != 1)
-            status =
-                semel_fail(err, SEMEL_ESTORE, "an outgoing message vanished while it was taken");
-    }
-    return status;
 }
 
 /* Half of the room is for either kind, so that neither starves the other; what is left over is filled. */
@@ -185,14 +187,12 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
     semel_status status = take_groups(&t, (limit + 1) / 2, err);
     if (!status)
-        status = lease_taken(&t, err);
-    if (!status)
         status = take_free(&t, limit - t.count, err);
     if (!status)
         status = lease_taken(&t, err);
     if (!status && t.count < limit)
         status = take_groups(&t, limit, err);
-    return status ? status : lease_taken(&t, err);
+    return status;
 }
 
 /* --- settling ---------------------------------------------------------------------------------------------- */
