@@ -43,6 +43,8 @@ foreach(example IN LISTS examples)
   semel_add_script(example_${name} run_in_scratch.sh $<TARGET_FILE:example_${name}>)
 endforeach()
 
+semel_add_script(demo check_demo.sh $<TARGET_FILE:semel_program>)
+
 if(SEMEL_SANITIZE)
   return()
 endif()

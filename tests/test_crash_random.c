@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum {
-    DELIVERIES = 3000 / SHOP_SLOWER,
+    DELIVERIES = 3000 / SLOWER,
     KILLS = 30,
     ROUNDS = 4, /* each with another seed */
     DUPLICATES_IN_TEN = 3,

@@ -18,10 +18,10 @@
 enum {
     THREADS = 64,
     BATCHERS = 8,
-    KEYS = 200 / SHOP_SLOWER,
+    KEYS = 200 / SLOWER,
     BATCH_KEYS = 100,
     BATCH_SIZE = 20,
-    BATCHES = 80 / SHOP_SLOWER,
+    BATCHES = 80 / SLOWER,
     FAILERS = 16,
     DEADLINE_MS = 30000
 };

@@ -26,7 +26,7 @@ enum {
     PRODUCERS = 2,
     RELAYS = 2,
     GROUPS = 8,
-    PER_GROUP = 100 / SHOP_SLOWER,
+    PER_GROUP = 100 / SLOWER,
     UNGROUPED = 50,
     STOP_MS = 10000, /* far more than it takes, far less than what is waited for */
     LONG_MS = 600000

@@ -44,7 +44,7 @@ typedef struct semel_error {
     semel_status status;
     int32_t native;    /* the backend's own number (SQLite extended code, errno), or 0 */
     char sqlstate[6];  /* where the backend has one, else "" */
-    uint8_t retryable; /* 1: the same call may succeed later */
+    uint8_t retryable; /* 1: receiving, sending or stepping again may succeed later */
     uint8_t reserved;
     char text[496];
 } semel_error;

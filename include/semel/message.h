@@ -9,6 +9,9 @@
  *     topic             subject              correlation_id    correlationid (extension)
  *     group             partitionkey (ext.)  headers           other extensions
  *
+ * A header becomes an extension if its name, in lower case, is letters and digits only, and its value is
+ * text; others are left out when writing, as are delivery and delay_ms, which are no part of the event.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_MESSAGE_H
 #define SEMEL_MESSAGE_H

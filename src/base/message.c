@@ -1,8 +1,7 @@
-/* A message comes from the caller, who may have been built against an older header: its `size` says which
- * members it has. Two rules keep that simple. Everything up to `body` was there from the beginning, so a
- * smaller message is refused and these members may be read in place; what came later is read through
- * normalised() only. And the struct has no padding at its end, where a later member of a new version would
- * meet the garbage of an old one.
+/* A message comes from the caller, who may have been built against another header: its `size` says which
+ * members it has. Those of version 0.1, up to `delay_ms`, are there always, so they may be read in place
+ * once message_check() has passed; a member that is added later must be read with regard to `size`. The
+ * struct has no padding at its end, where a later member would meet the garbage of an old caller.
  *
  * A copy is one block: the message, its headers, then all texts and bytes one behind the other, each with
  * a NUL behind it. */
@@ -12,28 +11,12 @@
 
 #include <stdalign.h>
 
-#define MESSAGE_SIZE_MIN offsetof(semel_message, delivery)
-#define WITHIN(message, member) \
-    ((message)->size >= offsetof(semel_message, member) + sizeof(message)->member)
+#define MESSAGE_SIZE_MIN (offsetof(semel_message, delay_ms) + sizeof(uint32_t))
 
 _Static_assert(sizeof(semel_message) == offsetof(semel_message, delay_ms) + sizeof(uint32_t),
                "no padding at the end: see above");
 _Static_assert(sizeof(semel_message) % alignof(semel_header) == 0,
                "headers stand right behind the message in a copy");
-
-/* The message as this version knows it: what the caller's version does not have is absent. */
-static semel_message normalised(const semel_message *message)
-{
-    semel_message full = {0};
-    if (message->size >= MESSAGE_SIZE_MIN)
-        memcpy(&full, message, MESSAGE_SIZE_MIN);
-    if (WITHIN(message, delivery))
-        full.delivery = message->delivery;
-    if (WITHIN(message, delay_ms))
-        full.delay_ms = message->delay_ms;
-    full.size = sizeof full;
-    return full;
-}
 
 /* --- checking ------------------------------------------------------------------------------------- */
 
@@ -144,15 +127,15 @@ static size_t room_for(semel_bytes bytes)
     return bytes.data ? bytes.len + 1 : 0;
 }
 
-static size_t block_size(const semel_message *full)
+static size_t block_size(const semel_message *message)
 {
-    size_t size = sizeof *full + full->header_count * sizeof *full->headers;
-    for (size_t i = 0; i < full->header_count; i++)
-        size += room_for(semel_str(full->headers[i].name)) + room_for(full->headers[i].value);
-    size += room_for(full->id) + room_for(full->correlation_id) + room_for(full->body);
-    size += room_for(semel_str(full->source)) + room_for(semel_str(full->type));
-    size += room_for(semel_str(full->topic)) + room_for(semel_str(full->group));
-    return size + room_for(semel_str(full->content_type));
+    size_t size = sizeof *message + message->header_count * sizeof *message->headers;
+    for (size_t i = 0; i < message->header_count; i++)
+        size += room_for(semel_str(message->headers[i].name)) + room_for(message->headers[i].value);
+    size += room_for(message->id) + room_for(message->correlation_id) + room_for(message->body);
+    size += room_for(semel_str(message->source)) + room_for(semel_str(message->type));
+    size += room_for(semel_str(message->topic)) + room_for(semel_str(message->group));
+    return size + room_for(semel_str(message->content_type));
 }
 
 static semel_bytes put_bytes(unsigned char **at, semel_bytes bytes)
@@ -181,30 +164,29 @@ static const semel_header *put_headers(semel_header *copies, unsigned char **at,
     return count ? copies : NULL;
 }
 
-/* Fills a block of block_size(full) bytes. */
-static semel_message *lay_out(void *block, const semel_message *full)
+/* Fills a block of block_size(message) bytes. */
+static semel_message *lay_out(void *block, const semel_message *message)
 {
     semel_message *copy = block;
     semel_header *headers = (semel_header *)(copy + 1);
-    unsigned char *at = (unsigned char *)(headers + full->header_count);
-    *copy = *full;
-    copy->id = put_bytes(&at, full->id);
-    copy->source = put_text(&at, full->source);
-    copy->type = put_text(&at, full->type);
-    copy->topic = put_text(&at, full->topic);
-    copy->group = put_text(&at, full->group);
-    copy->correlation_id = put_bytes(&at, full->correlation_id);
-    copy->content_type = put_text(&at, full->content_type);
-    copy->headers = put_headers(headers, &at, full->headers, full->header_count);
-    copy->body = put_bytes(&at, full->body);
+    unsigned char *at = (unsigned char *)(headers + message->header_count);
+    *copy = *message;
+    copy->id = put_bytes(&at, message->id);
+    copy->source = put_text(&at, message->source);
+    copy->type = put_text(&at, message->type);
+    copy->topic = put_text(&at, message->topic);
+    copy->group = put_text(&at, message->group);
+    copy->correlation_id = put_bytes(&at, message->correlation_id);
+    copy->content_type = put_text(&at, message->content_type);
+    copy->headers = put_headers(headers, &at, message->headers, message->header_count);
+    copy->body = put_bytes(&at, message->body);
     return copy;
 }
 
 semel_message *message_copy_into(mem_arena *arena, const semel_message *message)
 {
-    semel_message full = normalised(message);
-    void *block = arena_alloc(arena, block_size(&full));
-    return block ? lay_out(block, &full) : NULL;
+    void *block = arena_alloc(arena, block_size(message));
+    return block ? lay_out(block, message) : NULL;
 }
 
 semel_status semel_message_copy(semel_message **out, const semel_message *message, semel_error *err)
@@ -212,12 +194,11 @@ semel_status semel_message_copy(semel_message **out, const semel_message *messag
     semel_status status = message_check(message, err);
     if (status)
         return status;
-    semel_message full = normalised(message);
-    size_t size = block_size(&full);
+    size_t size = block_size(message);
     void *block = mem_alloc(size);
     if (!block)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message of %zu bytes", size);
-    *out = lay_out(block, &full);
+    *out = lay_out(block, message);
     return SEMEL_OK;
 }
 

@@ -3,8 +3,11 @@
  * in production: the test for it is all that a fault point costs. */
 #include "base/seam.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
@@ -54,16 +57,33 @@ static void system_sleep_ms(void *context, uint32_t ms)
         continue;
 }
 
+/* getrandom() fails only where a sandbox forbids it. Ids and tokens must then still differ from process to
+ * process and from call to call: they keep nothing secret, so clock, address and a counter will do. */
+static void make_do(unsigned char *bytes, size_t len)
+{
+    static atomic_uint_fast64_t calls;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed[] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)getpid(),
+                       (uint64_t)(uintptr_t)&now, atomic_fetch_add(&calls, 1)};
+    for (size_t i = 0; i < len; i++) {
+        hash_key key = {i / 8, seed[4]};
+        bytes[i] = (unsigned char)(hash_bytes(key, seed, sizeof seed) >> (8 * (i % 8)));
+    }
+}
+
 static void system_random(void *context, void *bytes, size_t len)
 {
     unsigned char *at = bytes;
     (void)context;
     while (len) {
         ssize_t got = getrandom(at, len, 0);
-        if (got > 0) {
-            at += got;
-            len -= (size_t)got;
+        if (got < 0 && errno != EINTR) {
+            make_do(at, len);
+            return;
         }
+        at += got > 0 ? got : 0;
+        len -= got > 0 ? (size_t)got : 0;
     }
 }
 

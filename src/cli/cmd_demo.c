@@ -33,7 +33,7 @@ const char demo_help[] =
     "again and again and started again. At the end stands what each of them charged.\n"
     "\n"
     "  --charges N   how many charges are due: 1 to 100000, default 3000, or what a\n"
-    "                slow disk can do in half a minute\n"
+    "                slow disk can do in a good half minute\n"
     "  --kills N     how often each shop is killed: 0 to 10000, default 60\n"
     "  --seed N      the same charges, copies and order of kills again; the exact moments of\n"
     "                the kills depend on the machine as well\n"
@@ -49,7 +49,7 @@ enum { CHARGES_MAX = 100000, KILLS_MAX = 10000 };
 enum {
     CHARGES_DEFAULT = 3000,
     CHARGES_LEAST = 1000,
-    PATIENCE_US = 35 * 1000000,
+    PATIENCE_US = 45 * 1000000,
     WITHOUT_COMMITS_US = 1500 /* of one charge in the slower shop, which commits twice */
 };
 
@@ -144,6 +144,9 @@ static void catch_signals(sigset_t *while_waiting)
     sigemptyset(&all);
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        if (sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler == SIG_IGN)
+            continue; /* as under nohup: somebody wants it so */
         sigaddset(&all, numbers[i]);
         (void)sigaction(numbers[i], &action, NULL);
     }
@@ -229,7 +232,8 @@ static uint32_t choose_charges(void)
         commit_us < 0 ? CHARGES_DEFAULT : PATIENCE_US / (2 * commit_us + WITHOUT_COMMITS_US);
     if (affordable >= CHARGES_DEFAULT)
         return CHARGES_DEFAULT;
-    uint32_t charges = affordable < CHARGES_LEAST ? CHARGES_LEAST : (uint32_t)affordable;
+    uint32_t charges = (uint32_t)(affordable < CHARGES_LEAST ? CHARGES_LEAST : affordable);
+    charges -= charges % 100;
     (void)fprintf(stderr, "A commit takes %.1f ms here, so there are %u charges instead of %d.\n\n",
                   (double)commit_us / 1000, charges, CHARGES_DEFAULT);
     return charges;

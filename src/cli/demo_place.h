@@ -20,7 +20,7 @@ void place_close(place *self);
 /* The name of a shop's database in it. */
 void place_database(char *out, int size, const char *shop);
 
-/* What a durable commit takes here, in microseconds; -1 if it cannot be measured. */
+/* What a durable commit usually takes here, in microseconds; -1 if it cannot be measured. */
 long place_commit_us(void);
 
 #endif

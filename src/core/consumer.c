@@ -103,6 +103,10 @@ static semel_status read_options(semel_consumer_options *out, const semel_consum
     semel_status status = options_read(out, sizeof *out, given, "semel_consumer_options", err);
     if (status)
         return status;
+    if ((unsigned)out->on_unrouted > SEMEL_UNROUTED_IGNORE)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "semel_consumer_options.on_unrouted: there is no choice %d",
+                          (int)out->on_unrouted);
     if (out->batch > SEMEL_BATCH_MAX)
         return semel_fail(err, SEMEL_ELIMIT,
                           "semel_consumer_options.batch is %u; SEMEL_BATCH_MAX is %zu", out->batch,

@@ -114,13 +114,14 @@ semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const sem
 semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_error *why,
                              semel_error *err)
 {
+    static const semel_error unsaid = {.status = SEMEL_EHANDLER, .text = "the work failed"};
     semel_inbox *inbox = unit->inbox;
     semel_status status = SEMEL_OK;
     *out = SEMEL_FAILED;
     unit_abandon(unit);
     unit->pending_first = unit->pending_last = NULL;
     if (inbox && !unit->joined)
-        status = unit_record_failure(out, unit, why, err);
+        status = unit_record_failure(out, unit, why ? why : &unsaid, err);
     if (inbox)
         inbox_count(inbox, *out);
     unit_free(unit);

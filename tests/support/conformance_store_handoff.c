@@ -117,6 +117,28 @@ static void what_keeps_failing_is_a_dead_letter_of_the_inbox(void **state)
     assert_int_equal(outcome, SEMEL_PROCESSED);
 }
 
+/* It cannot be told from its copies, but it can be given up on: the outbox counts its attempts. */
+static void what_has_no_key_and_keeps_failing_is_a_dead_letter_too(void **state)
+{
+    store_fixture *f = *state;
+    semel_outbox *outbox = open_outbox(f, "events");
+    semel_inbox_options keyless = {.size = sizeof keyless,
+                                   .key = "correlation-id",
+                                   .on_missing_key = SEMEL_MISSING_KEY_PROCESS};
+    work failing = {.failures = 99};
+    semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
+    semel_relay *relay = open_local_relay(f, outbox, open_inbox(f, "projection", &keyless),
+                                          &failing, &options);
+    send_id(outbox, "m-1", NULL);
+    for (int i = 0; i < 3; i++) {
+        relay_once(relay);
+        pass_ms(f, 60000);
+    }
+    assert_int_equal(failing.runs, 2);
+    assert_int_equal(count_letters(f), 1);
+    assert_int_equal(counters_of(f).unsent, 0);
+}
+
 /* P9: the handler kills the process each time. All that is left is a lease that ends. */
 static void a_hand_over_that_never_ends_is_counted_until_it_is_dead(void **state)
 {
@@ -214,6 +236,7 @@ const store_test store_handoff_tests[] = {
     STORE_TEST_WITH(what_its_handler_sends_goes_with_it, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_failed_hand_over_waits_and_holds_up_its_group_only, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(what_keeps_failing_is_a_dead_letter_of_the_inbox, IN_TRANSACTION_MODE),
+    STORE_TEST_WITH(what_has_no_key_and_keeps_failing_is_a_dead_letter_too, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_hand_over_that_never_ends_is_counted_until_it_is_dead, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox,
                     IN_TRANSACTION_MODE),

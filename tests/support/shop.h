@@ -4,6 +4,8 @@
 #ifndef SEMEL_TESTS_SUPPORT_SHOP_H
 #define SEMEL_TESTS_SUPPORT_SHOP_H
 
+#include "support/slower.h"
+
 #include <semel/semel.h>
 #include <stdatomic.h>
 
@@ -43,21 +45,5 @@ semel_outcome shop_receive(shop *s, unsigned key, uint32_t delivery, semel_statu
 /* A generator of one's own: same seed, same numbers. */
 uint32_t shop_random(uint32_t *seed, uint32_t below);
 void shop_shuffle(unsigned keys[], unsigned count, uint32_t *seed);
-
-/* Sanitizers are slow: so many times fewer. */
-#if defined(__SANITIZE_THREAD__)
-#define SHOP_SLOWER 4
-#elif defined(__SANITIZE_ADDRESS__)
-#define SHOP_SLOWER 2
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SHOP_SLOWER 4
-#elif __has_feature(address_sanitizer)
-#define SHOP_SLOWER 2
-#endif
-#endif
-#ifndef SHOP_SLOWER
-#define SHOP_SLOWER 1
-#endif
 
 #endif
