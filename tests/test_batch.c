@@ -16,29 +16,27 @@ typedef struct batch {
     size_t count;
 } batch;
 
-static batch *add(batch *b, const char *id)
+static batch batch_of(const char *const ids[], size_t count)
 {
-    b->messages[b->count] = text_message(id, "a");
-    b->all[b->count] = &b->messages[b->count];
-    b->out[b->count++] = SEMEL_CLAIMED; /* must be overwritten */
+    batch b = {.count = count};
+    for (size_t i = 0; i < count; i++) {
+        b.messages[i] = text_message(ids[i], "a");
+        b.out[i] = SEMEL_CLAIMED; /* must be overwritten */
+    }
     return b;
 }
 
-static batch batch_of(const char *const ids[], size_t count)
+static semel_status receive_by(semel_handler *handler, void *context, batch *b, semel_inbox *inbox)
 {
-    batch b = {.count = 0};
-    for (size_t i = 0; i < count; i++)
-        add(&b, ids[i]);
-    for (size_t i = 0; i < count; i++)
-        b.all[i] = NULL; /* they point into this copy: see receive() */
-    return b;
+    for (size_t i = 0; i < b->count; i++)
+        b->all[i] = &b->messages[i];
+    return semel_inbox_receive_batch(b->out, inbox, b->all, b->count, handler, context,
+                                     &last_error);
 }
 
 static semel_status receive(batch *b, semel_inbox *inbox, work *todo)
 {
-    for (size_t i = 0; i < b->count; i++)
-        b->all[i] = &b->messages[i];
-    return semel_inbox_receive_batch(b->out, inbox, b->all, b->count, work_do, todo, &last_error);
+    return receive_by(work_do, todo, b, inbox);
 }
 
 static void assert_all(const batch *b, semel_outcome outcome)
@@ -136,9 +134,7 @@ static void each_message_has_its_own_key_and_result(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = world_inbox(*state, "inbox", &options);
     batch b = batch_of((const char *const[]){"three", "one", "two"}, 3);
-    for (size_t i = 0; i < 3; i++)
-        b.all[i] = &b.messages[i];
-    OK(semel_inbox_receive_batch(b.out, inbox, b.all, 3, give_id_as_result, NULL, &last_error));
+    OK(receive_by(give_id_as_result, NULL, &b, inbox));
     for (size_t i = 0; i < 3; i++) {
         semel_result *result;
         semel_outcome outcome;
@@ -262,7 +258,7 @@ static void poison_becomes_one_dead_letter_and_harms_no_neighbour(void **state)
     semel_inbox *inbox = world_inbox(w, "inbox", &options);
     work todo = {.failures = 100, .only = "poison"};
     for (int round = 0; round < 5; round++) {
-        char one[8], two[8];
+        char one[16], two[16];
         (void)snprintf(one, sizeof one, "%da", round);
         (void)snprintf(two, sizeof two, "%db", round);
         batch b = batch_of((const char *const[]){one, "poison", two}, 3);
@@ -388,10 +384,7 @@ static void when_the_commit_is_refused_nothing_has_happened(void **state)
     semel_outbox *outbox = world_outbox(w, "out");
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
     make_family(w);
-    for (size_t i = 0; i < 3; i++)
-        b.all[i] = &b.messages[i];
-    FAILS(SEMEL_ESTORE,
-          semel_inbox_receive_batch(b.out, inbox, b.all, 3, orphan, NULL, &last_error));
+    FAILS(SEMEL_ESTORE, receive_by(orphan, NULL, &b, inbox));
     SAYS("FOREIGN KEY");
     assert_nothing_happened(w, &b, inbox, outbox);
 }
@@ -411,10 +404,7 @@ static void a_handler_that_ends_the_transaction_is_found_out(void **state)
     semel_inbox *inbox = world_inbox(w, "inbox", NULL);
     semel_outbox *outbox = world_outbox(w, "out");
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
-    for (size_t i = 0; i < 3; i++)
-        b.all[i] = &b.messages[i];
-    FAILS(SEMEL_EMISUSE,
-          semel_inbox_receive_batch(b.out, inbox, b.all, 3, roll_back, "2", &last_error));
+    FAILS(SEMEL_EMISUSE, receive_by(roll_back, "2", &b, inbox));
     assert_nothing_happened(w, &b, inbox, outbox);
 }
 

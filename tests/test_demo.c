@@ -92,7 +92,7 @@ static void a_payment_charged_twice_is_found(void **state)
     assert_int_equal(v.over_cents, 250);
     assert_int_equal(v.never, 0);
     assert_int_equal(v.wrong, 0);
-    assert_non_null(strstr(complaints(&v), "1 charges too many"));
+    assert_non_null(strstr(complaints(&v), "charges too many of a payment: 1"));
 }
 
 static void a_payment_charged_four_times_counts_three(void **state)

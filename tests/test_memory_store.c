@@ -455,6 +455,8 @@ static void a_full_store_refuses_new_keys_and_forgets_none(void **state)
     unit = begin(r);
     assert_int_equal(driver->forget(unit, &mark, &r->err), SEMEL_OK);
     commit(r, unit);
+    for (int i = 0; i < 3; i++) /* what is rolled back takes no room */
+        assert_int_equal(look(r, "d").state, SEMEL_MARK_TAKEN);
     make_done(r, "c");
     rig_close(r);
 }

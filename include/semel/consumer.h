@@ -3,7 +3,8 @@
  * Routing is data. A message goes to every route whose pattern fits its type; each has its own inbox,
  * so its own marker and its own failure. A delivery is acknowledged when all its routes are settled;
  * if one fails it comes back after a backoff, and the others see a duplicate. What keeps failing
- * becomes a dead letter of its inbox.
+ * becomes a dead letter of its inbox. What is over a limit of message.h cannot be kept anywhere: it is
+ * rejected, to the broker's own dead letters if it has any.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_CONSUMER_H
 #define SEMEL_CONSUMER_H

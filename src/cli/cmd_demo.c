@@ -31,6 +31,8 @@ const char demo_help[] =
     "A payment provider sends charges, 30 % of them a second time, to two shops: a naive one,\n"
     "as most people write it, and one on semel, both on SQLite. Both are killed with SIGKILL\n"
     "again and again and started again. At the end stands what each of them charged.\n"
+    "In both a charge is half a millisecond of work besides the database, and an event is on\n"
+    "its way to the provider for another half.\n"
     "\n"
     "  --charges N   how many charges are due: 1 to 100000, default 3000, or what a\n"
     "                slow disk can do in a good half minute\n"

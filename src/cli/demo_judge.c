@@ -117,23 +117,23 @@ int verdict_complaint(char *out, size_t size, const verdict *v, size_t index)
         int64_t count;
         const char *what;
     } all[] = {
-        {v->due == 0, "empty plan: nothing was due"},
-        {v->twice, "charges too many: a payment was charged more than once"},
-        {v->never, "payments that were never charged"},
-        {v->wrong, "charges of a wrong amount or of no payment that is due"},
-        {llabs(v->made - v->due), "charges of difference between made and due"},
+        {v->due == 0, "nothing was due"},
+        {v->twice, "charges too many of a payment"},
+        {v->never, "payments never charged"},
+        {v->wrong, "charges of a wrong amount or of nothing that is due"},
+        {llabs(v->made - v->due), "difference between charges made and due"},
         {v->over_cents, "cents charged too much"},
-        {v->events_lost, "charges that the provider was never told of"},
-        {v->events_doubled, "events too many: a charge was announced more than once"},
-        {v->events_wrong, "events of a wrong amount or of no payment that is due"},
-        {llabs(v->received - v->due), "events of difference between received and due"},
+        {v->events_lost, "charges never announced"},
+        {v->events_doubled, "announcements too many of a charge"},
+        {v->events_wrong, "announcements of a wrong amount or of nothing that is due"},
+        {llabs(v->received - v->due), "difference between events received and due"},
         {v->unsent, "events still in the outbox"},
         {v->dead, "dead letters"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i].count || index-- > 0)
             continue;
-        (void)snprintf(out, size, "%lld %s", (long long)all[i].count, all[i].what);
+        (void)snprintf(out, size, "%s: %lld", all[i].what, (long long)all[i].count);
         return 1;
     }
     return 0;

@@ -93,7 +93,6 @@ void place_close(place *self)
     if (!self->path[0] || !self->temporary)
         return;
     remove_contents(self->path);
-    (void)chdir("/");
     (void)rmdir(self->path);
     self->path[0] = 0;
 }

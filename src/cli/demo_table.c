@@ -159,10 +159,8 @@ static void conclude_semel(const lane *line, const verdict *v)
     text_number(due, sizeof due, v->due);
     text_number(kills, sizeof kills, line->kills);
     if (verdict_is_exact(v)) {
-        (void)printf(
-            "semel, killed %s times, made %s charges: each exactly once, and each announced "
-            "once.\n",
-            kills, due);
+        (void)printf("semel, killed %s times, made %s charges: each once, each announced once.\n",
+                     kills, due);
         return;
     }
     (void)puts("semel is NOT exact:");

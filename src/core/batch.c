@@ -171,7 +171,7 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
 {
     const semel_store_driver *driver = b->inbox->store->driver;
     semel_unit *unit = b->unit;
-    semel_error why = {0};
+    semel_error why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
     size_t captured = unit->captured;
     enter(b, e);
     semel_status status = driver->savepoint(unit->state, err);

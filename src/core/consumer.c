@@ -1,6 +1,7 @@
 /* The consumer's turn: receive, route, handle, settle.
  *
- * Every delivery ends in exactly one verdict: ACK when each of its routes is settled, RETRY otherwise. If
+ * Every delivery ends in exactly one verdict: ACK when each of its routes is settled, RETRY otherwise, and
+ * REJECT for what is no message at all, which must not come again nor hold up the others. If
  * the process dies before a verdict reaches the broker, the delivery comes again, and the routes that
  * were done see a duplicate. When the store fails, everything not settled yet goes back, the step reports
  * it, and nothing is lost or blamed: intake stops because the caller (or run) waits before it calls again. */
@@ -17,7 +18,8 @@ typedef struct job {
     const semel_message *message;
     uint64_t tag;
     int routed;
-    int again; /* some route is not settled */
+    int again;    /* some route is not settled */
+    int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
 } job;
 
 struct semel_consumer {
@@ -186,7 +188,7 @@ static size_t choose(semel_consumer *consumer, const semel_route *route)
     for (size_t i = 0; i < consumer->count; i++) {
         job *j = &consumer->jobs[i];
         const char *type = j->message->type ? j->message->type : "";
-        if (!fits(route->pattern, type))
+        if (j->unusable || !fits(route->pattern, type))
             continue;
         j->routed = 1;
         consumer->chosen[chosen] = j->message;
@@ -253,7 +255,7 @@ static semel_status keep_unrouted(semel_consumer *consumer, job *j, semel_error 
 {
     semel_inbox *first = consumer->routes[0].inbox;
     semel_error why;
-    if (j->routed || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
+    if (j->routed || j->unusable || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
         return SEMEL_OK;
     semel_fail(&why, SEMEL_EREJECTED, "no route fits the type \"%s\"",
                j->message->type ? j->message->type : "");
@@ -286,12 +288,13 @@ static semel_status settle_all(semel_consumer *consumer, size_t *settled, semel_
     for (size_t i = 0; i < consumer->count; i++) {
         const job *j = &consumer->jobs[i];
         semel_settle *verdict = &consumer->settles[i];
-        *verdict = (semel_settle){.tag = j->tag, .verdict = SEMEL_SETTLE_ACK};
-        if (j->again)
+        *verdict = (semel_settle){.tag = j->tag,
+                                  .verdict = j->unusable ? SEMEL_SETTLE_REJECT : SEMEL_SETTLE_ACK};
+        if (j->again && !j->unusable)
             *verdict = (semel_settle){.tag = j->tag,
                                       .verdict = SEMEL_SETTLE_RETRY,
                                       .delay_ms = backoff_ms(consumer, j->message->delivery)};
-        acked += !j->again;
+        acked += verdict->verdict == SEMEL_SETTLE_ACK;
     }
     semel_status status =
         semel_transport_settle(consumer->transport, consumer->settles, consumer->count, err);
@@ -331,7 +334,9 @@ semel_status semel_consumer_step(size_t *settled, semel_consumer *consumer, uint
         return status;
     for (size_t i = 0; i < consumer->count; i++)
         consumer->jobs[i] =
-            (job){.message = consumer->deliveries[i].message, .tag = consumer->deliveries[i].tag};
+            (job){.message = consumer->deliveries[i].message,
+                  .tag = consumer->deliveries[i].tag,
+                  .unusable = message_check(consumer->deliveries[i].message, NULL) != SEMEL_OK};
     size_t acked = 0;
     semel_status handled = handle_all(consumer, err);
     if (handled) /* in trouble, nothing is acknowledged: what was done is a duplicate next time */

@@ -50,9 +50,16 @@ static semel_status spy_receive(void *transport, semel_delivery deliveries[], si
                                 size_t *count, uint32_t wait_ms, semel_error *err)
 {
     spy *self = spy_of(transport);
-    if (self->broken)
-        return broken(self->broken, err);
-    return semel_transport_receive(self->inner, deliveries, max, count, wait_ms, err);
+    size_t found = 0;
+    self->receives++;
+    semel_status status =
+        self->broken ? broken(self->broken, err)
+                     : semel_transport_receive(self->inner, deliveries, max, &found, wait_ms, err);
+    if (self->on_receive)
+        self->on_receive(self, deliveries, found);
+    if (!status)
+        *count = found;
+    return status;
 }
 
 static semel_status spy_settle(void *transport, const semel_settle settles[], size_t count,

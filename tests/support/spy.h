@@ -15,12 +15,15 @@ typedef struct spy {
     semel_status broken;         /* not SEMEL_OK: publish, receive and settle fail with it */
     semel_status publish_broken; /* the same for publish alone */
     void (*on_publish)(struct spy *spy, const semel_message *const messages[], size_t count);
-    void *context; /* for on_publish, which is called before the inner transport is */
+    void (*on_receive)(struct spy *spy, semel_delivery deliveries[], size_t count);
+    void *
+        context; /* for these two: the first is called before the inner transport, the second after */
 
     /* What it saw. */
     size_t publishes;  /* calls, also those that failed */
     size_t last_count; /* messages in the last one */
     uint32_t wait_ms;  /* of the last one */
+    size_t receives;
     size_t settle_count;
     semel_settle settles[SPY_SETTLES_MAX]; /* the first ones */
 } spy;

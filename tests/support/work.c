@@ -29,14 +29,16 @@ semel_status work_do(semel_unit *unit, const semel_message *message, void *conte
                      semel_error *err)
 {
     work *self = context;
+    semel_status status = SEMEL_OK;
     note(self, unit, message);
     if (self->result)
-        self->trouble =
-            semel_unit_set_result(unit, self->result, strlen(self->result), err);
-    if (!self->trouble && self->outbox)
-        self->trouble = semel_unit_send(unit, self->outbox, self->sends, err);
-    if (self->trouble)
-        return self->trouble;
+        status = semel_unit_set_result(unit, self->result, strlen(self->result), err);
+    if (!status && self->outbox)
+        status = semel_unit_send(unit, self->outbox, self->sends, err);
+    if (status) {
+        self->trouble = status;
+        return status;
+    }
     if (!is_to_fail(self))
         return SEMEL_OK;
     self->failures--;

@@ -13,7 +13,7 @@
 #include <semel/test.h>
 #include <string.h>
 
-enum { WORLD_THINGS_MAX = 64 };
+enum { WORLD_THINGS_MAX = 256 };
 
 typedef struct world {
     semel_test_seam *seam;

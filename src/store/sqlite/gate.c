@@ -21,7 +21,7 @@ static struct timespec deadline_of(int64_t at_ms)
     return (struct timespec){at_ms / 1000, (long)(at_ms % 1000) * 1000000};
 }
 
-static semel_status check_caller(const sqlite_store *store, semel_error *err)
+semel_status gate_check_process(const sqlite_store *store, semel_error *err)
 {
     if (store->pid != getpid())
         return semel_fail(err, SEMEL_EMISUSE,
@@ -51,7 +51,7 @@ static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_e
 
 semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
-    semel_status status = check_caller(store, err);
+    semel_status status = gate_check_process(store, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->gate);

@@ -47,8 +47,9 @@ typedef struct taking {
     void *context;
 } taking;
 
-/* The columns seq, attempts and the message, from the first one on. */
-static semel_status hand_out(taking *t, const query *q, semel_error *err)
+/* The columns seq, attempts and the message, from the first one on. A row that cannot be read is not taken:
+ * it must not keep the others from leaving. It stays, and is counted as unsent, until somebody repairs it. */
+static semel_status hand_out(taking *t, const query *q, int *damaged, semel_error *err)
 {
     semel_message message;
     semel_item item = {.seq = column_int(q, 0),
@@ -56,6 +57,9 @@ static semel_status hand_out(taking *t, const query *q, semel_error *err)
                        .attempts = (uint32_t)column_int(q, 1) + 1,
                        .message = &message};
     semel_status status = message_read(&message, &t->unit->store->scratch, q, 2, err);
+    *damaged = status == SEMEL_ESTORE;
+    if (*damaged)
+        return SEMEL_OK;
     if (!status)
         status = t->sink(&item, t->context, err);
     if (!status)
@@ -66,13 +70,13 @@ static semel_status hand_out(taking *t, const query *q, semel_error *err)
 static semel_status take_free(taking *t, uint32_t up_to, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    int got = 0;
+    int got = 0, damaged;
     query q = query_start(t->unit->on, ST_OUTBOX_FREE);
     query_int(&q, t->outbox);
     query_int(&q, t->now);
-    query_int(&q, up_to);
-    while (!status && (got = query_row(&q, "taking outgoing messages", err)) > 0)
-        status = hand_out(t, &q, err);
+    while (!status && t->count < up_to &&
+           (got = query_row(&q, "taking outgoing messages", err)) > 0)
+        status = hand_out(t, &q, &damaged, err);
     query_end(&q);
     return got < 0 ? q.status : status;
 }
@@ -91,17 +95,17 @@ static int may_go(const taking *t, const query *q)
 static semel_status take_of_group(taking *t, const char *group, uint32_t up_to, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    int got = 0, go = 0;
+    int got = 0, go = 0, damaged = 0;
     query q = query_start(t->unit->on, ST_OUTBOX_OF_GROUP);
     query_int(&q, t->outbox);
     query_text(&q, group);
-    while (!status && t->count < up_to &&
+    while (!status && !damaged && t->count < up_to &&
            (got = query_row(&q, "taking a group's messages", err)) > 0) {
         go = may_go(t, &q);
         if (go < 0)
             break;
         if (go)
-            status = hand_out(t, &q, err);
+            status = hand_out(t, &q, &damaged, err);
     }
     query_end(&q);
     return got < 0 ? q.status : status;
@@ -187,7 +191,7 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
     semel_status status = take_groups(&t, (limit + 1) / 2, err);
     if (!status)
-        status = take_free(&t, limit - t.count, err);
+        status = take_free(&t, limit, err);
     if (!status)
         status = lease_taken(&t, err);
     if (!status && t.count < limit)
@@ -239,8 +243,11 @@ semel_status sqlite_unsent(void *state, uint64_t *count, int64_t *oldest_ms, sem
 {
     sqlite_store *store = state;
     int64_t rows = 0, oldest = 0;
+    semel_status status = gate_check_process(store, err);
+    if (status)
+        return status;
     pthread_mutex_lock(&store->reader_lock);
-    semel_status status = schema_check(&store->reader, err);
+    status = schema_check(&store->reader, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_COUNT, &rows, err);
     if (!status)

@@ -67,7 +67,7 @@ static const char *const texts[ST_COUNT] = {
         ") VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [ST_OUTBOX_FREE] =
         "SELECT seq, attempts, " MESSAGE_COLUMNS " FROM semel_outbox "
-        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq LIMIT ?",
+        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
     [ST_OUTBOX_NEXT_GROUP] =
         "SELECT grp FROM semel_outbox "
         "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? ORDER BY grp LIMIT 1",

@@ -50,11 +50,14 @@ static semel_status look_locked(found_keys *out, sqlite_store *store, int64_t in
                                 int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
                                 semel_error *err)
 {
+    semel_status status = gate_check_process(store, err);
+    if (status)
+        return status;
     out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
     if (!out->keys)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
     pthread_mutex_lock(&store->reader_lock);
-    semel_status status = look(out, store, inbox, cutoff_ms, rows, from, err);
+    status = look(out, store, inbox, cutoff_ms, rows, from, err);
     pthread_mutex_unlock(&store->reader_lock);
     return status ? status : seam_fault(store->seam, "sweep.looked", err);
 }

@@ -1,0 +1,79 @@
+/* Running out of memory, on purpose: at the nth allocation, for every n.
+ *
+ * An operation is tried on a world that is made anew for each n: it fails or succeeds, then the same is done
+ * without a fault and must succeed, and then everything must be there exactly once. */
+#ifndef SEMEL_TESTS_SUPPORT_OOM_H
+#define SEMEL_TESTS_SUPPORT_OOM_H
+
+#include "support/scratch.h"
+
+#include <semel/semel.h>
+#include <semel/test.h>
+
+/* Which allocations fail: the library's own or SQLite's. */
+typedef struct oom_source {
+    const char *name;
+    void (*arm)(long nth); /* the nth from now */
+    int (*disarm)(void);   /* 1 if there were that many, so it struck */
+} oom_source;
+
+extern const oom_source oom_library;
+
+/* SQLite's: only the nth fails, or the nth and all that follow it until it is disarmed. oom_watch_sqlite()
+ * comes before the first use of SQLite in the process. */
+extern const oom_source oom_sqlite_once;
+extern const oom_source oom_sqlite_for_good;
+void oom_watch_sqlite(void);
+
+enum { OOM_LEASE_MS = 30000, OOM_SINK_MAX = 32, OOM_TEXT = 64 };
+
+/* A broker that allocates nothing: what it was given. */
+typedef struct oom_sink {
+    size_t count;
+    struct {
+        char body[OOM_TEXT], topic[OOM_TEXT], group[OOM_TEXT], header[OOM_TEXT];
+    } messages[OOM_SINK_MAX];
+} oom_sink;
+
+typedef struct oom_world {
+    scratch dir;
+    char file[SCRATCH_PATH];
+    char url[SCRATCH_PATH];
+    int is_sqlite;
+    int failing; /* handlers fail */
+    semel_test_seam *seam;
+    semel_store *store;
+    semel_outbox *outbox; /* "out": what the handler sends */
+    semel_outbox *box;    /* "box": what goes through relays */
+    semel_inbox *inbox;
+    oom_sink sink;
+    semel_transport *transport; /* to the sink */
+    semel_transport *queue;     /* in memory, for consumers */
+    int64_t letter;             /* the id of a dead letter */
+} oom_world;
+
+typedef struct oom_operation {
+    const char *name;
+    semel_inbox_options inbox; /* `size` is filled in */
+    int bare;                  /* the world has no store: opening one is the operation */
+    int sqlite_only;
+    int apart; /* markers, effects and messages need not be the same number after a failure */
+    void (*prepare)(oom_world *w);
+    semel_status (*act)(oom_world *w, semel_error *err);
+    void (*check)(oom_world *w); /* at the end; asserts */
+    int64_t effects;             /* at the end: messages from handlers and, on SQLite, their rows */
+} oom_operation;
+
+extern const oom_operation oom_operations[];
+extern const size_t oom_operation_count;
+
+/* The operation, at every allocation; asserts. Returns how many allocations it needed. */
+long oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite);
+
+/* For operations. */
+semel_message oom_message(const char *id);
+semel_handler oom_handler; /* writes an effect, stores a result, sends a message; its context is a world */
+semel_status oom_receive(oom_world *w, const char *id, uint32_t delivery, semel_error *err);
+semel_status oom_open_store(oom_world *w, semel_error *err);
+
+#endif
