@@ -117,7 +117,7 @@ void duel_run(duel *out, const contender *contenders, size_t count, key_source *
               size_t per_round, size_t rounds, const char *label);
 spread spread_of(const double values[], size_t count);
 spread duel_rate(const duel *d, size_t who);
-spread duel_ratio(const duel *d, size_t who, size_t against); /* of the rates, round by round */
+spread duel_ratio(const duel *d, size_t who, size_t against);   /* of the rates, round by round */
 double percentile(double values[], size_t count, double share); /* sorts */
 
 /* --- report.c ---------------------------------------------------------------------------------------- */
@@ -152,8 +152,8 @@ void progress_clear(void);
 typedef struct raw_db {
     sqlite3 *db;
     sqlite3_stmt *begin, *commit, *savepoint, *release, *marker, *effect;
-    size_t batch;         /* messages in a transaction */
-    int with_savepoints;  /* one around each message, as semel has */
+    size_t batch;        /* messages in a transaction */
+    int with_savepoints; /* one around each message, as semel has */
 } raw_db;
 
 void raw_open(raw_db *raw, const char *path);
@@ -166,7 +166,8 @@ void raw_close(raw_db *raw);
 int64_t raw_number(sqlite3 *db, const char *sql);
 int64_t raw_now_ms(void);
 
-#define EFFECT_TABLE  "CREATE TABLE IF NOT EXISTS effect (id INTEGER PRIMARY KEY, body BLOB NOT NULL)"
+#define EFFECT_TABLE \
+    "CREATE TABLE IF NOT EXISTS effect (id INTEGER PRIMARY KEY, body BLOB NOT NULL)"
 #define EFFECT_INSERT "INSERT INTO effect (body) VALUES (?)"
 void effect_insert(sqlite3_stmt *insert, semel_bytes body);
 
@@ -185,7 +186,8 @@ typedef struct subject {
 
 void subject_open(subject *s, const char *url, const semel_inbox_options *inbox, size_t batch);
 void subject_receive(void *subject, const message_set *set);
-void subject_receive_idly(void *subject, const message_set *set); /* with a handler that does nothing */
+void subject_receive_idly(void *subject,
+                          const message_set *set); /* with a handler that does nothing */
 void subject_close(subject *s);
 
 /* --- syncs.c ----------------------------------------------------------------------------------------- */

@@ -35,15 +35,16 @@ size_t choose(size_t full, size_t quick)
 
 static void print_help(void)
 {
-    puts("usage: semel-bench [--quick] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
-         "\n"
-         "  --quick      fewer and shorter rounds, up to a million markers: under half a minute\n"
-         "  --only NAME  this section; may be given several times\n"
-         "  --csv        figures for programs\n"
-         "  --dir DIR    where to make the scratch directory, on a real disk (default: $TMPDIR, or\n"
-         "               /var/tmp); a full run needs 2 GB there, and leaves nothing behind\n"
-         "\n"
-         "sections:");
+    puts(
+        "usage: semel-bench [--quick] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+        "\n"
+        "  --quick      fewer and shorter rounds, up to a million markers: under half a minute\n"
+        "  --only NAME  this section; may be given several times\n"
+        "  --csv        figures for programs\n"
+        "  --dir DIR    where to make the scratch directory, on a real disk (default: $TMPDIR, or\n"
+        "               /var/tmp); a full run needs 2 GB there, and leaves nothing behind\n"
+        "\n"
+        "sections:");
     for (size_t i = 0; i < SECTIONS; i++)
         printf("  %-10s   %s\n", sections[i].name, sections[i].about);
 }
@@ -62,9 +63,9 @@ static size_t section_number(const char *name)
 static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
 {
     static const struct option known[] = {
-        {"quick", no_argument, NULL, 'q'},     {"only", required_argument, NULL, 'o'},
-        {"csv", no_argument, NULL, 'c'},       {"dir", required_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+        {"quick", no_argument, NULL, 'q'}, {"only", required_argument, NULL, 'o'},
+        {"csv", no_argument, NULL, 'c'},   {"dir", required_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},  {NULL, 0, NULL, 0}};
     int choice, some = 0;
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (choice == 'q')

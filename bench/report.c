@@ -68,11 +68,13 @@ void report_begin(void)
         puts("section,row,left,right,ratio,ratio_min,ratio_max,unit,aim,met");
         return;
     }
-    printf("semel %s (%s), SQLite %s: WAL, synchronous=FULL, cache 16 MiB, fsync on\n", semel_version(),
-           semel_build_options(), sqlite3_libversion());
-    printf("%ld cores, load %.1f; files in %s; keys of 36 bytes (UUIDs as text), bodies of %d bytes\n",
-           sysconf(_SC_NPROCESSORS_ONLN), load, options.directory, BODY_BYTES);
-    printf("Contenders take turns in every round. Rates are medians over the rounds; the ratio is the\n"
+    printf("semel %s (%s), SQLite %s: WAL, synchronous=FULL, cache 16 MiB, fsync on\n",
+           semel_version(), semel_build_options(), sqlite3_libversion());
+    printf(
+        "%ld cores, load %.1f; files in %s; keys of 36 bytes (UUIDs as text), bodies of %d bytes\n",
+        sysconf(_SC_NPROCESSORS_ONLN), load, options.directory, BODY_BYTES);
+    printf("Contenders take turns in every round. Rates are medians over the rounds; the ratio is "
+           "the\n"
            "median of the rounds' ratios, with the smallest and the largest.\n");
 }
 
@@ -81,8 +83,8 @@ void report_section(const char *name, const char *title, const char *left, const
     section_name = name;
     progress_clear();
     if (!options.csv)
-        printf("\n%-45s %11s %11s  %-20s %-8s\n", title, left, right, *left ? "ratio (min-max)" : "",
-               "aim");
+        printf("\n%-45s %11s %11s  %-20s %-8s\n", title, left, right,
+               *left ? "ratio (min-max)" : "", "aim");
     fflush(stdout);
 }
 

@@ -22,19 +22,6 @@ enum { SIZES = 3, SWEEP_EVERY_MS = 50, SWEEP_ROWS = 1000, BATCH = 100, LATENCIES
 
 #define RETENTION_MS INT64_C(604800000)
 
-typedef struct place {
-    char file[40];
-    size_t markers;
-    subject semel;
-    raw_db raw;
-    sqlite3_stmt *forget;
-    double bytes_per_marker;
-    double one_us[ROUNDS_MAX], batch_us[ROUNDS_MAX];         /* semel, with the sweep */
-    double raw_one_us[ROUNDS_MAX], raw_batch_us[ROUNDS_MAX]; /* raw, without */
-    double *with_sweep, *without; /* latencies, one message in a transaction */
-    size_t with_count, without_count;
-} place;
-
 typedef struct sweeper {
     pthread_t thread;
     semel_inbox *inbox;
@@ -42,6 +29,20 @@ typedef struct sweeper {
     double busy_s;
     size_t steps, removed;
 } sweeper;
+
+typedef struct place {
+    char file[40];
+    size_t markers;
+    subject semel;
+    raw_db raw;
+    sqlite3_stmt *forget;
+    sweeper sweeper;
+    double bytes_per_marker;
+    double one_us[ROUNDS_MAX], batch_us[ROUNDS_MAX];         /* semel, with the sweep */
+    double raw_one_us[ROUNDS_MAX], raw_batch_us[ROUNDS_MAX]; /* raw, without */
+    double *with_sweep, *without; /* latencies, one message in a transaction */
+    size_t with_count, without_count;
+} place;
 
 /* --- loading ------------------------------------------------------------------------------------------------ */
 
@@ -55,7 +56,8 @@ static void loaded_key(char out[ID_TEXT + 1], key_order order, size_t i, size_t 
     if (order == KEYS_IN_TIME_ORDER) {
         noise[0] = (unsigned char)(i >> 8);
         noise[1] = (unsigned char)i;
-        uuid_v7(out, now_ms - RETENTION_MS + (int64_t)((double)i / (double)n * (double)RETENTION_MS),
+        uuid_v7(out,
+                now_ms - RETENTION_MS + (int64_t)((double)i / (double)n * (double)RETENTION_MS),
                 noise);
         return;
     }
@@ -98,8 +100,9 @@ static void load(place *p, const char *path, key_order order)
 {
     sqlite3 *db;
     must_sqlite(sqlite3_open(path, &db), NULL);
-    exec(db, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; "
-             "PRAGMA cache_size = -262144; BEGIN");
+    exec(db,
+         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; "
+         "PRAGMA cache_size = -262144; BEGIN");
     int64_t pages = raw_number(db, "PRAGMA page_count");
     load_rows(db, p->markers, order);
     exec(db, "COMMIT");
@@ -203,17 +206,17 @@ static void forget_all(place *p, const message_set *set)
     exec(p->raw.db, "PRAGMA synchronous = FULL; PRAGMA wal_checkpoint");
 }
 
-static double semel_turn(place *p, size_t batch, sweeper *s, double *latencies, size_t *count,
+static double semel_turn(place *p, size_t batch, int with_sweep, double *latencies, size_t *count,
                          const message_set *set)
 {
     p->semel.batch = batch;
     p->semel.latencies_s = *count + set->count <= LATENCIES ? latencies : NULL;
     p->semel.latency_count = *count;
-    if (s)
-        sweep_begin(s, p->semel.inbox);
+    if (with_sweep)
+        sweep_begin(&p->sweeper, p->semel.inbox);
     double cost = cost_us(subject_receive, &p->semel, set);
-    if (s)
-        sweep_end(s);
+    if (with_sweep)
+        sweep_end(&p->sweeper);
     if (p->semel.latencies_s)
         *count = p->semel.latency_count;
     p->semel.latencies_s = NULL;
@@ -229,16 +232,16 @@ static double raw_turn(place *p, size_t batch, const message_set *set)
     return cost;
 }
 
-static void place_round(place *p, size_t round, key_source *keys, sweeper *s)
+static void place_round(place *p, size_t round, key_source *keys)
 {
     message_set set = {0};
     size_t none = LATENCIES;
     messages_make(&set, keys, choose(600, 300));
-    p->one_us[round] = semel_turn(p, 1, s, p->with_sweep, &p->with_count, &set);
-    (void)semel_turn(p, 1, NULL, p->without, &p->without_count, &set);
+    p->one_us[round] = semel_turn(p, 1, 1, p->with_sweep, &p->with_count, &set);
+    (void)semel_turn(p, 1, 0, p->without, &p->without_count, &set);
     p->raw_one_us[round] = raw_turn(p, 1, &set);
     messages_make(&set, keys, choose(5000, 2000));
-    p->batch_us[round] = semel_turn(p, BATCH, s, NULL, &none, &set);
+    p->batch_us[round] = semel_turn(p, BATCH, 1, NULL, &none, &set);
     p->raw_batch_us[round] = raw_turn(p, BATCH, &set);
     messages_free(&set);
     stop_if_asked();
@@ -271,7 +274,8 @@ static void report_cost(const char *what, const place *at, const place *small, c
 static void report_place(place *at, place *small, size_t rounds, bench_aim last)
 {
     report_cost("one in a transaction", at, small, at->one_us, small->one_us, rounds, last);
-    report_cost("       raw, no sweep,", at, small, at->raw_one_us, small->raw_one_us, rounds, NO_AIM);
+    report_cost("       raw, no sweep,", at, small, at->raw_one_us, small->raw_one_us, rounds,
+                NO_AIM);
     report_cost("100 at once", at, small, at->batch_us, small->batch_us, rounds, last);
     report_cost("       raw, no sweep,", at, small, at->raw_batch_us, small->raw_batch_us, rounds,
                 NO_AIM);
@@ -286,20 +290,23 @@ static void report_latency(place *p)
     report_row(name, without, with, (spread){with / without, NAN, NAN}, AT_MOST(2));
 }
 
-static void report_sweeper(const sweeper *s, const place *largest)
+static void report_sweeper(const place *largest)
 {
+    const sweeper *s = &largest->sweeper;
     double looked = (double)(s->steps * SWEEP_ROWS);
     report_value("sweep: markers looked at", looked / s->busy_s, "per second of its own", NO_AIM);
-    report_value("sweep: removed, of those looked at", 100 * (double)s->removed / looked, "%", NO_AIM);
-    report_value("sweep: a step of 1000, on average", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
-    report_value("on disk, loaded in key order", largest->bytes_per_marker, "bytes per marker", NO_AIM);
+    report_value("sweep: removed, of those looked at", 100 * (double)s->removed / looked, "%",
+                 NO_AIM);
+    report_value("sweep: a step of 1000, on average", s->busy_s / (double)s->steps * 1000, "ms",
+                 NO_AIM);
+    report_value("on disk, loaded in key order", largest->bytes_per_marker, "bytes per marker",
+                 NO_AIM);
 }
 
 static void grow(key_order order, size_t sizes, size_t rounds)
 {
     static place places[SIZES];
     static const size_t markers[SIZES] = {10000, 1000000, 10000000};
-    sweeper s = {0};
     key_source keys;
     char title[100];
     memset(places, 0, sizeof places);
@@ -311,14 +318,14 @@ static void grow(key_order order, size_t sizes, size_t rounds)
     for (size_t round = 0; round < rounds; round++)
         for (size_t i = 0; i < sizes; i++) {
             progress("growth", round * sizes + i, rounds * sizes);
-            place_round(&places[round % 2 ? sizes - 1 - i : i], round, &keys, &s);
+            place_round(&places[round % 2 ? sizes - 1 - i : i], round, &keys);
         }
     snprintf(title, sizeof title, "growth, %s, sweep running", order_name(order));
     report_section("growth", title, "10^4, us", "here, us");
     for (size_t i = 1; i < sizes; i++)
         report_place(&places[i], &places[0], rounds, i == sizes - 1 ? AT_MOST(1.5) : NO_AIM);
     report_latency(&places[sizes - 1]);
-    report_sweeper(&s, &places[sizes - 1]);
+    report_sweeper(&places[sizes - 1]);
     for (size_t i = 0; i < sizes; i++)
         place_close(&places[i]);
 }

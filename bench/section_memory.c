@@ -1,16 +1,18 @@
 /* The memory store against a bare hash set, what a key costs there, and what the receive path allocates. */
 #include "base/mem.h"
 #include "bench.h"
+#include "core/store.h"
 
 #include <malloc.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 1000, SIDES_MAX = 4 };
+enum { CHUNK = 1000, SIDES_MAX = 5, UNIT_ROOM = 4096 };
 
 typedef struct side {
-    const char *row;                    /* NULL: the bare set */
+    const char *row; /* NULL: the bare set */
+    int store_alone; /* the driver's begin, mark, commit, without the inbox around them */
     const semel_inbox_options *options; /* else: of the inbox */
     size_t batch;
     bench_aim aim;
@@ -31,6 +33,8 @@ static void side_open(side *s)
         subject_open(&s->subject, "memory:", s->options, s->batch);
     else
         s->set = key_set_new();
+    if (s->store_alone && s->subject.store->driver->unit_size > UNIT_ROOM)
+        die("UNIT_ROOM is too small");
 }
 
 static void side_close(side *s)
@@ -41,9 +45,29 @@ static void side_close(side *s)
         key_set_free(s->set);
 }
 
+static void mark_alone(const subject *s, const message_set *set, semel_mark_state expected)
+{
+    static _Alignas(max_align_t) unsigned char unit[UNIT_ROOM];
+    const semel_store_driver *driver = s->store->driver;
+    semel_error err;
+    for (size_t i = 0; i < set->count; i++) {
+        semel_mark mark = {.inbox = 1, .key = set->pointers[i]->id};
+        memset(unit, 0, driver->unit_size);
+        must(driver->begin(s->store->state, unit, SEMEL_BEGIN_DURABLE, 0, &err), &err);
+        must(driver->mark(unit, &mark, 1, 0, &err), &err);
+        must(driver->commit(unit, &err), &err);
+        if (mark.state != expected)
+            die("a marker is in state %d and should be in %d", (int)mark.state, (int)expected);
+    }
+}
+
 /* `new_keys`: what key_set_add() must say of each. */
 static void side_receive(side *s, const message_set *set, int new_keys)
 {
+    if (s->store_alone) {
+        mark_alone(&s->subject, set, new_keys ? SEMEL_MARK_TAKEN : SEMEL_MARK_DONE);
+        return;
+    }
     if (s->row) {
         s->subject.expected = new_keys ? SEMEL_PROCESSED : SEMEL_DUPLICATE;
         subject_receive_idly(&s->subject, set);
@@ -140,13 +164,17 @@ static void fight(side *sides, size_t count, size_t keys_count, duel *first, due
 
 void section_memory(void)
 {
-    static const semel_inbox_options key_only = {.size = sizeof key_only,
-                                                 .on_mismatch = SEMEL_MISMATCH_IGNORE,
-                                                 .age = SEMEL_AGE_IGNORE};
-    side sides[SIDES_MAX] = {{.row = NULL},
-                             {.row = "receive", .batch = 1, .aim = AT_MOST(1.5)},
-                             {.row = "       without fingerprint and age", .batch = 1, .options = &key_only},
-                             {.row = "       batches of 100", .batch = 100}};
+    static const semel_inbox_options key_only = {
+        .size = sizeof key_only, .on_mismatch = SEMEL_MISMATCH_IGNORE, .age = SEMEL_AGE_IGNORE};
+    side sides[SIDES_MAX] = {
+        {.row = NULL},
+        {.row = "receive", .batch = 1, .aim = AT_MOST(1.5)},
+        {.row = "       without fingerprint and age", .batch = 1, .options = &key_only},
+        {.row = "       batches of 100", .batch = 100},
+        {.row = "the store alone: begin, mark, commit",
+         .batch = 1,
+         .store_alone = 1,
+         .aim = AT_MOST(1.5)}};
     size_t keys_count = choose(1000000, 300000);
     char title[100];
     duel first, second;
@@ -158,7 +186,8 @@ void section_memory(void)
     report_costs("a copy, keys at random", &second, 1, NO_AIM);
     report_row("bytes for a live key of 36", sides[0].bytes, sides[1].bytes,
                (spread){sides[1].bytes / sides[0].bytes, NAN, NAN}, NO_AIM);
-    report_note("the set is a bare one: the same SipHash and keys, no lock, clock, state or undo. Here the");
+    report_note("the set is a bare one: the same SipHash and keys, no lock, clock, state or undo. "
+                "Here the");
     report_note("ratio is of times, semel by set.");
 }
 
@@ -186,9 +215,8 @@ static void sweep_all(subject *s)
 
 static void report_allocations(const char *url, const char *name, size_t batch)
 {
-    static const semel_inbox_options forgetful = {.size = sizeof forgetful,
-                                                  .retention_ms = SEMEL_RETENTION_NONE,
-                                                  .age = SEMEL_AGE_IGNORE};
+    static const semel_inbox_options forgetful = {
+        .size = sizeof forgetful, .retention_ms = SEMEL_RETENTION_NONE, .age = SEMEL_AGE_IGNORE};
     char row[100];
     subject s;
     message_set set = {0};
@@ -204,7 +232,8 @@ static void report_allocations(const char *url, const char *name, size_t batch)
     double sqlites = (double)(sqlite_allocations() - sqlite_before) / COUNTED;
     s.expected = SEMEL_DUPLICATE;
     double copy = allocations_of(&s, &set);
-    snprintf(row, sizeof row, "%s, %s, first copy", name, batch > 1 ? "batches of 100" : "one by one");
+    snprintf(row, sizeof row, "%s, %s, first copy", name,
+             batch > 1 ? "batches of 100" : "one by one");
     report_value(row, first, "per message", batch > 1 ? NO_AIM : AT_MOST(0));
     snprintf(row, sizeof row, "%s, %s, copy", name, batch > 1 ? "batches of 100" : "one by one");
     report_value(row, copy, "per message", batch > 1 ? NO_AIM : AT_MOST(0));

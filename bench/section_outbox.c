@@ -199,7 +199,8 @@ static void fight_send(size_t batch, int grouped)
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     duel_run(&d, both, 2, &keys, batch == 1 ? choose(600, 300) : choose(5000, 3000), choose(11, 5),
              "sending");
-    snprintf(name, sizeof name, "%s, %s", batch == 1 ? "one in a transaction" : "100 in a transaction",
+    snprintf(name, sizeof name, "%s, %s",
+             batch == 1 ? "one in a transaction" : "100 in a transaction",
              grouped ? "100 groups" : "no groups");
     report_duel(name, &d, SEMEL, RAW, NO_AIM);
     raw_outbox_close(&raw);
@@ -276,6 +277,8 @@ void section_relay(void)
     fight_relay(SEMEL_RELAY_CAREFUL, 10, 1, "careful (10), 100 groups");
     fight_relay(SEMEL_RELAY_BALANCED, 100, 1, "balanced (100), 100 groups");
     fight_relay(SEMEL_RELAY_THROUGHPUT, 1000, 1, "throughput (1000), 100 groups");
-    report_note("the floor reads and deletes a batch in one transaction and sends nothing; the relay");
-    report_note("leases it in one, sends it, and deletes it in another. None of them waits for the disk.");
+    report_note(
+        "the floor reads and deletes a batch in one transaction and sends nothing; the relay");
+    report_note(
+        "leases it in one, sends it, and deletes it in another. None of them waits for the disk.");
 }

@@ -237,6 +237,7 @@ void section_claim(void)
     report_section("claim", "claim mode: claim, handler, complete", "raw/s", "semel/s");
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++)
         fight_claims(order);
-    report_note("raw is the one transaction above: marker and effect. A claim is two transactions, of");
+    report_note(
+        "raw is the one transaction above: marker and effect. A claim is two transactions, of");
     report_note("which only the second waits for the disk; the handler does nothing.");
 }

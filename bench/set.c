@@ -8,7 +8,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { SLOTS_FIRST = 64, BLOCK_BYTES = 1 << 16, ENTRY_BYTES = 40, BLOCK_ENTRIES = BLOCK_BYTES / 40 };
+enum {
+    SLOTS_FIRST = 64,
+    BLOCK_BYTES = 1 << 16,
+    ENTRY_BYTES = 40,
+    BLOCK_ENTRIES = BLOCK_BYTES / 40
+};
 
 typedef struct slot {
     uint32_t hash;

@@ -12,12 +12,12 @@
 
 static void survives_on_memory(void **state)
 {
-    (void)oom_everywhere(*state, &oom_library, 0);
+    oom_everywhere(*state, &oom_library, 0, 1);
 }
 
 static void survives_on_sqlite(void **state)
 {
-    (void)oom_everywhere(*state, &oom_library, 1);
+    oom_everywhere(*state, &oom_library, 1, 1);
 }
 
 int main(void)

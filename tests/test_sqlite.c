@@ -289,7 +289,8 @@ static void a_damaged_outgoing_message_holds_up_no_other(void **state)
         message.group = groups[i];
         OK(semel_outbox_send(c->outbox, &message, &last_error));
     }
-    SQL(case_other(c), "UPDATE semel_outbox SET headers = x'ffffffff00' WHERE id IN (x'61', x'62')");
+    SQL(case_other(c),
+        "UPDATE semel_outbox SET headers = x'ffffffff00' WHERE id IN (x'61', x'62')");
     OK(semel_test_recorder_open(&broker, &last_error));
     OK(semel_relay_open(&relay, c->outbox, broker, &options, &last_error));
     for (int i = 0; i < 4; i++, total += sent)

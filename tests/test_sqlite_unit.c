@@ -73,8 +73,7 @@ static void another_store_has_no_handle(void **state)
     OK(semel_unit_begin(&unit, memory, &last_error));
     assert_null(semel_unit_sqlite(unit));
     semel_unit_rollback(unit);
-    FAILS(SEMEL_EUNSUPPORTED,
-          semel_unit_join_sqlite(&joined, memory, case_other(c), &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_unit_join_sqlite(&joined, memory, case_other(c), &last_error));
     semel_store_close(memory);
 }
 
@@ -82,8 +81,8 @@ static void another_store_has_no_handle(void **state)
 static semel_status violate(semel_unit *unit, const semel_message *message, void *context,
                             semel_error *err)
 {
-    int code = sqlite3_exec(semel_unit_sqlite(unit), "INSERT INTO invoice VALUES (1)", NULL, NULL,
-                            NULL);
+    int code =
+        sqlite3_exec(semel_unit_sqlite(unit), "INSERT INTO invoice VALUES (1)", NULL, NULL, NULL);
     (void)message;
     (void)context;
     return code == SQLITE_CONSTRAINT_PRIMARYKEY || code == SQLITE_CONSTRAINT
@@ -95,7 +94,8 @@ static semel_status violate(semel_unit *unit, const semel_message *message, void
 static void a_business_conflict_is_not_a_duplicate(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "CREATE TABLE invoice (id INTEGER PRIMARY KEY); INSERT INTO invoice VALUES (1)");
+    SQL(case_other(c),
+        "CREATE TABLE invoice (id INTEGER PRIMARY KEY); INSERT INTO invoice VALUES (1)");
     HANDLES_BY(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", violate, NULL);
     SQL(case_other(c), "DELETE FROM invoice");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", violate, NULL);
@@ -318,8 +318,7 @@ static void a_batch_whose_handler_ends_the_transaction_is_told(void **state)
         assert_int_equal(outcomes[1], SEMEL_UNDECIDED);
         assert_int_equal(case_markers(c), 0);
     }
-    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 2, case_handle, &done,
-                                 &last_error));
+    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 2, case_handle, &done, &last_error));
     assert_int_equal(case_markers(c), 2);
 }
 

@@ -4,6 +4,17 @@
 #include "base/mem.h"
 #include "core/inbox.h"
 
+/* Every member is there, so that no caller has to ask. */
+static semel_status check_driver(const semel_transport_driver *d, semel_error *err)
+{
+    if (d->version == SEMEL_TRANSPORT_DRIVER_VERSION && d->scheme && d->transport_size && d->open &&
+        d->close && d->durability && d->publish && d->receive && d->settle)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EUNSUPPORTED,
+                      "the driver table of the transport %s: is incomplete, or of another version",
+                      d->scheme ? d->scheme : "?");
+}
+
 semel_status semel_transport_open_driver(semel_transport **out,
                                          const semel_transport_driver *driver, const void *argument,
                                          const semel_transport_options *options, semel_error *err)
@@ -11,6 +22,8 @@ semel_status semel_transport_open_driver(semel_transport **out,
     semel_transport_options chosen;
     semel_status status =
         options_read(&chosen, sizeof chosen, options, "semel_transport_options", err);
+    if (!status)
+        status = check_driver(driver, err);
     if (status)
         return status;
     semel_transport *transport = mem_alloc(sizeof *transport);

@@ -18,12 +18,6 @@ static const struct {
                   {"kafka", NULL},
                   {"nats", NULL}};
 
-static int is_complete(const semel_transport_driver *d)
-{
-    return d->version == SEMEL_TRANSPORT_DRIVER_VERSION && d->transport_size && d->open &&
-           d->close && d->durability && d->publish && d->receive && d->settle;
-}
-
 semel_status transport_driver_find(const semel_transport_driver **out, const char *text,
                                    semel_error *err)
 {
@@ -37,9 +31,6 @@ semel_status transport_driver_find(const semel_transport_driver **out, const cha
         if (!transports[i].driver)
             return semel_fail(err, SEMEL_EUNSUPPORTED,
                               "%s: support was not built into this libsemel", parsed.scheme);
-        if (!is_complete(transports[i].driver))
-            return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: its driver table is incomplete",
-                              parsed.scheme);
         *out = transports[i].driver;
         return SEMEL_OK;
     }

@@ -79,7 +79,7 @@ static const char *difference(const semel_message *one, const semel_message *oth
            : texts_differ(one->content_type, other->content_type)     ? "content_type"
            : one->time_ms != other->time_ms                           ? "time_ms"
            : bytes_differ(one->body, other->body)                     ? "body"
-                                                                      : header_difference(one, other);
+                                                  : header_difference(one, other);
 }
 
 void check_message(const semel_message *expected, const semel_message *actual, const char *file,

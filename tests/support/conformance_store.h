@@ -20,10 +20,10 @@
 #include <semel/test.h>
 
 enum {
-    STORE_KEEPS = 1,         /* what was committed is there after closing and opening again */
-    STORE_SHARED = 2,        /* a second handle on the same URL sees the same */
-    STORE_MIGRATES = 4,      /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
-    STORE_SERVER_CLOCK = 8   /* time is a server's: the host's clock and its reboots mean nothing */
+    STORE_KEEPS = 1,       /* what was committed is there after closing and opening again */
+    STORE_SHARED = 2,      /* a second handle on the same URL sees the same */
+    STORE_MIGRATES = 4,    /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
+    STORE_SERVER_CLOCK = 8 /* time is a server's: the host's clock and its reboots mean nothing */
 };
 
 enum { URL_ROOM = 512 }; /* at least SCRATCH_PATH */
@@ -86,8 +86,14 @@ typedef struct store_test {
     unsigned flags;
 } store_test;
 
-#define STORE_TEST(function)             {#function, function, 0}
-#define STORE_TEST_WITH(function, flags) {#function, function, flags}
+#define STORE_TEST(function)   \
+    {                          \
+#function, function, 0 \
+    }
+#define STORE_TEST_WITH(function, flags) \
+    {                                    \
+#function, function, flags       \
+    }
 
 /* Each part of the suite is a file with a list, which ends with a name that is NULL. */
 extern const store_test store_opening_tests[];

@@ -34,9 +34,9 @@ static void pack(parcel *out, const char *ids)
 static void spell(char *text, const semel_outcome *outcomes, size_t count)
 {
     static const char letters_of[] = {
-        [SEMEL_UNDECIDED] = '?', [SEMEL_CLAIMED] = 'c',     [SEMEL_PROCESSED] = 'P',
-        [SEMEL_DUPLICATE] = 'd', [SEMEL_REPLAYED] = 'r',    [SEMEL_IN_PROGRESS] = 'i',
-        [SEMEL_MISMATCH] = 'm',  [SEMEL_STALE] = 's',       [SEMEL_MISSING_KEY] = 'k',
+        [SEMEL_UNDECIDED] = '?', [SEMEL_CLAIMED] = 'c',  [SEMEL_PROCESSED] = 'P',
+        [SEMEL_DUPLICATE] = 'd', [SEMEL_REPLAYED] = 'r', [SEMEL_IN_PROGRESS] = 'i',
+        [SEMEL_MISMATCH] = 'm',  [SEMEL_STALE] = 's',    [SEMEL_MISSING_KEY] = 'k',
         [SEMEL_FAILED] = 'F',    [SEMEL_DEAD] = 'D'};
     for (size_t i = 0; i < count; i++)
         text[i] = letters_of[outcomes[i]];
@@ -110,8 +110,7 @@ static void a_failure_in_a_batch_fails_one_message(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message mail = text_message("", "paid");
-    work failing = {
-        .failures = 9, .only = "b", .outbox = open_outbox(f, "mail"), .sends = &mail};
+    work failing = {.failures = 9, .only = "b", .outbox = open_outbox(f, "mail"), .sends = &mail};
     BATCH("PFP", inbox, "a b c", &failing);
     assert_string_equal(last_error.text, "out of paper");
     assert_int_equal(counters_of(f).unsent, 2);

@@ -200,7 +200,8 @@ typedef enum verb { COMMIT, FAIL, GIVE_UP, RENEW, ROLL_BACK } verb;
 static void let_happen(store_fixture *f, since what, semel_inbox *inbox,
                        const semel_message *message, semel_unit **new_owner)
 {
-    work done = {0}, failing = {.failures = 1}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    work done = {0}, failing = {.failures = 1},
+         hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     *new_owner = NULL;
     if (what == TAKEN_OVER)
         *new_owner = claim_message(f, inbox, message);

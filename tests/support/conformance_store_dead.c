@@ -75,8 +75,7 @@ static void a_dead_letter_is_announced_with_it(void **state)
         .size = sizeof options, .faults = faults, .fault_topic = "alarm"};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message letter = text_message("mail-1", "paid");
-    work hopeless = {
-        .failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
+    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
     semel_transport *broker = open_recorder(f);
     RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);
     RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);

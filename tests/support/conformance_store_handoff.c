@@ -127,8 +127,8 @@ static void what_has_no_key_and_keeps_failing_is_a_dead_letter_too(void **state)
                                    .on_missing_key = SEMEL_MISSING_KEY_PROCESS};
     work failing = {.failures = 99};
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
-    semel_relay *relay = open_local_relay(f, outbox, open_inbox(f, "projection", &keyless),
-                                          &failing, &options);
+    semel_relay *relay =
+        open_local_relay(f, outbox, open_inbox(f, "projection", &keyless), &failing, &options);
     send_id(outbox, "m-1", NULL);
     for (int i = 0; i < 3; i++) {
         relay_once(relay);

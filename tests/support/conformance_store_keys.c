@@ -47,15 +47,40 @@ static void expect_all_different(store_fixture *f, const semel_bytes keys[], siz
 
 static void keys_that_look_alike_are_different(void **state)
 {
-    static const semel_bytes keys[] = {
-        {"order", 5},           {"Order", 5},        {"ORDER", 5},       {"order ", 6},
-        {" order", 6},          {"order\0", 6},      {"order\0\0", 7},   {"\0order", 6},
-        {"order\0x", 7},        {"order\0y", 7},     {"\0", 1},          {"\0\0", 2},
-        {"1", 1},               {"01", 2},           {"1.0", 3},         {"stra\xc3\x9f" "e", 7},
-        {"strasse", 7},         {"\xc3\xa9", 2},     {"e\xcc\x81", 3},   {"e", 1},
-        {"\xc3\x28", 2},        {"\xa0\xa1", 2},     {"\x80", 1},        {"\xfe", 1},
-        {"\xc3", 1},            {"order%", 6},       {"order'--", 8},    {"order_", 6},
-        {"\n", 1},              {"\r\n", 2},         {"\t", 1},          {" ", 1}};
+    static const semel_bytes keys[] = {{"order", 5},
+                                       {"Order", 5},
+                                       {"ORDER", 5},
+                                       {"order ", 6},
+                                       {" order", 6},
+                                       {"order\0", 6},
+                                       {"order\0\0", 7},
+                                       {"\0order", 6},
+                                       {"order\0x", 7},
+                                       {"order\0y", 7},
+                                       {"\0", 1},
+                                       {"\0\0", 2},
+                                       {"1", 1},
+                                       {"01", 2},
+                                       {"1.0", 3},
+                                       {"stra\xc3\x9f"
+                                        "e",
+                                        7},
+                                       {"strasse", 7},
+                                       {"\xc3\xa9", 2},
+                                       {"e\xcc\x81", 3},
+                                       {"e", 1},
+                                       {"\xc3\x28", 2},
+                                       {"\xa0\xa1", 2},
+                                       {"\x80", 1},
+                                       {"\xfe", 1},
+                                       {"\xc3", 1},
+                                       {"order%", 6},
+                                       {"order'--", 8},
+                                       {"order_", 6},
+                                       {"\n", 1},
+                                       {"\r\n", 2},
+                                       {"\t", 1},
+                                       {" ", 1}};
     expect_all_different(*state, keys, sizeof keys / sizeof *keys);
 }
 
@@ -105,8 +130,8 @@ static void a_key_that_looks_like_a_digest_is_not_taken_for_one(void **state)
     memset(text, 'k', sizeof text);
     const semel_bytes long_key = {text, sizeof text};
     OK(digest_parts(fake + 1, &long_key, 1, &last_error));
-    const semel_bytes keys[] = {long_key, {fake, sizeof fake}, {fake + 1, DIGEST_SIZE}, {"\xff", 1},
-                                {"\xff\xff", 2}};
+    const semel_bytes keys[] = {
+        long_key, {fake, sizeof fake}, {fake + 1, DIGEST_SIZE}, {"\xff", 1}, {"\xff\xff", 2}};
     expect_all_different(*state, keys, sizeof keys / sizeof *keys);
 }
 

@@ -270,8 +270,8 @@ static void *receive_copy(void *context)
 {
     copy *self = context;
     semel_message message = text_message("m-1", "10 EUR");
-    self->status = semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &self->done,
-                                       NULL);
+    self->status =
+        semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &self->done, NULL);
     return NULL;
 }
 

@@ -174,8 +174,7 @@ static void a_claim_is_there_after_opening_again_until_its_lease_ends(void **sta
 static void a_claim_holds_against_other_handles(void **state)
 {
     store_fixture *f = *state;
-    semel_inbox_options options = {.size = sizeof options,
-                                   .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
+    semel_inbox_options options = {.size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
     semel_inbox *other = open_inbox_on(f, open_second_handle(f), "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
     work done = {0};

@@ -276,7 +276,8 @@ static void two_relays_keep_the_order_of_a_group(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
-    semel_relay_options few = {.size = sizeof few, .batch = 3}, more = {.size = sizeof more, .batch = 7};
+    semel_relay_options few = {.size = sizeof few, .batch = 3},
+                        more = {.size = sizeof more, .batch = 7};
     semel_relay *one = open_relay(f, outbox, broker, &few);
     semel_relay *other = open_relay(f, outbox, broker, &more);
     send_to_groups(outbox, GROUPS, EACH);
@@ -320,7 +321,8 @@ static void a_ready_group_is_found_behind_many_blocked_ones(void **state)
     enum { BLOCKED = 24 };
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
-    semel_relay_options all = {.size = sizeof all, .batch = 100}, few = {.size = sizeof few, .batch = 1};
+    semel_relay_options all = {.size = sizeof all, .batch = 100},
+                        few = {.size = sizeof few, .batch = 1};
     semel_relay *dead = open_relay(f, outbox, open_recorder(f), &all);
     semel_relay *alive = open_relay(f, outbox, open_recorder(f), &few);
     size_t sent, total = 0;

@@ -44,9 +44,12 @@ static void receive_many(semel_inbox *inbox, int from, int to)
 /* For each retention: the last moment at which a key must be known, and the first at which it may go. */
 static void a_key_is_remembered_for_its_retention_and_no_longer(void **state)
 {
-    static const uint64_t retentions_ms[] = {
-        1, 1000, 604800000 /* 7 days */, 2160000000 /* 25 days: beyond 2^31 ms */,
-        4320000000 /* 50 days: beyond 2^32 ms */, (uint64_t)(10 * YEAR_MS)};
+    static const uint64_t retentions_ms[] = {1,
+                                             1000,
+                                             604800000 /* 7 days */,
+                                             2160000000 /* 25 days: beyond 2^31 ms */,
+                                             4320000000 /* 50 days: beyond 2^32 ms */,
+                                             (uint64_t)(10 * YEAR_MS)};
     store_fixture *f = *state;
     for (size_t i = 0; i < sizeof retentions_ms / sizeof *retentions_ms; i++) {
         char name[16], id[16];
@@ -222,7 +225,8 @@ static void failed_and_dead_keys_are_swept_in_the_end(void **state)
     RECEIVES_ID(SEMEL_DEAD, inbox, "dead", &hopeless);
     pass_ms(f, 1001);
     assert_int_equal(sweep_round(inbox, 100), 2);
-    assert_int_equal(count_letters(f), 1); /* the letter is not the key: it stays until it is dealt with */
+    assert_int_equal(count_letters(f),
+                     1); /* the letter is not the key: it stays until it is dealt with */
 }
 
 static void a_live_claim_is_not_swept(void **state)

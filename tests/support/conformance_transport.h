@@ -31,7 +31,7 @@ typedef struct transport_quirks {
     unsigned flags;
     semel_durability durability; /* of a confirmed message, with the URL that make() gives */
     size_t body_max;             /* of one message; 0: SEMEL_BODY_MAX */
-    uint32_t lapse_ms;           /* with this URL an unsettled delivery comes back by itself after ...
+    uint32_t lapse_ms; /* with this URL an unsettled delivery comes back by itself after ...
                                     0: only when the transport is closed */
 
     void (*make)(char url[TRANSPORT_URL_ROOM]); /* of a queue that is fresh and empty */
@@ -59,7 +59,10 @@ typedef struct transport_test {
     void (*run)(void **fixture);
 } transport_test;
 
-#define TRANSPORT_TEST(function) {#function, function}
+#define TRANSPORT_TEST(function) \
+    {                            \
+#function, function      \
+    }
 
 /* Each part of the suite is a file with a list, which ends with a name that is NULL. */
 extern const transport_test transport_publish_tests[];

@@ -42,8 +42,7 @@ static void *receive_one(void *context)
 {
     receiver *self = context;
     semel_delivery delivery;
-    self->status =
-        semel_transport_receive(self->transport, &delivery, 1, &self->got, 60000, NULL);
+    self->status = semel_transport_receive(self->transport, &delivery, 1, &self->got, 60000, NULL);
     return NULL;
 }
 

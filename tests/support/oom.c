@@ -185,10 +185,15 @@ static const semel_transport_driver sink_driver = {
             fail_msg("%s: %s", #call, why.text);    \
     } while (0)
 
-semel_status oom_open_store(oom_world *w, semel_error *err)
+static semel_status open_store(oom_world *w, semel_error *err)
 {
     semel_store_options options = {.size = sizeof options, .seam = semel_test_seam_get(w->seam)};
-    semel_status status = semel_store_open(&w->store, w->url, &options, err);
+    return semel_store_open(&w->store, w->url, &options, err);
+}
+
+semel_status oom_open_store(oom_world *w, semel_error *err)
+{
+    semel_status status = open_store(w, err);
     if (status)
         return status;
     status = semel_store_migrate(w->store, err);
@@ -197,22 +202,6 @@ semel_status oom_open_store(oom_world *w, semel_error *err)
     semel_store_close(w->store);
     w->store = NULL;
     return status;
-}
-
-/* The first world makes a template of the database, which the others copy. */
-static void open_database(oom_world *w)
-{
-    REQUIRE_OK(oom_open_store(w, &why));
-    if (w->is_sqlite)
-        peek_run(w->file, "CREATE TABLE IF NOT EXISTS effect (key TEXT)");
-}
-
-static void make_template(oom_world *w)
-{
-    open_database(w);
-    semel_store_close(w->store);
-    w->store = NULL;
-    scratch_copy(&w->dir, "shop.db", "template.db");
 }
 
 static void open_rest(oom_world *w, const oom_operation *operation)
@@ -226,6 +215,18 @@ static void open_rest(oom_world *w, const oom_operation *operation)
         semel_transport_open_driver(&w->transport, &sink_driver, &w->sink, NULL, &why));
 }
 
+/* The database that all worlds begin with. */
+static void make_template(oom_world *w)
+{
+    REQUIRE_OK(semel_test_seam_open(&w->seam, 1, &why));
+    REQUIRE_OK(oom_open_store(w, &why));
+    semel_store_close(w->store);
+    semel_test_seam_close(w->seam);
+    peek_run(w->file, "CREATE TABLE effect (key TEXT)");
+    scratch_copy(&w->dir, "shop.db", "template.db");
+}
+
+/* Nothing is done here that would warm up what the operation needs. */
 static void world_open(oom_world *w, const oom_operation *operation)
 {
     REQUIRE_OK(semel_test_seam_open(&w->seam, 1, &why));
@@ -234,7 +235,7 @@ static void world_open(oom_world *w, const oom_operation *operation)
         return;
     if (w->is_sqlite)
         scratch_copy(&w->dir, "template.db", "shop.db");
-    open_database(w);
+    REQUIRE_OK(open_store(w, &why));
     open_rest(w, operation);
     if (operation->prepare)
         operation->prepare(w);
@@ -334,20 +335,22 @@ static int64_t messages_out(oom_world *w)
     return (int64_t)counters.unsent;
 }
 
-#define DONE "SELECT count(*) FROM semel_marker WHERE state = 0"
-#define SENT "SELECT count(*) FROM semel_outbox JOIN semel_scope ON outbox = semel_scope.id " \
-             "WHERE name = 'out'"
+#define DONE    "(SELECT count(*) FROM semel_marker WHERE state = 0)"
+#define EFFECTS "(SELECT count(*) FROM effect)"
+#define SENT                                                                           \
+    "(SELECT count(*) FROM semel_outbox JOIN semel_scope ON outbox = semel_scope.id "  \
+    "WHERE semel_scope.name = 'out')"
 
 /* Nothing is half done. On the memory store only the end can be seen. */
 static void check_whole(const oom_world *w, const strike *s)
 {
     if (!w->is_sqlite || s->operation->bare || s->operation->apart)
         return;
-    int64_t done = peek_number(w->file, DONE), sent = peek_number(w->file, SENT);
-    int64_t effects = s->operation->inbox.mode == SEMEL_CLAIM
-                          ? done
-                          : peek_number(w->file, "SELECT count(*) FROM effect");
-    if (done != effects || done != sent)
+    int transaction = s->operation->inbox.mode == SEMEL_TRANSACTION;
+    int64_t whole = peek_number(w->file, transaction ? "SELECT " DONE " = " SENT " AND " DONE
+                                                       " = " EFFECTS
+                                                     : "SELECT " DONE " = " SENT);
+    if (!whole)
         complain(s, "half done", "markers, effects and messages are not the same number");
 }
 
@@ -359,7 +362,7 @@ static void check_end(oom_world *w, const strike *s)
     if (messages_out(w) != operation->effects)
         complain(s, "at the end", "not as many messages as there should be");
     if (w->is_sqlite && operation->inbox.mode == SEMEL_TRANSACTION &&
-        peek_number(w->file, "SELECT count(*) FROM effect") != operation->effects)
+        peek_number(w->file, "SELECT " EFFECTS) != operation->effects)
         complain(s, "at the end", "not as many effects as there should be");
     if (operation->check)
         operation->check(w);
@@ -395,7 +398,8 @@ static int try_once(oom_world *w, const strike *s)
     return struck;
 }
 
-long oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite)
+void oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite,
+                    long stride)
 {
     oom_world w = {.is_sqlite = is_sqlite};
     strike s = {operation, source, 1};
@@ -405,14 +409,10 @@ long oom_everywhere(const oom_operation *operation, const oom_source *source, in
         scratch_sqlite(w.url, &w.dir, "shop.db");
     else
         strcpy(w.url, "memory:");
-    if (is_sqlite) {
-        REQUIRE_OK(semel_test_seam_open(&w.seam, 1, &why));
+    if (is_sqlite)
         make_template(&w);
-        semel_test_seam_close(w.seam);
-    }
     while (try_once(&w, &s))
-        if (++s.nth > ALLOCATIONS_MAX)
+        if ((s.nth += stride) > ALLOCATIONS_MAX)
             complain(&s, "there is no end", "");
     scratch_close(&w.dir);
-    return s.nth - 1;
 }

@@ -67,8 +67,9 @@ typedef struct oom_operation {
 extern const oom_operation oom_operations[];
 extern const size_t oom_operation_count;
 
-/* The operation, at every allocation; asserts. Returns how many allocations it needed. */
-long oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite);
+/* The operation, at every allocation (stride 1) or at every second, third, ...; asserts. */
+void oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite,
+                    long stride);
 
 /* For operations. */
 semel_message oom_message(const char *id);

@@ -114,8 +114,7 @@ semel_status case_write_effect(semel_unit *unit, const semel_message *message, s
     if (code == SQLITE_OK)
         code = sqlite3_step(stmt);
     sqlite3_finalize(stmt);
-    return code == SQLITE_DONE ? SEMEL_OK
-                               : semel_fail(err, SEMEL_EHANDLER, "the effect: %d", code);
+    return code == SQLITE_DONE ? SEMEL_OK : semel_fail(err, SEMEL_EHANDLER, "the effect: %d", code);
 }
 
 semel_status case_handle(semel_unit *unit, const semel_message *message, void *context,

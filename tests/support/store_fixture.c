@@ -221,7 +221,8 @@ static semel_status keep(const semel_dead *dead, void *context, semel_error *err
     (void)snprintf(one->name, sizeof one->name, "%s", dead->name);
     (void)snprintf(one->error, sizeof one->error, "%s", dead->error);
     if (dead->key.len > sizeof one->key)
-        return semel_fail(err, SEMEL_ELIMIT, "the key of a dead letter has %zu bytes", dead->key.len);
+        return semel_fail(err, SEMEL_ELIMIT, "the key of a dead letter has %zu bytes",
+                          dead->key.len);
     memcpy(one->key, dead->key.data, dead->key.len);
     semel_status status =
         dead->message ? semel_message_copy(&one->message, dead->message, err) : SEMEL_OK;

@@ -293,7 +293,7 @@ static const memory_letter *first_after(const memory_store *store, int64_t id)
     const memory_letter *letter = find_by_id(store, id);
     if (letter)
         return letter->newer;
-    letter = find_by_id(store, id + 1);
+    letter = id < INT64_MAX ? find_by_id(store, id + 1) : NULL;
     if (letter)
         return letter;
     for (letter = store->first_letter; letter && letter->id <= id; letter = letter->newer)

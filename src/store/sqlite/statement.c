@@ -65,9 +65,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_OUTBOX_PUT] =
         "INSERT INTO semel_outbox (outbox, wake_ms, attempts, captured_ms, " MESSAGE_COLUMNS
         ") VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [ST_OUTBOX_FREE] =
-        "SELECT seq, attempts, " MESSAGE_COLUMNS " FROM semel_outbox "
-        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
+    [ST_OUTBOX_FREE] = "SELECT seq, attempts, " MESSAGE_COLUMNS " FROM semel_outbox "
+                       "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
     [ST_OUTBOX_NEXT_GROUP] =
         "SELECT grp FROM semel_outbox "
         "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? ORDER BY grp LIMIT 1",

@@ -35,6 +35,8 @@ static semel_status begin(sqlite_store *store, semel_begin durability, uint32_t 
                           semel_error *err)
 {
     store->writer.deadline_ms = monotonic_ms() + wait_ms;
+    if (!sqlite3_get_autocommit(store->writer.db)) /* a rollback that ran out of memory */
+        sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
     semel_status status = choose_durability(store, durability, err);
     return status ? status : run(&store->writer, ST_BEGIN, "beginning a transaction", err);
 }
@@ -133,8 +135,20 @@ static void leave(sqlite_unit *unit)
     gate_leave(unit->store);
 }
 
+/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the end. */
+static int undone_by_sqlite(const sqlite_unit *unit)
+{
+    int code = sqlite3_errcode(unit->on->db) & 0xff;
+    return sqlite3_get_autocommit(unit->on->db) &&
+           (code == SQLITE_NOMEM || code == SQLITE_FULL || code == SQLITE_IOERR ||
+            code == SQLITE_BUSY || code == SQLITE_INTERRUPT);
+}
+
 static semel_status report_ended(sqlite_unit *unit, semel_error *err)
 {
+    if (undone_by_sqlite(unit))
+        return connection_fail(unit->on, sqlite3_errcode(unit->on->db),
+                               "which undid the transaction", err);
     if (!sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
     return semel_fail(
