@@ -179,7 +179,7 @@ int main(void)
         tests[i] = (struct CMUnitTest){names[i], survives_a_kill_everywhere, NULL, NULL,
                                        (void *)&crash_workflows[i]};
     }
-    tests[crash_workflow_count] = (struct CMUnitTest){"every point of SEMEL_FAULT_POINTS was covered",
-                                                      every_point_was_covered, NULL, NULL, NULL};
+    tests[crash_workflow_count] = (struct CMUnitTest){
+        "every point of SEMEL_FAULT_POINTS was covered", every_point_was_covered, NULL, NULL, NULL};
     return _cmocka_run_group_tests("crash", tests, crash_workflow_count + 1, NULL, NULL);
 }

@@ -76,7 +76,8 @@ static void check_only_the_poison_is_dead(const lives *l)
     const char *file = l->stage.file;
     assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
-        peek_number(file, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"), 1);
+        peek_number(file, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
+        1);
     assert_true(peek_number(file, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
 }
 
@@ -200,12 +201,9 @@ static void p9_in_a_hand_off_that_tries_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(p9_in_a_transaction),
-        cmocka_unit_test(p9_in_a_claim),
-        cmocka_unit_test(p9_in_a_batch),
-        cmocka_unit_test(p9_in_a_batch_of_claims),
-        cmocka_unit_test(p9_in_a_hand_off),
-        cmocka_unit_test(p9_in_a_hand_off_that_tries_once),
+        cmocka_unit_test(p9_in_a_transaction), cmocka_unit_test(p9_in_a_claim),
+        cmocka_unit_test(p9_in_a_batch),       cmocka_unit_test(p9_in_a_batch_of_claims),
+        cmocka_unit_test(p9_in_a_hand_off),    cmocka_unit_test(p9_in_a_hand_off_that_tries_once),
     };
     return cmocka_run_group_tests_name("crash: poison", tests, NULL, NULL);
 }

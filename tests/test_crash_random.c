@@ -36,7 +36,7 @@ typedef struct show {
         atomic_uint acked;   /* deliveries that were acknowledged */
         atomic_uint allowed; /* as far as the broker delivers for now */
         atomic_int stop;
-    } *shared;
+    } * shared;
 } show;
 
 static semel_status fail_sometimes(semel_unit *unit, unsigned key, void *context, semel_error *err)

@@ -25,7 +25,7 @@ typedef struct show {
         shop_tally tally;
         semel_status status; /* of the process that was stopped */
         semel_outcome outcome;
-    } *shared;
+    } * shared;
 } show;
 
 static int build(void *context)
@@ -114,8 +114,8 @@ static int relay_stopped_after_publishing(void *context)
 {
     const show *now = context;
     int stopped = 0;
-    relay_with(now,
-               &(broker_file){.path = now->broker, .after = stop_once, .context = &stopped}, 0);
+    relay_with(now, &(broker_file){.path = now->broker, .after = stop_once, .context = &stopped},
+               0);
     return PROCESS_OK;
 }
 
@@ -123,8 +123,8 @@ static int relay_stopped_before_publishing(void *context)
 {
     const show *now = context;
     int stopped = 0;
-    relay_with(now,
-               &(broker_file){.path = now->broker, .before = stop_once, .context = &stopped}, 0);
+    relay_with(now, &(broker_file){.path = now->broker, .before = stop_once, .context = &stopped},
+               0);
     return PROCESS_OK;
 }
 
@@ -132,8 +132,8 @@ static int relay_stopped_and_then_all(void *context)
 {
     const show *now = context;
     int stopped = 0;
-    relay_with(now,
-               &(broker_file){.path = now->broker, .before = stop_once, .context = &stopped}, 1);
+    relay_with(now, &(broker_file){.path = now->broker, .before = stop_once, .context = &stopped},
+               1);
     return PROCESS_OK;
 }
 
@@ -174,7 +174,8 @@ static void a_relay_overtaken_while_stopped_settles_nothing(void **state)
     pid_t first = process_start(relay_stopped_after_publishing, now);
     assert_true(process_wait_stopped(first, DEADLINE_MS));
     pid_t second = process_start(relay_stopped_and_then_all, now);
-    assert_true(process_wait_stopped(second, DEADLINE_MS)); /* the leases are the second one's now */
+    assert_true(
+        process_wait_stopped(second, DEADLINE_MS)); /* the leases are the second one's now */
     assert_int_equal(peek_number(now->file, "SELECT count(*) FROM semel_outbox"), MESSAGES);
     int64_t before = leases(now);
     go_on(first);
@@ -247,7 +248,8 @@ static int claim(void *context)
 
 static void check_handled_once(const show *now)
 {
-    assert_int_equal(peek_number(now->file, "SELECT count(*) FROM semel_marker WHERE state = 0"), 1);
+    assert_int_equal(peek_number(now->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+                     1);
     assert_int_equal(peek_number(now->file, "SELECT count(*) FROM semel_outbox"), 1);
     assert_int_equal(peek_number(now->file, "SELECT count(*) FROM semel_dead"), 0);
 }

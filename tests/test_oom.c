@@ -31,8 +31,8 @@ int main(void)
         int sqlite = i % 2 == 1;
         if (operation->sqlite_only && !sqlite)
             continue;
-        (void)snprintf(names[count], sizeof names[count], "out of memory: %s (%s)",
-                       operation->name, sqlite ? "sqlite" : "memory");
+        (void)snprintf(names[count], sizeof names[count], "out of memory: %s (%s)", operation->name,
+                       sqlite ? "sqlite" : "memory");
         tests[count] =
             (struct CMUnitTest){names[count], sqlite ? survives_on_sqlite : survives_on_memory,
                                 NULL, NULL, (void *)operation};

@@ -25,7 +25,7 @@ typedef struct race {
         shop_tally tally;
         atomic_uint ready;
         atomic_uint outcomes[SEMEL_DEAD + 1];
-    } *shared;
+    } * shared;
 } race;
 
 /* --- the processes ------------------------------------------------------------------------------------------- */
@@ -46,8 +46,7 @@ static int compete(void *context)
     unsigned order[KEYS];
     uint32_t seed = r->index + 1;
     shop s;
-    semel_inbox_options options = {
-        .size = sizeof options, .mode = r->mode, .wait_ms = DEADLINE_MS};
+    semel_inbox_options options = {.size = sizeof options, .mode = r->mode, .wait_ms = DEADLINE_MS};
     shop_open(&s, r->url, &options, &r->shared->tally);
     for (unsigned i = 0; i < r->keys; i++)
         order[i] = i;
@@ -83,7 +82,8 @@ static void in_batches(race *r, shop *s, const unsigned order[])
         }
         semel_status status;
         do
-            status = semel_inbox_receive_batch(outcomes, s->inbox, list, BATCH, shop_handler, s, NULL);
+            status =
+                semel_inbox_receive_batch(outcomes, s->inbox, list, BATCH, shop_handler, s, NULL);
         while (status == SEMEL_EBUSY);
         PROCESS_REQUIRE(status == SEMEL_OK);
         for (unsigned i = 0; i < BATCH; i++)
@@ -112,7 +112,8 @@ static void check_once_per_key(race *r)
     assert_int_equal(peek_number(r->file, "SELECT count(*) FROM effect"), effects);
     assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
                      r->keys);
-    assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT body) FROM semel_outbox"), r->keys);
+    assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT body) FROM semel_outbox"),
+                     r->keys);
     assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_outbox"), r->keys);
 }
 

@@ -280,12 +280,12 @@ static void handlers_that_fail_at_random_take_effect_once(void **state)
 static ground on_memory = {0, SEMEL_TRANSACTION}, on_memory_claims = {0, SEMEL_CLAIM};
 static ground on_sqlite = {1, SEMEL_TRANSACTION}, on_sqlite_claims = {1, SEMEL_CLAIM};
 
-#define ON_ALL(test)                                                    \
-    {#test " (memory)", test, NULL, NULL, &on_memory},                  \
+#define ON_ALL(test)                                                      \
+    {#test " (memory)", test, NULL, NULL, &on_memory},                    \
         {#test " (memory, claims)", test, NULL, NULL, &on_memory_claims}, \
-        {#test " (sqlite)", test, NULL, NULL, &on_sqlite},              \
-    {                                                                   \
-        #test " (sqlite, claims)", test, NULL, NULL, &on_sqlite_claims  \
+        {#test " (sqlite)", test, NULL, NULL, &on_sqlite},                \
+    {                                                                     \
+#test " (sqlite, claims)", test, NULL, NULL, &on_sqlite_claims    \
     }
 
 int main(void)

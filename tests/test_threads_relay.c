@@ -235,7 +235,8 @@ static void send_away(yard *y)
                                    .backoff_max_ms = 4};
     semel_relay *relay;
     semel_counters counters = {.unsent = 1};
-    PROCESS_REQUIRE(semel_relay_open(&relay, y->s.outbox, y->transport, &options, NULL) == SEMEL_OK);
+    PROCESS_REQUIRE(semel_relay_open(&relay, y->s.outbox, y->transport, &options, NULL) ==
+                    SEMEL_OK);
     while (atomic_load(&y->producing) || counters.unsent) {
         size_t sent;
         semel_status status = semel_relay_step(&sent, relay, 2, NULL);

@@ -105,6 +105,8 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
 {
     semel_error why = {0};
     semel_status status = unit_take(outcome, unit, relay->inbox, item->message, &why);
+    if (status == SEMEL_EREJECTED && *outcome == SEMEL_DUPLICATE)
+        status = SEMEL_OK; /* rejecting is an answer to a sender, and here is none: it just goes */
     if (!status)
         status = store_fault(relay->store, "handoff.marked", &why);
     if (status == SEMEL_EREJECTED) {

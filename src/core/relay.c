@@ -14,10 +14,10 @@
 
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/wait.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 static const semel_relay_options presets[] = {
     [SEMEL_RELAY_BALANCED] = {0, 0, 100, 30000, 1000, 10, 200, 60000},
@@ -334,26 +334,11 @@ static int is_stopped(semel_relay *relay)
     return atomic_load(&relay->stopped);
 }
 
-/* The waiting is real, whatever clock the seam has: others end it, and a test's clock may stand still. */
-static int64_t real_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Until woken, until it is time to look again, or until `left_ms` is over. */
 static void wait_for_work(semel_relay *relay, int64_t left_ms)
 {
     int64_t pause = left_ms < relay->options.poll_ms ? left_ms : relay->options.poll_ms;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += pause / 1000;
-    until.tv_nsec += pause % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    struct timespec until = wait_until(wait_clock_ms() + pause);
     while (sem_clockwait(&relay->watcher.signal, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
         if (is_stopped(relay))
             return;
@@ -361,13 +346,13 @@ static void wait_for_work(semel_relay *relay, int64_t left_ms)
 
 semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms, semel_error *err)
 {
-    int64_t deadline = real_ms() + wait_ms;
+    int64_t deadline = wait_clock_ms() + wait_ms;
     size_t count = 0;
     for (;;) {
         semel_status status = work(relay, &count, err);
         if (status)
             return status;
-        int64_t left = deadline - real_ms();
+        int64_t left = deadline - wait_clock_ms();
         if (relay->count || left <= 0 || is_stopped(relay))
             break;
         wait_for_work(relay, left);

@@ -51,8 +51,8 @@ void crash_world_open_rest(crash_world *w)
                                  .retention_ms = flow->retention_ms,
                                  .faults = flow->quiet ? NULL : w->outbox};
     REQUIRE_OK(w, semel_inbox_open(&w->inbox, w->store, "in", &inbox, &w->err));
-    w->broker = (broker_file){.path = w->stage->broker,
-                              .refused_topic = w->forgive ? NULL : "refused"};
+    w->broker =
+        (broker_file){.path = w->stage->broker, .refused_topic = w->forgive ? NULL : "refused"};
     REQUIRE_OK(w, broker_file_open(&w->transport, &w->broker, &w->err));
     semel_relay_options relay = {.size = sizeof relay,
                                  .batch = flow->relay_batch,
@@ -311,7 +311,8 @@ const char *crash_check_ended(const crash_stage *stage, const crash_workflow *fl
     if (peek_number(file, EFFECTS) != flow->effects ||
         peek_number(file, "SELECT count(DISTINCT key) FROM effect") != flow->effects)
         return "an effect is missing or happened twice";
-    if (peek_number(file, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") != flow->held)
+    if (peek_number(file, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") !=
+        flow->held)
         return "a claim is left behind, or one that lives was removed";
     if (peek_number(file, "SELECT count(*) FROM semel_outbox"))
         return "an outgoing message is left behind";

@@ -27,7 +27,7 @@ typedef struct crash_stage {
     struct crash_shared {
         uint32_t passed[CRASH_POINTS_MAX];
         uint32_t runs; /* of handler bodies */
-    } *shared;
+    } * shared;
 } crash_stage;
 
 void crash_stage_open(crash_stage *stage);
@@ -47,19 +47,19 @@ typedef struct crash_workflow {
     const char *points; /* all that it passes, in their order, each with a space behind it */
     crash_kind kind;
     semel_mode mode;
-    const char *key;        /* of the inbox; NULL: the default */
-    uint32_t attempts_max;  /* of inbox and relay; 0: the default */
-    uint32_t relay_batch;   /* 0: the default */
-    uint64_t retention_ms;  /* 0: the default */
-    int64_t start_ms;       /* how late the clock is when the first process starts */
-    int quiet;              /* dead letters are not announced */
-    int bare;               /* nothing is prepared, not even the tables */
-    uint32_t runs_max;      /* of handler bodies, both processes together; 0: not looked at */
-    int64_t done;           /* at the end: markers that are done, ... */
-    int64_t held;           /* ... live claims, ... */
-    int64_t effects;        /* ... rows in the table `effect`, ... */
-    int64_t published;      /* ... different messages that the broker has, ... */
-    int64_t dead;           /* ... and dead letters */
+    const char *key;       /* of the inbox; NULL: the default */
+    uint32_t attempts_max; /* of inbox and relay; 0: the default */
+    uint32_t relay_batch;  /* 0: the default */
+    uint64_t retention_ms; /* 0: the default */
+    int64_t start_ms;      /* how late the clock is when the first process starts */
+    int quiet;             /* dead letters are not announced */
+    int bare;              /* nothing is prepared, not even the tables */
+    uint32_t runs_max;     /* of handler bodies, both processes together; 0: not looked at */
+    int64_t done;          /* at the end: markers that are done, ... */
+    int64_t held;          /* ... live claims, ... */
+    int64_t effects;       /* ... rows in the table `effect`, ... */
+    int64_t published;     /* ... different messages that the broker has, ... */
+    int64_t dead;          /* ... and dead letters */
     void (*prepare)(crash_world *w);
     void (*run)(crash_world *w);
 } crash_workflow;

@@ -21,8 +21,8 @@ static void deliver_all(crash_world *w, const char *const keys[], size_t count, 
         (void)crash_deliver(w, keys[i], w->again ? delivery + 1 : delivery);
 }
 
-#define DELIVER(w, delivery, ...)                                                         \
-    deliver_all(w, (const char *const[]){__VA_ARGS__},                                    \
+#define DELIVER(w, delivery, ...)                      \
+    deliver_all(w, (const char *const[]){__VA_ARGS__}, \
                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), delivery)
 
 static void run_receive(crash_world *w)
@@ -74,8 +74,8 @@ static void run_batch(crash_world *w)
         messages[i].delivery = w->again ? 2 : 1;
         list[i] = &messages[i];
     }
-    REQUIRE_OK(w, semel_inbox_receive_batch(outcomes, w->inbox, list, COUNT, crash_handler, w,
-                                            &w->err));
+    REQUIRE_OK(
+        w, semel_inbox_receive_batch(outcomes, w->inbox, list, COUNT, crash_handler, w, &w->err));
     redeliver_failed(w, list, outcomes, COUNT);
 }
 
@@ -145,8 +145,8 @@ static void run_handoff(crash_world *w)
     semel_relay_options options = {.size = sizeof options, .lease_ms = CRASH_LEASE_MS};
     int steps = 0;
     REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
-    REQUIRE_OK(w, semel_relay_open_local(&relay, box, w->inbox, crash_handler, w, &options,
-                                         &w->err));
+    REQUIRE_OK(w,
+               semel_relay_open_local(&relay, box, w->inbox, crash_handler, w, &options, &w->err));
     while (crash_step(w, relay) && ++steps < 10)
         continue;
     semel_relay_close(relay);

@@ -8,6 +8,7 @@
 #include "support/scratch.h"
 
 #include <semel/semel.h>
+#include <semel/sqlite.h>
 #include <semel/test.h>
 
 /* Which allocations fail: the library's own or SQLite's. */
@@ -40,7 +41,8 @@ typedef struct oom_world {
     char file[SCRATCH_PATH];
     char url[SCRATCH_PATH];
     int is_sqlite;
-    int failing; /* handlers fail */
+    sqlite3 *eye; /* on the same file */
+    int failing;  /* handlers fail */
     semel_test_seam *seam;
     semel_store *store;
     semel_outbox *outbox; /* "out": what the handler sends */
@@ -57,7 +59,9 @@ typedef struct oom_operation {
     semel_inbox_options inbox; /* `size` is filled in */
     int bare;                  /* the world has no store: opening one is the operation */
     int sqlite_only;
-    int apart; /* markers, effects and messages need not be the same number after a failure */
+    long
+        stride; /* of SQLite's allocations, where they are very many and mostly of one kind; 0: 1 */
+    int apart;  /* markers, effects and messages need not be the same number after a failure */
     void (*prepare)(oom_world *w);
     semel_status (*act)(oom_world *w, semel_error *err);
     void (*check)(oom_world *w); /* at the end; asserts */
@@ -73,7 +77,8 @@ void oom_everywhere(const oom_operation *operation, const oom_source *source, in
 
 /* For operations. */
 semel_message oom_message(const char *id);
-semel_handler oom_handler; /* writes an effect, stores a result, sends a message; its context is a world */
+semel_handler
+    oom_handler; /* writes an effect, stores a result, sends a message; its context is a world */
 semel_status oom_receive(oom_world *w, const char *id, uint32_t delivery, semel_error *err);
 semel_status oom_open_store(oom_world *w, semel_error *err);
 

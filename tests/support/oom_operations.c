@@ -85,8 +85,8 @@ static semel_status receive_result(oom_world *w, semel_error *err)
     semel_outcome outcome;
     semel_result *result = NULL;
     semel_test_advance_ms(w->seam, LATER_MS);
-    semel_status status = semel_inbox_receive_result(&outcome, &result, w->inbox, &message,
-                                                     oom_handler, w, err);
+    semel_status status =
+        semel_inbox_receive_result(&outcome, &result, w->inbox, &message, oom_handler, w, err);
     semel_bytes bytes = semel_result_bytes(result);
     int right = bytes.len == 6 && memcmp(bytes.data, "result", 6) == 0;
     semel_result_free(result);
@@ -354,8 +354,7 @@ static semel_status replay(oom_world *w, semel_error *err)
 {
     semel_outcome outcome;
     semel_test_advance_ms(w->seam, LATER_MS);
-    semel_status status =
-        semel_inbox_replay(&outcome, w->inbox, w->letter, oom_handler, w, err);
+    semel_status status = semel_inbox_replay(&outcome, w->inbox, w->letter, oom_handler, w, err);
     return status == SEMEL_ENOTFOUND ? SEMEL_OK : status;
 }
 
@@ -387,9 +386,9 @@ static void check_one_letter(oom_world *w)
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 const oom_operation oom_operations[] = {
-    {.name = "open and migrate", .act = open_and_migrate, .bare = 1},
-    {.name = "open an inbox", .act = open_inbox},
-    {.name = "open an outbox", .act = open_outbox},
+    {.name = "open and migrate", .stride = 9, .act = open_and_migrate, .bare = 1},
+    {.name = "open an inbox", .stride = 3, .act = open_inbox},
+    {.name = "open an outbox", .stride = 3, .act = open_outbox},
     {.name = "receive", .act = receive, .effects = 1},
     {.name = "receive a redelivery", .act = receive_again, .effects = 1},
     {.name = "receive by claim", .inbox = {.mode = SEMEL_CLAIM}, .act = receive, .effects = 1},
@@ -397,11 +396,14 @@ const oom_operation oom_operations[] = {
      .inbox = {.key = "json:/order+digest"},
      .act = receive_without_an_id,
      .effects = 1},
-    {.name = "receive with a result", .inbox = {.on_duplicate = SEMEL_DUPLICATE_REPLAY},
-     .act = receive_result, .effects = 1},
+    {.name = "receive with a result",
+     .inbox = {.on_duplicate = SEMEL_DUPLICATE_REPLAY},
+     .act = receive_result,
+     .effects = 1},
     {.name = "receive with a result by claim",
      .inbox = {.mode = SEMEL_CLAIM, .on_duplicate = SEMEL_DUPLICATE_REPLAY},
-     .act = receive_result, .effects = 1},
+     .act = receive_result,
+     .effects = 1},
     {.name = "replay a result",
      .inbox = {.on_duplicate = SEMEL_DUPLICATE_REPLAY},
      .prepare = prepare_result,
@@ -418,13 +420,24 @@ const oom_operation oom_operations[] = {
      .check = check_one_letter},
     {.name = "receive a batch", .act = receive_batch, .effects = MANY},
     {.name = "forget", .prepare = prepare_result, .act = forget, .apart = 1, .effects = 1},
-    {.name = "join", .sqlite_only = 1, .act = join, .effects = 1},
-    {.name = "send", .inbox = {.mode = SEMEL_CLAIM}, .prepare = forget_sent,
-     .act = send_until_sent, .effects = 1},
-    {.name = "relay", .prepare = prepare_messages, .act = relay_step, .check = check_relayed},
-    {.name = "hand off", .prepare = prepare_messages, .act = hand_off, .effects = MANY},
-    {.name = "consume", .prepare = prepare_queue, .act = consume, .effects = MANY},
-    {.name = "count", .act = count},
+    {.name = "join", .stride = 3, .sqlite_only = 1, .act = join, .effects = 1},
+    {.name = "send",
+     .inbox = {.mode = SEMEL_CLAIM},
+     .prepare = forget_sent,
+     .act = send_until_sent,
+     .effects = 1},
+    {.name = "relay",
+     .stride = 3,
+     .prepare = prepare_messages,
+     .act = relay_step,
+     .check = check_relayed},
+    {.name = "hand off",
+     .stride = 5,
+     .prepare = prepare_messages,
+     .act = hand_off,
+     .effects = MANY},
+    {.name = "consume", .stride = 5, .prepare = prepare_queue, .act = consume, .effects = MANY},
+    {.name = "count", .stride = 5, .act = count},
     {.name = "sweep",
      .inbox = {.retention_ms = SEMEL_RETENTION_NONE},
      .apart = 1,

@@ -77,7 +77,8 @@ int process_wait_stopped(pid_t pid, uint32_t deadline_ms)
     siginfo_t info;
     while (process_now_ms() < deadline) {
         info.si_pid = 0;
-        int flags = WEXITED | WSTOPPED | WNOHANG | WNOWAIT; /* its end is process_wait()'s to take */
+        int flags =
+            WEXITED | WSTOPPED | WNOHANG | WNOWAIT; /* its end is process_wait()'s to take */
         if (waitid(P_PID, (id_t)pid, &info, flags) == 0 && info.si_pid == pid)
             return info.si_code == CLD_STOPPED;
         process_nap();

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/seam.h"
 #include "base/url.h"
+#include "base/wait.h"
 #include "store/memory/parts.h"
 
 #include <errno.h>
@@ -36,27 +37,26 @@ semel_status memory_count_message(memory_store *store, semel_error *err)
 
 /* --- time ---------------------------------------------------------------------------------------- */
 
+static int64_t latest_ms(const memory_store *store)
+{
+    return atomic_load_explicit(&store->latest_ms, memory_order_relaxed);
+}
+
 int64_t memory_now_ms(memory_store *store)
 {
     int64_t now_ms = store->clock_offset_ms + seam_steady_ms(store->seam);
-    if (now_ms > store->latest_ms)
-        store->latest_ms = now_ms;
-    return store->latest_ms;
+    if (now_ms <= latest_ms(store))
+        return latest_ms(store);
+    atomic_store_explicit(&store->latest_ms, now_ms, memory_order_relaxed);
+    return now_ms;
 }
 
 static void start_wait(memory_wait *wait)
 {
-    clock_gettime(CLOCK_MONOTONIC, &wait->end); /* allowed: what the condition waits by */
-    wait->end.tv_sec += wait->wait_ms / 1000;
-    wait->end.tv_nsec += (long)(wait->wait_ms % 1000) * 1000000;
-    if (wait->end.tv_nsec >= 1000000000) {
-        wait->end.tv_nsec -= 1000000000;
-        wait->end.tv_sec++;
-    }
+    wait->end = wait_until(wait_clock_ms() + wait->wait_ms);
     wait->started = 1;
 }
 
-/* Other threads end it, in real time, so it is not measured by the seam's clock, which may stand. */
 int memory_wait_for_others(memory_store *store, memory_wait *wait)
 {
     if (!wait->wait_ms)
@@ -97,23 +97,10 @@ static semel_status read_url(memory_store *store, const char *text, semel_error 
     return status;
 }
 
-static int make_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    int error = pthread_condattr_init(&attributes);
-    if (error)
-        return error;
-    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (!error)
-        error = pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return error;
-}
-
 static semel_status make_lock(memory_store *store, semel_error *err)
 {
     int error = pthread_mutex_init(&store->lock, NULL);
-    if (!error && (error = make_condition(&store->let_go)) != 0)
+    if (!error && (error = wait_condition_init(&store->let_go)) != 0)
         pthread_mutex_destroy(&store->lock);
     if (error)
         return semel_fail(err, SEMEL_ESTORE, "no mutex for the memory store: %s", strerror(error));
@@ -133,7 +120,7 @@ static semel_status memory_open(void *store, const char *text, const semel_store
     self->seam = seam;
     self->busy_ms = settings->busy_ms;
     self->clock_offset_ms = seam_wall_ms(seam) - seam_steady_ms(seam);
-    self->latest_ms = INT64_MIN;
+    atomic_init(&self->latest_ms, INT64_MIN);
     seam->random(seam->context, &self->hash, sizeof self->hash);
     return SEMEL_OK;
 }
@@ -161,6 +148,7 @@ static void memory_close(void *store)
     memory_index_free(&self->rows);
     memory_letters_free(self);
     memory_extra_drop_spares(self);
+    mem_free(self->spare_records);
     pthread_cond_destroy(&self->let_go);
     pthread_mutex_destroy(&self->lock);
 }
@@ -172,13 +160,13 @@ static semel_status memory_migrate(void *store, semel_error *err)
     return SEMEL_OK;
 }
 
+/* Asked for every message whose age counts, so it does without the lock: it only reads. */
 static semel_status memory_now(void *store, int64_t *out_ms, semel_error *err)
 {
-    memory_store *self = store;
+    const memory_store *self = store;
+    int64_t now_ms = self->clock_offset_ms + seam_steady_ms(self->seam);
     (void)err;
-    pthread_mutex_lock(&self->lock);
-    *out_ms = memory_now_ms(self);
-    pthread_mutex_unlock(&self->lock);
+    *out_ms = now_ms > latest_ms(self) ? now_ms : latest_ms(self);
     return SEMEL_OK;
 }
 

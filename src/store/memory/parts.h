@@ -29,6 +29,7 @@
 
 #include <pthread.h>
 #include <semel/sys/store.h>
+#include <stdatomic.h>
 #include <time.h>
 
 typedef struct memory_unit memory_unit;
@@ -50,10 +51,12 @@ typedef struct memory_store {
     uint32_t waiting; /* threads that wait for it */
     uint32_t busy_ms;
     const semel_seam *seam;
-    int64_t clock_offset_ms; /* wall clock - steady clock, when the store was opened */
-    int64_t latest_ms;       /* the time never goes back behind this */
+    int64_t clock_offset_ms;        /* wall clock - steady clock, when the store was opened */
+    atomic_int_least64_t latest_ms; /* the time never goes back behind this */
     hash_key hash;
     uint64_t last_token;
+    memory_record *spare_records; /* of a journal */
+    uint32_t spare_record_capacity;
 
     memory_inbox **inboxes; /* the number of an inbox is its index + 1; the same for outboxes */
     size_t inbox_count;
@@ -141,7 +144,7 @@ struct memory_unit {
 memory_record *memory_journal_next(memory_unit *unit);
 void memory_journal_undo(memory_unit *unit, uint32_t down_to);
 void memory_journal_commit(memory_unit *unit, int64_t now_ms);
-void memory_journal_free(memory_unit *unit);
+void memory_journal_free(memory_unit *unit); /* without the lock */
 
 /* --- memory.c ------------------------------------------------------------------------------------ */
 

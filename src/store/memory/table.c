@@ -10,7 +10,8 @@
  * move. A removed marker leaves a hole, a chunk without markers is freed. Nothing in a chunk can have
  * been changed before the chunk was opened, so a sweep stops at the first chunk that is too young: what
  * a sweep costs depends on what has expired, not on what there is. Chunks are small because one marker
- * that stays keeps all of its chunk.
+ * that stays keeps all of its chunk; some that were freed are kept, so that a steady coming and going
+ * allocates nothing.
  *
  * The limit is 2^22 chunks for an inbox: 32 GiB, half a billion keys of 36 bytes. */
 #include "store/memory/table.h"
@@ -23,11 +24,13 @@ enum {
     CHUNK_BYTES = 8192 - 48,
     SLOTS_FIRST = 64,
     CHUNKS_FIRST = 16,
+    SPARES_MAX = 128, /* 1 MiB */
     OFFSET_BITS = 10, /* in units of eight bytes */
     NUMBER_MAX = (1 << (32 - OFFSET_BITS)) - 1
 };
 
 struct memory_chunk {
+    memory_chunk *next_spare;
     uint64_t serial;
     int64_t opened_ms;
     uint32_t number;
@@ -147,11 +150,33 @@ static int make_free_number(memory_table *table)
     return 1;
 }
 
+static memory_chunk *new_chunk(memory_table *table)
+{
+    memory_chunk *chunk = table->spares;
+    if (!chunk)
+        return mem_alloc(sizeof *chunk);
+    table->spares = chunk->next_spare;
+    table->spare_count--;
+    memset(chunk, 0, offsetof(memory_chunk, bytes));
+    return chunk;
+}
+
+static void free_chunk(memory_table *table, memory_chunk *chunk)
+{
+    if (table->spare_count == SPARES_MAX) {
+        mem_free(chunk);
+        return;
+    }
+    chunk->next_spare = table->spares;
+    table->spares = chunk;
+    table->spare_count++;
+}
+
 static int open_chunk(memory_table *table, int64_t now_ms)
 {
     if (table->chunk_end == table->chunk_capacity && !stretch_chunk_list(table))
         return 0;
-    memory_chunk *chunk = make_free_number(table) ? mem_alloc(sizeof *chunk) : NULL;
+    memory_chunk *chunk = make_free_number(table) ? new_chunk(table) : NULL;
     if (!chunk)
         return 0;
     chunk->number = (uint32_t)table->free_number;
@@ -199,7 +224,7 @@ static void close_chunk(memory_table *table, memory_chunk *chunk)
     table->chunks[chunk->serial - table->serial_base] = NULL;
     table->numbers[chunk->number].next_free = table->free_number;
     table->free_number = chunk->number;
-    mem_free(chunk);
+    free_chunk(table, chunk);
     while (!table->chunks[table->first_chunk])
         table->first_chunk++;
 }
@@ -289,6 +314,8 @@ void memory_table_free(memory_table *table)
 {
     for (size_t i = table->first_chunk; i < table->chunk_end; i++)
         mem_free(table->chunks[i]);
+    while (table->spares)
+        mem_free(new_chunk(table));
     mem_free(table->chunks);
     mem_free(table->numbers);
     mem_free(table->slots);

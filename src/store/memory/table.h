@@ -57,6 +57,8 @@ typedef struct memory_table {
     size_t number_end;
     size_t number_capacity;
     size_t free_number;
+    memory_chunk *spares; /* freed ones that are kept for the next, without a number */
+    size_t spare_count;
 
     /* The chunks in the order in which they were opened: chunks[first_chunk] to chunks[chunk_end - 1],
      * NULL where one has been freed. The serial of chunks[i] is serial_base + i. */

@@ -3,23 +3,11 @@
  * SQLite lets one transaction write at a time and makes the others poll. Threads of one process need not
  * poll: they sleep here and are woken. Between processes SQLite's own lock decides, with the busy handler
  * in sqlite.c and the same deadline. */
+#include "base/wait.h"
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
-
-int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static struct timespec deadline_of(int64_t at_ms)
-{
-    return (struct timespec){at_ms / 1000, (long)(at_ms % 1000) * 1000000};
-}
 
 semel_status gate_check_process(const sqlite_store *store, semel_error *err)
 {
@@ -32,7 +20,7 @@ semel_status gate_check_process(const sqlite_store *store, semel_error *err)
 /* A thread that waits for itself would wait for ever: say what is wrong instead. */
 static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
-    struct timespec until = deadline_of(monotonic_ms() + wait_ms);
+    struct timespec until = wait_until(wait_clock_ms() + wait_ms);
     if (store->gate_taken && pthread_equal(store->gate_owner, pthread_self()))
         return semel_fail(
             err, SEMEL_EMISUSE,

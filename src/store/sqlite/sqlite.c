@@ -6,13 +6,13 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/url.h"
+#include "base/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <semel/sqlite.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -28,11 +28,10 @@ enum {
 static int on_busy(void *context, int times)
 {
     connection *on = context;
-    if (monotonic_ms() >= on->deadline_ms)
+    if (wait_clock_ms() >= on->deadline_ms)
         return 0;
-    long pause = (long)PAUSE_MIN_US << (times < 6 ? times : 6);
-    struct timespec nap = {0, (pause < PAUSE_MAX_US ? pause : PAUSE_MAX_US) * 1000};
-    nanosleep(&nap, NULL);
+    uint32_t pause = (uint32_t)PAUSE_MIN_US << (times < 6 ? times : 6);
+    wait_nap_us(pause < PAUSE_MAX_US ? pause : PAUSE_MAX_US);
     return 1;
 }
 
@@ -65,7 +64,7 @@ static semel_status connect_to(connection *on, const char *path, uint32_t cache_
     if (code != SQLITE_OK)
         return connection_fail(on, code, path, err);
     sqlite3_extended_result_codes(on->db, 1);
-    on->deadline_ms = monotonic_ms() + busy_ms;
+    on->deadline_ms = wait_clock_ms() + busy_ms;
     sqlite3_busy_handler(on->db, on_busy, on);
     sqlite3_commit_hook(on->db, on_commit, on);
     sqlite3_rollback_hook(on->db, on_rollback, on);
@@ -107,15 +106,16 @@ static semel_status read_url(url *parsed, const char *text, uint32_t *cache_kib,
     return SEMEL_OK;
 }
 
-static void init_locks(sqlite_store *store)
+static semel_status init_locks(sqlite_store *store, semel_error *err)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&store->gate, NULL);
     pthread_mutex_init(&store->reader_lock, NULL);
-    pthread_cond_init(&store->gate_free, &attributes);
-    pthread_condattr_destroy(&attributes);
+    int error = wait_condition_init(&store->gate_free);
+    if (!error)
+        return SEMEL_OK;
+    pthread_mutex_destroy(&store->gate);
+    pthread_mutex_destroy(&store->reader_lock);
+    return semel_fail(err, SEMEL_ENOMEM, "no condition for the gate: %s", strerror(error));
 }
 
 static void sqlite_close(void *state)
@@ -140,12 +140,13 @@ static semel_status sqlite_open(void *state, const char *text, const semel_store
     semel_status status = read_url(&parsed, text, &cache_kib, &store->relaxed_always, err);
     if (!status)
         status = make_file(parsed.rest, err);
+    if (!status)
+        status = init_locks(store, err);
     if (status)
         return status;
     store->seam = settings->seam;
     store->busy_ms = settings->busy_ms;
     store->pid = getpid();
-    init_locks(store);
     status = connect_to(&store->writer, parsed.rest, cache_kib, settings->busy_ms, err);
     if (!status)
         status = connect_to(&store->reader, parsed.rest, 1024, settings->busy_ms, err);

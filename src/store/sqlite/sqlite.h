@@ -53,7 +53,6 @@ semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 void gate_leave(sqlite_store *store);
 /* EMISUSE in a child of the process that opened it. */
 semel_status gate_check_process(const sqlite_store *store, semel_error *err);
-int64_t monotonic_ms(void);
 
 /* unit.c */
 semel_status sqlite_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,

@@ -7,6 +7,7 @@
  *
  * A handler works on our connection and could end our transaction. Two hooks count every end, so that a
  * COMMIT or ROLLBACK of its own is noticed, even one followed by a BEGIN. */
+#include "base/wait.h"
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static semel_status choose_durability(sqlite_store *store, semel_begin durabilit
 static semel_status begin(sqlite_store *store, semel_begin durability, uint32_t wait_ms,
                           semel_error *err)
 {
-    store->writer.deadline_ms = monotonic_ms() + wait_ms;
+    store->writer.deadline_ms = wait_clock_ms() + wait_ms;
     if (!sqlite3_get_autocommit(store->writer.db)) /* a rollback that ran out of memory */
         sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
     semel_status status = choose_durability(store, durability, err);

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/seam.h"
 #include "base/url.h"
+#include "base/wait.h"
 #include "transport/memory/out.h"
 
 #include <pthread.h>
@@ -68,19 +69,6 @@ static semel_status read_url(queue *self, const char *text, semel_error *err)
     return status;
 }
 
-static int make_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    int error = pthread_condattr_init(&attributes);
-    if (error)
-        return error;
-    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (!error)
-        error = pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return error;
-}
-
 static semel_status memory_open(void *transport, const char *text,
                                 const semel_transport_settings *settings, semel_error *err)
 {
@@ -92,7 +80,7 @@ static semel_status memory_open(void *transport, const char *text,
     self->ready.order = memory_parcel_number;
     self->later.order = memory_parcel_due_ms;
     int error = pthread_mutex_init(&self->lock, NULL);
-    if (!error && (error = make_condition(&self->changed)) != 0)
+    if (!error && (error = wait_condition_init(&self->changed)) != 0)
         pthread_mutex_destroy(&self->lock);
     if (error)
         return semel_fail(err, SEMEL_ETRANSPORT, "no mutex for the memory transport: %s",
@@ -232,35 +220,14 @@ static int64_t due_in_ms(const queue *self)
     return left > 1 ? left : 1;
 }
 
-static void add_ms(struct timespec *time, int64_t ms)
-{
-    time->tv_sec += ms / 1000;
-    time->tv_nsec += (long)(ms % 1000) * 1000000;
-    if (time->tv_nsec >= 1000000000) {
-        time->tv_nsec -= 1000000000;
-        time->tv_sec++;
-    }
-}
-
-static int is_before(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
-}
-
 /* Until something changed or is due, or the end has come; 0 in the last case. */
-static int wait_for_change(queue *self, const struct timespec *end)
+static int wait_for_change(queue *self, int64_t end_ms)
 {
+    int64_t now = wait_clock_ms();
     int64_t due_in = due_in_ms(self);
-    struct timespec until = *end;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* allowed: what the condition waits by */
-    if (!is_before(&now, end))
+    if (now >= end_ms)
         return 0;
-    if (due_in != INT64_MAX) {
-        add_ms(&now, due_in);
-        if (is_before(&now, end))
-            until = now;
-    }
+    struct timespec until = wait_until(due_in < end_ms - now ? now + due_in : end_ms);
     self->waiting++;
     pthread_cond_timedwait(&self->changed, &self->lock, &until);
     self->waiting--;
@@ -271,15 +238,13 @@ static semel_status memory_receive(void *transport, semel_delivery deliveries[],
                                    size_t *count, uint32_t wait_ms, semel_error *err)
 {
     queue *self = transport;
-    struct timespec end;
+    int64_t end_ms = wait_clock_ms() + wait_ms;
     semel_status status;
     size_t found;
-    clock_gettime(CLOCK_MONOTONIC, &end); /* allowed: what the condition waits by */
-    add_ms(&end, wait_ms);
     pthread_mutex_lock(&self->lock);
     do
         status = deliver(self, deliveries, max, &found, err);
-    while (!status && !found && wait_ms && wait_for_change(self, &end));
+    while (!status && !found && wait_ms && wait_for_change(self, end_ms));
     pthread_mutex_unlock(&self->lock);
     if (!status)
         *count = found;
