@@ -25,9 +25,9 @@ int wait_condition_init(pthread_cond_t *condition)
     return error;
 }
 
+/* Cut short by a signal, it is asked for again. */
 void wait_nap_us(uint32_t us)
 {
     struct timespec nap = {us / 1000000, (long)(us % 1000000) * 1000};
-    nanosleep(&nap,
-              NULL); /* allowed: see the header; cut short by a signal, it is asked for again */
+    nanosleep(&nap, NULL); /* allowed: see the header */
 }
