@@ -19,7 +19,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 4, ID_TEXT = 36, BODY_BYTES = 100 };
+enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 5, ID_TEXT = 36, BODY_BYTES = 100 };
 
 /* --- main.c ------------------------------------------------------------------------------------------ */
 

@@ -22,6 +22,8 @@ void duel_run(duel *out, const contender *contenders, size_t count, key_source *
               size_t per_round, size_t rounds, const char *label)
 {
     message_set set = {0};
+    if (count > CONTENDERS_MAX)
+        die("a duel of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
     *out = (duel){.rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, .contenders = count};
     for (size_t round = 0; round <= out->rounds; round++) {
         progress(label, round, out->rounds + 1);

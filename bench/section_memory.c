@@ -9,6 +9,7 @@
 #include <time.h>
 
 enum { CHUNK = 1000, SIDES_MAX = 5, UNIT_ROOM = 4096 };
+_Static_assert((int)SIDES_MAX <= (int)CONTENDERS_MAX, "a duel has room for all of them");
 
 typedef struct side {
     const char *row; /* NULL: the bare set */

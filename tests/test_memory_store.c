@@ -101,6 +101,13 @@ static void the_longest_key_is_kept_whole(void **state)
     void *unit = begin(r);
     assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
     commit(r, unit);
+    static const size_t wrong[] = {0, SEMEL_KEY_MAX + 1};
+    for (size_t i = 0; i < 2; i++) {
+        semel_mark bad = {.inbox = r->inbox, .key = {key, wrong[i]}};
+        unit = begin(r);
+        assert_int_equal(driver->mark(unit, &bad, 1, 0, &r->err), SEMEL_EINVAL);
+        rollback(unit);
+    }
     key[sizeof key - 1] = 'y';
     unit = begin(r);
     assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);

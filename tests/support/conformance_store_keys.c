@@ -143,7 +143,7 @@ static void a_binary_id_is_a_key(void **state)
     semel_message one = *full_message(), other = *full_message();
     work done = {0};
     one.time_ms = other.time_ms = 0;
-    other.id = (semel_bytes){"\xff\x00id\xc4", 5};
+    other.id = (semel_bytes){"\x00\xffid\xc4", 5};
     RECEIVES(SEMEL_PROCESSED, inbox, &one, &done);
     RECEIVES(SEMEL_PROCESSED, inbox, &other, &done);
     RECEIVES(SEMEL_DUPLICATE, inbox, &one, &done);

@@ -95,6 +95,23 @@ static void a_retention_of_a_hundred_years_is_kept(void **state)
     assert_int_equal(sweep_round(inbox, 100), 1);
 }
 
+/* As a signed number it would be less than nothing, and everything would be older than that. */
+static void a_retention_beyond_all_time_is_kept(void **state)
+{
+    static const uint64_t retentions_ms[] = {(uint64_t)INT64_MAX, (uint64_t)INT64_MAX + 1,
+                                             UINT64_MAX - 2};
+    store_fixture *f = *state;
+    for (size_t i = 0; i < sizeof retentions_ms / sizeof *retentions_ms; i++) {
+        char id[] = {(char)('a' + i), 0};
+        semel_inbox *inbox = open_with_retention(f, retentions_ms[i]);
+        work done = {0};
+        RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
+        pass_ms(f, YEAR_MS);
+        assert_int_equal(sweep_round(inbox, 100), 0);
+        RECEIVES_ID(SEMEL_DUPLICATE, inbox, id, &done);
+    }
+}
+
 static void forever_is_forever(void **state)
 {
     store_fixture *f = *state;
@@ -297,6 +314,7 @@ const store_test store_sweep_tests[] = {
     STORE_TEST(a_key_is_remembered_for_its_retention_and_no_longer),
     STORE_TEST(a_retention_of_zero_forgets_at_the_next_sweep),
     STORE_TEST(a_retention_of_a_hundred_years_is_kept),
+    STORE_TEST(a_retention_beyond_all_time_is_kept),
     STORE_TEST(forever_is_forever),
     STORE_TEST_WITH(a_sweep_goes_in_bounded_steps_to_its_end, IN_ANY_MODE),
     STORE_TEST_WITH(a_sweep_does_not_mind_being_overtaken, IN_ANY_MODE),

@@ -62,7 +62,7 @@ const semel_message *full_message(void)
                                            {"empty", {"", 0}},
                                            {"traceparent", {"a second one", 12}}};
     static semel_message message = {.size = sizeof message,
-                                    .id = {"\xff\x00id\xc3", 5},
+                                    .id = {"\x00\xffid\xc3", 5},
                                     .source = "https://shop.example/till/7",
                                     .type = "order.paid",
                                     .topic = "orders/\xc3\xa9t\xc3\xa9",

@@ -28,6 +28,9 @@ semel_status memory_look_up(memory_found *out, memory_unit *unit, const semel_ma
     memory_inbox *inbox = memory_inbox_get(unit->store, mark->inbox, err);
     if (!inbox)
         return SEMEL_EINVAL;
+    if (mark->key.len == 0 || mark->key.len > SEMEL_KEY_MAX)
+        return semel_fail(err, SEMEL_EINVAL, "a key of %zu bytes: it must have 1 to %zu",
+                          mark->key.len, SEMEL_KEY_MAX);
     out->table = &inbox->table;
     out->hash = memory_marker_hash(unit->store, mark->key.data, mark->key.len);
     do {

@@ -37,18 +37,15 @@ semel_status memory_count_message(memory_store *store, semel_error *err)
 
 /* --- time ---------------------------------------------------------------------------------------- */
 
-static int64_t latest_ms(const memory_store *store)
-{
-    return atomic_load_explicit(&store->latest_ms, memory_order_relaxed);
-}
-
 int64_t memory_now_ms(memory_store *store)
 {
     int64_t now_ms = store->clock_offset_ms + seam_steady_ms(store->seam);
-    if (now_ms <= latest_ms(store))
-        return latest_ms(store);
-    atomic_store_explicit(&store->latest_ms, now_ms, memory_order_relaxed);
-    return now_ms;
+    int64_t latest_ms = atomic_load_explicit(&store->latest_ms, memory_order_relaxed);
+    while (now_ms > latest_ms &&
+           !atomic_compare_exchange_weak_explicit(&store->latest_ms, &latest_ms, now_ms,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
+    return now_ms > latest_ms ? now_ms : latest_ms;
 }
 
 static void start_wait(memory_wait *wait)
@@ -160,13 +157,10 @@ static semel_status memory_migrate(void *store, semel_error *err)
     return SEMEL_OK;
 }
 
-/* Asked for every message whose age counts, so it does without the lock: it only reads. */
 static semel_status memory_now(void *store, int64_t *out_ms, semel_error *err)
 {
-    const memory_store *self = store;
-    int64_t now_ms = self->clock_offset_ms + seam_steady_ms(self->seam);
     (void)err;
-    *out_ms = now_ms > latest_ms(self) ? now_ms : latest_ms(self);
+    *out_ms = memory_now_ms(store);
     return SEMEL_OK;
 }
 

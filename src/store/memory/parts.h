@@ -148,7 +148,7 @@ void memory_journal_free(memory_unit *unit); /* without the lock */
 
 /* --- memory.c ------------------------------------------------------------------------------------ */
 
-/* The store's time; with the lock held. */
+/* The store's time. It needs no lock: it is asked for every message whose age counts. */
 int64_t memory_now_ms(memory_store *store);
 
 /* A wait for other units, bounded as a whole however often it is interrupted. */
