@@ -237,6 +237,20 @@ static void a_delayed_message_holds_up_nobody_until_it_is_due(void **state)
     assert_string_equal(all.ids, "late g2 alone");
 }
 
+static void a_message_that_was_delayed_joins_its_group_where_it_was_captured(void **state)
+{
+    rig *r = *state;
+    void *unit = begin(r);
+    put(r, unit, "late1", "g", 100);
+    put(r, unit, "g1", "g", 0);
+    put(r, unit, "late2", "g", 100);
+    put(r, unit, "g2", "g", 0);
+    put(r, unit, "g3", "g", 0);
+    commit(r, unit);
+    semel_test_advance_ms(r->seam, 100);
+    assert_string_equal(take(r, 10, 1000).ids, "late1 g1 late2 g2 g3");
+}
+
 /* --- units --------------------------------------------------------------------------------------- */
 
 static void what_an_open_unit_has_taken_is_closed_to_others_and_comes_back_on_rollback(void **state)
@@ -278,6 +292,23 @@ static void settling_is_undone_with_its_unit(void **state)
         assert_false(all.settlements[i].lost);
     assert_int_equal(unsent(r), 2);
     assert_string_equal(take(r, 10, 1000).ids, "b c");
+}
+
+static void what_an_open_unit_has_settled_is_closed_to_others(void **state)
+{
+    rig *r = *state;
+    put_now(r, "a1", "a");
+    put_now(r, "a2", "a");
+    put_now(r, "b", NULL);
+    taken all = take(r, 10, 1000);
+    semel_test_advance_ms(r->seam, 1000); /* the leases are over */
+    all.settlements[1].verdict = SEMEL_ITEM_RETRY;
+    all.settlements[2].verdict = SEMEL_ITEM_RELEASE;
+    void *unit = begin(r);
+    assert_int_equal(driver->settle(unit, r->outbox, all.settlements, 3, &r->err), SEMEL_OK);
+    assert_int_equal(take(r, 10, 1000).count, 0);
+    commit(r, unit);
+    assert_string_equal(take(r, 10, 1000).ids, "b a2");
 }
 
 /* As a local hand-off might: taken, worked on and removed in one unit. */
@@ -381,8 +412,10 @@ int main(void)
         TEST(a_group_that_was_taken_together_goes_on_behind_what_is_gone),
         TEST(a_released_message_keeps_its_place),
         TEST(a_delayed_message_holds_up_nobody_until_it_is_due),
+        TEST(a_message_that_was_delayed_joins_its_group_where_it_was_captured),
         TEST(what_an_open_unit_has_taken_is_closed_to_others_and_comes_back_on_rollback),
         TEST(settling_is_undone_with_its_unit),
+        TEST(what_an_open_unit_has_settled_is_closed_to_others),
         TEST(taken_and_removed_in_one_unit),
         TEST(a_sink_that_fails_fails_the_take),
         TEST(a_full_outbox_refuses_messages),

@@ -61,7 +61,8 @@ SEMEL_API semel_status semel_unit_renew(semel_unit *unit, uint32_t lease_ms, sem
 SEMEL_API semel_status semel_unit_commit(semel_unit *unit, semel_error *err);
 
 /* The work failed: rolls back, counts the attempt, keeps `why` with the key; at the inbox's limit, or
- * if `why` says SEMEL_EGIVEUP, the message becomes a dead letter. *out is SEMEL_FAILED or SEMEL_DEAD. */
+ * if `why` says SEMEL_EGIVEUP, the message becomes a dead letter. *out is SEMEL_FAILED or SEMEL_DEAD. If the
+ * key is someone else's by now, nothing is recorded, and that is no error: SEMEL_OK, SEMEL_FAILED. */
 SEMEL_API semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_error *why,
                                        semel_error *err);
 
