@@ -309,6 +309,26 @@ static void what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches(void **s
     refuse(*state, 8);
 }
 
+static void a_refused_message_with_the_longest_key_is_kept(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    static char id[SEMEL_TEXT_MAX];
+    memset(id, 'k', sizeof id);
+    for (size_t len = SEMEL_KEY_MAX; len <= SEMEL_TEXT_MAX; len += SEMEL_TEXT_MAX - SEMEL_KEY_MAX)
+        for (int other = 0; other < 2; other++) {
+            semel_message message = {.size = sizeof message, .id = {id, len}};
+            message.body = semel_str(other ? "other content" : "a");
+            publish(queue, &message);
+            assert_int_equal(step(consumer), 1);
+        }
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(world_letters(w, NULL, 0), 2);
+}
+
 static void a_rejected_duplicate_is_acknowledged(void **state)
 {
     world *w = *state;
@@ -398,6 +418,8 @@ int main(void)
                 what_an_inbox_refuses_is_a_dead_letter_once_each),
         ON_BOTH("what an inbox refuses is a dead letter once each, in batches",
                 what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches),
+        ON_BOTH("a refused message with the longest key is kept",
+                a_refused_message_with_the_longest_key_is_kept),
         ON_BOTH("a rejected duplicate is acknowledged", a_rejected_duplicate_is_acknowledged),
         ON_BOTH("a copy in progress elsewhere comes back", a_copy_in_progress_elsewhere_comes_back),
         ON_BOTH("a dead letter is replayed through its route",

@@ -142,6 +142,40 @@ static void any_status_of_a_handler_is_a_failure_and_comes_back(void **state)
     }
 }
 
+/* --- conflicts ----------------------------------------------------------------------------------- */
+
+/* A deadlock or serialization failure is nobody's fault: the work is begun anew, in a new transaction. */
+static void a_conflict_is_tried_again_and_not_counted(void **state)
+{
+    world *w = *state;
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    semel_message message = text_message("1", "a"), event = text_message(NULL, "event");
+    work todo = {.failures = 4,
+                 .failure = SEMEL_ECONFLICT,
+                 .outbox = world_outbox(w, "out"),
+                 .sends = &event};
+    semel_test_fault(w->seam, "receive.marked", 1, SEMEL_ECONFLICT);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.runs, 5);
+    assert_int_equal(todo.attempt, 1);
+    assert_int_equal(world_counters(w).unsent, 1);
+    assert_int_equal(world_counters(w).failed, 0);
+}
+
+static void a_conflict_without_end_is_reported_and_decides_nothing(void **state)
+{
+    world *w = *state;
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    semel_message message = text_message("1", "a");
+    work todo = {.failures = 100, .failure = SEMEL_ECONFLICT};
+    RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, inbox, &message, &todo);
+    assert_int_equal(last_error.retryable, 1);
+    assert_int_equal(todo.runs, 6);
+    todo = (work){0};
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.attempt, 1);
+}
+
 /* --- announcements ------------------------------------------------------------------------------- */
 
 static semel_inbox *inbox_with_faults(world *w, semel_mode mode, semel_outbox *faults,
@@ -242,6 +276,10 @@ int main(void)
                 a_failed_run_leaves_nothing_but_its_count),
         ON_BOTH("any status of a handler is a failure, and comes back",
                 any_status_of_a_handler_is_a_failure_and_comes_back),
+        ON_BOTH("a conflict is tried again and not counted",
+                a_conflict_is_tried_again_and_not_counted),
+        ON_BOTH("a conflict without end is reported and decides nothing",
+                a_conflict_without_end_is_reported_and_decides_nothing),
         ON_BOTH("a dead letter is announced once", a_dead_letter_is_announced_once),
         ON_BOTH("failures that are not the last are not announced",
                 failures_that_are_not_the_last_are_not_announced),

@@ -312,6 +312,62 @@ static void every_outcome_has_its_name_and_its_settlement(void **state)
     }
 }
 
+/* --- grades and counters ------------------------------------------------------------------------- */
+
+static void the_grade_is_what_store_transport_and_mode_allow_together(void **state)
+{
+    world *w = *state;
+    semel_inbox *inboxes[2];
+    semel_transport *queue = world_queue(w, "memory:");
+    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    semel_grade transaction =
+        w->is_sqlite ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS : SEMEL_GRADE_AT_LEAST_ONCE;
+    semel_grade claim = w->is_sqlite ? SEMEL_GRADE_EFFECTIVELY_ONCE : SEMEL_GRADE_AT_LEAST_ONCE;
+    assert_int_equal(semel_inbox_grade(inboxes[0], NULL), transaction);
+    assert_int_equal(semel_inbox_grade(inboxes[0], queue), transaction);
+    assert_int_equal(semel_inbox_grade(inboxes[1], NULL), claim);
+    assert_int_equal(semel_inbox_grade(inboxes[1], queue), claim);
+}
+
+static void a_commit_that_power_loss_may_undo_has_a_lower_grade(void **state)
+{
+    world *w = *state;
+    semel_store *store = NULL;
+    semel_inbox *inbox = NULL;
+    char url[SCRATCH_PATH + 32];
+    (void)snprintf(url, sizeof url, "%s?synchronous=normal", w->url);
+    OK(semel_store_open(&store, url, NULL, &last_error));
+    OK(semel_inbox_open(&inbox, store, "inbox", NULL, &last_error));
+    assert_int_equal(semel_inbox_grade(inbox, NULL), SEMEL_GRADE_EXCEPT_POWER_LOSS);
+    assert_int_equal(semel_inbox_grade(inbox, world_queue(w, "memory:")), /* loses as much itself */
+                     SEMEL_GRADE_EXACTLY_ONCE_EFFECTS);
+    semel_inbox_close(inbox);
+    semel_store_close(store);
+}
+
+static void every_grade_has_its_name(void **state)
+{
+    (void)state;
+    assert_string_equal(semel_grade_name(SEMEL_GRADE_AT_LEAST_ONCE), "at-least-once");
+    assert_string_equal(semel_grade_name(SEMEL_GRADE_EFFECTIVELY_ONCE), "effectively once");
+    assert_string_equal(semel_grade_name(SEMEL_GRADE_EXCEPT_POWER_LOSS),
+                        "exactly-once effects except power loss");
+    assert_string_equal(semel_grade_name(SEMEL_GRADE_EXACTLY_ONCE_EFFECTS), "exactly-once effects");
+    assert_string_equal(semel_grade_name((semel_grade)0), "unknown");
+    assert_string_equal(semel_grade_name((semel_grade)5), "unknown");
+}
+
+static void counters_are_written_as_far_as_the_caller_knows_them(void **state)
+{
+    world *w = *state;
+    semel_counters counters;
+    memset(&counters, 0x5a, sizeof counters);
+    uint64_t untouched = counters.replayed;
+    OK(semel_store_counters(&counters, offsetof(semel_counters, replayed), w->store, &last_error));
+    assert_int_equal(counters.processed, 0);
+    assert_true(counters.replayed == untouched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +386,13 @@ int main(void)
         {"every status has its name", every_status_has_its_name, NULL, NULL, NULL},
         {"every outcome has its name and its settlement",
          every_outcome_has_its_name_and_its_settlement, NULL, NULL, NULL},
+        ON_BOTH("the grade is what store, transport and mode allow together",
+                the_grade_is_what_store_transport_and_mode_allow_together),
+        ON_SQLITE("a commit that power loss may undo has a lower grade",
+                  a_commit_that_power_loss_may_undo_has_a_lower_grade),
+        {"every grade has its name", every_grade_has_its_name, NULL, NULL, NULL},
+        ON_BOTH("counters are written as far as the caller knows them",
+                counters_are_written_as_far_as_the_caller_knows_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,12 +12,12 @@
 
 static void survives_on_memory(void **state)
 {
-    oom_everywhere(*state, &oom_library, 0, 1);
+    oom_everywhere(*state, &oom_library, OOM_MEMORY, 1);
 }
 
 static void survives_on_sqlite(void **state)
 {
-    oom_everywhere(*state, &oom_library, 1, 1);
+    oom_everywhere(*state, &oom_library, OOM_SQLITE, 1);
 }
 
 int main(void)

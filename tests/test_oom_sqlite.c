@@ -19,27 +19,39 @@ static long stride_of(const oom_operation *operation, long usual)
 
 static void survives_one(void **state)
 {
-    oom_everywhere(*state, &oom_sqlite_once, 1, stride_of(*state, 1));
+    oom_everywhere(*state, &oom_sqlite_once, OOM_SQLITE, stride_of(*state, 1));
 }
 
 static void survives_all(void **state)
 {
-    oom_everywhere(*state, &oom_sqlite_for_good, 1, stride_of(*state, 4));
+    oom_everywhere(*state, &oom_sqlite_for_good, OOM_SQLITE, stride_of(*state, 11));
 }
+
+static void survives_one_in_utf_16(void **state)
+{
+    oom_everywhere(*state, &oom_sqlite_once, OOM_SQLITE_UTF16, stride_of(*state, 9));
+}
+
+static const struct variant {
+    const char *name;
+    void (*test)(void **state);
+} variants[] = {{"", survives_one},
+                {" for good", survives_all},
+                {" in a UTF-16 database", survives_one_in_utf_16}};
 
 int main(void)
 {
-    enum { TESTS_MAX = 64 };
+    enum { VARIANTS = sizeof variants / sizeof *variants, TESTS_MAX = 100 };
     static struct CMUnitTest tests[TESTS_MAX];
     static char names[TESTS_MAX][96];
-    size_t count = 0;
+    size_t count = VARIANTS * oom_operation_count;
     oom_watch_sqlite();
-    for (size_t i = 0; i < oom_operation_count; i++)
-        for (int all = 0; all < 2; all++, count++) {
-            (void)snprintf(names[count], sizeof names[count], "SQLite out of memory%s: %s",
-                           all ? " for good" : "", oom_operations[i].name);
-            tests[count] = (struct CMUnitTest){names[count], all ? survives_all : survives_one,
-                                               NULL, NULL, (void *)&oom_operations[i]};
-        }
+    for (size_t i = 0; i < count; i++) {
+        const oom_operation *operation = &oom_operations[i / VARIANTS];
+        const struct variant *v = &variants[i % VARIANTS];
+        (void)snprintf(names[i], sizeof names[i], "SQLite out of memory%s: %s", v->name,
+                       operation->name);
+        tests[i] = (struct CMUnitTest){names[i], v->test, NULL, NULL, (void *)operation};
+    }
     return _cmocka_run_group_tests("out of memory in SQLite", tests, count, NULL, NULL);
 }

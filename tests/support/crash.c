@@ -266,6 +266,7 @@ static int64_t committed_messages(const crash_stage *stage)
 #define DONE    "SELECT count(*) FROM semel_marker WHERE state = 0"
 #define BURIED  "SELECT count(*) FROM semel_marker WHERE state = 2"
 #define EFFECTS "SELECT count(*) FROM effect"
+#define WAITING "SELECT count(*) FROM semel_outbox WHERE topic = 'in'"
 #define LETTERS "SELECT count(*) FROM semel_dead WHERE origin = 1"
 
 const char *crash_check_killed(const crash_stage *stage, const crash_workflow *flow)
@@ -279,6 +280,8 @@ const char *crash_check_killed(const crash_stage *stage, const crash_workflow *f
         return "when it was killed, markers and effects were not the same number";
     if (letters != peek_number(stage->file, BURIED) && !flow->quiet)
         return "when it was killed, dead markers and dead letters were not the same number";
+    if (flow->handed && flow->handed != done + peek_number(stage->file, WAITING))
+        return "when it was killed, a message was handed off and still there, or neither";
     if (sent != work + (flow->quiet ? 0 : letters))
         return "when it was killed, the work and its messages were not the same number";
     return NULL;

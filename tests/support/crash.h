@@ -53,6 +53,7 @@ typedef struct crash_workflow {
     uint64_t retention_ms; /* 0: the default */
     int64_t start_ms;      /* how late the clock is when the first process starts */
     int quiet;             /* dead letters are not announced */
+    int64_t handed;        /* messages handed off, each either in the outbox or done; 0: none */
     int bare;              /* nothing is prepared, not even the tables */
     uint32_t runs_max;     /* of handler bodies, both processes together; 0: not looked at */
     int64_t done;          /* at the end: markers that are done, ... */

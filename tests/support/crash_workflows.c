@@ -326,6 +326,7 @@ const crash_workflow crash_workflows[] = {
     {.name = "hand-off",
      .points = "receive.begun receive.marked send.stored relay.leased relay.taken "
                "handoff.marked handoff.handled handoff.committed ",
+     .handed = 3,
      .prepare = prepare_handoff,
      .run = run_handoff,
      .done = 3,

@@ -235,13 +235,15 @@ static int64_t read_number(oom_world *w, const char *sql)
 /* The database of all worlds, and a connection that looks on: it stays open, which saves much time. */
 static void make_database(oom_world *w)
 {
+    assert_int_equal(sqlite3_open(w->file, &w->eye), SQLITE_OK);
+    if (w->ground == OOM_SQLITE_UTF16)
+        run_sql(w, "PRAGMA encoding = 'UTF-16'");
+    run_sql(w, "CREATE TABLE effect (key TEXT)");
     REQUIRE_OK(semel_test_seam_open(&w->seam, 1, &why));
     REQUIRE_OK(oom_open_store(w, &why));
     semel_store_close(w->store);
     semel_test_seam_close(w->seam);
     w->store = NULL;
-    assert_int_equal(sqlite3_open(w->file, &w->eye), SQLITE_OK);
-    run_sql(w, "CREATE TABLE effect (key TEXT)");
 }
 
 static void empty_database(oom_world *w)
@@ -258,7 +260,7 @@ static void world_open(oom_world *w, const oom_operation *operation)
         scratch_remove(&w->dir, "shop.db");
         return;
     }
-    if (w->is_sqlite)
+    if (w->ground)
         empty_database(w);
     REQUIRE_OK(open_store(w, &why));
     open_rest(w, operation);
@@ -369,7 +371,7 @@ static int64_t messages_out(oom_world *w)
 /* Nothing is half done. On the memory store only the end can be seen. */
 static void check_whole(oom_world *w, const strike *s)
 {
-    if (!w->is_sqlite || s->operation->bare || s->operation->apart)
+    if (!w->ground || s->operation->bare || s->operation->apart)
         return;
     int transaction = s->operation->inbox.mode == SEMEL_TRANSACTION;
     if (!read_number(w, transaction ? "SELECT " DONE " = " SENT " AND " DONE " = " EFFECTS
@@ -384,7 +386,7 @@ static void check_end(oom_world *w, const strike *s)
         return;
     if (messages_out(w) != operation->effects)
         complain(s, "at the end", "not as many messages as there should be");
-    if (w->is_sqlite && operation->inbox.mode == SEMEL_TRANSACTION &&
+    if (w->ground && operation->inbox.mode == SEMEL_TRANSACTION &&
         read_number(w, "SELECT " EFFECTS) != operation->effects)
         complain(s, "at the end", "not as many effects as there should be");
     if (operation->check)
@@ -420,18 +422,18 @@ static int try_once(oom_world *w, const strike *s)
     return struck;
 }
 
-void oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite,
+void oom_everywhere(const oom_operation *operation, const oom_source *source, oom_ground ground,
                     long stride)
 {
-    oom_world w = {.is_sqlite = is_sqlite};
+    oom_world w = {.ground = ground};
     strike s = {operation, source, 1};
     scratch_open(&w.dir);
     scratch_file(w.file, &w.dir, "shop.db");
-    if (is_sqlite)
+    if (ground)
         scratch_sqlite(w.url, &w.dir, "shop.db");
     else
         strcpy(w.url, "memory:");
-    if (is_sqlite && !operation->bare)
+    if (ground && !operation->bare)
         make_database(&w);
     while (try_once(&w, &s))
         if ((s.nth += stride) > ALLOCATIONS_MAX)

@@ -26,7 +26,10 @@ extern const oom_source oom_sqlite_once;
 extern const oom_source oom_sqlite_for_good;
 void oom_watch_sqlite(void);
 
-enum { OOM_LEASE_MS = 30000, OOM_SINK_MAX = 32, OOM_TEXT = 64 };
+enum { OOM_SINK_MAX = 32, OOM_TEXT = 64 };
+
+/* In a UTF-16 database SQLite allocates for every text that is read, too. */
+typedef enum oom_ground { OOM_MEMORY, OOM_SQLITE, OOM_SQLITE_UTF16 } oom_ground;
 
 /* A broker that allocates nothing: what it was given. */
 typedef struct oom_sink {
@@ -40,9 +43,9 @@ typedef struct oom_world {
     scratch dir;
     char file[SCRATCH_PATH];
     char url[SCRATCH_PATH];
-    int is_sqlite;
-    sqlite3 *eye; /* on the same file */
-    int failing;  /* handlers fail */
+    oom_ground ground; /* OOM_MEMORY is 0 */
+    sqlite3 *eye;      /* on the same file */
+    int failing;       /* handlers fail */
     semel_test_seam *seam;
     semel_store *store;
     semel_outbox *outbox; /* "out": what the handler sends */
@@ -72,7 +75,7 @@ extern const oom_operation oom_operations[];
 extern const size_t oom_operation_count;
 
 /* The operation, at every allocation (stride 1) or at every second, third, ...; asserts. */
-void oom_everywhere(const oom_operation *operation, const oom_source *source, int is_sqlite,
+void oom_everywhere(const oom_operation *operation, const oom_source *source, oom_ground ground,
                     long stride);
 
 /* For operations. */

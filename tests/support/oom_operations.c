@@ -420,7 +420,7 @@ const oom_operation oom_operations[] = {
      .check = check_one_letter},
     {.name = "receive a batch", .act = receive_batch, .effects = MANY},
     {.name = "forget", .prepare = prepare_result, .act = forget, .apart = 1, .effects = 1},
-    {.name = "join", .stride = 3, .sqlite_only = 1, .act = join, .effects = 1},
+    {.name = "join", .stride = 7, .sqlite_only = 1, .act = join, .effects = 1},
     {.name = "send",
      .inbox = {.mode = SEMEL_CLAIM},
      .prepare = forget_sent,

@@ -46,8 +46,9 @@ static semel_status read_row(sqlite_store *store, reading *out, int *found, seme
     size_t len = boot_id ? strlen(boot_id) : 0;
     if (len < sizeof out->boot_id)
         memcpy(out->boot_id, boot_id ? boot_id : "", len);
+    int lost = columns_lost(&q);
     query_end(&q);
-    return SEMEL_OK;
+    return lost ? semel_fail(err, SEMEL_ENOMEM, "out of memory reading the clock") : SEMEL_OK;
 }
 
 static int same_boot(const reading *then, const reading *now)

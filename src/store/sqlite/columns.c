@@ -46,5 +46,7 @@ semel_status message_read(semel_message *out, mem_arena *arena, const query *q, 
                            .content_type = column_text(q, first + 6),
                            .time_ms = column_int(q, first + 7),
                            .body = column_bytes(q, first + 9)};
+    if (columns_lost(q))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's text");
     return headers_read(&out->headers, &out->header_count, arena, column_bytes(q, first + 8), err);
 }

@@ -124,7 +124,10 @@ static semel_status next_group(taking *t, int *found, semel_error *err)
     *found = got > 0 && len > 0 && len < sizeof store->turn_group;
     if (got >= 0 && len < sizeof store->turn_group)
         memcpy(store->turn_group, group ? group : "", len + 1);
+    int lost = got > 0 && columns_lost(&q);
     query_end(&q);
+    if (lost)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory looking for groups");
     return got < 0 ? q.status : SEMEL_OK;
 }
 

@@ -148,6 +148,25 @@ semel_status connection_fail(const connection *on, int code, const char *doing, 
     return status;
 }
 
+/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the end. */
+static int undone_by_sqlite(const connection *on)
+{
+    int code = sqlite3_errcode(on->db) & 0xff;
+    return sqlite3_get_autocommit(on->db) &&
+           (code == SQLITE_NOMEM || code == SQLITE_FULL || code == SQLITE_IOERR ||
+            code == SQLITE_BUSY || code == SQLITE_INTERRUPT);
+}
+
+semel_status connection_ended(const connection *on, semel_error *err)
+{
+    if (undone_by_sqlite(on))
+        return connection_fail(on, sqlite3_errcode(on->db), "which undid the transaction", err);
+    return semel_fail(
+        err, SEMEL_EMISUSE,
+        "the transaction was ended inside the unit, by the handler's own COMMIT or ROLLBACK "
+        "or by SQLite after an error that the handler ignored");
+}
+
 semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err)
 {
     int code = sqlite3_exec(on->db, sql, NULL, NULL, NULL);
@@ -171,10 +190,13 @@ void connection_reset_reads(connection *on)
 
 /* --- queries ----------------------------------------------------------------------------------------- */
 
+/* A statement of a unit whose transaction is over would commit by itself: it is not run. */
 query query_start(connection *on, statement which)
 {
     query q = {.on = on, .stmt = on->prepared[which], .next = 1};
-    if (!q.stmt) {
+    if (on->in_unit && sqlite3_get_autocommit(on->db)) {
+        q.code = SQLITE_ABORT_ROLLBACK;
+    } else if (!q.stmt) {
         q.code =
             sqlite3_prepare_v3(on->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, &q.stmt, NULL);
         on->prepared[which] = q.stmt;
@@ -222,13 +244,19 @@ void query_end(query *q)
         sqlite3_reset(q->stmt);
 }
 
+static semel_status query_fail(const query *q, int code, const char *doing, semel_error *err)
+{
+    return code == SQLITE_ABORT_ROLLBACK ? connection_ended(q->on, err)
+                                         : connection_fail(q->on, code, doing, err);
+}
+
 int query_row(query *q, const char *doing, semel_error *err)
 {
     int code = q->code ? q->code : sqlite3_step(q->stmt);
     if (code == SQLITE_ROW)
         return 1;
     if (code != SQLITE_DONE)
-        q->status = connection_fail(q->on, code, doing, err);
+        q->status = query_fail(q, code, doing, err);
     query_end(q);
     return code == SQLITE_DONE ? 0 : -1;
 }
@@ -236,9 +264,8 @@ int query_row(query *q, const char *doing, semel_error *err)
 semel_status query_run(query *q, int *changed, const char *doing, semel_error *err)
 {
     int code = q->code ? q->code : sqlite3_step(q->stmt);
-    semel_status status = code == SQLITE_DONE || code == SQLITE_ROW
-                              ? SEMEL_OK
-                              : connection_fail(q->on, code, doing, err);
+    semel_status status =
+        code == SQLITE_DONE || code == SQLITE_ROW ? SEMEL_OK : query_fail(q, code, doing, err);
     query_end(q);
     if (!status && changed)
         *changed = sqlite3_changes(q->on->db);
@@ -267,4 +294,9 @@ semel_bytes column_bytes(const query *q, int column)
 const char *column_text(const query *q, int column)
 {
     return (const char *)sqlite3_column_text(q->stmt, column);
+}
+
+int columns_lost(const query *q)
+{
+    return sqlite3_errcode(q->on->db) == SQLITE_NOMEM;
 }

@@ -53,6 +53,7 @@ typedef struct connection {
     unsigned ends;       /* transactions that ended on it, by whomever */
     int64_t deadline_ms; /* of the wait for another process's lock */
     int relaxed;         /* synchronous is NORMAL right now */
+    int in_unit;         /* a transaction must be open on it; without, nothing may be written */
 } connection;
 
 /* A statement that is being bound, from the first parameter on. */
@@ -82,8 +83,14 @@ int column_is_null(const query *q, int column);
 semel_bytes column_bytes(const query *q, int column);
 const char *column_text(const query *q, int column);
 
+/* 1 if a column of the row could not be read for want of memory: what was returned for it is wrong. */
+int columns_lost(const query *q);
+
 /* `err` from SQLite's code, by number. */
 semel_status connection_fail(const connection *on, int code, const char *doing, semel_error *err);
+
+/* The transaction of a unit is over, and the unit is not: whose doing that was. */
+semel_status connection_ended(const connection *on, semel_error *err);
 semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err);
 void connection_finalize(connection *on);
 

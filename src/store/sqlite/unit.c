@@ -63,6 +63,7 @@ semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability,
     unit->store = store;
     unit->on = &store->writer;
     unit->ends = store->writer.ends;
+    unit->on->in_unit = 1;
     return SEMEL_OK;
 }
 
@@ -99,6 +100,7 @@ semel_status sqlite_join(void *state, void *unit_state, void *native, semel_erro
         status = run(unit->on, ST_SAVEPOINT, "joining a transaction", err);
     if (status)
         connection_finalize(&unit->own);
+    unit->own.in_unit = !status;
     return status;
 }
 
@@ -132,30 +134,17 @@ static int was_ended(const sqlite_unit *unit)
 
 static void leave(sqlite_unit *unit)
 {
+    unit->on->in_unit = 0;
     connection_reset_reads(unit->on);
     gate_leave(unit->store);
 }
 
-/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the end. */
-static int undone_by_sqlite(const sqlite_unit *unit)
-{
-    int code = sqlite3_errcode(unit->on->db) & 0xff;
-    return sqlite3_get_autocommit(unit->on->db) &&
-           (code == SQLITE_NOMEM || code == SQLITE_FULL || code == SQLITE_IOERR ||
-            code == SQLITE_BUSY || code == SQLITE_INTERRUPT);
-}
-
 static semel_status report_ended(sqlite_unit *unit, semel_error *err)
 {
-    if (undone_by_sqlite(unit))
-        return connection_fail(unit->on, sqlite3_errcode(unit->on->db),
-                               "which undid the transaction", err);
+    semel_status status = connection_ended(unit->on, err);
     if (!sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
-    return semel_fail(
-        err, SEMEL_EMISUSE,
-        "the transaction was ended inside the unit, by the handler's own COMMIT or ROLLBACK "
-        "or by SQLite after an error that the handler ignored");
+    return status;
 }
 
 /* After an I/O error nobody can say whether the commit record reached the disk. */
