@@ -1,5 +1,5 @@
 /* F6: SQLite's own nth allocation fails, for every n, in every operation on the SQLite store: only that one,
- * or that one and all that follow. See test_oom.c. */
+ * or that one and all that follow, or in a database whose texts must be converted. See test_oom.c. */
 #include "support/oom.h"
 #include "support/slower.h"
 
@@ -10,8 +10,8 @@
 /* cmocka needs the first two. */
 #include <cmocka.h>
 
-/* Parsing statements and reading the schema take hundreds of allocations: every one is tried on the paths
- * of receiving, every third or so on the others. */
+/* Parsing statements and reading the schema take hundreds of allocations. On the paths of receiving every
+ * one of them fails once; elsewhere, in the variants and under sanitizers, as many as there is time for. */
 static long stride_of(const oom_operation *operation, long usual)
 {
     return usual * (operation->stride ? operation->stride : 1) * SLOWER;

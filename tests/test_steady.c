@@ -4,6 +4,7 @@
  * out, or only the relay is looked at. A sweep is called by the hour, and may allocate. */
 #include "base/mem.h"
 #include "support/scratch.h"
+#include "support/slower.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum {
-    WARM_UP = 4000,
+    WARM_UP = 4000 / SLOWER,
     MEASURED = 1000,
     BATCH = 50,
     RETENTION_MS = 1000,

@@ -30,7 +30,7 @@ typedef struct semel_relay_options {
     uint32_t batch;        /* messages taken at once, at most SEMEL_BATCH_MAX */
     uint32_t lease_ms;     /* how long a taken message is this relay's */
     uint32_t poll_ms;      /* how often to look, besides being woken by this process's commits */
-    uint32_t attempts_max; /* then it is a dead letter */
+    uint32_t attempts_max; /* refused (or failed, locally) so often, it becomes a dead letter */
     uint32_t backoff_ms;   /* before the second attempt; doubles with each, with jitter */
     uint32_t backoff_max_ms;
 } semel_relay_options;

@@ -28,7 +28,8 @@ typedef struct semel_seam {
     void (*sleep_ms)(void *context, uint32_t ms);
     void (*random)(void *context, void *bytes, size_t len);
     /* Called at every named point (SEMEL_FAULT_POINTS in test.h). Anything but SEMEL_OK makes the call
-     * fail there, as if the store had. It may also not return. */
+     * fail there, as if the store had (or, at a point ending in .handled, the handler). It may also
+     * not return. */
     semel_status (*fault)(void *context, const char *point);
 } semel_seam;
 

@@ -44,6 +44,7 @@ CREATE TABLE semel_outbox (
     wake_ms        INTEGER NOT NULL,
     token          INTEGER,
     attempts       INTEGER NOT NULL,
+    refusals       INTEGER NOT NULL,
     captured_ms    INTEGER NOT NULL,
     grp            TEXT,
     id             BLOB NOT NULL,

@@ -65,6 +65,8 @@ static semel_status handle_alone(batch *b, size_t index)
                                               b->handler, b->context, &why);
     if (status)
         note_error(b, &why);
+    if (status == SEMEL_ELOST) /* its own lease, its own failure: the others go on */
+        b->out[index] = SEMEL_FAILED;
     return b->out[index] == SEMEL_UNDECIDED ? status : SEMEL_OK;
 }
 
@@ -171,7 +173,8 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
 {
     const semel_store_driver *driver = b->inbox->store->driver;
     semel_unit *unit = b->unit;
-    semel_error why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
+    semel_error
+        why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
     size_t captured = unit->captured;
     enter(b, e);
     semel_status status = driver->savepoint(unit->state, err);
@@ -182,6 +185,8 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
         handled = store_fault(unit->store, "batch.handled", &why);
     if (!handled && unit->result.data)
         handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
+    if (handled == SEMEL_ECONFLICT)
+        return semel_fail(err, handled, "%s", why.text); /* nobody's fault: all is begun anew */
     if (handled)
         return undo_failed(b, e, captured, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;

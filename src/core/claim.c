@@ -112,7 +112,12 @@ semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const se
         *out = SEMEL_CLAIMED;
         return SEMEL_OK;
     case SEMEL_MARK_DEAD:
-        *out = SEMEL_DEAD;
+        *out = differs ? SEMEL_MISMATCH : SEMEL_DEAD;
+        if (differs)
+            return semel_fail(
+                err, SEMEL_EREJECTED,
+                "inbox \"%s\": a message with this key but other content is a dead letter",
+                inbox->name);
         return SEMEL_OK;
     case SEMEL_MARK_HELD:
         *out = SEMEL_IN_PROGRESS;

@@ -5,28 +5,31 @@
  * process dies before that commit, nothing is recorded and the next delivery decides again. */
 #include "core/unit.h"
 
-#include "base/message.h"
+#include "base/hash.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static semel_status announce(semel_unit *unit, const semel_inbox *inbox, const char *why,
-                             semel_error *err)
+/* A refused message may come again and again and is announced each time: under one id, so that whoever
+ * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
+static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_bytes id,
+                             const char *why, semel_error *err)
 {
     if (!inbox->options.faults)
         return SEMEL_OK;
-    semel_bytes id = unit->message->id;
+    semel_bytes of = unit->message->id;
     semel_header headers[] = {{"semel-inbox", semel_str(inbox->name)},
                               {"semel-error", semel_str(why)},
-                              {"semel-message-id", id}};
+                              {"semel-message-id", of}};
     semel_message fault = {.size = sizeof fault,
+                           .id = id,
                            .source = inbox->name,
                            .type = "semel.fault",
                            .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
                            .correlation_id = unit->message->correlation_id,
                            .content_type = unit->message->content_type,
                            .headers = headers,
-                           .header_count = id.len ? 3 : 2,
+                           .header_count = of.len ? 3 : 2,
                            .body = unit->message->body};
     return semel_unit_send(unit, inbox->options.faults, &fault, err);
 }
@@ -58,8 +61,7 @@ static semel_status put_letter(semel_unit *unit, const char *name, semel_bytes k
                        .message = unit->message,
                        .attempts = unit->attempt,
                        .error = why};
-    semel_status status = unit->store->driver->dead_put(unit->state, &dead, err);
-    return status ? status : announce(unit, unit->inbox, why, err);
+    return unit->store->driver->dead_put(unit->state, &dead, err);
 }
 
 semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err)
@@ -74,7 +76,9 @@ semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, seme
         status = driver->bury(unit->state, &unit->mark, why, err);
     else
         status = with_content(&key, unit, key, err);
-    return status ? status : put_letter(unit, unit->inbox->name, key, why, err);
+    if (!status)
+        status = put_letter(unit, unit->inbox->name, key, why, err);
+    return status ? status : announce(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
 }
 
 static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
@@ -130,10 +134,29 @@ semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_e
 
 /* --- refused by a policy ------------------------------------------------------------------------------ */
 
+enum { REFUSAL_ID = 48 };
+
+static semel_bytes refusal_id(char id[REFUSAL_ID], const semel_inbox *inbox, semel_bytes identity)
+{
+    static const hash_key first = {1, 0}, second = {2, 0};
+    hash_state state;
+    uint64_t sums[2];
+    for (int i = 0; i < 2; i++) {
+        hash_begin(&state, i ? second : first);
+        hash_add(&state, inbox->name, strlen(inbox->name) + 1);
+        hash_add(&state, identity.data, identity.len);
+        sums[i] = hash_end(&state);
+    }
+    int len = snprintf(id, REFUSAL_ID, "refused-%016llx%016llx", (unsigned long long)sums[0],
+                       (unsigned long long)sums[1]);
+    return (semel_bytes){id, (size_t)len};
+}
+
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
                                 const char *why, semel_error *err)
 {
     int missing;
+    char id[REFUSAL_ID];
     semel_bytes identity;
     semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
@@ -147,6 +170,8 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = put_letter(unit, name, identity, why, err);
+    if (!status)
+        status = announce(unit, inbox, refusal_id(id, inbox, identity), why, err);
     if (!status)
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)

@@ -4,8 +4,9 @@
  * when one of them fails: so unless the driver promises that for a whole batch (SEMEL_TRANSPORT_ORDERED),
  * each wave holds at most one message of a group, and a group that failed sends no more in this turn.
  *
- * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter at the
- * limit. What has no answer is nobody's fault: it is tried again for as long as it takes. */
+ * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter when it
+ * has been refused often enough. What has no answer is nobody's fault: it is tried again for as long as it
+ * takes, and does not count towards that limit. */
 #include "core/relay.h"
 
 /* The untried items that may go out now, in order. */
@@ -34,12 +35,12 @@ static void judge(semel_relay *relay, size_t index)
         item->verdict =
             SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
         item->tried = 0;
-    } else if (refused && item->attempts >= relay->options.attempts_max) {
+    } else if (refused && item->refusals + 1 >= relay->options.attempts_max) {
         item->verdict = SEMEL_ITEM_REMOVE;
         item->dead = 1;
     } else {
         item->verdict = SEMEL_ITEM_RETRY;
-        item->delay_ms = relay_backoff_ms(relay, item->attempts);
+        item->delay_ms = relay_backoff_ms(relay, refused ? item->refusals + 1 : item->attempts);
     }
 }
 

@@ -179,8 +179,11 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
     const semel_message *copy = message_copy_into(&relay->arena, item->message);
     if (!copy)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to send");
-    relay->items[relay->count++] = (relay_item){
-        .seq = item->seq, .token = item->token, .attempts = item->attempts, .message = copy};
+    relay->items[relay->count++] = (relay_item){.seq = item->seq,
+                                                .token = item->token,
+                                                .attempts = item->attempts,
+                                                .refusals = item->refusals,
+                                                .message = copy};
     link_group(relay, (uint32_t)relay->count - 1);
     return SEMEL_OK;
 }
@@ -251,7 +254,8 @@ static semel_status apply(semel_relay *relay, semel_unit *unit, semel_error *err
             (semel_settlement){.seq = item->seq,
                                .token = item->token,
                                .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
-                               .delay_ms = item->delay_ms};
+                               .delay_ms = item->delay_ms,
+                               .refused = item->result == SEMEL_PUBLISH_REFUSED};
     }
     semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
                                                        relay->settlements, relay->count, err);

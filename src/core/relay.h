@@ -13,6 +13,7 @@ typedef struct relay_item {
     int64_t seq;
     uint64_t token;
     uint32_t attempts;
+    uint32_t refusals;
     const semel_message *message; /* in the relay's arena */
     semel_publish_result result;
     int tried;

@@ -89,6 +89,7 @@ typedef struct semel_item {
     int64_t seq;       /* ascending in the order of capture within a group */
     uint64_t token;    /* proof of the lease */
     uint32_t attempts; /* this one included */
+    uint32_t refusals; /* how often it was settled as refused */
     const semel_message *message;
 } semel_item;
 
@@ -106,6 +107,7 @@ typedef struct semel_settlement {
     uint64_t token;
     semel_verdict verdict;
     uint32_t delay_ms;
+    int refused; /* RETRY because the broker does not want it: counted apart from the attempts */
     int lost; /* out: 1 if the token did not fit: someone else has the item now; nothing was done */
 } semel_settlement;
 

@@ -28,7 +28,7 @@ int memory_index_reserve(memory_index *index, size_t count)
     grown.buckets = mem_alloc(grown.bucket_count * sizeof(memory_link *));
     if (!grown.buckets)
         return index->buckets != NULL;
-    for (size_t i = 0; i < index->bucket_count; i++)
+    for (size_t i = 0; index->buckets && i < index->bucket_count; i++)
         for (memory_link *link = index->buckets[i], *next; link; link = next) {
             next = link->next;
             put_in(&grown, link);

@@ -308,7 +308,11 @@ static semel_status hand_out(memory_unit *unit, uint32_t from, semel_item_sink *
     semel_status status = SEMEL_OK;
     for (uint32_t i = from; i < unit->count && !status; i++) {
         const memory_row *row = unit->records[i].row.row;
-        semel_item item = {row->seq, row->state.token, row->state.attempts, row->message};
+        semel_item item = {.seq = row->seq,
+                           .token = row->state.token,
+                           .attempts = row->state.attempts,
+                           .refusals = row->state.refusals,
+                           .message = row->message};
         status = sink(&item, context, err);
     }
     return status;
@@ -356,6 +360,7 @@ static void apply(memory_row_state *state, const semel_settlement *settlement, i
     case SEMEL_ITEM_RETRY:
         state->token = 0;
         state->due_ms = now_ms + settlement->delay_ms;
+        state->refusals += settlement->refused != 0;
         break;
     case SEMEL_ITEM_RELEASE:
         state->token = 0;

@@ -104,6 +104,7 @@ typedef struct memory_row_state {
     int64_t lease_end_ms;
     uint64_t token; /* 0: not leased */
     uint32_t attempts;
+    uint32_t refusals;
     uint32_t removed;
 } memory_row_state;
 

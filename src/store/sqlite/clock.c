@@ -70,7 +70,7 @@ static semel_status load_in_transaction(sqlite_store *store, semel_error *err)
 {
     const semel_seam *seam = store->seam;
     reading then, now = {.steady_ms = seam_steady_ms(seam), .wall_ms = seam_wall_ms(seam)};
-    int found;
+    int found = 0;
     now.store_ms = now.wall_ms;
     seam->boot_id(seam->context, now.boot_id);
     semel_status status = read_row(store, &then, &found, err);
@@ -116,7 +116,7 @@ semel_status clock_save(sqlite_store *store, semel_error *err)
 {
     const semel_seam *seam = store->seam;
     reading then, now = {.store_ms = clock_now(store), .steady_ms = seam_steady_ms(seam)};
-    int found;
+    int found = 0;
     if (now.store_ms - store->clock_saved_ms < SAVE_EVERY_MS)
         return SEMEL_OK;
     semel_status status = read_row(store, &then, &found, err);

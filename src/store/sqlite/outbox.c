@@ -47,7 +47,7 @@ typedef struct taking {
     void *context;
 } taking;
 
-/* The columns seq, attempts and the message, from the first one on. A row that cannot be read is not taken:
+/* The columns seq, attempts, refusals and the message, from the first one on. A row that cannot be read is not taken:
  * it must not keep the others from leaving. It stays, and is counted as unsent, until somebody repairs it. */
 static semel_status hand_out(taking *t, const query *q, int *damaged, semel_error *err)
 {
@@ -55,8 +55,9 @@ static semel_status hand_out(taking *t, const query *q, int *damaged, semel_erro
     semel_item item = {.seq = column_int(q, 0),
                        .token = t->token,
                        .attempts = (uint32_t)column_int(q, 1) + 1,
+                       .refusals = (uint32_t)column_int(q, 2),
                        .message = &message};
-    semel_status status = message_read(&message, &t->unit->store->scratch, q, 2, err);
+    semel_status status = message_read(&message, &t->unit->store->scratch, q, 3, err);
     *damaged = status == SEMEL_ESTORE;
     if (*damaged)
         return SEMEL_OK;
@@ -84,7 +85,7 @@ static semel_status take_free(taking *t, uint32_t up_to, semel_error *err)
 /* 1: take it, 0: pass it over (it is ours already, or only delayed), -1: it blocks the rest of its group. */
 static int may_go(const taking *t, const query *q)
 {
-    enum { COLUMN_WAKE = 12, COLUMN_TOKEN = 13 };
+    enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14 };
     if (column_int(q, COLUMN_WAKE) <= t->now)
         return 1;
     int ours = (uint64_t)column_int(q, COLUMN_TOKEN) == t->token;
@@ -214,6 +215,8 @@ static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settleme
     query q = query_start(unit->on, of[s->verdict]);
     if (s->verdict != SEMEL_ITEM_REMOVE)
         query_int(&q, clock_now(unit->store) + s->delay_ms);
+    if (s->verdict == SEMEL_ITEM_RETRY)
+        query_int(&q, s->refused != 0);
     query_int(&q, s->seq);
     query_int(&q, outbox);
     query_int(&q, (int64_t)s->token);

@@ -63,21 +63,22 @@ static const char *const texts[ST_COUNT] = {
                         "AND NOT (" LIVE ")",
 
     [ST_OUTBOX_PUT] =
-        "INSERT INTO semel_outbox (outbox, wake_ms, attempts, captured_ms, " MESSAGE_COLUMNS
-        ") VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [ST_OUTBOX_FREE] = "SELECT seq, attempts, " MESSAGE_COLUMNS " FROM semel_outbox "
+        "INSERT INTO semel_outbox (outbox, wake_ms, attempts, refusals, "
+        "captured_ms, " MESSAGE_COLUMNS ") VALUES (?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [ST_OUTBOX_FREE] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS " FROM semel_outbox "
                        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
     [ST_OUTBOX_NEXT_GROUP] =
         "SELECT grp FROM semel_outbox "
         "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? ORDER BY grp LIMIT 1",
     [ST_OUTBOX_OF_GROUP] =
-        "SELECT seq, attempts, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
+        "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
         "WHERE outbox = ? AND grp = ? ORDER BY seq",
     [ST_OUTBOX_LEASE] =
         "UPDATE semel_outbox SET token = ?, wake_ms = ?, attempts = attempts + 1 WHERE seq = ?",
     [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
-    [ST_OUTBOX_RETRY] = "UPDATE semel_outbox SET token = NULL, wake_ms = ? "
-                        "WHERE seq = ? AND outbox = ? AND token = ?",
+    [ST_OUTBOX_RETRY] =
+        "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ? "
+        "WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RELEASE] =
         "UPDATE semel_outbox SET token = NULL, wake_ms = ?, attempts = attempts - 1 "
         "WHERE seq = ? AND outbox = ? AND token = ?",
