@@ -408,9 +408,36 @@ static void a_handler_that_ends_the_transaction_is_found_out(void **state)
     assert_nothing_happened(w, &b, inbox, outbox);
 }
 
+/* Claim mode: the second handler outlives its lease. */
+static semel_status outlive_lease(semel_unit *unit, const semel_message *message, void *context,
+                                  semel_error *err)
+{
+    (void)unit, (void)err;
+    if (memcmp(message->id.data, "2", 1) == 0)
+        semel_test_advance_ms(context, 60000);
+    return SEMEL_OK;
+}
+
+static void a_lost_lease_fails_its_own_message_only(void **state)
+{
+    world *w = *state;
+    semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
+    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_message one = text_message("1", "a"), two = text_message("2", "a"),
+                  three = text_message("3", "a");
+    const semel_message *messages[] = {&one, &two, &three};
+    semel_outcome out[3];
+    OK(semel_inbox_receive_batch(out, inbox, messages, 3, outlive_lease, w->seam, &last_error));
+    OUTCOME(SEMEL_PROCESSED, out[0]);
+    OUTCOME(SEMEL_FAILED, out[1]);
+    OUTCOME(SEMEL_PROCESSED, out[2]);
+    assert_int_equal(last_error.status, SEMEL_ELOST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_BOTH("a lost lease fails its own message only", a_lost_lease_fails_its_own_message_only),
         ON_BOTH("handlers run in the order given", handlers_run_in_the_order_given),
         ON_BOTH("each message has the outcome at its index",
                 each_message_has_the_outcome_at_its_index),

@@ -329,6 +329,30 @@ static void a_refused_message_with_the_longest_key_is_kept(void **state)
     assert_int_equal(world_letters(w, NULL, 0), 2);
 }
 
+/* Each copy is announced, but under one id: an inbox on the other side lets one of them through. */
+static void copies_of_a_refused_message_are_announced_under_one_id(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:"), *recorder = world_recorder(w);
+    semel_outbox *faults = world_outbox(w, "faults");
+    semel_inbox_options options = {.size = sizeof options, .faults = faults};
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", &options), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    static const char *const bodies[] = {"no key", "no key", "no key either"};
+    for (int i = 0; i < 3; i++) {
+        semel_message message = {.size = sizeof message, .body = semel_str(bodies[i])};
+        publish(queue, &message);
+        assert_int_equal(step(consumer), 1);
+    }
+    assert_int_equal(world_drain(world_relay(w, faults, recorder, NULL)), 3);
+    semel_bytes first = semel_test_recorder_message(recorder, 0)->id;
+    semel_bytes third = semel_test_recorder_message(recorder, 2)->id;
+    BYTES_EQUAL(first, semel_test_recorder_message(recorder, 1)->id);
+    assert_int_equal(first.len, third.len);
+    assert_memory_not_equal(first.data, third.data, first.len);
+}
+
 static void a_rejected_duplicate_is_acknowledged(void **state)
 {
     world *w = *state;
@@ -420,6 +444,8 @@ int main(void)
                 what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches),
         ON_BOTH("a refused message with the longest key is kept",
                 a_refused_message_with_the_longest_key_is_kept),
+        ON_BOTH("copies of a refused message are announced under one id",
+                copies_of_a_refused_message_are_announced_under_one_id),
         ON_BOTH("a rejected duplicate is acknowledged", a_rejected_duplicate_is_acknowledged),
         ON_BOTH("a copy in progress elsewhere comes back", a_copy_in_progress_elsewhere_comes_back),
         ON_BOTH("a dead letter is replayed through its route",

@@ -92,6 +92,21 @@ static void later_copies_of_a_dead_letter_are_dead(void **state)
     assert_int_equal(world_letters(*state, NULL, 0), 2);
 }
 
+/* It was never handled and is in no letter: acknowledging it as dead would lose it. */
+static void other_content_under_a_dead_key_is_a_mismatch(void **state)
+{
+    semel_inbox *inboxes[2];
+    semel_message message = text_message("1", "a"), other = text_message("1", "b");
+    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    EACH_MODE(inbox, inboxes)
+    {
+        work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+        RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_MISMATCH, inbox, &other, &todo);
+        assert_int_equal(todo.runs, 1);
+    }
+}
+
 static void a_failed_run_leaves_nothing_but_its_count(void **state)
 {
     world *w = *state;
@@ -272,6 +287,8 @@ int main(void)
         ON_BOTH("a limit of one allows no failure", a_limit_of_one_allows_no_failure),
         ON_BOTH("giving up makes a dead letter at once", giving_up_makes_a_dead_letter_at_once),
         ON_BOTH("later copies of a dead letter are dead", later_copies_of_a_dead_letter_are_dead),
+        ON_BOTH("other content under a dead key is a mismatch",
+                other_content_under_a_dead_key_is_a_mismatch),
         ON_BOTH("a failed run leaves nothing but its count",
                 a_failed_run_leaves_nothing_but_its_count),
         ON_BOTH("any status of a handler is a failure, and comes back",

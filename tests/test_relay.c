@@ -326,9 +326,32 @@ static void a_full_broker_loses_nothing(void **state)
     assert_int_equal(world_letters(w, NULL, 0), 0);
 }
 
+/* An outage costs attempts and proves nothing about the message: its first refusal is its first. */
+static void lost_answers_do_not_count_as_refusals(void **state)
+{
+    world *w = *state;
+    semel_transport *recorder = world_recorder(w);
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
+    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    send(outbox, "1");
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNKNOWN, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(step(relay), 0);
+        semel_test_advance_ms(w->seam, 60000);
+    }
+    for (int refusals = 1; refusals <= 2; refusals++) {
+        semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
+        assert_int_equal(step(relay), 0);
+        assert_int_equal(world_letters(w, NULL, 0), refusals == 2);
+        semel_test_advance_ms(w->seam, 60000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_BOTH("lost answers do not count as refusals", lost_answers_do_not_count_as_refusals),
         ON_MEMORY("each preset has its values", each_preset_has_its_values),
         ON_BOTH("what is set overrides the preset", what_is_set_overrides_the_preset),
         ON_BOTH("what is confirmed is gone", what_is_confirmed_is_gone),

@@ -32,7 +32,32 @@ static int disarm_library(void)
     return mem_allocations() - library_before >= library_nth;
 }
 
-const oom_source oom_library = {"semel", arm_library, disarm_library};
+const oom_source oom_library = {"semel", SEMEL_ENOMEM, arm_library, disarm_library};
+
+/* --- named points ---------------------------------------------------------------------------------------------- */
+
+static long points_left;
+
+static semel_status pass_point(void *context, const char *point)
+{
+    (void)context;
+    (void)point;
+    return points_left > 0 && --points_left == 0 ? SEMEL_ESTORE : SEMEL_OK;
+}
+
+static void arm_points(long nth)
+{
+    points_left = nth;
+}
+
+static int disarm_points(void)
+{
+    int struck = points_left == 0;
+    points_left = 0;
+    return struck;
+}
+
+const oom_source oom_points = {"the named points", SEMEL_ESTORE, arm_points, disarm_points};
 
 /* --- SQLite's -------------------------------------------------------------------------------------------------- */
 
@@ -90,8 +115,9 @@ static int disarm_sqlite(void)
     return struck;
 }
 
-const oom_source oom_sqlite_once = {"SQLite", arm_once, disarm_sqlite};
-const oom_source oom_sqlite_for_good = {"SQLite, and all after it", arm_for_good, disarm_sqlite};
+const oom_source oom_sqlite_once = {"SQLite", SEMEL_ENOMEM, arm_once, disarm_sqlite};
+const oom_source oom_sqlite_for_good = {"SQLite, and all after it", SEMEL_ENOMEM, arm_for_good,
+                                        disarm_sqlite};
 
 /* --- the sink -------------------------------------------------------------------------------------------------- */
 
@@ -186,7 +212,9 @@ static const semel_transport_driver sink_driver = {
 
 static semel_status open_store(oom_world *w, semel_error *err)
 {
-    semel_store_options options = {.size = sizeof options, .seam = semel_test_seam_get(w->seam)};
+    w->host = *semel_test_seam_get(w->seam);
+    w->host.fault = pass_point;
+    semel_store_options options = {.size = sizeof options, .seam = &w->host};
     return semel_store_open(&w->store, w->url, &options, err);
 }
 
@@ -351,7 +379,7 @@ typedef struct strike {
 
 static void complain(const strike *s, const char *what, const char *why)
 {
-    fail_msg("\"%s\", allocation %ld of %s failing: %s: %s", s->operation->name, s->nth,
+    fail_msg("\"%s\", number %ld of %s failing: %s: %s", s->operation->name, s->nth,
              s->source->name, what, why);
 }
 
@@ -399,7 +427,7 @@ static void check_failure(const strike *s, semel_status status, const semel_erro
         return;
     if (!struck)
         complain(s, "it failed without a reason", err->text);
-    if (status != SEMEL_ENOMEM)
+    if (status != s->source->status)
         complain(s, semel_status_name(status), err->text);
     if (err->status != status || !err->text[0])
         complain(s, "the error is not filled", err->text);

@@ -11,14 +11,17 @@
 #include <semel/sqlite.h>
 #include <semel/test.h>
 
-/* Which allocations fail: the library's own or SQLite's. */
+/* Which allocations fail: the library's own or SQLite's. Or, by the same means, which named point of the
+ * library (SEMEL_FAULT_POINTS). */
 typedef struct oom_source {
     const char *name;
+    semel_status status;   /* what comes of it */
     void (*arm)(long nth); /* the nth from now */
     int (*disarm)(void);   /* 1 if there were that many, so it struck */
 } oom_source;
 
 extern const oom_source oom_library;
+extern const oom_source oom_points;
 
 /* SQLite's: only the nth fails, or the nth and all that follow it until it is disarmed. oom_watch_sqlite()
  * comes before the first use of SQLite in the process. */
@@ -47,6 +50,7 @@ typedef struct oom_world {
     sqlite3 *eye;      /* on the same file */
     int failing;       /* handlers fail */
     semel_test_seam *seam;
+    semel_seam host; /* the same, with the faults of oom_points */
     semel_store *store;
     semel_outbox *outbox; /* "out": what the handler sends */
     semel_outbox *box;    /* "box": what goes through relays */
