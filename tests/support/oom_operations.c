@@ -129,7 +129,7 @@ static semel_status receive_batch(oom_world *w, semel_error *err)
         semel_inbox_receive_batch(outcomes, w->inbox, list, MANY, oom_handler, w, err);
     for (unsigned i = 0; i < MANY && !status; i++)
         if (!semel_outcome_settled(outcomes[i]))
-            return semel_fail(err, SEMEL_ENOMEM, "a message of the batch failed");
+            return err->status; /* `err` is of the first one that failed */
     return status;
 }
 
