@@ -34,6 +34,10 @@ extern bench_options options;
 /* `full` normally, `quick` with --quick. */
 size_t choose(size_t full, size_t quick);
 
+/* So many durable transactions, or fewer on a disk where they would take longer than a tenth of a second:
+ * a slow disk makes the figures coarser, not the run longer. */
+size_t transactions(size_t full, size_t quick);
+
 void section_limits(void);
 void section_receive(void);
 void section_batch(void);
@@ -101,8 +105,6 @@ typedef struct spread {
 typedef struct contender {
     void *context;
     void (*run)(void *context, const message_set *set);
-    void (*before)(void *context); /* not timed; may be NULL */
-    void (*after)(void *context, const message_set *set);
 } contender;
 
 typedef struct duel {
@@ -111,10 +113,10 @@ typedef struct duel {
     double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
 } duel;
 
-/* Every round each contender handles the same new messages; who begins alternates. One round before the
- * first is not counted. */
-void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys,
-              size_t per_round, size_t rounds, const char *label);
+/* Every round each contender handles the same `batches` times `batch` new messages, in slices; who begins
+ * alternates. One round before the first is not counted. */
+void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
+              size_t batches, size_t rounds, const char *label);
 spread spread_of(const double values[], size_t count);
 spread duel_rate(const duel *d, size_t who);
 spread duel_ratio(const duel *d, size_t who, size_t against);   /* of the rates, round by round */

@@ -1,40 +1,60 @@
-/* Contenders take turns. A machine that is busy with something else for a second slows down one round of
- * all of them rather than all rounds of one, so the ratio within a round means something when the rates
- * do not. Reported are medians over rounds, with the smallest and the largest. */
+/* Contenders take turns, in slices of a few milliseconds. A machine that is busy with something else for a
+ * second slows down all of them rather than one, so the ratio within a round means something when the
+ * rates do not. Reported are medians over rounds, with the smallest and the largest. */
 #include "bench.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static double run_one(const contender *c, const message_set *set)
+enum { SLICES = 10 };
+
+static message_set slice_of(const message_set *set, size_t start, size_t count)
 {
-    if (c->before)
-        c->before(c->context);
-    double start = now_s();
-    c->run(c->context, set);
-    double took = now_s() - start;
-    if (c->after)
-        c->after(c->context, set);
-    return (double)set->count / took;
+    return (message_set){.count = count < set->count - start ? count : set->count - start,
+                         .ids = set->ids + start,
+                         .messages = set->messages + start,
+                         .pointers = set->pointers + start};
 }
 
-void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys,
-              size_t per_round, size_t rounds, const char *label)
+static double seconds_for(const contender *c, const message_set *slice)
+{
+    double start = now_s();
+    c->run(c->context, slice);
+    return now_s() - start;
+}
+
+/* One round: slice by slice, who begins alternates with each. */
+static void run_round(double rates[CONTENDERS_MAX], const contender *contenders, size_t count,
+                      const message_set *set, size_t slice)
+{
+    double took[CONTENDERS_MAX] = {0};
+    for (size_t start = 0, number = 0; start < set->count; start += slice, number++) {
+        message_set part = slice_of(set, start, slice);
+        for (size_t turn = 0; turn < count; turn++) {
+            size_t who = number % 2 ? count - 1 - turn : turn;
+            took[who] += seconds_for(&contenders[who], &part);
+            stop_if_asked();
+        }
+    }
+    for (size_t who = 0; who < count; who++)
+        rates[who] = (double)set->count / took[who];
+}
+
+void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
+              size_t batches, size_t rounds, const char *label)
 {
     message_set set = {0};
+    double rates[CONTENDERS_MAX];
+    size_t slice = (batches + SLICES - 1) / SLICES * batch;
     if (count > CONTENDERS_MAX)
         die("a duel of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
     *out = (duel){.rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, .contenders = count};
     for (size_t round = 0; round <= out->rounds; round++) {
         progress(label, round, out->rounds + 1);
-        messages_make(&set, keys, per_round);
-        for (size_t turn = 0; turn < count; turn++) {
-            size_t who = round % 2 ? count - 1 - turn : turn;
-            double rate = run_one(&contenders[who], &set);
-            if (round > 0)
-                out->rate[who][round - 1] = rate;
-            stop_if_asked();
-        }
+        messages_make(&set, keys, batch * batches);
+        run_round(rates, contenders, count, &set, slice);
+        for (size_t who = 0; round > 0 && who < count; who++)
+            out->rate[who][round - 1] = rates[who];
     }
     progress_clear();
     messages_free(&set);

@@ -236,11 +236,11 @@ static void place_round(place *p, size_t round, key_source *keys)
 {
     message_set set = {0};
     size_t none = LATENCIES;
-    messages_make(&set, keys, choose(600, 300));
+    messages_make(&set, keys, transactions(600, 300));
     p->one_us[round] = semel_turn(p, 1, 1, p->with_sweep, &p->with_count, &set);
     (void)semel_turn(p, 1, 0, p->without, &p->without_count, &set);
     p->raw_one_us[round] = raw_turn(p, 1, &set);
-    messages_make(&set, keys, choose(5000, 2000));
+    messages_make(&set, keys, BATCH * transactions(50, 20));
     p->batch_us[round] = semel_turn(p, BATCH, 1, NULL, &none, &set);
     p->raw_batch_us[round] = raw_turn(p, BATCH, &set);
     messages_free(&set);

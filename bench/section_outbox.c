@@ -197,8 +197,8 @@ static void fight_send(size_t batch, int grouped)
     raw_outbox_open(&raw);
     semel_side_open(&semel);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    duel_run(&d, both, 2, &keys, batch == 1 ? choose(600, 300) : choose(5000, 3000), choose(11, 5),
-             "sending");
+    duel_run(&d, both, 2, &keys, batch, batch == 1 ? transactions(600, 300) : transactions(50, 30),
+             choose(11, 5), "sending");
     snprintf(name, sizeof name, "%s, %s",
              batch == 1 ? "one in a transaction" : "100 in a transaction",
              grouped ? "100 groups" : "no groups");

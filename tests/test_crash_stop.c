@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEASE_MS = 150, DEADLINE_MS = 20000 };
+enum { LEASE_MS = 600, DEADLINE_MS = 20000 };
 
 typedef struct show {
     scratch dir;
@@ -206,11 +206,12 @@ static semel_status stop_in_handler(semel_unit *unit, unsigned key, void *contex
 {
     (void)unit;
     (void)key;
+    const semel_status *end = context; /* NULL: all is well */
     raise(SIGSTOP);
-    return context ? semel_fail(err, SEMEL_EHANDLER, "it fails after all") : SEMEL_OK;
+    return end ? semel_fail(err, *end, "it fails after all") : SEMEL_OK;
 }
 
-/* attempts_max 1: a failure that counted would be a dead letter. */
+/* Two attempts are allowed: that of the one that is stopped, and that of the one that overtakes it. */
 static void claim_with(show *now, semel_mode mode,
                        semel_status (*during)(semel_unit *, unsigned, void *, semel_error *),
                        void *context)
@@ -236,7 +237,15 @@ static int claim_and_stop(void *context)
 
 static int claim_stop_and_fail(void *context)
 {
-    claim_with(context, SEMEL_CLAIM, stop_in_handler, context);
+    semel_status failure = SEMEL_EHANDLER;
+    claim_with(context, SEMEL_CLAIM, stop_in_handler, &failure);
+    return PROCESS_OK;
+}
+
+static int claim_stop_and_give_up(void *context)
+{
+    semel_status failure = SEMEL_EGIVEUP;
+    claim_with(context, SEMEL_CLAIM, stop_in_handler, &failure);
     return PROCESS_OK;
 }
 
@@ -284,6 +293,14 @@ static void a_claim_overtaken_while_stopped_cannot_fail(void **state)
     assert_int_equal(now->shared->outcome, SEMEL_FAILED);
 }
 
+static void a_claim_overtaken_while_stopped_cannot_make_a_dead_letter(void **state)
+{
+    show *now = *state;
+    overtake(now, claim_stop_and_give_up);
+    assert_int_equal(now->shared->status, SEMEL_EGIVEUP);
+    assert_int_equal(now->shared->outcome, SEMEL_FAILED);
+}
+
 /* --- transactions ---------------------------------------------------------------------------------------------- */
 
 static int transact_and_stop(void *context)
@@ -325,6 +342,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_claim_overtaken_while_stopped_cannot_fail, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_claim_overtaken_while_stopped_cannot_make_a_dead_letter,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_waits_for_a_transaction_that_is_stopped, setup,
                                         teardown),
     };

@@ -1,4 +1,5 @@
 /* The memory store by itself: retention. */
+#include "base/mem.h"
 #include "memory_kit.h"
 
 #include <stdio.h>
@@ -130,6 +131,55 @@ static void a_sweep_goes_on_while_keys_come_and_go(void **state)
         assert_int_equal(look(r, name(i)).state, i < OLD ? SEMEL_MARK_TAKEN : SEMEL_MARK_DONE);
 }
 
+/* Keys come in, one by one, in batches and as claims, and are swept: once all is warm, nothing more is
+ * allocated. */
+static void come_and_go(rig *r, int from)
+{
+    enum { BATCH = 100 };
+    char text[BATCH][16];
+    semel_mark marks[BATCH];
+    void *unit = calloc(1, driver->unit_size);
+    for (int i = 0; i < BATCH; i++) {
+        (void)snprintf(text[i], sizeof text[i], "%06d", from + i);
+        marks[i] = key_of(r, text[i]);
+    }
+    driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+    assert_int_equal(driver->mark(unit, marks, BATCH, 0, &r->err), SEMEL_OK);
+    driver->commit(unit, NULL);
+    for (int i = 0; i < BATCH; i++) {
+        marks[i].inbox = r->other_inbox;
+        memset(unit, 0, driver->unit_size);
+        driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+        assert_int_equal(driver->claim(unit, &marks[i], 1000, &r->err), SEMEL_OK);
+        driver->commit(unit, NULL);
+        memset(unit, 0, driver->unit_size);
+        driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+        assert_int_equal(driver->finish(unit, &marks[i], &r->err), SEMEL_OK);
+        driver->commit(unit, NULL);
+    }
+    free(unit);
+}
+
+static void a_steady_coming_and_going_allocates_nothing(void **state)
+{
+    rig *r = *state;
+    long before = 0;
+    for (int round = 0; round < 20; round++) {
+        if (round == 10)
+            before = mem_allocations();
+        for (int i = 0; i < 20; i++)
+            come_and_go(r, round * 2000 + i * 100);
+        assert_int_equal(sweep_all(r, INT64_MAX, 1000), 2000);
+        size_t swept = 0;
+        semel_sweep_position position = {0};
+        assert_int_equal(
+            driver->sweep(r->store, r->other_inbox, INT64_MAX, 2000, &position, &swept, &r->err),
+            SEMEL_OK);
+        assert_int_equal(swept, 2000);
+    }
+    assert_int_equal(mem_allocations() - before, 0);
+}
+
 static void a_position_from_nowhere_is_the_beginning_or_the_end(void **state)
 {
     rig *r = *state;
@@ -153,6 +203,7 @@ int main(void)
         TEST(what_is_held_stays),
         TEST(the_last_change_counts_not_the_first),
         TEST(a_sweep_goes_on_while_keys_come_and_go),
+        TEST(a_steady_coming_and_going_allocates_nothing),
         TEST(a_position_from_nowhere_is_the_beginning_or_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

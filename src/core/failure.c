@@ -157,7 +157,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
 {
     int missing;
     char id[REFUSAL_ID];
-    semel_bytes identity;
+    semel_bytes identity = {NULL, 0};
     semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
