@@ -33,9 +33,10 @@ static void raw_outbox_open(raw_outbox *o)
 {
     char path[512];
     raw_open(&o->raw, scratch_path(path, "raw.db"));
-    raw_prepare(&o->insert, o->raw.db,
-                "INSERT INTO semel_outbox (outbox, wake_ms, attempts, captured_ms, grp, id, type, "
-                "topic, time_ms, body) VALUES (1, ?1, 0, ?1, ?2, ?3, ?4, ?5, ?1, ?6)");
+    raw_prepare(
+        &o->insert, o->raw.db,
+        "INSERT INTO semel_outbox (outbox, wake_ms, attempts, refusals, captured_ms, grp, id, "
+        "type, topic, time_ms, body) VALUES (1, ?1, 0, 0, ?1, ?2, ?3, ?4, ?5, ?1, ?6)");
     raw_prepare(&o->read, o->raw.db,
                 "SELECT seq, attempts, grp, id, source, type, topic, correlation_id, content_type, "
                 "time_ms, headers, body FROM semel_outbox WHERE outbox = 1 ORDER BY seq LIMIT ?");

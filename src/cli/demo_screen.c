@@ -62,7 +62,7 @@ char *text_number(char *out, size_t size, int64_t number)
 
 char *text_money(char *out, size_t size, int64_t cents, const screen *on)
 {
-    char euros[32];
+    char euros[24]; /* enough for 64 bits and their commas */
     (void)snprintf(out, size, "%s%s.%02d", on->utf8 ? "€" : "EUR ",
                    text_number(euros, sizeof euros, cents / 100), (int)(cents % 100));
     return out;

@@ -196,6 +196,34 @@ static semel_status store_claim(semel_unit *unit, uint32_t lease_ms, semel_error
     return status ? status : store_fault(store, committed, err);
 }
 
+/* Waits for a live claim to end: until it should, until the deadline, or a little longer each time. */
+static int wait_for_claim(const semel_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
+{
+    const semel_seam *seam = &unit->store->seam;
+    int64_t left = deadline_ms - seam_steady_ms(seam);
+    if (unit->inbox->options.on_in_flight == SEMEL_IN_FLIGHT_REPORT || left <= 0)
+        return 0;
+    seam_sleep_ms(seam, left < *pause_ms ? (uint32_t)left : *pause_ms);
+    *pause_ms = *pause_ms * 2 < WAIT_MAX_MS ? *pause_ms * 2 : WAIT_MAX_MS;
+    return 1;
+}
+
+/* Stores it as soon as nobody else has the key; HELD if that lasts too long. */
+static semel_status store_claim_in_turn(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+{
+    int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->inbox->options.wait_ms;
+    uint32_t pause = WAIT_FIRST_MS, attempts = unit->mark.attempts;
+    for (;;) {
+        semel_status status = store_claim(unit, lease_ms, err);
+        if (status || unit->mark.state != SEMEL_MARK_HELD)
+            return status;
+        unit_abandon(unit);
+        if (!wait_for_claim(unit, &pause, deadline))
+            return SEMEL_OK;
+        unit->mark.attempts = attempts; /* what is known from elsewhere, not what HELD reported */
+    }
+}
+
 static int is_redelivery(const semel_message *message)
 {
     return message->delivery >= 2;
@@ -240,7 +268,7 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
     if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
         unit_abandon(unit);
         unit->mark.attempts = 1;
-        semel_status status = store_claim(unit, 0, err);
+        semel_status status = store_claim_in_turn(unit, 0, err);
         if (status)
             return status;
         if (unit->mark.state != SEMEL_MARK_TAKEN)
@@ -255,39 +283,18 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
 
 /* --- claim mode ---------------------------------------------------------------------------------------------- */
 
-/* Waits for a live claim to end: until it should, until the deadline, or a little longer each time. */
-static int wait_for_claim(const semel_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
-{
-    const semel_seam *seam = &unit->store->seam;
-    int64_t left = deadline_ms - seam_steady_ms(seam);
-    if (unit->inbox->options.on_in_flight == SEMEL_IN_FLIGHT_REPORT || left <= 0)
-        return 0;
-    seam_sleep_ms(seam, left < *pause_ms ? (uint32_t)left : *pause_ms);
-    *pause_ms = *pause_ms * 2 < WAIT_MAX_MS ? *pause_ms * 2 : WAIT_MAX_MS;
-    return 1;
-}
-
 static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
-    int64_t deadline = seam_steady_ms(&unit->store->seam) + options->wait_ms;
-    uint32_t pause = WAIT_FIRST_MS;
     unit_abandon(unit);
     if (!unit->mark.inbox) {
         unit->phase = UNIT_CLAIMING;
         go_unprotected(out, unit);
         return SEMEL_OK;
     }
-    for (;;) {
-        semel_status status = store_claim(unit, options->lease_ms, err);
-        if (status)
-            return status;
-        if (unit->mark.state != SEMEL_MARK_HELD)
-            break;
-        unit_abandon(unit);
-        if (!wait_for_claim(unit, &pause, deadline))
-            break;
-    }
+    semel_status status = store_claim_in_turn(unit, options->lease_ms, err);
+    if (status)
+        return status;
     if (unit->mark.state != SEMEL_MARK_TAKEN)
         return decide(out, unit, err);
     unit->phase = UNIT_CLAIMING;

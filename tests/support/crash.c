@@ -118,7 +118,7 @@ static int begins(const char *text, const char *with)
 
 static semel_status send_from(crash_world *w, semel_unit *unit, const char *key, semel_error *err)
 {
-    char body[CRASH_TEXT];
+    char body[CRASH_TEXT + 8];
     (void)snprintf(body, sizeof body, "out-%s", key);
     semel_message out = {
         .size = sizeof out, .type = "order.charged", .topic = "out", .body = semel_str(body)};

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LEFT_MAX = 64 };
+
 static void die(const char *what, const char *path)
 {
     (void)fprintf(stderr, "scratch: cannot %s %s\n", what, path);
@@ -26,11 +28,39 @@ static const char *parent(void)
     return chosen && *chosen ? chosen : "/tmp";
 }
 
+/* A test that fails does not come to its scratch_close(): what is left then goes with the program. */
+static scratch left[LEFT_MAX];
+static size_t left_count;
+
+static void close_left(void)
+{
+    while (left_count)
+        scratch_close(&left[left_count - 1]);
+}
+
+static void remember(const scratch *dir)
+{
+    if (!left_count && atexit(close_left) != 0)
+        die("remember", dir->path);
+    if (left_count < LEFT_MAX)
+        left[left_count++] = *dir;
+}
+
+static void forget(const scratch *dir)
+{
+    size_t i = 0;
+    while (i < left_count && strcmp(left[i].path, dir->path) != 0)
+        i++;
+    if (i < left_count)
+        left[i] = left[--left_count];
+}
+
 void scratch_open(scratch *dir)
 {
     (void)snprintf(dir->path, sizeof dir->path, "%s/semel-test-XXXXXX", parent());
     if (!mkdtemp(dir->path))
         die("make", dir->path);
+    remember(dir);
 }
 
 static char *in_directory(char *out, const char *scheme, const scratch *dir, const char *name)
@@ -51,16 +81,23 @@ char *scratch_sqlite(char *out, const scratch *dir, const char *name)
     return in_directory(out, "sqlite:", dir, name);
 }
 
-void scratch_close(scratch *dir)
+static void remove_files(DIR *all)
 {
-    DIR *all = opendir(dir->path);
-    if (!all)
-        return;
     for (struct dirent *one; (one = readdir(all)) != NULL;)
         if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0)
             unlinkat(dirfd(all), one->d_name, 0);
-    closedir(all);
-    rmdir(dir->path);
+}
+
+void scratch_close(scratch *dir)
+{
+    scratch gone = *dir; /* `dir` may be the one that is remembered */
+    DIR *all = opendir(gone.path);
+    if (all) {
+        remove_files(all);
+        closedir(all);
+    }
+    rmdir(gone.path);
+    forget(&gone);
 }
 
 static void copy_bytes(int in, int out, const char *to)
