@@ -28,32 +28,34 @@ void uuid_v7(char out[UUID_TEXT + 1], int64_t wall_ms, const unsigned char noise
     out[UUID_TEXT] = 0;
 }
 
-static int hex_digit(char c)
+/* One bit per character: is it a hexadecimal digit? This stands in the path of every message, so the text
+ * is looked at without a branch per character. */
+static unsigned is_hex(unsigned char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    static const uint32_t digits[8] = {[1] = 0x03ff0000, [2] = 0x7e, [3] = 0x7e};
+    return digits[c >> 5] >> (c & 31) & 1;
+}
+
+static int64_t hex_value(unsigned char c)
+{
+    return (c & 15) + 9 * (c >> 6);
 }
 
 int64_t uuid_v7_time(const char *text, size_t len)
 {
-    if (len != UUID_TEXT || text[14] != '7' || !memchr("89abAB", text[19], 6))
+    if (len != UUID_TEXT || text[14] != '7' || !memchr("89abAB", text[19], 6) || text[8] != '-' ||
+        text[13] != '-' || text[18] != '-' || text[23] != '-')
         return 0;
     int64_t time = 0;
-    for (size_t i = 0; i < UUID_TEXT; i++) {
-        int dash = i == 8 || i == 13 || i == 18 || i == 23;
-        int digit = dash ? (text[i] == '-' ? 0 : -1) : hex_digit(text[i]);
-        if (digit < 0)
-            return 0;
-        if (i < 13 && !dash)
-            time = time << 4 | digit;
-    }
-    return time;
+    unsigned digits = 0;
+    for (size_t i = 0; i < UUID_TEXT; i++)
+        digits += is_hex((unsigned char)text[i]);
+    for (size_t i = 0; i < 13; i++)
+        if (i != 8)
+            time = time << 4 | hex_value((unsigned char)text[i]);
+    return digits == UUID_TEXT - 4 ? time : 0;
 }
 
-/* ULIDs are written in upper case and, says their specification, read in either. */
 int64_t ulid_time(const char *text, size_t len)
 {
     static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";

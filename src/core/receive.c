@@ -75,7 +75,7 @@ static semel_status after_failure(semel_outcome *out, semel_unit *unit, semel_st
 static semel_status run_and_commit(semel_outcome *out, semel_result **result, semel_unit *unit,
                                    semel_handler *handler, void *context, semel_error *err)
 {
-    semel_error why = {0};
+    semel_error why; /* written by whatever fails */
     semel_status status = unit_run(unit, handler, unit->message, context, &why);
     if (!status)
         status = store_fault(unit->store,

@@ -42,7 +42,8 @@ struct semel_store {
     void *state; /* the driver's */
     semel_seam seam;
     semel_store_settings settings;
-    pthread_mutex_t lock; /* over the two lists */
+    _Atomic(semel_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
+    pthread_mutex_t lock;             /* over the two lists */
     semel_unit *free_units;
     unsigned free_count;
     store_watcher *watchers;

@@ -18,8 +18,11 @@
 
 static semel_unit *take_free(semel_store *store)
 {
+    semel_unit *unit = atomic_exchange(&store->spare_unit, NULL);
+    if (unit)
+        return unit;
     pthread_mutex_lock(&store->lock);
-    semel_unit *unit = store->free_units;
+    unit = store->free_units;
     if (unit) {
         store->free_units = unit->next;
         store->free_count--;
@@ -70,7 +73,10 @@ static void unit_clear(semel_unit *unit)
 void unit_free(semel_unit *unit)
 {
     semel_store *store = unit->store;
+    semel_unit *none = NULL;
     unit_clear(unit);
+    if (atomic_compare_exchange_strong(&store->spare_unit, &none, unit))
+        return;
     pthread_mutex_lock(&store->lock);
     int keep = store->free_count < FREE_UNITS_MAX;
     if (keep) {

@@ -23,8 +23,8 @@
  *  - Members on `store` may be called by several threads at once; those on a `unit` by one at a time.
  *  - Inputs are borrowed for the call. Outputs are written on success only.
  *  - On any failure the unit stays open, and usable for rollback only, unless said otherwise.
- *  - Statuses: ENOMEM, ESTORE, EUNAVAILABLE, EBUSY, ECONFLICT and EUNKNOWN (commit only) from all; others
- *    where they are named. Errors are classified by number, never by text.
+ *  - Statuses: ENOMEM, ESTORE, EUNAVAILABLE, EBUSY, ECONFLICT and EUNKNOWN (commit only) from all, ELIMIT
+ *    from those that add rows; others where they are named. Errors are classified by number, never by text.
  *  - A statement that should have changed a row and did not is an error, never silence.
  *
  * A new backend is done when tests/support/conformance_store.c passes against the real thing.
@@ -93,7 +93,8 @@ typedef struct semel_item {
     const semel_message *message;
 } semel_item;
 
-/* Called for each item taken, in the order in which they are to be sent; all is borrowed for the call. */
+/* Called for each item taken, in the order in which they are to be sent; all is borrowed for the call. It
+ * must not use the store. */
 typedef semel_status semel_item_sink(const semel_item *item, void *context, semel_error *err);
 
 typedef enum semel_verdict {
@@ -164,14 +165,14 @@ typedef struct semel_store_driver {
     /* --- markers -------------------------------------------------------------------------------- */
 
     /* Transaction mode. marks[] are of one inbox, sorted by key, no key twice. For each: a free key
-     * becomes done in this unit (TAKEN); others are reported as they are. A key that is in another open
-     * unit is waited for up to wait_ms, then HELD. */
+     * becomes done in this unit (TAKEN, with the attempts that the row knew); others are reported as they
+     * are. Keys in other open units are waited for, up to wait_ms for the whole call, then HELD. */
     semel_status (*mark)(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
 
     /* Claim mode. A free key becomes open with a new token, a lease of lease_ms from now and one more
      * attempt than known to the row or in mark->attempts (TAKEN). With lease_ms 0 the attempt is
-     * counted and nothing is held. Others are reported as they are. */
+     * counted and nothing is held, and the token proves nothing. Others are reported as they are. */
     semel_status (*claim)(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
 
     /* open -> done, the lease -> longer. ELOST unless token fits and lease is live; the unit is intact. */
@@ -209,7 +210,7 @@ typedef struct semel_store_driver {
 
     /* Leases up to `limit` messages that are due and not leased, and counts the attempt. A message with
      * a group is taken only if every earlier one of its group is gone or is taken by this very call;
-     * one that only waits out its delay_ms does not count as earlier. */
+     * one that only waits out its delay_ms does not count as earlier. An empty group is none. */
     semel_status (*take)(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);
 
