@@ -28,20 +28,21 @@ SEMEL_API void semel_test_jump_ms(semel_test_seam *seam, int64_t ms);
 SEMEL_API void semel_test_reboot(semel_test_seam *seam, int64_t ms);
 
 /* The named points of the library, in the order in which a message passes them. */
-#define SEMEL_FAULT_POINTS(X)                                                                  \
-    X("receive.begun")                                                                         \
-    X("receive.marked")                                                                        \
-    X("receive.handled")                                                                       \
-    X("receive.committed")                                                                     \
-    X("count.stored") X("count.committed") X("claim.stored") X("claim.committed")              \
-        X("claim.handled") X("finish.stored") X("finish.committed") X("renew.stored")          \
-            X("fail.stored") X("fail.committed") X("bury.stored") X("bury.committed")          \
-                X("send.stored") X("batch.marked") X("batch.handled") X("batch.committed")     \
-                    X("relay.leased") X("relay.taken") X("relay.published") X("relay.settled") \
-                        X("relay.done") X("handoff.marked") X("handoff.handled")               \
-                            X("handoff.committed") X("sweep.looked") X("sweep.removed")        \
-                                X("sweep.committed") X("replay.begun") X("replay.committed")   \
-                                    X("migrate.applied") X("migrate.committed")
+/* clang-format off */
+#define SEMEL_FAULT_POINTS(X) \
+    X("receive.begun") X("receive.marked") X("receive.handled") X("receive.committed") \
+    X("count.stored") X("count.committed") \
+    X("claim.stored") X("claim.committed") X("claim.handled") \
+    X("finish.stored") X("finish.committed") X("renew.stored") \
+    X("fail.stored") X("fail.committed") X("bury.stored") X("bury.committed") \
+    X("send.stored") \
+    X("batch.marked") X("batch.handled") X("batch.committed") \
+    X("relay.leased") X("relay.taken") X("relay.published") X("relay.settled") X("relay.done") \
+    X("handoff.marked") X("handoff.handled") X("handoff.committed") \
+    X("sweep.looked") X("sweep.removed") X("sweep.committed") \
+    X("replay.begun") X("replay.committed") \
+    X("migrate.applied") X("migrate.committed")
+/* clang-format on */
 
 /* What happens when `point` is passed for the nth time from now (1: the next time). `status` is what
  * the call fails with; SEMEL_OK means SIGKILL to this process. One plan at a time; NULL clears it. */

@@ -59,3 +59,14 @@ void gate_leave(sqlite_store *store)
     pthread_mutex_unlock(&store->gate);
     pthread_cond_signal(&store->gate_free);
 }
+
+void reader_enter(sqlite_store *store)
+{
+    pthread_mutex_lock(&store->reader_lock);
+    store->reader.deadline_ms = wait_clock_ms() + store->busy_ms;
+}
+
+void reader_leave(sqlite_store *store)
+{
+    pthread_mutex_unlock(&store->reader_lock);
+}

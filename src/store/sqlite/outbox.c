@@ -252,13 +252,13 @@ semel_status sqlite_unsent(void *state, uint64_t *count, int64_t *oldest_ms, sem
     semel_status status = gate_check_process(store, err);
     if (status)
         return status;
-    pthread_mutex_lock(&store->reader_lock);
+    reader_enter(store);
     status = schema_check(&store->reader, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_COUNT, &rows, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_OLDEST, &oldest, err);
-    pthread_mutex_unlock(&store->reader_lock);
+    reader_leave(store);
     if (!status) {
         *count = (uint64_t)rows;
         *oldest_ms = oldest;

@@ -51,6 +51,8 @@ typedef struct sqlite_unit {
 /* gate.c */
 semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
 void gate_leave(sqlite_store *store);
+void reader_enter(sqlite_store *store); /* the reading connection, and its deadline from now */
+void reader_leave(sqlite_store *store);
 /* EMISUSE in a child of the process that opened it. */
 semel_status gate_check_process(const sqlite_store *store, semel_error *err);
 

@@ -56,9 +56,9 @@ static semel_status look_locked(found_keys *out, sqlite_store *store, int64_t in
     out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
     if (!out->keys)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    pthread_mutex_lock(&store->reader_lock);
+    reader_enter(store);
     status = look(out, store, inbox, cutoff_ms, rows, from, err);
-    pthread_mutex_unlock(&store->reader_lock);
+    reader_leave(store);
     return status ? status : seam_fault(store->seam, "sweep.looked", err);
 }
 
