@@ -174,15 +174,17 @@ static void its_confirmations_are_as_durable_as_it_says(void **state)
                      f->quirks->durability);
 }
 
-static void what_was_published_is_there_after_opening_again(void **state)
+static void what_is_kept_is_there_after_opening_again(void **state)
 {
     transport_fixture *f = *state;
     const semel_message *message = full_message();
     semel_delivery delivery;
-    if (!(f->quirks->flags & TRANSPORT_KEEPS))
-        skip();
     publish_all(f, &message, 1);
     reopen_transport(f);
+    if (!(f->quirks->flags & TRANSPORT_KEEPS)) {
+        expect_nothing(f);
+        return;
+    }
     take(f, &delivery, 1);
     MESSAGE_EQUAL(message, delivery.message);
 }
@@ -199,5 +201,5 @@ const transport_test transport_publish_tests[] = {
     TRANSPORT_TEST(a_group_published_at_once_arrives_in_order),
     TRANSPORT_TEST(a_receiver_gets_no_more_than_it_asked_for),
     TRANSPORT_TEST(its_confirmations_are_as_durable_as_it_says),
-    TRANSPORT_TEST(what_was_published_is_there_after_opening_again),
+    TRANSPORT_TEST(what_is_kept_is_there_after_opening_again),
     {NULL, NULL}};

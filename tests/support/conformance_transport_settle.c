@@ -174,10 +174,13 @@ static void an_unsettled_delivery_comes_back_after_a_while(void **state)
 {
     transport_fixture *f = *state;
     uint32_t lapse_ms = f->quirks->lapse_ms;
-    if (!lapse_ms)
-        skip();
     publish_id(f, "m-1", NULL);
     semel_delivery first = take_id(f, "m-1");
+    if (!lapse_ms) {
+        pass_broker_ms(f, 86400000);
+        expect_nothing(f);
+        return;
+    }
     pass_broker_ms(f, lapse_ms - 1);
     expect_nothing(f);
     pass_broker_ms(f, 1);
@@ -194,14 +197,13 @@ static void an_unsettled_delivery_comes_back_after_a_while(void **state)
 static void an_unsettled_delivery_comes_back_after_opening_again(void **state)
 {
     transport_fixture *f = *state;
-    if (!(f->quirks->flags & TRANSPORT_KEEPS))
-        skip();
     publish_id(f, "out", NULL);
     (void)take_id(f, "out");
     publish_id(f, "acked", NULL);
     settle(f, take_id(f, "acked").tag, SEMEL_SETTLE_ACK, 0);
     reopen_transport(f);
-    (void)take_id(f, "out");
+    if (f->quirks->flags & TRANSPORT_KEEPS)
+        (void)take_id(f, "out");
     expect_nothing(f);
 }
 
