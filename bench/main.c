@@ -38,7 +38,7 @@ static void print_help(void)
     puts(
         "usage: semel-bench [--quick] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
         "\n"
-        "  --quick      fewer and shorter rounds, up to a million markers: under half a minute\n"
+        "  --quick      fewer and shorter rounds, up to a million markers: about half a minute\n"
         "  --only NAME  this section; may be given several times\n"
         "  --csv        figures for programs\n"
         "  --dir DIR    where to make the scratch directory, on a real disk (default: $TMPDIR, or\n"

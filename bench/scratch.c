@@ -107,6 +107,7 @@ void scratch_make(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGPIPE, &action, NULL); /* whoever reads the table has left */
     warn_of_tmpfs();
 }
 

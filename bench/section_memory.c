@@ -153,7 +153,7 @@ static void run_side(side *s, size_t keys_count, double *first, double *second)
 
 static void fight(side *sides, size_t count, size_t keys_count, duel *first, duel *second)
 {
-    size_t rounds = choose(9, 5);
+    size_t rounds = choose(9, 3);
     *first = *second = (duel){.rounds = rounds, .contenders = count};
     for (size_t round = 0; round < rounds; round++)
         for (size_t turn = 0; turn < count; turn++) {
@@ -176,7 +176,7 @@ void section_memory(void)
          .batch = 1,
          .store_alone = 1,
          .aim = AT_MOST(1.5)}};
-    size_t keys_count = choose(1000000, 300000);
+    size_t keys_count = choose(1000000, 200000);
     char title[100];
     duel first, second;
     fight(sides, SIDES_MAX, keys_count, &first, &second);

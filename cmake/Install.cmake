@@ -26,6 +26,11 @@ install(FILES ${PROJECT_BINARY_DIR}/semelConfig.cmake ${PROJECT_BINARY_DIR}/seme
         DESTINATION ${package_dir})
 
 # <semel/sqlite.h> is public, so sqlite3 is required in public; the rest matters for static linking only.
+# Debian's gcc drops a library that stands before the source file; ours may stand anywhere.
+set(SEMEL_PC_LIB "-lsemel")
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(SEMEL_PC_LIB "-Wl,--push-state,--no-as-needed -lsemel -Wl,--pop-state")
+endif()
 set(SEMEL_PC_REQUIRES "")
 set(SEMEL_PC_REQUIRES_PRIVATE "")
 if(SEMEL_WITH_SQLITE)

@@ -27,6 +27,10 @@ for example in "$here"/../examples/*.c; do
         { echo "$name does not ask for libsemel.so.0"; exit 1; }
 done
 
+step "first, with the flags before the file, as many people write it"
+# shellcheck disable=SC2046 # these are words to split
+cc $(pkg-config --cflags --libs semel) "$here/../examples/first.c" -o "$work/bin/first"
+
 step the test kit by pkg-config
 printf '#include <semel/test.h>\nint main(void) { semel_test_seam_close(NULL); return 0; }\n' >"$work/kit.c"
 # shellcheck disable=SC2046
