@@ -228,10 +228,10 @@ static void check_end(rig *r, void *unit, model *m, int key, semel_mark *mark, u
     row->lease_end_ms = verb == 1 ? rig_now(r) + 30 : 0;
     if (verb != 1)
         row->token = 0;
-    if (verb >= 2 && !mark->token) {
+    if (verb >= 2)
         row->attempts = mark->attempts;
+    if (verb >= 2 && !mark->token)
         row->fingerprint = mark->fingerprint;
-    }
 }
 
 static void check_forget(rig *r, void *unit, model *m, int key, const semel_mark *mark)

@@ -2,7 +2,7 @@
  *
  *     memory:                         this process only; gone with it
  *     sqlite:orders.db                a file; several processes of one host may share it
- *     sqlite:/var/lib/shop/orders.db?synchronous=full&cache_kib=16384
+ *     sqlite:/var/lib/shop/orders.db?synchronous=full&cache_kib=16384&foreign_keys=on
  *
  * A store may be shared by threads. It may not be carried over fork(): open it in the child.
  * SPDX-License-Identifier: MIT */

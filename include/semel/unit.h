@@ -35,7 +35,8 @@ SEMEL_API const char *semel_outcome_name(semel_outcome outcome);
 SEMEL_API semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error *err);
 
 /* Takes the message's key in the inbox. SEMEL_CLAIMED: go on and do the work. Anything else: there is
- * nothing to do, roll the unit back. The message is borrowed until the unit ends. A unit takes one key.
+ * nothing to do, roll the unit back. The message is borrowed until the unit ends. A unit takes one key, and
+ * takes it first: work done before the claim of a redelivery or in claim mode is SEMEL_EMISUSE.
  *
  * In claim mode the transaction that begin opened is ended and the claim stored by itself, so that none
  * is open while the work goes on. In both modes the status is that of semel_inbox_receive(). */
@@ -62,7 +63,8 @@ SEMEL_API semel_status semel_unit_commit(semel_unit *unit, semel_error *err);
 
 /* The work failed: rolls back, counts the attempt, keeps `why` with the key; at the inbox's limit, or
  * if `why` says SEMEL_EGIVEUP, the message becomes a dead letter. *out is SEMEL_FAILED or SEMEL_DEAD. If the
- * key is someone else's by now, nothing is recorded, and that is no error: SEMEL_OK, SEMEL_FAILED. */
+ * key is someone else's by now, or the unit is a joined one, nothing is recorded, and that is no error:
+ * SEMEL_OK, SEMEL_FAILED. */
 SEMEL_API semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_error *why,
                                        semel_error *err);
 

@@ -52,10 +52,9 @@ static void note_error(batch *b, const semel_error *why)
 
 /* --- 1. identify ---------------------------------------------------------------------------------------- */
 
-static semel_status goes_alone(int *alone, batch *b, const semel_message *message, semel_error *err)
+static int goes_alone(const batch *b, const semel_message *message)
 {
-    *alone = message->delivery >= 2 || !b->unit->mark.inbox;
-    return *alone ? SEMEL_OK : inbox_is_stale(alone, b->inbox, message, err);
+    return message->delivery >= 2 || !b->unit->mark.inbox || inbox_is_stale(b->inbox, message);
 }
 
 static semel_status handle_alone(batch *b, size_t index)
@@ -72,14 +71,12 @@ static semel_status handle_alone(batch *b, size_t index)
 
 static semel_status identify(batch *b, size_t index, semel_error *err)
 {
-    int missing, alone = 0;
+    int missing;
     semel_unit *unit = b->unit;
     semel_status status = unit_identify(&missing, unit, b->inbox, b->messages[index], err);
-    if (!status)
-        status = goes_alone(&alone, b, b->messages[index], err);
     if (status)
         return status;
-    if (alone) {
+    if (goes_alone(b, b->messages[index])) {
         b->alone[b->alone_count++] = index;
         return SEMEL_OK;
     }
@@ -201,11 +198,11 @@ static semel_status settle_known(batch *b, const entry *e, semel_error *err)
     mark.fingerprint = e->fingerprint;
     if (mark.state == SEMEL_MARK_TAKEN) {
         semel_outcome first = b->out[e->same->index];
-        if (first != SEMEL_PROCESSED) {
+        if (first != SEMEL_PROCESSED && first != SEMEL_DEAD) {
             b->out[e->index] = first;
             return SEMEL_OK;
         }
-        mark.state = SEMEL_MARK_DONE;
+        mark.state = first == SEMEL_DEAD ? SEMEL_MARK_DEAD : SEMEL_MARK_DONE;
         mark.known_fingerprint = e->same->fingerprint;
     }
     semel_status status = inbox_decide(&b->out[e->index], b->inbox, &mark, &why);

@@ -80,23 +80,19 @@ static int64_t made_at_ms(const semel_message *message, semel_age age)
     return time;
 }
 
-semel_status inbox_is_stale(int *out, semel_inbox *inbox, const semel_message *message,
-                            semel_error *err)
+int inbox_is_stale(const semel_inbox *inbox, const semel_message *message)
 {
     const semel_inbox_options *options = &inbox->options;
-    int64_t now;
-    *out = 0;
     if (options->on_stale == SEMEL_STALE_PROCESS || options->age == SEMEL_AGE_IGNORE ||
         options->retention_ms == SEMEL_RETENTION_FOREVER)
-        return SEMEL_OK;
+        return 0;
     int64_t made = made_at_ms(message, options->age);
     if (made <= 0)
-        return SEMEL_OK;
-    semel_status status = semel_store_now(&now, inbox->store, err);
+        return 0;
+    int64_t now =
+        seam_wall_ms(&inbox->store->seam); /* the kind of clock that `made` was read from */
     uint64_t window = options->retention_ms == SEMEL_RETENTION_NONE ? 0 : options->retention_ms;
-    if (!status)
-        *out = now > made && (uint64_t)(now - made) > window;
-    return status;
+    return now > made && (uint64_t)(now - made) > window;
 }
 
 /* --- what is known of it? ------------------------------------------------------------------------------ */
@@ -168,8 +164,10 @@ static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *e
 {
     semel_error why;
     unit->attempt--; /* this one was counted, and is not made */
-    semel_fail(&why, SEMEL_EGIVEUP, "gave up after %u attempts that ended without an answer: %s",
-               unit->attempt, "the process was killed or crashed each time");
+    semel_fail(&why, SEMEL_EGIVEUP,
+               "gave up after %u attempts that were started and never ended: the process was "
+               "killed or crashed",
+               unit->attempt);
     semel_status status = unit_record_failure(out, unit, &why, err);
     unit_abandon(unit);
     if (status || *out == SEMEL_DEAD)
@@ -263,12 +261,23 @@ static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, se
     return decide(out, unit, err);
 }
 
+/* Counting, and claiming, need a transaction of their own: that of the unit is ended first. */
+static semel_status start_over(semel_unit *unit, semel_error *err)
+{
+    if (unit->phase == UNIT_OPEN && unit->store->driver->used(unit->state))
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "claim first: the work that this unit has done already would be undone");
+    unit_abandon(unit);
+    return SEMEL_OK;
+}
+
 static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
-        unit_abandon(unit);
+        semel_status status = start_over(unit, err);
         unit->mark.attempts = 1;
-        semel_status status = store_claim_in_turn(unit, 0, err);
+        if (!status)
+            status = store_claim_in_turn(unit, 0, err);
         if (status)
             return status;
         if (unit->mark.state != SEMEL_MARK_TAKEN)
@@ -277,8 +286,12 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
         unit->mark.token = 0;
         if (unit->attempt > unit->inbox->options.attempts_max)
             return give_up(out, unit, err);
+        unit->counted = 1;
     }
-    return mark_in_transaction(out, unit, err);
+    semel_status status = mark_in_transaction(out, unit, err);
+    if (*out != SEMEL_CLAIMED)
+        unit_uncount(unit);
+    return status;
 }
 
 /* --- claim mode ---------------------------------------------------------------------------------------------- */
@@ -286,13 +299,15 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
 static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
-    unit_abandon(unit);
+    semel_status status = start_over(unit, err);
+    if (status)
+        return status;
     if (!unit->mark.inbox) {
         unit->phase = UNIT_CLAIMING;
         go_unprotected(out, unit);
         return SEMEL_OK;
     }
-    semel_status status = store_claim_in_turn(unit, options->lease_ms, err);
+    status = store_claim_in_turn(unit, options->lease_ms, err);
     if (status)
         return status;
     if (unit->mark.state != SEMEL_MARK_TAKEN)
@@ -342,12 +357,8 @@ static semel_status take_stale(semel_outcome *out, semel_unit *unit, semel_error
 
 static semel_status take_identified(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
-    int stale;
-    semel_status status = inbox_is_stale(&stale, unit->inbox, unit->message, err);
-    if (status)
-        return status;
-    return stale && unit->mark.inbox && !unit->replaying ? take_stale(out, unit, err)
-                                                         : take_by_mode(out, unit, err);
+    int stale = unit->mark.inbox && !unit->replaying && inbox_is_stale(unit->inbox, unit->message);
+    return stale ? take_stale(out, unit, err) : take_by_mode(out, unit, err);
 }
 
 semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,

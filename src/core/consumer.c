@@ -53,10 +53,10 @@ static semel_status check_routes(const semel_route *routes, size_t count, semel_
         for (size_t j = 0; j < i; j++)
             if (routes[j].inbox->store == routes[i].inbox->store &&
                 routes[j].inbox->scope == routes[i].inbox->scope &&
-                routes[j].handler != routes[i].handler)
+                (routes[j].handler != routes[i].handler || routes[j].context != routes[i].context))
                 return semel_fail(
                     err, SEMEL_EINVAL,
-                    "routes %zu and %zu share inbox \"%s\" but not the handler: one would "
+                    "routes %zu and %zu share inbox \"%s\" but not handler and context: one would "
                     "swallow the other's messages; give each its own inbox",
                     j + 1, i + 1, routes[i].inbox->name);
     }

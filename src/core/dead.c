@@ -57,6 +57,7 @@ semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err
 typedef struct letter {
     semel_unit *unit; /* whose arena the message goes to */
     int64_t id;
+    semel_bytes key;
     const semel_message *message;
 } letter;
 
@@ -68,15 +69,17 @@ static semel_status keep_letter(const semel_dead *dead, void *context, semel_err
     if (!dead->message)
         return semel_fail(err, SEMEL_ESTORE, "dead letter %lld is damaged: %s", (long long)dead->id,
                           dead->error);
+    found->key = (semel_bytes){arena_copy(&found->unit->arena, dead->key.data, dead->key.len),
+                               dead->key.len};
     found->message = message_copy_into(&found->unit->arena, dead->message);
-    return found->message ? SEMEL_OK
-                          : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    return found->message && found->key.data
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
 }
 
 /* Reads the letter into the unit's arena, inside its open transaction. */
-static semel_status find_letter(const semel_message **out, semel_unit *unit,
-                                semel_dead_origin origin, const char *name, int64_t id,
-                                semel_error *err)
+static semel_status find_letter(letter *out, semel_unit *unit, semel_dead_origin origin,
+                                const char *name, int64_t id, semel_error *err)
 {
     letter found = {.unit = unit, .id = id};
     semel_dead_filter filter = {.size = sizeof filter,
@@ -90,7 +93,7 @@ static semel_status find_letter(const semel_message **out, semel_unit *unit,
         status = semel_fail(err, SEMEL_ENOTFOUND, "\"%s\" has no dead letter %lld (any more)", name,
                             (long long)id);
     if (!status)
-        *out = found.message;
+        *out = found;
     return status;
 }
 
@@ -137,13 +140,20 @@ static semel_status replay_transaction(semel_outcome *out, semel_unit *unit, sem
     return status ? status : store_fault(unit->store, "replay.committed", err);
 }
 
-/* Dead it was and dead it is, under the same letter. */
-static semel_status bury_again(semel_outcome *out, semel_unit *unit, semel_status failure,
-                               const semel_error *why, semel_error *err)
+static int same_bytes(semel_bytes a, semel_bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* Dead it was and dead it is, under one letter: a refused one had an identity of its own, and goes. */
+static semel_status bury_again(semel_outcome *out, semel_unit *unit, const letter *before,
+                               semel_status failure, const semel_error *why, semel_error *err)
 {
     semel_error again;
     semel_fail(&again, SEMEL_EGIVEUP, "failed again when replayed: %s", why->text);
-    (void)unit_record_failure(out, unit, &again, err);
+    semel_status status = unit_record_failure(out, unit, &again, err);
+    if (!status && *out == SEMEL_DEAD && !same_bytes(before->key, unit->mark.key))
+        (void)semel_dead_discard(unit->store, before->id, &again); /* or there are two to look at */
     *out = SEMEL_FAILED;
     return semel_fail(err, failure, "%s", why->text);
 }
@@ -151,8 +161,8 @@ static semel_status bury_again(semel_outcome *out, semel_unit *unit, semel_statu
 /* Claim mode: the key is made free, claimed, completed, and then the letter dropped. A crash before the
  * last step leaves a letter whose next replay is a duplicate, and which then goes. */
 static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
-                                 int64_t id, const semel_message *message, semel_handler *handler,
-                                 void *context, semel_error *err)
+                                 const letter *found, const semel_message *message,
+                                 semel_handler *handler, void *context, semel_error *err)
 {
     semel_error why = {0};
     semel_status status = unit_close(unit, err); /* the revival is stored before the claim */
@@ -163,25 +173,26 @@ static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inb
     if (*out == SEMEL_CLAIMED) {
         status = unit_run(unit, handler, message, context, &why);
         if (status)
-            return bury_again(out, unit, status, &why, err);
+            return bury_again(out, unit, found, status, &why, err);
         status = unit_finish(unit, err);
         *out = status ? SEMEL_UNDECIDED : SEMEL_PROCESSED;
     }
     unit_abandon(unit);
-    return status || !semel_outcome_settled(*out) ? status
-                                                  : semel_dead_discard(inbox->store, id, err);
+    return status || !semel_outcome_settled(*out)
+               ? status
+               : semel_dead_discard(inbox->store, found->id, err);
 }
 
 static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *inbox, int64_t id,
                            semel_handler *handler, void *context, semel_error *err)
 {
-    const semel_message *stored;
+    letter found = {0};
     semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = find_letter(&stored, unit, SEMEL_DEAD_INBOX, inbox->name, id, err);
+        status = find_letter(&found, unit, SEMEL_DEAD_INBOX, inbox->name, id, err);
     if (status)
         return status;
-    semel_message message = *stored;
+    semel_message message = *found.message;
     message.delivery = 0;
     message.delay_ms = 0;
     status = revive(unit, inbox, &message, err);
@@ -190,7 +201,7 @@ static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *in
     if (status)
         return status;
     return inbox->options.mode == SEMEL_CLAIM
-               ? replay_claim(out, unit, inbox, id, &message, handler, context, err)
+               ? replay_claim(out, unit, inbox, &found, &message, handler, context, err)
                : replay_transaction(out, unit, inbox, id, &message, handler, context, err);
 }
 
@@ -214,7 +225,7 @@ semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t 
 
 semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *err)
 {
-    const semel_message *message;
+    letter found = {0};
     semel_store *store = outbox->store;
     semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
@@ -222,9 +233,9 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
         return status;
     status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = find_letter(&message, unit, SEMEL_DEAD_OUTBOX, outbox->name, id, err);
+        status = find_letter(&found, unit, SEMEL_DEAD_OUTBOX, outbox->name, id, err);
     if (!status)
-        status = semel_unit_send(unit, outbox, message, err);
+        status = semel_unit_send(unit, outbox, found.message, err);
     if (!status)
         status = store->driver->dead_drop(unit->state, id, err);
     if (!status)

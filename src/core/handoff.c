@@ -164,6 +164,15 @@ static semel_status run_apart(semel_relay *relay, size_t index, size_t *count, s
     return SEMEL_OK;
 }
 
+/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. */
+static void give_back_from(semel_relay *relay, size_t index)
+{
+    semel_error ignored;
+    for (size_t i = index; i < relay->count; i++)
+        if (!relay->items[i].verdict)
+            (void)hand_over_next(relay, &relay->items[i], 1, &ignored);
+}
+
 semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
 {
     size_t count = relay->count;
@@ -174,8 +183,10 @@ semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
             !shed && item->attempts > 1 ? run_apart(relay, i, &count, err) : SEMEL_OK;
         if (!status)
             status = hand_over_next(relay, item, shed, err);
-        if (status && status != SEMEL_ELOST)
+        if (status && status != SEMEL_ELOST) {
+            give_back_from(relay, i);
             return status;
+        }
         if (!status && item->verdict == SEMEL_ITEM_REMOVE) {
             store_count(relay->store, TALLY_SENT, 1);
             store_count(relay->store, TALLY_RESENT, item->attempts > 1);

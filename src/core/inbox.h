@@ -39,8 +39,7 @@ semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const se
 void inbox_count(semel_inbox *inbox, semel_outcome outcome);
 
 /* Is the message older than the inbox's retention, as far as its age can be known? */
-semel_status inbox_is_stale(int *out, semel_inbox *inbox, const semel_message *message,
-                            semel_error *err);
+int inbox_is_stale(const semel_inbox *inbox, const semel_message *message);
 
 /* Keeps a message that is refused as a dead letter under `name`, once however often it comes. */
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,

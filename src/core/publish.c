@@ -9,14 +9,14 @@
  * takes, and does not count towards that limit. */
 #include "core/relay.h"
 
-/* The untried items that may go out now, in order. */
+/* The items that may go out now, in order: untried, and not given back after another of their group. */
 static size_t next_wave(semel_relay *relay)
 {
     int ordered = (relay->transport->driver->abilities & SEMEL_TRANSPORT_ORDERED) != 0;
     size_t count = 0;
     for (size_t i = 0; i < relay->count; i++) {
         relay_item *item = &relay->items[i];
-        if (item->tried || (!ordered && relay_is_blocked(relay, item)))
+        if (item->tried || item->verdict || (!ordered && relay_is_blocked(relay, item)))
             continue;
         item->tried = 1;
         relay->wave[count] = item->message;

@@ -47,13 +47,17 @@ static semel_status prepare_result(semel_result **out, const semel_unit *unit, s
     return result_new(out, copy, unit->result.len, err);
 }
 
-static semel_status give_replay(semel_result **out, semel_unit *unit, semel_error *err)
+static semel_status give_replay(semel_outcome *outcome, semel_result **out, semel_unit *unit,
+                                semel_error *err)
 {
     if (!unit->replay)
         return SEMEL_OK;
     void *data = unit->replay;
     unit->replay = NULL;
-    return result_new(out, data, unit->replay_len, err);
+    semel_status status = result_new(out, data, unit->replay_len, err);
+    if (status)
+        *outcome = SEMEL_UNDECIDED;
+    return status;
 }
 
 /* The handler has run and failed. Its error is what the caller wants to see, unless it is a dead letter
@@ -80,8 +84,10 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, se
     if (!status)
         status = store_fault(unit->store,
                              unit->phase == UNIT_OPEN ? "receive.handled" : "claim.handled", &why);
-    if (status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN)
-        return semel_fail(err, status, "%s", why.text); /* not the handler's fault: begun anew */
+    if (status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN) {
+        unit_uncount(unit); /* not the handler's fault: it is begun anew */
+        return semel_fail(err, status, "%s", why.text);
+    }
     if (status)
         return after_failure(out, unit, status, &why, err);
     status = result ? prepare_result(result, unit, err) : SEMEL_OK;
@@ -106,7 +112,7 @@ static semel_status receive_once(semel_outcome *out, semel_result **result, seme
         *out = SEMEL_UNDECIDED;
         status = run_and_commit(out, result, unit, handler, context, err);
     } else if (!status && result) {
-        status = give_replay(result, unit, err);
+        status = give_replay(out, result, unit, err);
     }
     unit_abandon(unit);
     unit_free(unit);

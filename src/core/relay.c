@@ -17,6 +17,7 @@
 #include "base/wait.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const semel_relay_options presets[] = {
@@ -232,13 +233,32 @@ uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
 
 /* --- settle ------------------------------------------------------------------------------------------------ */
 
+/* One letter per row, and not per id: nothing keeps two messages of an outbox from having the same one. */
+static semel_status letter_key(semel_bytes *out, semel_relay *relay, const relay_item *item,
+                               semel_error *err)
+{
+    enum { SEQ_TEXT = 24 };
+    semel_bytes id = item->message->id;
+    char *key = arena_alloc(&relay->arena, id.len + SEQ_TEXT);
+    if (!key)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    memcpy(key, id.data, id.len);
+    int len = snprintf(key + id.len, SEQ_TEXT, "#%lld", (long long)item->seq);
+    *out = (semel_bytes){key, id.len + (size_t)len};
+    return SEMEL_OK;
+}
+
 static semel_status keep_dead_letter(semel_relay *relay, semel_unit *unit, const relay_item *item,
                                      semel_error *err)
 {
+    semel_bytes key = {NULL, 0};
+    semel_status status = letter_key(&key, relay, item, err);
+    if (status)
+        return status;
     semel_dead dead = {.size = sizeof dead,
                        .origin = SEMEL_DEAD_OUTBOX,
                        .name = relay->outbox->name,
-                       .key = item->message->id,
+                       .key = key,
                        .message = item->message,
                        .attempts = item->attempts,
                        .error = "the broker refused it each time"};

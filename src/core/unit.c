@@ -55,6 +55,7 @@ static void unit_clear(semel_unit *unit)
     unit->phase = UNIT_IDLE;
     unit->joined = 0;
     unit->claimed = 0;
+    unit->counted = 0;
     unit->replaying = 0;
     unit->inbox = NULL;
     unit->message = NULL;
@@ -337,16 +338,27 @@ semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
     return status;
 }
 
-/* A claim that is not given back is free when its lease ends, so a failure here costs time only. */
-static void release_claim(semel_unit *unit)
+/* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot be
+ * stored, a claim is free when its lease ends, and an attempt too many has been counted. */
+static void give_back(semel_unit *unit)
 {
-    const semel_store_driver *driver = unit->store->driver;
+    semel_mark mark = unit->mark;
     semel_error ignored;
+    mark.attempts = unit->attempt ? unit->attempt - 1 : 0;
     if (unit_open(unit, SEMEL_BEGIN_RELAXED, &ignored))
         return;
-    if (!driver->fail(unit->state, &unit->mark, "", &ignored))
+    if (!unit->store->driver->fail(unit->state, &mark, "", &ignored))
         (void)unit_close(unit, &ignored);
     unit_abandon(unit);
+}
+
+void unit_uncount(semel_unit *unit)
+{
+    if (!unit->counted)
+        return;
+    unit->counted = 0;
+    unit_abandon(unit);
+    give_back(unit);
 }
 
 void semel_unit_rollback(semel_unit *unit)
@@ -354,7 +366,7 @@ void semel_unit_rollback(semel_unit *unit)
     if (!unit)
         return;
     if (unit->phase == UNIT_CLAIMING && unit->mark.inbox)
-        release_claim(unit);
+        give_back(unit);
     unit_abandon(unit);
     unit_free(unit);
 }

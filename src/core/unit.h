@@ -25,6 +25,7 @@ struct semel_unit {
     unit_phase phase;
     int joined;
     int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
+    int counted;        /* the attempt was stored beforehand, and may have to be taken back */
     int replaying;      /* somebody asked for this very message: it cannot be stale */
     semel_inbox *inbox; /* of the key that was taken; NULL if none was */
     const semel_message *message; /* borrowed */
@@ -58,6 +59,9 @@ semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
 /* The decision of semel_unit_claim(); leaves the unit in whatever phase the outcome needs. */
 semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
                        const semel_message *message, semel_error *err);
+
+/* The counted attempt came to nothing through nobody's fault: takes it back, as far as that can be done. */
+void unit_uncount(semel_unit *unit);
 
 /* Inside an open transaction: result and pending messages are stored. */
 semel_status unit_flush(semel_unit *unit, semel_error *err);

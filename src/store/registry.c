@@ -28,8 +28,8 @@ static int is_complete(const semel_store_driver *d)
 {
     return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&
            d->close && d->migrate && d->now && d->durability && d->scope && d->begin && d->commit &&
-           d->rollback && d->savepoint && d->keep && d->undo && d->native && d->mark && d->claim &&
-           d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
+           d->rollback && d->savepoint && d->keep && d->undo && d->used && d->native && d->mark &&
+           d->claim && d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
            d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
            d->dead_put && d->dead_drop && d->dead_list &&
            !(d->abilities & SEMEL_STORE_JOIN) == !d->join;

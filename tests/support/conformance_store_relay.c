@@ -86,7 +86,8 @@ static void what_is_refused_to_the_limit_is_a_dead_letter(void **state)
     assert_int_equal(found.all[0].origin, SEMEL_DEAD_OUTBOX);
     assert_string_equal(found.all[0].name, "mail");
     assert_int_equal(found.all[0].attempts, 3);
-    BYTES_EQUAL(message.id, ((semel_bytes){found.all[0].key, found.all[0].key_len}));
+    assert_true(found.all[0].key_len > message.id.len); /* its id, and its place in the outbox */
+    assert_memory_equal(found.all[0].key, message.id.data, message.id.len);
     MESSAGE_EQUAL(&message, found.all[0].message);
     letters_free(&found);
     assert_int_equal(counters_of(f).unsent, 0);

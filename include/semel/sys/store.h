@@ -159,6 +159,9 @@ typedef struct semel_store_driver {
     semel_status (*keep)(void *unit, semel_error *err);
     semel_status (*undo)(void *unit, semel_error *err);
 
+    /* 1 if something was written in the unit, by us or by the application. */
+    int (*used)(void *unit);
+
     /* The backend's own connection, on which the unit's transaction is open; NULL if it has none. */
     void *(*native)(void *unit);
 
@@ -179,9 +182,8 @@ typedef struct semel_store_driver {
     semel_status (*finish)(void *unit, const semel_mark *mark, semel_error *err);
     semel_status (*renew)(void *unit, const semel_mark *mark, uint32_t lease_ms, semel_error *err);
 
-    /* The work failed, for the reason `why`. With a token: ends the lease, ELOST as above. Without
-     * (token 0): whatever this unit did to the row, it is open with mark->attempts attempts and no
-     * lease afterwards, and DONE, DEAD or HELD rows of others are left alone (ELOST). */
+    /* The work failed, for the reason `why`: the row is open with mark->attempts attempts and no lease
+     * afterwards. With a token: ELOST as above. Without (token 0): whatever this unit did to the row, and DONE, DEAD or HELD rows of others are left alone (ELOST). */
     semel_status (*fail)(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 
     /* Given up on: like fail, but the row is dead afterwards. */

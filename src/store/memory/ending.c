@@ -113,10 +113,9 @@ static semel_status set_back(memory_found *at, memory_unit *unit, const semel_ma
         return status;
     }
     at->marker->extra = reason;
-    if (!mark->token) {
+    memory_set_attempts(at->marker, mark->attempts);
+    if (!mark->token)
         at->marker->fingerprint = mark->fingerprint;
-        memory_set_attempts(at->marker, mark->attempts);
-    }
     return SEMEL_OK;
 }
 

@@ -319,6 +319,11 @@ static semel_status memory_undo(void *unit, semel_error *err)
     return status;
 }
 
+static int memory_used(void *unit)
+{
+    return ((memory_unit *)unit)->count > 0;
+}
+
 static void *memory_native(void *unit)
 {
     (void)unit;
@@ -344,6 +349,7 @@ const semel_store_driver memory_store_driver = {
     .savepoint = memory_savepoint,
     .keep = memory_keep,
     .undo = memory_undo,
+    .used = memory_used,
     .native = memory_native,
     .mark = memory_mark,
     .claim = memory_claim,

@@ -87,23 +87,31 @@ static semel_status load_in_transaction(sqlite_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
-semel_status clock_load(sqlite_store *store, semel_error *err)
+static semel_status load(sqlite_store *store, semel_error *err)
 {
     sqlite_unit unit = {0};
-    if (store->clock_loaded)
-        return SEMEL_OK;
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_RELAXED, store->busy_ms, err);
     if (status)
         return status;
-    if (!store->clock_loaded)
-        status = load_in_transaction(store, err);
+    status = load_in_transaction(store, err);
     if (status) {
         sqlite_rollback(&unit);
         return status;
     }
-    status = sqlite_commit(&unit, err);
+    return sqlite_commit(&unit, err);
+}
+
+semel_status clock_load(sqlite_store *store, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    if (store->clock_loaded)
+        return SEMEL_OK;
+    pthread_mutex_lock(&store->clock_lock);
+    if (!store->clock_loaded)
+        status = load(store, err);
     if (!status)
         store->clock_loaded = 1;
+    pthread_mutex_unlock(&store->clock_lock);
     return status;
 }
 
@@ -115,8 +123,10 @@ int64_t clock_now(const sqlite_store *store)
 semel_status clock_save(sqlite_store *store, semel_error *err)
 {
     const semel_seam *seam = store->seam;
-    reading then, now = {.store_ms = clock_now(store), .steady_ms = seam_steady_ms(seam)};
+    reading then,
+        now = {.steady_ms = seam_steady_ms(seam)}; /* once: the two must belong together */
     int found = 0;
+    now.store_ms = store->base_store_ms + (now.steady_ms - store->base_steady_ms);
     if (now.store_ms - store->clock_saved_ms < SAVE_EVERY_MS)
         return SEMEL_OK;
     semel_status status = read_row(store, &then, &found, err);

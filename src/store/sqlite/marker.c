@@ -236,6 +236,7 @@ static semel_status let_go(sqlite_unit *unit, const semel_mark *mark, int state,
     query_int(&q, state);
     query_int(&q, now);
     query_text(&q, why);
+    query_int(&q, mark->attempts);
     query_int(&q, mark->inbox);
     query_bytes(&q, mark->key);
     query_int(&q, (int64_t)mark->token);

@@ -33,8 +33,39 @@ semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *m
 
 /* --- taking --------------------------------------------------------------------------------------------- */
 
+/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
+typedef struct outbox_turn {
+    struct outbox_turn *next;
+    int64_t outbox;
+    uint32_t calls;
+    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
+} outbox_turn;
+
+static outbox_turn *turn_of(sqlite_store *store, int64_t outbox)
+{
+    outbox_turn *turn = store->turns;
+    while (turn && turn->outbox != outbox)
+        turn = turn->next;
+    if (turn || !(turn = mem_alloc(sizeof *turn)))
+        return turn;
+    turn->outbox = outbox;
+    turn->next = store->turns;
+    store->turns = turn;
+    return turn;
+}
+
+void turns_free(sqlite_store *store)
+{
+    for (outbox_turn *turn = store->turns, *next; turn; turn = next) {
+        next = turn->next;
+        mem_free(turn);
+    }
+    store->turns = NULL;
+}
+
 typedef struct taking {
     sqlite_unit *unit;
+    outbox_turn *turn;
     int64_t outbox;
     int64_t now;
     uint32_t limit;
@@ -85,11 +116,12 @@ static semel_status take_free(taking *t, uint32_t up_to, semel_error *err)
 /* 1: take it, 0: pass it over (it is ours already, or only delayed), -1: it blocks the rest of its group. */
 static int may_go(const taking *t, const query *q)
 {
-    enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14 };
+    enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14, COLUMN_CAPTURED = 15 };
     if (column_int(q, COLUMN_WAKE) <= t->now)
         return 1;
     int ours = (uint64_t)column_int(q, COLUMN_TOKEN) == t->token;
-    int only_delayed = column_is_null(q, COLUMN_TOKEN) && column_int(q, 1) == 0;
+    int only_delayed = column_is_null(q, COLUMN_TOKEN) && column_int(q, 1) == 0 &&
+                       column_int(q, COLUMN_WAKE) > column_int(q, COLUMN_CAPTURED);
     return ours || only_delayed ? 0 : -1;
 }
 
@@ -112,19 +144,18 @@ static semel_status take_of_group(taking *t, const char *group, uint32_t up_to, 
     return got < 0 ? q.status : status;
 }
 
-/* The next group in the order of names, into the store's turn_group. *found is 0 past the last one. */
+/* The next group in the order of names, into the turn. *found is 0 past the last one. */
 static semel_status next_group(taking *t, int *found, semel_error *err)
 {
-    sqlite_store *store = t->unit->store;
+    char *turn = t->turn->group;
     query q = query_start(t->unit->on, ST_OUTBOX_NEXT_GROUP);
     query_int(&q, t->outbox);
-    query_text(&q, store->turn_group);
+    query_text(&q, turn);
     int got = query_row(&q, "looking for groups", err);
-    const char *group = got > 0 ? column_text(&q, 0) : "";
+    const char *group = got > 0 ? column_text(&q, 0) : NULL;
     size_t len = group ? strlen(group) : 0;
-    *found = got > 0 && len > 0 && len < sizeof store->turn_group;
-    if (got >= 0 && len < sizeof store->turn_group)
-        memcpy(store->turn_group, group ? group : "", len + 1);
+    *found = got > 0 && len > 0 && len <= SEMEL_TEXT_MAX;
+    memcpy(turn, *found ? group : "", *found ? len + 1 : 1);
     int lost = got > 0 && columns_lost(&q);
     query_end(&q);
     if (lost)
@@ -151,19 +182,14 @@ static semel_status lease_taken(taking *t, semel_error *err)
 
 static semel_status take_groups(taking *t, uint32_t up_to, semel_error *err)
 {
-    sqlite_store *store = t->unit->store;
     uint32_t share = t->limit / 4 + 1;
-    int wraps = 0, found;
-    if (store->turn_outbox != t->outbox)
-        store->turn_group[0] = 0;
-    store->turn_outbox = t->outbox;
-    wraps = store->turn_group[0] ? 0 : 1;
+    int wraps = t->turn->group[0] ? 0 : 1, found;
     for (uint32_t looks = 0; t->count < up_to && looks < t->limit * LOOKS_PER_ITEM; looks++) {
         semel_status status = next_group(t, &found, err);
         if (!status && found) {
             uint32_t room = up_to - t->count;
             status =
-                take_of_group(t, store->turn_group, t->count + (share < room ? share : room), err);
+                take_of_group(t, t->turn->group, t->count + (share < room ? share : room), err);
         }
         if (!status)
             status = lease_taken(t, err); /* before the round comes by here again */
@@ -175,13 +201,15 @@ static semel_status take_groups(taking *t, uint32_t up_to, semel_error *err)
     return SEMEL_OK;
 }
 
-/* Half of the room is for either kind, so that neither starves the other; what is left over is filled. */
+/* Half of the room is for either kind, so that neither starves the other (a single place goes to each in
+ * turn); what is left over is filled. */
 semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
     sqlite_store *store = unit->store;
     taking t = {.unit = unit,
+                .turn = turn_of(store, outbox),
                 .outbox = outbox,
                 .now = clock_now(store),
                 .limit = limit,
@@ -191,9 +219,9 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
                 .context = context};
     arena_reset(&store->scratch);
     t.taken = arena_alloc(&store->scratch, limit * sizeof *t.taken);
-    if (!t.taken)
+    if (!t.taken || !t.turn)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    semel_status status = take_groups(&t, (limit + 1) / 2, err);
+    semel_status status = take_groups(&t, (limit + (++t.turn->calls & 1)) / 2, err);
     if (!status)
         status = take_free(&t, limit, err);
     if (!status)
@@ -213,10 +241,10 @@ static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settleme
                                    [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
     int changed = 0;
     query q = query_start(unit->on, of[s->verdict]);
-    if (s->verdict != SEMEL_ITEM_REMOVE)
+    if (s->verdict == SEMEL_ITEM_RETRY) {
         query_int(&q, clock_now(unit->store) + s->delay_ms);
-    if (s->verdict == SEMEL_ITEM_RETRY)
         query_int(&q, s->refused != 0);
+    }
     query_int(&q, s->seq);
     query_int(&q, outbox);
     query_int(&q, (int64_t)s->token);

@@ -17,6 +17,7 @@
 
 enum {
     CACHE_DEFAULT_KIB = 16384,
+    READER_CACHE_KIB = 1024,
     WAL_KEPT_BYTES = 64 << 20,
     PAUSE_MIN_US = 100,
     PAUSE_MAX_US = 5000
@@ -35,10 +36,12 @@ static int on_busy(void *context, int times)
     return 1;
 }
 
+/* A handler's own COMMIT would make half of a unit durable: it is turned into a rollback, and noticed. */
 static int on_commit(void *context)
 {
-    ((connection *)context)->ends++;
-    return 0;
+    connection *on = context;
+    on->ends++;
+    return on->in_unit && !on->committing;
 }
 
 static void on_rollback(void *context)
@@ -46,17 +49,24 @@ static void on_rollback(void *context)
     ((connection *)context)->ends++;
 }
 
-static semel_status configure(connection *on, uint32_t cache_kib, semel_error *err)
+/* What the URL asks for. */
+typedef struct wishes {
+    uint32_t cache_kib;
+    int relaxed;
+    int foreign_keys;
+} wishes;
+
+static semel_status configure(connection *on, const wishes *wanted, semel_error *err)
 {
     char pragmas[256];
     (void)snprintf(pragmas, sizeof pragmas,
                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%u; "
-                   "PRAGMA journal_size_limit = %d",
-                   cache_kib, WAL_KEPT_BYTES);
+                   "PRAGMA journal_size_limit = %d; PRAGMA foreign_keys = %d",
+                   wanted->cache_kib, WAL_KEPT_BYTES, wanted->foreign_keys);
     return connection_exec(on, pragmas, "configuring the connection", err);
 }
 
-static semel_status connect_to(connection *on, const char *path, uint32_t cache_kib,
+static semel_status connect_to(connection *on, const char *path, const wishes *wanted,
                                uint32_t busy_ms, semel_error *err)
 {
     int code = sqlite3_open_v2(
@@ -68,7 +78,7 @@ static semel_status connect_to(connection *on, const char *path, uint32_t cache_
     sqlite3_busy_handler(on->db, on_busy, on);
     sqlite3_commit_hook(on->db, on_commit, on);
     sqlite3_rollback_hook(on->db, on_rollback, on);
-    return configure(on, cache_kib, err);
+    return configure(on, wanted, err);
 }
 
 /* A new file is the owner's alone: messages may hold what others must not read. SQLite gives its -wal and
@@ -83,38 +93,48 @@ static semel_status make_file(const char *path, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status read_url(url *parsed, const char *text, uint32_t *cache_kib, int *relaxed,
-                             semel_error *err)
+/* One of two words. */
+static semel_status read_choice(int *second, const url *parsed, const char *name, const char *a,
+                                const char *b, semel_error *err)
+{
+    const char *text = url_text(parsed, name, a);
+    *second = strcmp(text, b) == 0;
+    if (*second || strcmp(text, a) == 0)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EINVAL, "URL: %s is %s or %s, not \"%s\"", name, a, b, text);
+}
+
+static semel_status read_url(url *parsed, const char *text, wishes *out, semel_error *err)
 {
     semel_status status = url_parse(parsed, text, err);
     if (!status)
-        status = url_only(parsed, "synchronous,cache_kib", err);
+        status = url_only(parsed, "synchronous,cache_kib,foreign_keys", err);
     if (!status)
-        status = url_number(cache_kib, parsed, "cache_kib", CACHE_DEFAULT_KIB, 64, 64 << 20, err);
-    if (status)
-        return status;
-    if (!*parsed->rest || parsed->rest[0] == ':')
-        return semel_fail(
-            err, SEMEL_EINVAL,
-            "sqlite: needs the path of a file, as in sqlite:orders.db; for a store in memory "
-            "use memory:");
-    const char *synchronous = url_text(parsed, "synchronous", "full");
-    *relaxed = strcmp(synchronous, "normal") == 0;
-    if (!*relaxed && strcmp(synchronous, "full") != 0)
-        return semel_fail(err, SEMEL_EINVAL, "URL: synchronous is full or normal, not \"%s\"",
-                          synchronous);
-    return SEMEL_OK;
+        status =
+            url_number(&out->cache_kib, parsed, "cache_kib", CACHE_DEFAULT_KIB, 64, 64 << 20, err);
+    if (!status)
+        status = read_choice(&out->relaxed, parsed, "synchronous", "full", "normal", err);
+    if (!status)
+        status = read_choice(&out->foreign_keys, parsed, "foreign_keys", "off", "on", err);
+    if (!status && (!*parsed->rest || parsed->rest[0] == ':'))
+        status =
+            semel_fail(err, SEMEL_EINVAL,
+                       "sqlite: needs the path of a file, as in sqlite:orders.db; for a store in "
+                       "memory use memory:");
+    return status;
 }
 
 static semel_status init_locks(sqlite_store *store, semel_error *err)
 {
     pthread_mutex_init(&store->gate, NULL);
     pthread_mutex_init(&store->reader_lock, NULL);
+    pthread_mutex_init(&store->clock_lock, NULL);
     int error = wait_condition_init(&store->gate_free);
     if (!error)
         return SEMEL_OK;
     pthread_mutex_destroy(&store->gate);
     pthread_mutex_destroy(&store->reader_lock);
+    pthread_mutex_destroy(&store->clock_lock);
     return semel_fail(err, SEMEL_ENOMEM, "no condition for the gate: %s", strerror(error));
 }
 
@@ -125,10 +145,12 @@ static void sqlite_close(void *state)
     connection_finalize(&store->reader);
     sqlite3_close_v2(store->reader.db);
     sqlite3_close_v2(store->writer.db);
+    turns_free(store);
     arena_free(&store->scratch);
     pthread_cond_destroy(&store->gate_free);
     pthread_mutex_destroy(&store->gate);
     pthread_mutex_destroy(&store->reader_lock);
+    pthread_mutex_destroy(&store->clock_lock);
 }
 
 static semel_status sqlite_open(void *state, const char *text, const semel_store_settings *settings,
@@ -136,8 +158,8 @@ static semel_status sqlite_open(void *state, const char *text, const semel_store
 {
     sqlite_store *store = state;
     url parsed;
-    uint32_t cache_kib;
-    semel_status status = read_url(&parsed, text, &cache_kib, &store->relaxed_always, err);
+    wishes wanted = {0};
+    semel_status status = read_url(&parsed, text, &wanted, err);
     if (!status)
         status = make_file(parsed.rest, err);
     if (!status)
@@ -145,11 +167,13 @@ static semel_status sqlite_open(void *state, const char *text, const semel_store
     if (status)
         return status;
     store->seam = settings->seam;
+    store->relaxed_always = wanted.relaxed;
     store->busy_ms = settings->busy_ms;
     store->pid = getpid();
-    status = connect_to(&store->writer, parsed.rest, cache_kib, settings->busy_ms, err);
+    status = connect_to(&store->writer, parsed.rest, &wanted, settings->busy_ms, err);
+    wanted.cache_kib = READER_CACHE_KIB;
     if (!status)
-        status = connect_to(&store->reader, parsed.rest, 1024, settings->busy_ms, err);
+        status = connect_to(&store->reader, parsed.rest, &wanted, settings->busy_ms, err);
     if (status)
         sqlite_close(store);
     return status;
@@ -244,6 +268,7 @@ const semel_store_driver sqlite_store_driver = {
     .savepoint = sqlite_savepoint,
     .keep = sqlite_keep,
     .undo = sqlite_undo,
+    .used = sqlite_used,
     .native = sqlite_native,
     .mark = sqlite_mark,
     .claim = sqlite_claim,

@@ -27,23 +27,26 @@ typedef struct sqlite_store {
     connection reader; /* for looking without keeping writers waiting */
     pthread_mutex_t reader_lock;
 
-    /* The clock: store time = base_store_ms + (steady - base_steady_ms), once it is loaded. Guarded by the
-     * gate when written, set once. */
+    /* The clock: store time = base_store_ms + (steady - base_steady_ms), once it is loaded. Set once. */
+    pthread_mutex_t clock_lock; /* for loading it */
     _Atomic int clock_loaded;
     int64_t base_store_ms;
     int64_t base_steady_ms;
     int64_t clock_saved_ms;
 
-    mem_arena scratch;   /* of the writer: what take and sweep collect */
-    int64_t turn_outbox; /* whose groups were visited last, and up to which */
-    char turn_group[SEMEL_TEXT_MAX + 1];
+    mem_arena scratch;         /* of the writer: what take and sweep collect */
+    struct outbox_turn *turns; /* one per outbox that was taken from */
+    struct sqlite_unit
+        *first_joined; /* units on callers' connections; guarded by the gate's mutex */
 } sqlite_store;
 
 typedef struct sqlite_unit {
     sqlite_store *store;
-    connection *on;    /* the store's writer, or `own` */
-    connection own;    /* joined: the caller's database, our statements */
-    unsigned ends;     /* on->ends when it began */
+    connection *on; /* the store's writer, or `own` */
+    connection own; /* joined: the caller's database, our statements */
+    unsigned ends;  /* on->ends when it began */
+    int changes;    /* of the connection when it began */
+    struct sqlite_unit *next_joined;
     int marked;        /* it has taken keys */
     mem_arena scratch; /* joined: as the store's */
 } sqlite_unit;
@@ -65,6 +68,7 @@ void sqlite_rollback(void *unit);
 semel_status sqlite_savepoint(void *unit, semel_error *err);
 semel_status sqlite_keep(void *unit, semel_error *err);
 semel_status sqlite_undo(void *unit, semel_error *err);
+int sqlite_used(void *unit);
 void *sqlite_native(void *unit);
 
 /* schema.c */
@@ -102,6 +106,7 @@ semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
                          semel_item_sink *sink, void *context, semel_error *err);
 semel_status sqlite_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
                            semel_error *err);
+void turns_free(sqlite_store *store);
 semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* dead.c */

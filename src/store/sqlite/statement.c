@@ -16,9 +16,9 @@ static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_SAVEPOINT] = "SAVEPOINT semel",
-    [ST_RELEASE] = "RELEASE semel",
-    [ST_ROLLBACK_TO] = "ROLLBACK TO semel",
+    [ST_SAVEPOINT] = "SAVEPOINT \"semel: unit\"",
+    [ST_RELEASE] = "RELEASE \"semel: unit\"",
+    [ST_ROLLBACK_TO] = "ROLLBACK TO \"semel: unit\"",
     [ST_CLOCK_READ] = "SELECT store_ms, steady_ms, wall_ms, boot_id FROM semel_clock",
     [ST_CLOCK_WRITE] = "INSERT OR REPLACE INTO semel_clock (one, store_ms, steady_ms, wall_ms, "
                        "boot_id) VALUES (1, ?, ?, ?, ?)",
@@ -45,7 +45,7 @@ static const char *const texts[ST_COUNT] = {
         "UPDATE semel_marker SET lease_until_ms = ? "
         "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
     [ST_MARK_LET_GO] =
-        "UPDATE semel_marker SET state = ?, at_ms = ?, error = ?, token = NULL, "
+        "UPDATE semel_marker SET state = ?, at_ms = ?, error = ?, attempts = ?, token = NULL, "
         "lease_until_ms = NULL "
         "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
     [ST_MARK_STATE] =
@@ -69,10 +69,11 @@ static const char *const texts[ST_COUNT] = {
                        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
     [ST_OUTBOX_NEXT_GROUP] =
         "SELECT grp FROM semel_outbox "
-        "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? ORDER BY grp LIMIT 1",
-    [ST_OUTBOX_OF_GROUP] =
-        "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
-        "WHERE outbox = ? AND grp = ? ORDER BY seq",
+        "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? AND typeof(grp) = 'text' "
+        "AND length(CAST(grp AS BLOB)) <= 1024 ORDER BY grp LIMIT 1",
+    [ST_OUTBOX_OF_GROUP] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
+                           ", wake_ms, token, captured_ms FROM semel_outbox "
+                           "WHERE outbox = ? AND grp = ? ORDER BY seq",
     [ST_OUTBOX_LEASE] =
         "UPDATE semel_outbox SET token = ?, wake_ms = ?, attempts = attempts + 1 WHERE seq = ?",
     [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
@@ -80,7 +81,7 @@ static const char *const texts[ST_COUNT] = {
         "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ? "
         "WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RELEASE] =
-        "UPDATE semel_outbox SET token = NULL, wake_ms = ?, attempts = attempts - 1 "
+        "UPDATE semel_outbox SET token = NULL, wake_ms = captured_ms, attempts = attempts - 1 "
         "WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_COUNT] = "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL) + "
                         "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL)",

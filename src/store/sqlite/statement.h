@@ -53,6 +53,7 @@ typedef struct connection {
     unsigned ends;       /* transactions that ended on it, by whomever */
     int64_t deadline_ms; /* of the wait for another process's lock */
     int relaxed;         /* synchronous is NORMAL right now */
+    int committing;      /* by us */
     int in_unit;         /* a transaction must be open on it; without, nothing may be written */
 } connection;
 

@@ -63,6 +63,7 @@ semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability,
     unit->store = store;
     unit->on = &store->writer;
     unit->ends = store->writer.ends;
+    unit->changes = sqlite3_total_changes(store->writer.db);
     unit->on->in_unit = 1;
     return SEMEL_OK;
 }
@@ -85,11 +86,43 @@ static semel_status check_joined(const sqlite_store *store, sqlite3 *db, semel_e
     return SEMEL_OK;
 }
 
+/* Two units on one connection would end each other's savepoint. */
+static semel_status enlist(sqlite_store *store, sqlite_unit *unit, sqlite3 *db, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    pthread_mutex_lock(&store->gate);
+    for (const sqlite_unit *at = store->first_joined; at; at = at->next_joined)
+        if (at->own.db == db)
+            status = semel_fail(err, SEMEL_EMISUSE,
+                                "a unit has joined this connection already: end it first");
+    if (!status) {
+        unit->next_joined = store->first_joined;
+        store->first_joined = unit;
+    }
+    pthread_mutex_unlock(&store->gate);
+    return status;
+}
+
+static void delist(sqlite_store *store, sqlite_unit *unit)
+{
+    pthread_mutex_lock(&store->gate);
+    sqlite_unit **at = &store->first_joined;
+    while (*at && *at != unit)
+        at = &(*at)->next_joined;
+    if (*at)
+        *at = unit->next_joined;
+    pthread_mutex_unlock(&store->gate);
+}
+
 semel_status sqlite_join(void *state, void *unit_state, void *native, semel_error *err)
 {
     sqlite_store *store = state;
     sqlite_unit *unit = unit_state;
-    semel_status status = check_joined(store, native, err);
+    semel_status status = gate_check_process(store, err);
+    if (!status)
+        status = check_joined(store, native, err);
+    if (!status)
+        status = enlist(store, unit, native, err);
     if (status)
         return status;
     unit->store = store;
@@ -98,9 +131,12 @@ semel_status sqlite_join(void *state, void *unit_state, void *native, semel_erro
     status = schema_check(unit->on, err);
     if (!status)
         status = run(unit->on, ST_SAVEPOINT, "joining a transaction", err);
-    if (status)
+    if (status) {
+        delist(store, unit);
         connection_finalize(&unit->own);
+    }
     unit->own.in_unit = !status;
+    unit->changes = sqlite3_total_changes(native);
     return status;
 }
 
@@ -120,6 +156,7 @@ static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
         status = run(unit->on, ST_ROLLBACK_TO, "undoing a joined unit", err);
     if (!status)
         status = run(unit->on, ST_RELEASE, "ending a joined unit", err);
+    delist(unit->store, unit);
     arena_free(&unit->scratch);
     connection_finalize(&unit->own);
     return status;
@@ -135,7 +172,6 @@ static int was_ended(const sqlite_unit *unit)
 static void leave(sqlite_unit *unit)
 {
     unit->on->in_unit = 0;
-    connection_reset_reads(unit->on);
     gate_leave(unit->store);
 }
 
@@ -165,9 +201,12 @@ semel_status sqlite_commit(void *unit_state, semel_error *err)
     sqlite_unit *unit = unit_state;
     if (is_joined(unit))
         return end_joined(unit, 1, err);
+    connection_reset_reads(unit->on);
     semel_status status = was_ended(unit) ? report_ended(unit, err) : SEMEL_OK;
+    unit->on->committing = 1;
     if (!status && run(unit->on, ST_COMMIT, "committing", NULL))
         status = commit_failed(unit, err);
+    unit->on->committing = 0;
     leave(unit);
     return status;
 }
@@ -180,6 +219,7 @@ void sqlite_rollback(void *unit_state)
                          NULL); /* the transaction is the caller's; nothing is left to do */
         return;
     }
+    connection_reset_reads(unit->on);
     if (!sqlite3_get_autocommit(unit->on->db))
         (void)run(unit->on, ST_ROLLBACK, "rolling back",
                   NULL); /* fails only if it is over already */
@@ -210,6 +250,12 @@ semel_status sqlite_undo(void *unit_state, semel_error *err)
     connection_reset_reads(unit->on);
     semel_status status = run(unit->on, ST_ROLLBACK_TO, "undoing to a savepoint", err);
     return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+}
+
+int sqlite_used(void *unit_state)
+{
+    sqlite_unit *unit = unit_state;
+    return sqlite3_total_changes(unit->on->db) != unit->changes;
 }
 
 void *sqlite_native(void *unit_state)
