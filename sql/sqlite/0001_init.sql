@@ -20,8 +20,8 @@ CREATE TABLE semel_scope (
 );
 
 -- One row per key of an inbox. state 0: done, 1: open (claimed, or attempts that failed), 2: dead.
--- Only open rows have attempts, token and lease. There is no index on time, on purpose: the sweep walks
--- the table in key order, in small steps, which costs each row less than keeping an index would.
+-- Only open rows have attempts, token and lease. There is no index on time, on purpose: it would cost every
+-- message a second B-tree. The sweep walks the table in key order, in small steps, while others write.
 CREATE TABLE semel_marker (
     inbox          INTEGER NOT NULL,
     key            BLOB NOT NULL,
