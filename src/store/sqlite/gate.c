@@ -17,19 +17,36 @@ semel_status gate_check_process(const sqlite_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
+/* Whoever comes by first when the gate opens may go in: that is fastest. But somebody who was passed over
+ * several times (a relay, a sweep, beside a busy consumer) goes next, and the others wait for that. */
+enum { PATIENCE = 3 };
+
+static int is_free_for(const sqlite_store *store, const char *who)
+{
+    return !store->gate_taken && (!store->gate_next || store->gate_next == who);
+}
+
 /* A thread that waits for itself would wait for ever: say what is wrong instead. */
 static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
+    char me = 0; /* its address stands for this wait */
+    int passed_over = 0;
     struct timespec until = wait_until(wait_clock_ms() + wait_ms);
     if (store->gate_taken && pthread_equal(store->gate_owner, pthread_self()))
         return semel_fail(
             err, SEMEL_EMISUSE,
             "this thread already has a unit open on this store: end it first, or use it");
-    while (store->gate_taken)
+    while (!is_free_for(store, &me))
         if (pthread_cond_timedwait(&store->gate_free, &store->gate, &until) == ETIMEDOUT)
             break;
-    if (!store->gate_taken)
+        else if (++passed_over > PATIENCE && !store->gate_next)
+            store->gate_next = &me;
+    int is_free = is_free_for(store, &me);
+    if (store->gate_next == &me)
+        store->gate_next = NULL;
+    if (is_free)
         return SEMEL_OK;
+    pthread_cond_broadcast(&store->gate_free); /* to those who waited for us to go first */
     return semel_fail(
         err, SEMEL_EBUSY,
         "waited %u ms for another thread's transaction on this store; shorten it, or raise "
@@ -56,8 +73,12 @@ void gate_leave(sqlite_store *store)
 {
     pthread_mutex_lock(&store->gate);
     store->gate_taken = 0;
+    int somebody_is_next = store->gate_next != NULL;
     pthread_mutex_unlock(&store->gate);
-    pthread_cond_signal(&store->gate_free);
+    if (somebody_is_next)
+        pthread_cond_broadcast(&store->gate_free);
+    else
+        pthread_cond_signal(&store->gate_free);
 }
 
 void reader_enter(sqlite_store *store)

@@ -22,6 +22,7 @@ typedef struct sqlite_store {
     pthread_mutex_t gate;
     pthread_cond_t gate_free;
     int gate_taken;
+    const char *gate_next; /* who goes next, having been passed over; NULL: anybody */
     pthread_t gate_owner;
 
     connection reader; /* for looking without keeping writers waiting */
