@@ -21,7 +21,7 @@ semel_status gate_check_process(const sqlite_store *store, semel_error *err)
  * several times (a relay, a sweep, beside a busy consumer) goes next, and the others wait for that. */
 enum { PATIENCE = 3 };
 
-static int is_free_for(const sqlite_store *store, const char *who)
+static int is_free_for(const sqlite_store *store, uint64_t who)
 {
     return !store->gate_taken && (!store->gate_next || store->gate_next == who);
 }
@@ -29,21 +29,21 @@ static int is_free_for(const sqlite_store *store, const char *who)
 /* A thread that waits for itself would wait for ever: say what is wrong instead. */
 static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
-    char me = 0; /* its address stands for this wait */
+    uint64_t me = ++store->gate_waits;
     int passed_over = 0;
     struct timespec until = wait_until(wait_clock_ms() + wait_ms);
     if (store->gate_taken && pthread_equal(store->gate_owner, pthread_self()))
         return semel_fail(
             err, SEMEL_EMISUSE,
             "this thread already has a unit open on this store: end it first, or use it");
-    while (!is_free_for(store, &me))
+    while (!is_free_for(store, me))
         if (pthread_cond_timedwait(&store->gate_free, &store->gate, &until) == ETIMEDOUT)
             break;
         else if (++passed_over > PATIENCE && !store->gate_next)
-            store->gate_next = &me;
-    int is_free = is_free_for(store, &me);
-    if (store->gate_next == &me)
-        store->gate_next = NULL;
+            store->gate_next = me;
+    int is_free = is_free_for(store, me);
+    if (store->gate_next == me)
+        store->gate_next = 0;
     if (is_free)
         return SEMEL_OK;
     pthread_cond_broadcast(&store->gate_free); /* to those who waited for us to go first */
@@ -73,7 +73,7 @@ void gate_leave(sqlite_store *store)
 {
     pthread_mutex_lock(&store->gate);
     store->gate_taken = 0;
-    int somebody_is_next = store->gate_next != NULL;
+    int somebody_is_next = store->gate_next != 0;
     pthread_mutex_unlock(&store->gate);
     if (somebody_is_next)
         pthread_cond_broadcast(&store->gate_free);

@@ -22,7 +22,8 @@ typedef struct sqlite_store {
     pthread_mutex_t gate;
     pthread_cond_t gate_free;
     int gate_taken;
-    const char *gate_next; /* who goes next, having been passed over; NULL: anybody */
+    uint64_t gate_waits; /* numbers those who wait */
+    uint64_t gate_next;  /* who goes next, having been passed over; 0: anybody */
     pthread_t gate_owner;
 
     connection reader; /* for looking without keeping writers waiting */
