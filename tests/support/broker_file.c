@@ -1,5 +1,6 @@
-/* One line per message, written in one call with O_APPEND, so several processes may publish at once and a
- * killed one leaves whole lines. fsync before the answer, as a broker would. */
+/* One line per message, written in one call with O_APPEND, so several processes may publish at once. fsync
+ * before the answer, as a broker would. A write that crosses a page can be cut short by SIGKILL, so a line
+ * begins with a newline of its own and ends with a mark; one without was never confirmed and does not count. */
 #include "support/broker_file.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static const char *or_dash(const char *text)
 static int append(const broker *self, const semel_message *m)
 {
     char line[512];
-    int len = snprintf(line, sizeof line, "%.*s\t%s\t%s\t%.*s\n", (int)m->id.len,
+    int len = snprintf(line, sizeof line, "\n%.*s\t%s\t%s\t%.*s\t.\n", (int)m->id.len,
                        m->id.len ? (const char *)m->id.data : "-", or_dash(m->group),
                        or_dash(m->topic), m->body.len ? (int)m->body.len : 1,
                        m->body.len ? (const char *)m->body.data : "-");
@@ -138,6 +139,16 @@ static void add_entry(broker_log *log, const char *line)
     }
 }
 
+/* 1 if the line is whole; its end mark is removed. */
+static int cut_mark(char *line)
+{
+    size_t len = strlen(line);
+    if (len < 4 || strcmp(line + len - 3, "\t.\n") != 0)
+        return 0;
+    line[len - 3] = 0;
+    return 1;
+}
+
 void broker_log_read(broker_log *out, const char *path)
 {
     char line[512];
@@ -146,7 +157,8 @@ void broker_log_read(broker_log *out, const char *path)
     if (!file)
         return;
     while (fgets(line, sizeof line, file))
-        add_entry(out, line);
+        if (cut_mark(line))
+            add_entry(out, line);
     (void)fclose(file);
 }
 
