@@ -88,8 +88,10 @@ static int relay(void *context)
     shop_open(&s, now->url, NULL, &now->shared->tally);
     PROCESS_REQUIRE_OK(broker_file_open(&transport, &file, &err), &err);
     PROCESS_REQUIRE_OK(semel_relay_open(&relay, s.outbox, transport, &options, &err), &err);
-    while (counters.unsent || !atomic_load(&now->shared->stop)) {
+    for (int last = 0; counters.unsent || !last;) {
         size_t sent;
+        last = atomic_load(
+            &now->shared->stop); /* before counting: what is captured after is not seen */
         PROCESS_REQUIRE_OK(semel_relay_step(&sent, relay, 20, &err), &err);
         PROCESS_REQUIRE_OK(semel_store_counters(&counters, sizeof counters, s.store, &err), &err);
     }
