@@ -4,20 +4,24 @@ file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/registry
      src/transport/registry.c src/transport/memory/*.c)
 set(libraries Threads::Threads)
 
-if(SEMEL_WITH_SQLITE)
-  file(GLOB sqlite_sources CONFIGURE_DEPENDS src/store/sqlite/*.c)
-  file(GLOB sqlite_migrations CONFIGURE_DEPENDS sql/sqlite/*.sql)
-  set(generated ${PROJECT_BINARY_DIR}/generated)
+# A store with tables: its sources, and its migrations as C.
+foreach(name IN ITEMS sqlite postgres mariadb)
+  string(TOUPPER ${name} option)
+  if(NOT SEMEL_WITH_${option})
+    continue()
+  endif()
+  file(GLOB store_sources CONFIGURE_DEPENDS src/store/${name}/*.c)
+  file(GLOB migrations CONFIGURE_DEPENDS sql/${name}/*.sql)
+  set(generated ${PROJECT_BINARY_DIR}/generated/${name}_migrations)
   add_custom_command(
-    OUTPUT ${generated}/sqlite_migrations.c ${generated}/sqlite_migrations.h
-    COMMAND ${CMAKE_COMMAND} -D NAME=sqlite -D SQL_DIR=${PROJECT_SOURCE_DIR}/sql/sqlite
-            -D OUT_DIR=${generated} -P ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
-    DEPENDS ${sqlite_migrations} cmake/EmbedSql.cmake
-    COMMENT "Embedding sql/sqlite")
-  list(APPEND sources ${sqlite_sources} ${generated}/sqlite_migrations.c
-       ${generated}/sqlite_migrations.h)
-endif()
-foreach(name IN ITEMS sqlite openssl json)
+    OUTPUT ${generated}.c ${generated}.h
+    COMMAND ${CMAKE_COMMAND} -D NAME=${name} -D SQL_DIR=${PROJECT_SOURCE_DIR}/sql/${name}
+            -D OUT_DIR=${PROJECT_BINARY_DIR}/generated -P ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
+    DEPENDS ${migrations} cmake/EmbedSql.cmake
+    COMMENT "Embedding sql/${name}")
+  list(APPEND sources ${store_sources} ${generated}.c ${generated}.h)
+endforeach()
+foreach(name IN ITEMS sqlite postgres mariadb openssl json)
   if(TARGET PkgConfig::semel_${name})
     list(APPEND libraries PkgConfig::semel_${name})
   endif()

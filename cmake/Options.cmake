@@ -29,6 +29,8 @@ function(semel_option NAME MODULE PACKAGE MEANING)
 endfunction()
 
 semel_option(SQLITE sqlite3 libsqlite3-dev "The SQLite store")
+semel_option(POSTGRES libpq libpq-dev "The PostgreSQL store")
+semel_option(MARIADB libmariadb libmariadb-dev "The MariaDB and MySQL store")
 semel_option(OPENSSL libcrypto libssl-dev "Digests: digest keys, long keys, fingerprints")
 semel_option(JSON json-c libjson-c-dev "JSON Pointer keys")
 if(PROJECT_IS_TOP_LEVEL AND SEMEL_WITH_SQLITE) # the tests stand on SQLite

@@ -2,6 +2,8 @@
 foreach(line IN ITEMS
     "semel ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}"
     "  SQLite store    ${SEMEL_ABOUT_SQLITE}"
+    "  PostgreSQL      ${SEMEL_ABOUT_POSTGRES}"
+    "  MariaDB         ${SEMEL_ABOUT_MARIADB}"
     "  digest keys     ${SEMEL_ABOUT_OPENSSL}"
     "  JSON keys       ${SEMEL_ABOUT_JSON}")
   message(STATUS "${line}")

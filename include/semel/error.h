@@ -33,7 +33,7 @@ typedef enum semel_status {
     SEMEL_ELOST,     /* the lease ended: this claim is no longer yours, and nothing was changed */
     SEMEL_EREJECTED, /* a policy of the inbox refuses the message; the outcome says which */
 
-    /* For handlers. The library itself never raises these two. */
+    /* For handlers. The library raises EHANDLER itself if a queued statement fails. */
     SEMEL_EHANDLER = 100, /* it failed this time: roll back, try again later */
     SEMEL_EGIVEUP = 101   /* it will never work: make it a dead letter now */
 } semel_status;

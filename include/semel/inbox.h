@@ -12,7 +12,10 @@ SEMEL_BEGIN_DECLS
 /* How the work is protected. docs/GUARANTEES.md says what each promises and what it does not. */
 typedef enum semel_mode {
     SEMEL_TRANSACTION = 0, /* marker and work in one transaction: the effect happens once */
-    SEMEL_CLAIM            /* a lease around work that has no transaction with us */
+    SEMEL_CLAIM,           /* a lease around work that has no transaction with us */
+    SEMEL_QUEUED /* as SEMEL_TRANSACTION, for handlers that do nothing themselves but queue statements,
+                  * send and set a result: on a server all of it, marker included, is one round trip. Such
+                  * a handler may be called for a copy, too, whose work is then thrown away. */
 } semel_mode;
 
 typedef enum semel_on_duplicate {

@@ -4,6 +4,9 @@
  *     sqlite:orders.db                a file; several processes of one host may share it
  *     sqlite:/var/lib/shop/orders.db?synchronous=full&cache_kib=16384&foreign_keys=on
  *
+ *     postgres://user@host/database?schema=semel&pool=8
+ *     mariadb://user@host/database?prefix=semel_&pool=8     (also mysql://)
+ *
  * A store may be shared by threads. It may not be carried over fork(): open it in the child.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_STORE_H

@@ -6,6 +6,7 @@
 #ifndef SEMEL_UNIT_H
 #define SEMEL_UNIT_H
 
+#include <semel/statement.h>
 #include <semel/store.h>
 
 SEMEL_BEGIN_DECLS
@@ -46,6 +47,15 @@ SEMEL_API semel_status semel_unit_claim(semel_outcome *out, semel_unit *unit, se
 /* The message leaves if, and only if, the unit commits. A message without an id gets a UUIDv7. */
 SEMEL_API semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox,
                                        const semel_message *message, semel_error *err);
+
+/* Queues a statement instead of running it; the same text on every SQL store. ? stands for a value, ?? for a
+ * question mark. It runs inside the unit's transaction, in its turn, by the commit at the latest (in claim mode:
+ * in the transaction that completes the claim), so that on a database server it costs no round trip of its own.
+ * If it fails then, that is the handler's failure: everything is rolled back. Rows that it returns are thrown
+ * away, and how many it changes is not looked at: let a constraint refuse what must not happen, or run the
+ * statement yourself. Text and values are copied. SEMEL_EUNSUPPORTED on a store without SQL. */
+SEMEL_API semel_status semel_unit_queue(semel_unit *unit, const char *sql,
+                                        const semel_value values[], size_t count, semel_error *err);
 
 #define SEMEL_RESULT_MAX ((size_t)1 << 20) /* bytes of a stored result, at most */
 

@@ -7,7 +7,8 @@
  *      keys cannot deadlock.
  *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
  *      marker turned into a failed attempt inside the same transaction.
- *   4. One commit. If it fails, every message of the transaction is undecided.
+ *   4. One commit. If it fails, every message of the transaction is undecided; but if it was a queued
+ *      statement that failed, each message is received by itself.
  *
  * A message that comes twice in one batch is handled once: the second has the outcome that a later copy
  * would have had. */
@@ -182,12 +183,14 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
         handled = store_fault(unit->store, "batch.handled", &why);
     if (!handled && unit->result.data)
         handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
+    if (!handled)
+        handled = driver->keep(unit->state, &why);
     if (handled == SEMEL_ECONFLICT)
         return semel_fail(err, handled, "%s", why.text); /* nobody's fault: all is begun anew */
     if (handled)
         return undo_failed(b, e, captured, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;
-    return driver->keep(unit->state, err);
+    return SEMEL_OK;
 }
 
 /* A key that is not ours, or that an earlier message of this batch has taken. */
@@ -277,6 +280,18 @@ static semel_status transact_and_retry(batch *b)
     }
 }
 
+/* A queued statement failed at the commit, and took all down with it. By itself each message shows whether
+ * it was the one. */
+static semel_status find_the_bad_one(batch *b)
+{
+    semel_status status = SEMEL_OK;
+    size_t count = b->count;
+    b->count = 0; /* they are counted where they are received */
+    for (size_t i = 0; !status && i < count; i++)
+        status = handle_alone(b, b->entries[i].index);
+    return status;
+}
+
 static semel_status run(batch *b, size_t count)
 {
     semel_error why;
@@ -289,7 +304,8 @@ static semel_status run(batch *b, size_t count)
     if (status || !b->count)
         return status;
     sort_entries(b);
-    return transact_and_retry(b);
+    status = transact_and_retry(b);
+    return status == SEMEL_EHANDLER ? find_the_bad_one(b) : status;
 }
 
 /* One allocation for the whole batch, kept in the unit's arena: none in the steady state. */

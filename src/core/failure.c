@@ -123,7 +123,7 @@ semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_e
     semel_status status = SEMEL_OK;
     *out = SEMEL_FAILED;
     unit_abandon(unit);
-    unit->pending_first = unit->pending_last = NULL;
+    unit_drop_pending(unit);
     if (inbox && !unit->joined)
         status = unit_record_failure(out, unit, why ? why : &unsaid, err);
     if (inbox)

@@ -17,7 +17,7 @@ static semel_status check_choice(int value, int last, const char *what, semel_er
 
 static semel_status check_choices(const semel_inbox_options *options, semel_error *err)
 {
-    semel_status status = check_choice((int)options->mode, SEMEL_CLAIM, "mode", err);
+    semel_status status = check_choice((int)options->mode, SEMEL_QUEUED, "mode", err);
     if (!status)
         status =
             check_choice((int)options->on_duplicate, SEMEL_DUPLICATE_REJECT, "on_duplicate", err);

@@ -2,7 +2,10 @@
  * public steps; it is the place where they are put together right.
  *
  * A conflict (deadlock, serialization failure) is retried here with a new unit, a few times: the handler
- * then runs again, in a transaction that saw nothing of the first one. */
+ * then runs again, in a transaction that saw nothing of the first one.
+ *
+ * In queued mode the handler runs first, and what it planned is sent together with the marker, which is
+ * assumed to be new. Whatever does not go as assumed is received once more in the ordinary way. */
 #include "core/unit.h"
 
 #include <string.h>
@@ -67,7 +70,7 @@ static semel_status after_failure(semel_outcome *out, semel_unit *unit, semel_st
 {
     semel_error trouble;
     unit->captured = 0;
-    unit->pending_first = unit->pending_last = NULL;
+    unit_drop_pending(unit);
     if (unit->phase == UNIT_OPEN)
         unit_abandon(unit);
     semel_status status = unit_record_failure(out, unit, why, &trouble);
@@ -90,16 +93,100 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, se
     }
     if (status)
         return after_failure(out, unit, status, &why, err);
-    status = result ? prepare_result(result, unit, err) : SEMEL_OK;
+    status = result ? prepare_result(result, unit, &why) : SEMEL_OK;
     int in_transaction = unit->phase == UNIT_OPEN;
     if (!status)
-        status = unit_finish(unit, err);
+        status = unit_finish(unit, &why);
+    if (unit_blames_handler(status))
+        return after_failure(out, unit, status, &why, err);
+    if (status && err)
+        *err = why;
     if (!status)
         *out = SEMEL_PROCESSED;
     return !status && in_transaction ? store_fault(unit->store, "receive.committed", err) : status;
 }
 
-static semel_status receive_once(semel_outcome *out, semel_result **result, semel_inbox *inbox,
+/* --- queued mode ------------------------------------------------------------------------------------- */
+
+/* What can be decided in one go: a first delivery with a key that the store can assume to be free. */
+static int can_assume(const semel_unit *unit, const semel_inbox *inbox)
+{
+    return unit->store->driver->assume && unit->mark.inbox && unit->message->delivery < 2 &&
+           !inbox_is_stale(inbox, unit->message);
+}
+
+static semel_status commit_plan(semel_unit *unit, semel_error *err)
+{
+    const semel_inbox_options *options = &unit->inbox->options;
+    uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = unit->store->driver->assume(unit->state, &unit->mark, wait_ms, err);
+    return status ? status : unit_finish(unit, err);
+}
+
+/* A copy that needs nothing but to be told so; a stored result must be fetched in a transaction. */
+static int is_decided(const semel_unit *unit)
+{
+    return unit->mark.state && unit->mark.state != SEMEL_MARK_TAKEN &&
+           (unit->mark.state != SEMEL_MARK_DONE ||
+            unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY);
+}
+
+/* The handler has planned; the plan and the marker go to the store together. *done is 0 if that did not
+ * settle it: nothing was changed then, and the message is received in the ordinary way. */
+static semel_status carry_out(int *done, semel_outcome *out, semel_result **result,
+                              semel_unit *unit, semel_error *err)
+{
+    semel_error why;
+    semel_status status = result ? prepare_result(result, unit, err) : SEMEL_OK;
+    *done = 1;
+    if (status)
+        return status;
+    status = commit_plan(unit, &why);
+    unit_abandon(unit);
+    if (status == SEMEL_EREJECTED) {
+        *done = is_decided(unit);
+        return *done ? inbox_decide(out, unit->inbox, &unit->mark, err) : SEMEL_OK;
+    }
+    if (unit_blames_handler(status))
+        return after_failure(out, unit, status, &why, err);
+    if (status && err)
+        *err = why;
+    if (status)
+        return status;
+    *out = SEMEL_PROCESSED;
+    return store_fault(unit->store, "receive.committed", err);
+}
+
+/* A handler that fails here may have been called for a copy: the ordinary way tells. */
+static semel_status receive_queued(int *done, semel_outcome *out, semel_result **result,
+                                   semel_inbox *inbox, const semel_message *message,
+                                   semel_handler *handler, void *context, semel_error *err)
+{
+    int missing;
+    semel_error ignored;
+    semel_unit *unit = NULL;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    *done = 0;
+    if (!unit_identify(&missing, unit, inbox, message, &ignored) && can_assume(unit, inbox)) {
+        unit->phase = UNIT_PLANNING;
+        unit->attempt = 1;
+        int failed = unit_run(unit, handler, message, context, &ignored) ||
+                     store_fault(unit->store, "receive.handled", &ignored);
+        unit->phase = UNIT_IDLE;
+        if (!failed)
+            status = carry_out(done, out, result, unit, err);
+    }
+    unit_free(unit);
+    return status;
+}
+
+/* --- all modes --------------------------------------------------------------------------------------- */
+
+static semel_status receive_stepwise(semel_outcome *out, semel_result **result, semel_inbox *inbox,
                                  const semel_message *message, semel_handler *handler,
                                  void *context, semel_error *err)
 {
@@ -117,6 +204,23 @@ static semel_status receive_once(semel_outcome *out, semel_result **result, seme
     unit_abandon(unit);
     unit_free(unit);
     return status;
+}
+
+static semel_status receive_once(semel_outcome *out, semel_result **result, semel_inbox *inbox,
+                                 const semel_message *message, semel_handler *handler,
+                                 void *context, semel_error *err)
+{
+    int done = 0;
+    semel_status status = SEMEL_OK;
+    if (inbox->options.mode == SEMEL_QUEUED)
+        status = receive_queued(&done, out, result, inbox, message, handler, context, err);
+    if (status || done)
+        return status;
+    if (result) {
+        semel_result_free(*result);
+        *result = NULL;
+    }
+    return receive_stepwise(out, result, inbox, message, handler, context, err);
 }
 
 semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **result,

@@ -80,6 +80,7 @@ static void relay_free(semel_relay *relay)
     mem_free(relay->results);
     mem_free(relay->settlements);
     arena_free(&relay->arena);
+    sem_destroy(&relay->watcher.signal);
     mem_free(relay);
 }
 
@@ -89,18 +90,19 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
     semel_relay *relay = mem_alloc(sizeof *relay);
     if (!relay)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay");
+    relay->outbox = outbox;
+    relay->store = outbox->store;
+    sem_init(&relay->watcher.signal, 0, 0);
     semel_status status = read_options(&relay->options, options, err);
     if (!status)
         status = make_room(relay, err);
+    if (!status)
+        status = store_watch(relay->store, &relay->watcher, err);
     if (status) {
         relay_free(relay);
         return status;
     }
-    relay->outbox = outbox;
-    relay->store = outbox->store;
     relay->limit = relay->options.batch;
-    sem_init(&relay->watcher.signal, 0, 0);
-    store_watch(relay->store, &relay->watcher);
     *out = relay;
     return SEMEL_OK;
 }
@@ -150,7 +152,6 @@ void semel_relay_close(semel_relay *relay)
     if (!relay)
         return;
     store_unwatch(relay->store, &relay->watcher);
-    sem_destroy(&relay->watcher.signal);
     relay_free(relay);
 }
 

@@ -77,6 +77,7 @@ semel_status semel_store_open(semel_store **out, const char *url,
         return status;
     }
     pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->watch_lock, NULL);
     *out = store;
     return SEMEL_OK;
 }
@@ -88,6 +89,7 @@ void semel_store_close(semel_store *store)
     unit_free_all(store);
     store->driver->close(store->state);
     pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->watch_lock);
     mem_free(store->state);
     mem_free(store);
 }
@@ -130,12 +132,34 @@ semel_status semel_store_counters(semel_counters *out, size_t size, semel_store 
     return SEMEL_OK;
 }
 
-void store_watch(semel_store *store, store_watcher *watcher)
+static void wake_all(void *store)
 {
+    store_wake(store);
+}
+
+/* Under a lock of its own: the driver's thread, which unwatch waits for, may be waiting for the other one. */
+static semel_status start_listening(semel_store *store, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    pthread_mutex_lock(&store->watch_lock);
+    if (!store->watching && store->driver->watch)
+        status = store->driver->watch(store->state, wake_all, store, err);
+    if (!status)
+        store->watching++;
+    pthread_mutex_unlock(&store->watch_lock);
+    return status;
+}
+
+semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err)
+{
+    semel_status status = start_listening(store, err);
+    if (status)
+        return status;
     pthread_mutex_lock(&store->lock);
     watcher->next = store->watchers;
     store->watchers = watcher;
     pthread_mutex_unlock(&store->lock);
+    return SEMEL_OK;
 }
 
 void store_unwatch(semel_store *store, store_watcher *watcher)
@@ -147,6 +171,10 @@ void store_unwatch(semel_store *store, store_watcher *watcher)
     if (*at)
         *at = watcher->next;
     pthread_mutex_unlock(&store->lock);
+    pthread_mutex_lock(&store->watch_lock);
+    if (--store->watching == 0 && store->driver->unwatch)
+        store->driver->unwatch(store->state);
+    pthread_mutex_unlock(&store->watch_lock);
 }
 
 void store_wake(semel_store *store)

@@ -47,6 +47,8 @@ struct semel_store {
     semel_unit *free_units;
     unsigned free_count;
     store_watcher *watchers;
+    pthread_mutex_t watch_lock; /* over the driver's own watch, and `watching` */
+    unsigned watching;
     atomic_uint_fast64_t tallies[TALLY_COUNT];
 };
 
@@ -63,8 +65,9 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
 
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 
-/* The list of watchers; waking is what a commit with outgoing messages does. */
-void store_watch(semel_store *store, store_watcher *watcher);
+/* The list of watchers; waking is what a commit with outgoing messages does. With the first one the driver
+ * begins to listen for those of other processes, if it can. */
+semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err);
 void store_unwatch(semel_store *store, store_watcher *watcher);
 void store_wake(semel_store *store);
 

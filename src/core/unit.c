@@ -1,6 +1,7 @@
 /* The life of a unit.
  *
  * Transaction mode: IDLE -> OPEN (begin, mark) -> handler -> flush, commit.
+ * Queued mode:      IDLE -> PLANNING (handler) -> OPEN (begin, assume, flush) -> commit.
  * Claim mode:       IDLE -> CLAIMING (begin, claim, commit) -> handler -> OPEN (begin, finish, flush) ->
  *                   commit. No transaction is open while the handler runs.
  *
@@ -49,6 +50,12 @@ static void unit_destroy(semel_unit *unit)
     mem_free(unit);
 }
 
+void unit_drop_pending(semel_unit *unit)
+{
+    unit->pending_first = unit->pending_last = NULL;
+    unit->statement_first = unit->statement_last = NULL;
+}
+
 /* What the next user of the unit must find empty. */
 static void unit_clear(semel_unit *unit)
 {
@@ -64,7 +71,7 @@ static void unit_clear(semel_unit *unit)
     unit->attempt = 0;
     unit->captured = 0;
     unit->result = (semel_bytes){NULL, 0};
-    unit->pending_first = unit->pending_last = NULL;
+    unit_drop_pending(unit);
     mem_free(unit->replay);
     unit->replay = NULL;
     unit->replay_len = 0;
@@ -273,6 +280,59 @@ semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel
     return store_fault(unit->store, "send.stored", err);
 }
 
+/* --- queueing ----------------------------------------------------------------------------------------- */
+
+static semel_status copy_values(semel_value *out, mem_arena *arena, const semel_value values[],
+                                size_t count, semel_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        out[i] = values[i];
+        if (values[i].kind != SEMEL_VALUE_TEXT && values[i].kind != SEMEL_VALUE_BYTES)
+            continue;
+        out[i].bytes.data = arena_copy(arena, values[i].bytes.data, values[i].bytes.len);
+        if (!out[i].bytes.data)
+            return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
+    }
+    return SEMEL_OK;
+}
+
+static semel_status keep_statement(semel_unit *unit, const char *sql, const semel_value values[],
+                                   size_t count, semel_error *err)
+{
+    mem_arena *arena = &unit->arena;
+    unit_statement *kept = arena_alloc(arena, sizeof *kept);
+    semel_value *copies = arena_alloc(arena, (count + 1) * sizeof *copies);
+    const char *text = arena_copy(arena, sql, strlen(sql) + 1);
+    if (!kept || !copies || !text)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
+    semel_status status = copy_values(copies, arena, values, count, err);
+    if (status)
+        return status;
+    *kept = (unit_statement){NULL, text, copies, count};
+    if (unit->statement_last)
+        unit->statement_last->next = kept;
+    else
+        unit->statement_first = kept;
+    unit->statement_last = kept;
+    return SEMEL_OK;
+}
+
+semel_status semel_unit_queue(semel_unit *unit, const char *sql, const semel_value values[],
+                              size_t count, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    if (!driver->queue)
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store has no SQL to queue statements of",
+                          driver->scheme);
+    if (count > SEMEL_VALUES_MAX || strlen(sql) > SEMEL_SQL_MAX)
+        return semel_fail(err, SEMEL_ELIMIT,
+                          "a statement of %zu bytes with %zu values; SEMEL_SQL_MAX is %zu, "
+                          "SEMEL_VALUES_MAX %zu",
+                          strlen(sql), count, SEMEL_SQL_MAX, SEMEL_VALUES_MAX);
+    return unit->phase == UNIT_OPEN ? driver->queue(unit->state, sql, values, count, err)
+                                    : keep_statement(unit, sql, values, count, err);
+}
+
 /* --- ending -------------------------------------------------------------------------------------------- */
 
 semel_status unit_flush(semel_unit *unit, semel_error *err)
@@ -281,6 +341,8 @@ semel_status unit_flush(semel_unit *unit, semel_error *err)
     semel_status status = SEMEL_OK;
     if (unit->result.data)
         status = driver->result_set(unit->state, &unit->mark, unit->result, err);
+    for (unit_statement *at = unit->statement_first; !status && at; at = at->next)
+        status = driver->queue(unit->state, at->sql, at->values, at->count, err);
     for (unit_pending *at = unit->pending_first; !status && at; at = at->next)
         status = driver->put(unit->state, at->outbox->scope, at->message, err);
     return status;
@@ -322,6 +384,24 @@ semel_status unit_finish(semel_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
+/* A queued statement failed, or is none, or something is larger than the store takes. */
+int unit_blames_handler(semel_status status)
+{
+    return status == SEMEL_EHANDLER || status == SEMEL_EINVAL || status == SEMEL_ELIMIT;
+}
+
+/* The failure of what was queued counts as that of the work. Whether it could be recorded or not, the
+ * caller wants to see the failure itself. */
+static void record_blame(semel_unit *unit, semel_status status, const semel_error *err)
+{
+    semel_outcome outcome;
+    semel_error why = {.status = status, .text = "a queued statement failed"}, ignored;
+    unit_drop_pending(unit);
+    unit->captured = 0;
+    (void)unit_record_failure(&outcome, unit, err ? err : &why, &ignored);
+    inbox_count(unit->inbox, outcome);
+}
+
 semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
 {
     semel_inbox *inbox = unit->inbox;
@@ -334,6 +414,8 @@ semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
     semel_status status = unit_finish(unit, err);
     if (!status && inbox)
         inbox_count(inbox, SEMEL_PROCESSED);
+    if (unit_blames_handler(status) && inbox && !unit->joined)
+        record_blame(unit, status, err);
     unit_free(unit);
     return status;
 }

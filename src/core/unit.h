@@ -9,15 +9,23 @@
 typedef enum unit_phase {
     UNIT_IDLE,    /* nothing is open */
     UNIT_OPEN,    /* a transaction of the driver's is open */
-    UNIT_CLAIMING /* claim mode: the claim is stored, no transaction is open */
+    UNIT_CLAIMING, /* claim mode: the claim is stored, no transaction is open */
+    UNIT_PLANNING  /* queued mode: the handler says what is to be done, nothing is open */
 } unit_phase;
 
-/* Claim mode: a message that waits for the commit. */
+/* While no transaction is open: a message, and a statement, that wait for the commit. */
 typedef struct unit_pending {
     struct unit_pending *next;
     semel_outbox *outbox;
     const semel_message *message;
 } unit_pending;
+
+typedef struct unit_statement {
+    struct unit_statement *next;
+    const char *sql;
+    const semel_value *values;
+    size_t count;
+} unit_statement;
 
 struct semel_unit {
     semel_unit *next; /* in the store's list of free ones */
@@ -36,6 +44,8 @@ struct semel_unit {
     semel_bytes result; /* data NULL: none was set */
     unit_pending *pending_first;
     unit_pending *pending_last;
+    unit_statement *statement_first;
+    unit_statement *statement_last;
     void *replay; /* the stored result of a duplicate, from mem_alloc */
     size_t replay_len;
     mem_arena arena;                            /* all that lives until the unit ends */
@@ -63,7 +73,13 @@ semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
 /* The counted attempt came to nothing through nobody's fault: takes it back, as far as that can be done. */
 void unit_uncount(semel_unit *unit);
 
-/* Inside an open transaction: result and pending messages are stored. */
+/* What waits for the commit is forgotten. */
+void unit_drop_pending(semel_unit *unit);
+
+/* 1 if a commit that failed with this status failed by what the handler had queued. */
+int unit_blames_handler(semel_status status);
+
+/* Inside an open transaction: result, pending statements and messages are stored. */
 semel_status unit_flush(semel_unit *unit, semel_error *err);
 
 /* After unit_abandon() or on a claim: records the failure in a transaction of its own. */

@@ -19,6 +19,12 @@ const char *semel_build_options(void)
 #ifdef SEMEL_WITH_SQLITE
            " sqlite"
 #endif
+#ifdef SEMEL_WITH_POSTGRES
+           " postgres"
+#endif
+#ifdef SEMEL_WITH_MARIADB
+           " mariadb"
+#endif
            "; transports: memory; with:"
 #ifdef SEMEL_WITH_JSON
            " json"

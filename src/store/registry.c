@@ -11,6 +11,18 @@ extern const semel_store_driver sqlite_store_driver;
 #else
 #define SQLITE_DRIVER NULL
 #endif
+#ifdef SEMEL_WITH_POSTGRES
+extern const semel_store_driver postgres_store_driver;
+#define POSTGRES_DRIVER &postgres_store_driver
+#else
+#define POSTGRES_DRIVER NULL
+#endif
+#ifdef SEMEL_WITH_MARIADB
+extern const semel_store_driver mariadb_store_driver;
+#define MARIADB_DRIVER &mariadb_store_driver
+#else
+#define MARIADB_DRIVER NULL
+#endif
 
 semel_status store_driver_find(const semel_store_driver **out, const char *url, semel_error *err);
 
@@ -19,11 +31,13 @@ static const struct {
     const semel_store_driver *driver; /* NULL: not built in */
 } stores[] = {{"memory", &memory_store_driver},
               {"sqlite", SQLITE_DRIVER},
-              {"postgres", NULL},
-              {"mariadb", NULL},
+              {"postgres", POSTGRES_DRIVER},
+              {"postgresql", POSTGRES_DRIVER},
+              {"mariadb", MARIADB_DRIVER},
+              {"mysql", MARIADB_DRIVER},
               {"redis", NULL}};
 
-/* Every member but `join` is there, so that no caller has to ask. */
+/* Every member but `join`, `queue`, `assume`, `watch` and `unwatch` is there, so that no caller has to ask. */
 static int is_complete(const semel_store_driver *d)
 {
     return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&
@@ -32,7 +46,7 @@ static int is_complete(const semel_store_driver *d)
            d->claim && d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
            d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
            d->dead_put && d->dead_drop && d->dead_list &&
-           !(d->abilities & SEMEL_STORE_JOIN) == !d->join;
+           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch;
 }
 
 semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)
@@ -54,5 +68,5 @@ semel_status store_driver_find(const semel_store_driver **out, const char *text,
         return SEMEL_OK;
     }
     return semel_fail(err, SEMEL_EINVAL,
-                      "\"%s:\" is not a store; known are memory: and sqlite:", parsed.scheme);
+                      "\"%s:\" is not a store; known are memory:, sqlite:, postgres: and mariadb:", parsed.scheme);
 }

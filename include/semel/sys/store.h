@@ -4,6 +4,7 @@
  * for small atomic steps, nearly all of them inside a unit, which is one transaction of the backend:
  *
  *     receive, transaction mode    begin  mark  (handler)  put...  result_set  commit
+ *     receive, queued mode         (handler)  begin  assume  queue...  put...  result_set  commit
  *     receive, claim mode          begin  claim  commit  (handler)  begin  finish  put...  commit
  *     relay                        begin  take  commit  (broker)  begin  settle  commit
  *
@@ -22,6 +23,10 @@
  *    driver->unit_size zeroed bytes and frees them after close, commit or rollback.
  *  - Members on `store` may be called by several threads at once; those on a `unit` by one at a time.
  *  - Inputs are borrowed for the call. Outputs are written on success only.
+ *  - A driver whose database is a round trip away may put off the members whose answer nobody waits for:
+ *    begin, put, queue, assume, result_set, savepoint, keep. What goes wrong with them is then the failure of
+ *    the next member that waits: commit at the latest. All take effect in the order of the calls, and before
+ *    native() returns.
  *  - On any failure the unit stays open, and usable for rollback only, unless said otherwise.
  *  - Statuses: ENOMEM, ESTORE, EUNAVAILABLE, EBUSY, ECONFLICT and EUNKNOWN (commit only) from all, ELIMIT
  *    from those that add rows; others where they are named. Errors are classified by number, never by text.
@@ -33,11 +38,12 @@
 #define SEMEL_SYS_STORE_H
 
 #include <semel/dead.h>
+#include <semel/statement.h>
 #include <semel/store.h>
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_STORE_DRIVER_VERSION 1
+#define SEMEL_STORE_DRIVER_VERSION 2
 
 /* What a store can do. Asking for what it cannot is refused when opening, never degraded in silence. */
 enum {
@@ -150,11 +156,21 @@ typedef struct semel_store_driver {
     semel_status (*join)(void *store, void *unit, void *native, semel_error *err);
 
     /* Ends the unit, whatever it returns. EUNKNOWN if it cannot tell whether the commit took place;
-     * EMISUSE if somebody else ended the transaction. For a joined unit: ends the savepoint only. */
+     * EMISUSE if somebody else ended the transaction, or left it failed; EHANDLER if a queued statement
+     * failed; EREJECTED if a key that was assumed to be free is not. For a joined unit: ends the savepoint
+     * only. */
     semel_status (*commit)(void *unit, semel_error *err);
     void (*rollback)(void *unit);
 
-    /* One savepoint at a time: set, then either kept or undone. After undo the unit is usable. */
+    /* The application's statement, to be run inside the transaction in its turn, by the commit at the
+     * latest. Rows it returns are thrown away. EINVAL as sql_translate() in src/base/sql.h. A failure of the
+     * statement itself is EHANDLER (a conflict is ECONFLICT), with the database's number and SQLSTATE. NULL:
+     * the store has no SQL. */
+    semel_status (*queue)(void *unit, const char *sql, const semel_value values[], size_t count,
+                          semel_error *err);
+
+    /* One savepoint at a time: set, then either kept or undone. After undo the unit is usable. keep may
+     * fail as queue, with what was queued since; it can be undone then. */
     semel_status (*savepoint)(void *unit, semel_error *err);
     semel_status (*keep)(void *unit, semel_error *err);
     semel_status (*undo)(void *unit, semel_error *err);
@@ -172,6 +188,12 @@ typedef struct semel_store_driver {
      * are. Keys in other open units are waited for, up to wait_ms for the whole call, then HELD. */
     semel_status (*mark)(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
+
+    /* As mark, for one key, but its answer comes with the commit: OK if the key was free and is done now,
+     * EREJECTED if not. In that case nothing at all was done, and mark->state says what the row is (with
+     * known_fingerprint), or is 0 if it is free after all or cannot be told: mark it then. `mark` must live
+     * until the unit ends. NULL: the core uses mark. */
+    semel_status (*assume)(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
 
     /* Claim mode. A free key becomes open with a new token, a lease of lease_ms from now and one more
      * attempt than known to the row or in mark->attempts (TAKEN). With lease_ms 0 the attempt is
@@ -223,6 +245,13 @@ typedef struct semel_store_driver {
 
     /* Over all outboxes: how many are there, and when the oldest was captured (0: none). */
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
+
+    /* Calls wake(context), from any thread, soon after somebody anywhere has committed messages, and
+     * perhaps without a reason; until unwatch returns. It may miss some: whoever waits also looks by itself
+     * now and then. One watcher at a time. Both NULL: the store cannot tell. */
+    semel_status (*watch)(void *store, void (*wake)(void *context), void *context,
+                          semel_error *err);
+    void (*unwatch)(void *store);
 
     /* --- dead letters --------------------------------------------------------------------------- */
 

@@ -1,0 +1,58 @@
+/* Connections to a server: made when needed, kept for the next one, never more than a limit.
+ *
+ * Who wants one and finds none waits, in the order of asking, until one is given back or its time is over. One
+ * that comes from the pool was looked at (is_alive: without a round trip). When the server cannot be reached,
+ * one thread tries at a time, with a pause between two attempts that grows from BACKOFF_FIRST_MS to
+ * BACKOFF_MAX_MS, and the others wait with it: a server that is down is not hammered.
+ *
+ * Each connection remembers which thread has it: a thread that would wait for itself alone is told so. */
+#ifndef SEMEL_BASE_POOL_H
+#define SEMEL_BASE_POOL_H
+
+#include "base/seam.h"
+
+#include <pthread.h>
+#include <semel/error.h>
+#include <sys/types.h>
+
+typedef struct pool_calls {
+    /* One attempt, with a deadline of its own. EUNAVAILABLE: worth another one later; anything else ends the
+     * wait at once (a wrong password does not become right). */
+    semel_status (*connect)(void **out, void *context, uint32_t wait_ms, semel_error *err);
+    int (*is_alive)(void *connection); /* cheap: no round trip */
+    void (*close)(void *connection);
+} pool_calls;
+
+typedef struct pool_slot pool_slot;
+
+typedef struct pool {
+    const pool_calls *calls;
+    void *context;
+    uint32_t limit;
+    pid_t pid; /* of the process that opened it: sockets are not carried over fork() */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pool_slot *slots; /* `limit` of them */
+    uint64_t asked;   /* numbers those who wait */
+    uint64_t served;
+    int connecting;         /* somebody is at it */
+    uint32_t failures;      /* in a row */
+    int64_t next_attempt_ms; /* by wait_clock_ms() */
+    semel_error last_error; /* why it could not be reached */
+} pool;
+
+semel_status pool_init(pool *p, const pool_calls *calls, void *context, uint32_t limit,
+                       semel_error *err);
+void pool_destroy(pool *p); /* closes all; none may be out */
+
+/* EBUSY: all were out for wait_ms. EUNAVAILABLE: the server could not be reached for as long. EMISUSE: all are
+ * out to this very thread, or this is a child of the process that made the pool. */
+semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err);
+
+/* Back, to be used again (usable) or to be closed. */
+void pool_give(pool *p, void *connection, int usable);
+
+/* Closes those that are idle: after the server was seen to go, they are all dead. */
+void pool_drop_idle(pool *p);
+
+#endif

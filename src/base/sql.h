@@ -1,0 +1,35 @@
+/* SQL texts: names that become identifiers, our own statements with the names filled in, and the
+ * application's queued statements.
+ *
+ * Names cannot be bound as parameters, and quoting alone has had holes; so a name is checked against a small
+ * alphabet first (sql_check_name) and quoted then. */
+#ifndef SEMEL_BASE_SQL_H
+#define SEMEL_BASE_SQL_H
+
+#include "base/mem.h"
+
+#include <semel/statement.h>
+
+enum { SQL_NAME_MAX = 48 };
+
+/* A schema, prefix or the like: a small letter or _, then small letters, digits and _, at most SQL_NAME_MAX of
+ * them. EINVAL names `what` (as in "URL: schema") and the first character that is wrong. */
+semel_status sql_check_name(const char *what, const char *name, semel_error *err);
+
+/* A copy of `text` with every "{}" replaced by `name`; in the arena. NULL if memory is out. */
+const char *sql_fill(mem_arena *arena, const char *text, const char *name);
+
+typedef enum sql_dialect { SQL_SQLITE = 1, SQL_POSTGRES, SQL_MARIADB } sql_dialect;
+
+/* The application's statement as the database wants it: each ? that stands for a value becomes $1, $2 ... for
+ * PostgreSQL and stays ? for the others, ?? becomes a question mark; what is inside quotes of any kind of the
+ * dialect ('', "", ``, [], E'', $tag$) and comments is left alone. Into the arena.
+ * EINVAL, with the position: the number of marks is not `values`, a quote or comment does not end, there is
+ * more than one statement (a ; with something behind it), there is none, or its first word ends or begins
+ * transactions (BEGIN, START, COMMIT, END, ROLLBACK, ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET
+ * TRANSACTION, LOCK TABLES, UNLOCK, XA ... as the dialect has them): that is semel's to do.
+ * ELIMIT: SEMEL_SQL_MAX, SEMEL_VALUES_MAX. */
+semel_status sql_translate(const char **out, mem_arena *arena, sql_dialect dialect, const char *sql,
+                           size_t values, semel_error *err);
+
+#endif
