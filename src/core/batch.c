@@ -150,13 +150,13 @@ static void enter(batch *b, const entry *e)
     unit->result = (semel_bytes){NULL, 0};
 }
 
-static semel_status undo_failed(batch *b, const entry *e, size_t captured, const semel_error *why,
-                                semel_error *err)
+static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
+                                const semel_error *why, semel_error *err)
 {
     semel_unit *unit = b->unit;
     int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= b->inbox->options.attempts_max;
     semel_status status = b->inbox->store->driver->undo(unit->state, err);
-    unit->captured = captured;
+    unit_bookmark_return(unit, before);
     if (!status)
         status = unit_note_failure(unit, dead, why->text, err);
     if (status)
@@ -173,7 +173,7 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
     semel_unit *unit = b->unit;
     semel_error
         why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
-    size_t captured = unit->captured;
+    unit_bookmark before = unit_bookmark_set(unit);
     enter(b, e);
     semel_status status = driver->savepoint(unit->state, err);
     if (status)
@@ -185,10 +185,10 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
         handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
     if (!handled)
         handled = driver->keep(unit->state, &why);
-    if (handled == SEMEL_ECONFLICT)
-        return semel_fail(err, handled, "%s", why.text); /* nobody's fault: all is begun anew */
+    if (handled == SEMEL_ECONFLICT || (handled && unit_conflicted(unit)))
+        return semel_fail(err, SEMEL_ECONFLICT, "%s", why.text); /* nobody's fault: begun anew */
     if (handled)
-        return undo_failed(b, e, captured, &why, err);
+        return undo_failed(b, e, before, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;
     return SEMEL_OK;
 }
@@ -250,7 +250,9 @@ static semel_status transact(batch *b, semel_error *err)
         status = handle_all(b, err);
     if (status || nothing_changed(b))
         return status;
-    status = unit_close(b->unit, err);
+    status = unit_deliver(b->unit, err);
+    if (!status)
+        status = unit_close(b->unit, err);
     if (!status && b->unit->captured) {
         store_count(store, TALLY_CAPTURED, b->unit->captured);
         store_wake(store);
@@ -267,6 +269,7 @@ static semel_status transact_and_retry(batch *b)
         semel_status status = transact(b, &why);
         unit_abandon(b->unit);
         b->unit->captured = 0;
+        unit_drop_pending(b->unit);
         if (!status)
             return SEMEL_OK;
         for (size_t i = 0; i < b->count; i++)

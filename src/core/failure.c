@@ -85,13 +85,17 @@ static semel_status record(semel_unit *unit, int dead, const char *why, semel_er
 {
     semel_store *store = unit->store;
     unit->captured = 0;
+    unit_drop_pending(unit); /* what the failed work would have sent */
     semel_status status = unit_open(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = unit_note_failure(unit, dead, why, err);
     if (!status)
+        status = unit_deliver(unit, err);
+    if (!status)
         status = store_fault(store, dead ? "bury.stored" : "fail.stored", err);
     if (!status)
         status = unit_close(unit, err);
+    unit_drop_pending(unit);
     if (!status)
         status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
     unit_abandon(unit);
@@ -172,6 +176,8 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         status = put_letter(unit, name, identity, why, err);
     if (!status)
         status = announce(unit, inbox, refusal_id(id, inbox, identity), why, err);
+    if (!status)
+        status = unit_deliver(unit, err);
     if (!status)
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)

@@ -32,7 +32,10 @@ static semel_status give_up(semel_relay *relay, semel_unit *unit, relay_item *it
     if (!status)
         status = unit_note_failure(unit, 1, why, err);
     if (!status)
+        status = unit_deliver(unit, err);
+    if (!status)
         status = unit_close(unit, err);
+    unit_drop_pending(unit);
     unit_abandon(unit);
     if (!status)
         item->verdict = SEMEL_ITEM_REMOVE;
@@ -82,6 +85,7 @@ static semel_status after_failure(semel_relay *relay, semel_unit *unit, relay_it
 {
     int dead = why->status == SEMEL_EGIVEUP || item->attempts >= relay->options.attempts_max;
     unit->captured = 0;
+    unit_drop_pending(unit);
     unit_abandon(unit);
     *outcome = dead ? SEMEL_DEAD : SEMEL_FAILED;
     return dead ? give_up(relay, unit, item, why->text, err)
@@ -129,7 +133,10 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
         if (status)
             return after_failure(relay, unit, item, outcome, &why, err);
     }
-    return commit(relay, unit, item, outcome, err);
+    status = commit(relay, unit, item, outcome, &why);
+    if (unit_blames_handler(status))
+        return after_failure(relay, unit, item, outcome, &why, err);
+    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
 }
 
 static semel_status hand_over_next(semel_relay *relay, relay_item *item, int shed, semel_error *err)

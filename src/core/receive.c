@@ -87,9 +87,10 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, se
     if (!status)
         status = store_fault(unit->store,
                              unit->phase == UNIT_OPEN ? "receive.handled" : "claim.handled", &why);
-    if (status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN) {
+    if ((status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN) ||
+        (status && unit_conflicted(unit))) {
         unit_uncount(unit); /* not the handler's fault: it is begun anew */
-        return semel_fail(err, status, "%s", why.text);
+        return semel_fail(err, SEMEL_ECONFLICT, "%s", why.text);
     }
     if (status)
         return after_failure(out, unit, status, &why, err);

@@ -56,6 +56,26 @@ void unit_drop_pending(semel_unit *unit)
     unit->statement_first = unit->statement_last = NULL;
 }
 
+unit_bookmark unit_bookmark_set(const semel_unit *unit)
+{
+    return (unit_bookmark){unit->pending_last, unit->statement_last, unit->captured};
+}
+
+void unit_bookmark_return(semel_unit *unit, unit_bookmark to)
+{
+    unit->pending_last = to.pending;
+    unit->statement_last = to.statement;
+    unit->captured = to.captured;
+    if (to.pending)
+        to.pending->next = NULL;
+    else
+        unit->pending_first = NULL;
+    if (to.statement)
+        to.statement->next = NULL;
+    else
+        unit->statement_first = NULL;
+}
+
 /* What the next user of the unit must find empty. */
 static void unit_clear(semel_unit *unit)
 {
@@ -244,6 +264,13 @@ static semel_status complete_message(semel_message *out, semel_unit *unit,
     return SEMEL_OK;
 }
 
+/* What is sent and queued is kept here while no transaction is open, and where the store is a round trip
+ * away: then it travels with the commit. */
+static int collects(const semel_unit *unit)
+{
+    return unit->phase != UNIT_OPEN || unit->store->driver->abilities & SEMEL_STORE_DISTANT;
+}
+
 static semel_status keep_pending(semel_unit *unit, semel_outbox *outbox,
                                  const semel_message *message, semel_error *err)
 {
@@ -270,10 +297,9 @@ semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel
     semel_status status = complete_message(&complete, unit, message, err);
     if (status)
         return status;
-    if (unit->phase == UNIT_OPEN)
-        status = unit->store->driver->put(unit->state, outbox->scope, &complete, err);
-    else
-        status = keep_pending(unit, outbox, &complete, err);
+    status = collects(unit)
+                 ? keep_pending(unit, outbox, &complete, err)
+                 : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
     if (status)
         return status;
     unit->captured++;
@@ -329,28 +355,54 @@ semel_status semel_unit_queue(semel_unit *unit, const char *sql, const semel_val
                           "a statement of %zu bytes with %zu values; SEMEL_SQL_MAX is %zu, "
                           "SEMEL_VALUES_MAX %zu",
                           strlen(sql), count, SEMEL_SQL_MAX, SEMEL_VALUES_MAX);
-    return unit->phase == UNIT_OPEN ? driver->queue(unit->state, sql, values, count, err)
-                                    : keep_statement(unit, sql, values, count, err);
+    return collects(unit) ? keep_statement(unit, sql, values, count, err)
+                          : driver->queue(unit->state, sql, values, count, err);
 }
 
 /* --- ending -------------------------------------------------------------------------------------------- */
 
-semel_status unit_flush(semel_unit *unit, semel_error *err)
+/* As many as follow each other into one outbox, together. */
+static semel_status put_run(semel_unit *unit, unit_pending **at, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    enum { TOGETHER_MAX = 256 };
+    const semel_message *messages[TOGETHER_MAX];
+    const semel_outbox *outbox = (*at)->outbox;
+    size_t count = 0;
+    if (!driver->put_many) {
+        const semel_message *one = (*at)->message;
+        *at = (*at)->next;
+        return driver->put(unit->state, outbox->scope, one, err);
+    }
+    for (; *at && (*at)->outbox == outbox && count < TOGETHER_MAX; *at = (*at)->next)
+        messages[count++] = (*at)->message;
+    return driver->put_many(unit->state, outbox->scope, messages, count, err);
+}
+
+semel_status unit_deliver(semel_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     semel_status status = SEMEL_OK;
-    if (unit->result.data)
-        status = driver->result_set(unit->state, &unit->mark, unit->result, err);
     for (unit_statement *at = unit->statement_first; !status && at; at = at->next)
         status = driver->queue(unit->state, at->sql, at->values, at->count, err);
-    for (unit_pending *at = unit->pending_first; !status && at; at = at->next)
-        status = driver->put(unit->state, at->outbox->scope, at->message, err);
+    for (unit_pending *at = unit->pending_first; !status && at;)
+        status = put_run(unit, &at, err);
     return status;
+}
+
+/* All that goes with the commit. */
+static semel_status flush(semel_unit *unit, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    if (unit->result.data)
+        status =
+            unit->store->driver->result_set(unit->state, &unit->mark, unit->result, err);
+    return status ? status : unit_deliver(unit, err);
 }
 
 static semel_status finish_transaction(semel_unit *unit, semel_error *err)
 {
-    semel_status status = unit_flush(unit, err);
+    semel_status status = flush(unit, err);
     return status ? status : unit_close(unit, err);
 }
 
@@ -361,7 +413,7 @@ static semel_status finish_claim(semel_unit *unit, semel_error *err)
     if (!status && unit->mark.inbox)
         status = store->driver->finish(unit->state, &unit->mark, err);
     if (!status)
-        status = unit_flush(unit, err);
+        status = flush(unit, err);
     if (!status)
         status = store_fault(store, "finish.stored", err);
     if (!status)
@@ -382,6 +434,12 @@ semel_status unit_finish(semel_unit *unit, semel_error *err)
     store_count(unit->store, TALLY_CAPTURED, captured);
     store_wake(unit->store);
     return SEMEL_OK;
+}
+
+int unit_conflicted(semel_unit *unit)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    return unit->phase == UNIT_OPEN && driver->conflicted && driver->conflicted(unit->state);
 }
 
 /* A queued statement failed, or is none, or something is larger than the store takes. */

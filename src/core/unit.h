@@ -76,11 +76,23 @@ void unit_uncount(semel_unit *unit);
 /* What waits for the commit is forgotten. */
 void unit_drop_pending(semel_unit *unit);
 
+/* 1 if the database has undone the open transaction by a deadlock or the like. */
+int unit_conflicted(semel_unit *unit);
+
 /* 1 if a commit that failed with this status failed by what the handler had queued. */
 int unit_blames_handler(semel_status status);
 
-/* Inside an open transaction: result, pending statements and messages are stored. */
-semel_status unit_flush(semel_unit *unit, semel_error *err);
+/* Inside an open transaction: pending statements and messages are stored. */
+semel_status unit_deliver(semel_unit *unit, semel_error *err);
+
+/* Where the pending ones end, and back to there. */
+typedef struct unit_bookmark {
+    unit_pending *pending;
+    unit_statement *statement;
+    size_t captured;
+} unit_bookmark;
+unit_bookmark unit_bookmark_set(const semel_unit *unit);
+void unit_bookmark_return(semel_unit *unit, unit_bookmark to);
 
 /* After unit_abandon() or on a claim: records the failure in a transaction of its own. */
 semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,

@@ -49,7 +49,8 @@ SEMEL_BEGIN_DECLS
 enum {
     SEMEL_STORE_TRANSACTIONS = 1, /* the handler's own writes can go into the unit */
     SEMEL_STORE_JOIN = 2,         /* units inside a transaction that the caller has open */
-    SEMEL_STORE_SHARED = 4        /* several processes may use it at once */
+    SEMEL_STORE_SHARED = 4,       /* several processes may use it at once */
+    SEMEL_STORE_DISTANT = 8       /* a round trip away: put and queue are called shortly before commit only */
 };
 
 typedef struct semel_store_settings {
@@ -178,6 +179,10 @@ typedef struct semel_store_driver {
     /* 1 if something was written in the unit, by us or by the application. */
     int (*used)(void *unit);
 
+    /* 1 if the database has undone the unit's work by a deadlock or a serialization failure, whatever the
+     * handler made of it: it is begun anew. NULL: that cannot happen behind the core's back. */
+    int (*conflicted)(void *unit);
+
     /* The backend's own connection, on which the unit's transaction is open; NULL if it has none. */
     void *(*native)(void *unit);
 
@@ -231,6 +236,10 @@ typedef struct semel_store_driver {
 
     /* Captures a message (which has an id) in the unit. */
     semel_status (*put)(void *unit, int64_t outbox, const semel_message *message, semel_error *err);
+
+    /* The same for many, in this order. NULL: the core calls put for each. */
+    semel_status (*put_many)(void *unit, int64_t outbox, const semel_message *const messages[],
+                             size_t count, semel_error *err);
 
     /* Leases up to `limit` messages that are due and not leased, and counts the attempt. A message with
      * a group is taken only if every earlier one of its group is gone or is taken by this very call;
