@@ -112,7 +112,7 @@ static void a_choice_that_does_not_exist_is_refused_by_name(void **state)
         int last; /* the last choice that exists */
         const char *name;
     } choices[] = {
-        {offsetof(semel_inbox_options, mode), SEMEL_CLAIM, ".mode"},
+        {offsetof(semel_inbox_options, mode), SEMEL_QUEUED, ".mode"},
         {offsetof(semel_inbox_options, on_duplicate), SEMEL_DUPLICATE_REJECT, ".on_duplicate"},
         {offsetof(semel_inbox_options, on_in_flight), SEMEL_IN_FLIGHT_REPORT, ".on_in_flight"},
         {offsetof(semel_inbox_options, on_missing_key), SEMEL_MISSING_KEY_DIGEST,

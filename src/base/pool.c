@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/wait.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ typedef enum slot_state { SLOT_EMPTY = 0, SLOT_IDLE, SLOT_OUT } slot_state;
 
 struct pool_slot {
     slot_state state;
-    pthread_t owner;  /* OUT */
+    uint64_t owner;   /* OUT: the number of a thread */
     void *connection; /* NULL while its owner connects */
 };
 
@@ -102,16 +103,26 @@ static pool_slot *find_usable(const pool *p)
     return empty && may_connect(p) ? empty : NULL;
 }
 
+/* Not pthread_self(): a thread may end while its connection is out, and the next one get its name. */
+static uint64_t this_thread(void)
+{
+    static atomic_uint_fast64_t threads;
+    static _Thread_local uint64_t number;
+    if (!number)
+        number = atomic_fetch_add(&threads, 1) + 1;
+    return number;
+}
+
 static void hold(pool_slot *slot)
 {
     slot->state = SLOT_OUT;
-    slot->owner = pthread_self();
+    slot->owner = this_thread();
 }
 
 static int is_all_mine(const pool *p)
 {
     for (uint32_t i = 0; i < p->limit; i++)
-        if (p->slots[i].state != SLOT_OUT || !pthread_equal(p->slots[i].owner, pthread_self()))
+        if (p->slots[i].state != SLOT_OUT || p->slots[i].owner != this_thread())
             return 0;
     return 1;
 }
@@ -308,7 +319,7 @@ semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err)
         void *connection = slot->connection; /* ours alone while the slot is out */
         if (!connection) {
             status = connect_in(out, p, slot, &r, err);
-            if (status != SEMEL_EUNAVAILABLE)
+            if (status != SEMEL_EUNAVAILABLE || wait_clock_ms() >= r.deadline_ms)
                 return status;
         } else if (p->calls->is_alive(connection)) {
             *out = connection;

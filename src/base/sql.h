@@ -22,14 +22,23 @@ const char *sql_fill(mem_arena *arena, const char *text, const char *name);
 typedef enum sql_dialect { SQL_SQLITE = 1, SQL_POSTGRES, SQL_MARIADB } sql_dialect;
 
 /* The application's statement as the database wants it: each ? that stands for a value becomes $1, $2 ... for
- * PostgreSQL and stays ? for the others, ?? becomes a question mark; what is inside quotes of any kind of the
- * dialect ('', "", ``, [], E'', $tag$) and comments is left alone. Into the arena.
- * EINVAL, with the position: the number of marks is not `values`, a quote or comment does not end, there is
- * more than one statement (a ; with something behind it), there is none, or its first word ends or begins
- * transactions (BEGIN, START, COMMIT, END, ROLLBACK, ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET
- * TRANSACTION, LOCK TABLES, UNLOCK, XA ... as the dialect has them): that is semel's to do.
- * ELIMIT: SEMEL_SQL_MAX, SEMEL_VALUES_MAX. */
+ * PostgreSQL and stays ? for the others; ?? becomes a question mark for PostgreSQL, where operators have it; what
+ * is inside quotes of any kind of the dialect ('', "", ``, [], E'', $tag$) and comments is left alone. What
+ * follows the statement (a ; and comments) is left out. Into the arena.
+ * EINVAL, with the position: the number of marks is not `values`, there are marks of the database's own ($1, ?1,
+ * :name) or ?? where no operator has it, a quote or comment does not end, there is more than one statement (a ;
+ * with something behind it), there is none, or it begins with words that end or begin transactions or take over
+ * the connection (BEGIN, COMMIT, SAVEPOINT, SET TRANSACTION ... as the dialect has them: in MariaDB also whatever
+ * commits by the way): that is semel's to do.
+ * ELIMIT: SEMEL_SQL_MAX, SEMEL_VALUES_MAX.
+ *
+ * For PostgreSQL, standard_conforming_strings must be on; for MariaDB, ANSI_QUOTES and NO_BACKSLASH_ESCAPES must
+ * be off. The character set is UTF-8. */
 semel_status sql_translate(const char **out, mem_arena *arena, sql_dialect dialect, const char *sql,
                            size_t values, semel_error *err);
+
+/* How many bytes of a statement an error may show to say which one it is: its beginning, up to the first quote,
+ * mark, bracket or comparison, behind which values may stand. */
+size_t sql_head(const char *sql);
 
 #endif

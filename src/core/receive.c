@@ -188,8 +188,8 @@ static semel_status receive_queued(int *done, semel_outcome *out, semel_result *
 /* --- all modes --------------------------------------------------------------------------------------- */
 
 static semel_status receive_stepwise(semel_outcome *out, semel_result **result, semel_inbox *inbox,
-                                 const semel_message *message, semel_handler *handler,
-                                 void *context, semel_error *err)
+                                     const semel_message *message, semel_handler *handler,
+                                     void *context, semel_error *err)
 {
     semel_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);

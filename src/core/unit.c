@@ -297,9 +297,8 @@ semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel
     semel_status status = complete_message(&complete, unit, message, err);
     if (status)
         return status;
-    status = collects(unit)
-                 ? keep_pending(unit, outbox, &complete, err)
-                 : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
+    status = collects(unit) ? keep_pending(unit, outbox, &complete, err)
+                            : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
     if (status)
         return status;
     unit->captured++;
@@ -395,8 +394,7 @@ static semel_status flush(semel_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (unit->result.data)
-        status =
-            unit->store->driver->result_set(unit->state, &unit->mark, unit->result, err);
+        status = unit->store->driver->result_set(unit->state, &unit->mark, unit->result, err);
     return status ? status : unit_deliver(unit, err);
 }
 

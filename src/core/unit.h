@@ -7,8 +7,8 @@
 #include <stdalign.h>
 
 typedef enum unit_phase {
-    UNIT_IDLE,    /* nothing is open */
-    UNIT_OPEN,    /* a transaction of the driver's is open */
+    UNIT_IDLE,     /* nothing is open */
+    UNIT_OPEN,     /* a transaction of the driver's is open */
     UNIT_CLAIMING, /* claim mode: the claim is stored, no transaction is open */
     UNIT_PLANNING  /* queued mode: the handler says what is to be done, nothing is open */
 } unit_phase;

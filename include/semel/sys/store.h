@@ -50,7 +50,8 @@ enum {
     SEMEL_STORE_TRANSACTIONS = 1, /* the handler's own writes can go into the unit */
     SEMEL_STORE_JOIN = 2,         /* units inside a transaction that the caller has open */
     SEMEL_STORE_SHARED = 4,       /* several processes may use it at once */
-    SEMEL_STORE_DISTANT = 8       /* a round trip away: put and queue are called shortly before commit only */
+    SEMEL_STORE_DISTANT =
+        8 /* a round trip away: put and queue are called shortly before commit only */
 };
 
 typedef struct semel_store_settings {

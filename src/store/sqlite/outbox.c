@@ -11,12 +11,6 @@
 
 enum { LOOKS_PER_ITEM = 10 };
 
-/* The store's scratch belongs to whoever is behind the gate, where a joined unit is not. */
-static mem_arena *scratch_of(sqlite_unit *unit)
-{
-    return unit->on == &unit->own ? &unit->scratch : &unit->store->scratch;
-}
-
 semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *message,
                         semel_error *err)
 {

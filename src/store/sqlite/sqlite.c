@@ -265,6 +265,7 @@ const semel_store_driver sqlite_store_driver = {
     .join = sqlite_join,
     .commit = sqlite_commit,
     .rollback = sqlite_rollback,
+    .queue = sqlite_queue,
     .savepoint = sqlite_savepoint,
     .keep = sqlite_keep,
     .undo = sqlite_undo,

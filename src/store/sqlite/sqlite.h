@@ -49,9 +49,17 @@ typedef struct sqlite_unit {
     unsigned ends;  /* on->ends when it began */
     int changes;    /* of the connection when it began */
     struct sqlite_unit *next_joined;
-    int marked;        /* it has taken keys */
-    mem_arena scratch; /* joined: as the store's */
+    int marked;          /* it has taken keys */
+    mem_arena scratch;   /* joined: as the store's */
+    int queued;          /* it has run queued statements */
+    semel_error failure; /* of one: what is left is to undo it */
 } sqlite_unit;
+
+/* The store's scratch belongs to whoever is behind the gate, where a joined unit is not. */
+static inline mem_arena *scratch_of(sqlite_unit *unit)
+{
+    return unit->on == &unit->own ? &unit->scratch : &unit->store->scratch;
+}
 
 /* gate.c */
 semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
@@ -72,6 +80,11 @@ semel_status sqlite_keep(void *unit, semel_error *err);
 semel_status sqlite_undo(void *unit, semel_error *err);
 int sqlite_used(void *unit);
 void *sqlite_native(void *unit);
+
+/* queue.c */
+semel_status sqlite_queue(void *unit, const char *sql, const semel_value values[], size_t count,
+                          semel_error *err);
+semel_status queue_failure(const sqlite_unit *unit, semel_error *err); /* OK if there was none */
 
 /* schema.c */
 semel_status sqlite_migrate(void *store, semel_error *err);

@@ -181,6 +181,10 @@ void connection_finalize(connection *on)
         sqlite3_finalize(on->prepared[i]);
         on->prepared[i] = NULL;
     }
+    for (int i = 0; i < QUEUED_KEPT; i++) {
+        sqlite3_finalize(on->queued[i].stmt);
+        on->queued[i].stmt = NULL;
+    }
 }
 
 void connection_reset_reads(connection *on)

@@ -47,9 +47,19 @@ typedef enum statement {
     ST_COUNT
 } statement;
 
+/* A statement of the application's, see queue.c. */
+typedef struct queued {
+    sqlite3_stmt *stmt;
+    uint64_t used; /* connection.queued_uses at its last use */
+} queued;
+
+enum { QUEUED_KEPT = 16 };
+
 typedef struct connection {
     sqlite3 *db;
     sqlite3_stmt *prepared[ST_COUNT];
+    queued queued[QUEUED_KEPT];
+    uint64_t queued_uses;
     unsigned ends;       /* transactions that ended on it, by whomever */
     int64_t deadline_ms; /* of the wait for another process's lock */
     int relaxed;         /* synchronous is NORMAL right now */

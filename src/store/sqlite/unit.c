@@ -145,7 +145,7 @@ static int is_joined(const sqlite_unit *unit)
     return unit->on == &unit->own;
 }
 
-static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
+static semel_status end_savepoint(sqlite_unit *unit, int keep, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (sqlite3_get_autocommit(unit->own.db))
@@ -154,8 +154,15 @@ static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
                        "the joined transaction was ended before the unit: commit the unit first");
     if (!status && !keep)
         status = run(unit->on, ST_ROLLBACK_TO, "undoing a joined unit", err);
-    if (!status)
-        status = run(unit->on, ST_RELEASE, "ending a joined unit", err);
+    return status ? status : run(unit->on, ST_RELEASE, "ending a joined unit", err);
+}
+
+static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
+{
+    semel_status failure = keep ? queue_failure(unit, err) : SEMEL_OK;
+    semel_status status = end_savepoint(unit, keep && !failure, failure ? NULL : err);
+    if (failure)
+        status = failure;
     delist(unit->store, unit);
     arena_free(&unit->scratch);
     connection_finalize(&unit->own);
@@ -183,17 +190,33 @@ static semel_status report_ended(sqlite_unit *unit, semel_error *err)
     return status;
 }
 
-/* After an I/O error nobody can say whether the commit record reached the disk. */
+/* A queued statement failed, and the handler passed over it: no half of its work is to be kept. */
+static semel_status report_failure(sqlite_unit *unit, semel_error *err)
+{
+    semel_status status = queue_failure(unit, err);
+    if (status && !sqlite3_get_autocommit(unit->on->db))
+        sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+/* After an I/O error nobody can say whether the commit record reached the disk. A constraint that is looked at
+ * only now (a deferred foreign key) is the failure of the queued statement that broke it. */
 static semel_status commit_failed(sqlite_unit *unit, semel_error *err)
 {
-    int io = (sqlite3_errcode(unit->on->db) & 0xff) == SQLITE_IOERR;
+    int code = sqlite3_errcode(unit->on->db) & 0xff;
     semel_error why;
-    connection_fail(unit->on, sqlite3_errcode(unit->on->db), "committing", &why);
+    connection_fail(unit->on, code, "committing", &why);
     if (!sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
-    if (!io && err)
-        *err = why;
-    return io ? semel_fail(err, SEMEL_EUNKNOWN, "%s", why.text) : why.status;
+    semel_status status = why.status;
+    if (code == SQLITE_IOERR)
+        status = SEMEL_EUNKNOWN;
+    else if (code == SQLITE_CONSTRAINT && unit->queued)
+        status = SEMEL_EHANDLER;
+    semel_fail(err, status, "%s", why.text);
+    if (err)
+        err->native = why.native;
+    return status;
 }
 
 semel_status sqlite_commit(void *unit_state, semel_error *err)
@@ -202,7 +225,9 @@ semel_status sqlite_commit(void *unit_state, semel_error *err)
     if (is_joined(unit))
         return end_joined(unit, 1, err);
     connection_reset_reads(unit->on);
-    semel_status status = was_ended(unit) ? report_ended(unit, err) : SEMEL_OK;
+    semel_status status = report_failure(unit, err);
+    if (!status && was_ended(unit))
+        status = report_ended(unit, err);
     unit->on->committing = 1;
     if (!status && run(unit->on, ST_COMMIT, "committing", NULL))
         status = commit_failed(unit, err);
@@ -231,23 +256,26 @@ void sqlite_rollback(void *unit_state)
 semel_status sqlite_savepoint(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    return run(unit->on, ST_SAVEPOINT, "setting a savepoint", err);
+    semel_status status = queue_failure(unit, err);
+    return status ? status : run(unit->on, ST_SAVEPOINT, "setting a savepoint", err);
 }
 
 semel_status sqlite_keep(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    if (was_ended(unit))
-        return report_ended(unit, err);
-    return run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+    semel_status status = queue_failure(unit, err);
+    if (!status && was_ended(unit))
+        status = report_ended(unit, err);
+    return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
 }
 
 semel_status sqlite_undo(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    if (was_ended(unit))
-        return report_ended(unit, err);
+    if (was_ended(unit)) /* perhaps by the statement that failed: INSERT OR ROLLBACK */
+        return unit->failure.status ? report_failure(unit, err) : report_ended(unit, err);
     connection_reset_reads(unit->on);
+    unit->failure.status = SEMEL_OK;
     semel_status status = run(unit->on, ST_ROLLBACK_TO, "undoing to a savepoint", err);
     return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
 }

@@ -1,0 +1,174 @@
+/* The URL: what is semel's own in it, and the rest as libpq takes it.
+ *
+ * libpq reads its part itself, so all that it knows is known here: several hosts, sockets, TLS, services, password
+ * files. Its messages about a bad URL repeat the URL and with it the password, so they are not shown. */
+#include "store/postgres/address.h"
+
+#include "base/sql.h"
+#include "base/url.h"
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OWN_PARAMETERS "schema,pool,isolation,notify"
+
+static int is_own(const char *name)
+{
+    static const char *const own[] = {"schema", "pool", "isolation", "notify"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_libpqs(const PQconninfoOption *known, const char *name)
+{
+    if (strcmp(name, "ssl") == 0) /* JDBC's; libpq understands ssl=true */
+        return 1;
+    for (; known->keyword; known++)
+        if (strcmp(known->keyword, name) == 0)
+            return 1;
+    return 0;
+}
+
+static semel_status check_names(const url *parsed, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    PQconninfoOption *known = PQconndefaults();
+    if (!known)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
+    for (size_t i = 0; !status && i < parsed->parameter_count; i++) {
+        const char *name = parsed->parameters[i].name;
+        if (!is_own(name) && !is_libpqs(known, name))
+            status =
+                semel_fail(err, SEMEL_EINVAL,
+                           "URL: unknown parameter \"%s\"; of semel's own there are " OWN_PARAMETERS
+                           ", the others are libpq's",
+                           name);
+    }
+    PQconninfoFree(known);
+    return status;
+}
+
+/* The URL without what is semel's own. */
+static void strip(char *out, size_t room, const char *text, const url *parsed)
+{
+    size_t len = strcspn(text, "?");
+    (void)snprintf(out, room, "%.*s", (int)len, text);
+    char mark = '?';
+    for (size_t i = 0; i < parsed->parameter_count; i++) {
+        const url_parameter *p = &parsed->parameters[i];
+        if (is_own(p->name))
+            continue;
+        size_t used = strlen(out);
+        (void)snprintf(out + used, room - used, "%c%s=%s", mark, p->name, p->value);
+        mark = '&';
+    }
+}
+
+static semel_status add(address *out, mem_arena *arena, const char *keyword, const char *value,
+                        semel_error *err)
+{
+    if (out->count == ADDRESS_PAIRS_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d settings", ADDRESS_PAIRS_MAX);
+    out->keywords[out->count] = arena_copy(arena, keyword, strlen(keyword));
+    out->values[out->count] = arena_copy(arena, value, strlen(value));
+    if (!out->keywords[out->count] || !out->values[out->count])
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
+    out->count++;
+    out->keywords[out->count] = out->values[out->count] = NULL;
+    return SEMEL_OK;
+}
+
+static int is_given(const address *a, const char *keyword)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->keywords[i], keyword) == 0)
+            return 1;
+    return 0;
+}
+
+/* What semel would rather have, where nobody said anything: a dead peer is noticed within half a minute. */
+static semel_status add_wishes(address *out, mem_arena *arena, semel_error *err)
+{
+    static const char *const wishes[][2] = {{"fallback_application_name", "semel"},
+                                            {"client_encoding", "UTF8"},
+                                            {"keepalives_idle", "20"},
+                                            {"keepalives_interval", "5"},
+                                            {"tcp_user_timeout", "30000"}};
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < sizeof wishes / sizeof *wishes; i++)
+        if (!is_given(out, wishes[i][0]))
+            status = add(out, arena, wishes[i][0], wishes[i][1], err);
+    return status;
+}
+
+static semel_status read_libpqs(address *out, mem_arena *arena, const char *text, const url *parsed,
+                                semel_error *err)
+{
+    char stripped[URL_MAX + 8], *complaint = NULL;
+    semel_status status = SEMEL_OK;
+    strip(stripped, sizeof stripped, text, parsed);
+    PQconninfoOption *options = PQconninfoParse(stripped, &complaint);
+    PQfreemem(complaint);
+    if (!options)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: it should read postgres://user:password@host:port/database?"
+                          "name=value, with %%-escapes for what is special");
+    for (const PQconninfoOption *at = options; !status && at->keyword; at++)
+        if (at->val)
+            status = add(out, arena, at->keyword, at->val, err);
+    PQconninfoFree(options);
+    return status ? status : add_wishes(out, arena, err);
+}
+
+static semel_status read_isolation(address *out, const url *parsed, semel_error *err)
+{
+    static const char *const levels[][2] = {{"read-committed", "READ COMMITTED"},
+                                            {"repeatable-read", "REPEATABLE READ"},
+                                            {"serializable", "SERIALIZABLE"}};
+    const char *asked = url_text(parsed, "isolation", NULL);
+    for (size_t i = 0; asked && i < sizeof levels / sizeof *levels; i++)
+        if (strcmp(asked, levels[i][0]) == 0)
+            out->isolation = levels[i][1];
+    if (asked && !out->isolation)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: isolation is read-committed, repeatable-read or serializable, not "
+                          "\"%s\"",
+                          asked);
+    return SEMEL_OK;
+}
+
+static semel_status read_own(address *out, mem_arena *arena, const url *parsed, semel_error *err)
+{
+    const char *schema = url_text(parsed, "schema", "public");
+    const char *notify = url_text(parsed, "notify", "on");
+    semel_status status = sql_check_name("URL: schema", schema, err);
+    if (!status)
+        status = url_number(&out->pool, parsed, "pool", POOL_DEFAULT, 1, POOL_MAX, err);
+    if (!status)
+        status = read_isolation(out, parsed, err);
+    out->notify = strcmp(notify, "on") == 0;
+    if (!status && !out->notify && strcmp(notify, "off") != 0)
+        status = semel_fail(err, SEMEL_EINVAL, "URL: notify is on or off, not \"%s\"", notify);
+    if (status)
+        return status;
+    out->schema = arena_copy(arena, schema, strlen(schema));
+    return out->schema ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
+}
+
+semel_status address_read(address *out, mem_arena *arena, const char *text, semel_error *err)
+{
+    url parsed;
+    semel_status status = url_parse(&parsed, text, err);
+    if (!status && strncmp(text + strlen(parsed.scheme), "://", 3) != 0)
+        status = semel_fail(err, SEMEL_EINVAL,
+                            "URL: after %s: it takes //, as in %s://user@host/database",
+                            parsed.scheme, parsed.scheme);
+    if (!status)
+        status = check_names(&parsed, err);
+    if (!status)
+        status = read_own(out, arena, &parsed, err);
+    return status ? status : read_libpqs(out, arena, text, &parsed, err);
+}

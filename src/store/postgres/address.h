@@ -1,0 +1,24 @@
+/* What a postgres: URL says. */
+#ifndef SEMEL_POSTGRES_ADDRESS_H
+#define SEMEL_POSTGRES_ADDRESS_H
+
+#include "base/mem.h"
+
+#include <semel/error.h>
+
+enum { ADDRESS_PAIRS_MAX = 64, POOL_DEFAULT = 8, POOL_MAX = 1000 };
+
+typedef struct address {
+    const char *keywords[ADDRESS_PAIRS_MAX + 1]; /* for libpq, ended by NULL */
+    const char *values[ADDRESS_PAIRS_MAX + 1];
+    size_t count;
+    const char *schema;    /* checked */
+    const char *isolation; /* in SQL; NULL: not asked for */
+    uint32_t pool;
+    int notify;
+} address;
+
+/* All in the arena. EINVAL names what is wrong, and never a password. */
+semel_status address_read(address *out, mem_arena *arena, const char *url, semel_error *err);
+
+#endif

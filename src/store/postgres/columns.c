@@ -1,0 +1,161 @@
+/* A message's columns, in the order of MESSAGE_COLUMNS in statement.c: one message, or a column of many. */
+#include "base/message.h"
+#include "store/postgres/postgres.h"
+
+#include <string.h>
+
+static const char *text_or_null(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
+static semel_status pack_headers(semel_bytes *out, mem_arena *arena, const semel_message *message,
+                                 semel_error *err)
+{
+    size_t size = headers_size(message);
+    unsigned char *headers = size ? arena_alloc(arena, size) : NULL;
+    if (size && !headers)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's headers");
+    if (size)
+        headers_write(headers, message);
+    *out = (semel_bytes){headers, size};
+    return SEMEL_OK;
+}
+
+semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *message,
+                             semel_error *err)
+{
+    semel_bytes headers = {NULL, 0};
+    semel_status status = pack_headers(&headers, arena, message, err);
+    if (status)
+        return status;
+    pg_text(q, text_or_null(message->group));
+    pg_bytes(q, message->id);
+    pg_text(q, message->source);
+    pg_text(q, message->type);
+    pg_text(q, message->topic);
+    pg_bytes(q, message->correlation_id);
+    pg_text(q, message->content_type);
+    pg_int_or_null(q, message->time_ms);
+    pg_bytes(q, headers);
+    pg_bytes(q, message->body);
+    return SEMEL_OK;
+}
+
+/* Borrowed from the answer, but for the headers, which are in the arena. */
+semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
+                             int first, semel_error *err)
+{
+    *out = (semel_message){.size = sizeof *out,
+                           .group = answer_text(answer, row, first),
+                           .id = answer_bytes(answer, row, first + 1),
+                           .source = answer_text(answer, row, first + 2),
+                           .type = answer_text(answer, row, first + 3),
+                           .topic = answer_text(answer, row, first + 4),
+                           .correlation_id = answer_bytes(answer, row, first + 5),
+                           .content_type = answer_text(answer, row, first + 6),
+                           .time_ms = answer_int(answer, row, first + 7),
+                           .body = answer_bytes(answer, row, first + 9)};
+    return headers_read(&out->headers, &out->header_count, arena,
+                        answer_bytes(answer, row, first + 8), err);
+}
+
+/* --- many --------------------------------------------------------------------------------------------- */
+
+typedef semel_bytes column_of(const semel_message *message);
+
+static semel_bytes of_text(const char *text)
+{
+    return text ? semel_str(text) : (semel_bytes){NULL, 0};
+}
+
+static semel_bytes group_of(const semel_message *m)
+{
+    return of_text(text_or_null(m->group));
+}
+static semel_bytes id_of(const semel_message *m)
+{
+    return m->id;
+}
+static semel_bytes source_of(const semel_message *m)
+{
+    return of_text(m->source);
+}
+static semel_bytes type_of(const semel_message *m)
+{
+    return of_text(m->type);
+}
+static semel_bytes topic_of(const semel_message *m)
+{
+    return of_text(m->topic);
+}
+static semel_bytes correlation_of(const semel_message *m)
+{
+    return m->correlation_id;
+}
+static semel_bytes content_type_of(const semel_message *m)
+{
+    return of_text(m->content_type);
+}
+static semel_bytes body_of(const semel_message *m)
+{
+    return m->body;
+}
+
+static int bind_column(query *q, mem_arena *arena, const semel_message *const messages[],
+                       size_t count, uint32_t type, column_of *column)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += column(messages[i]).len;
+    array a = array_start(arena, type, count, size);
+    for (size_t i = 0; i < count; i++)
+        array_add(&a, column(messages[i]).data, column(messages[i]).len);
+    pg_array(q, &a);
+    return !a.failed;
+}
+
+static int bind_times(query *q, mem_arena *arena, const semel_message *const messages[],
+                      size_t count)
+{
+    array a = array_start(arena, ARRAY_INT8, count, count * 8);
+    for (size_t i = 0; i < count; i++)
+        if (messages[i]->time_ms)
+            array_add_int(&a, messages[i]->time_ms);
+        else
+            array_add(&a, NULL, 0);
+    pg_array(q, &a);
+    return !a.failed;
+}
+
+static int bind_headers(query *q, mem_arena *arena, const semel_message *const messages[],
+                        size_t count)
+{
+    size_t size = 0;
+    semel_bytes headers = {NULL, 0};
+    for (size_t i = 0; i < count; i++)
+        size += headers_size(messages[i]);
+    array a = array_start(arena, ARRAY_BYTEA, count, size);
+    for (size_t i = 0; i < count; i++) {
+        if (pack_headers(&headers, arena, messages[i], NULL))
+            return 0;
+        array_add(&a, headers.data, headers.len);
+    }
+    pg_array(q, &a);
+    return !a.failed;
+}
+
+semel_status pg_messages_bind(query *q, mem_arena *arena, const semel_message *const messages[],
+                              size_t count, semel_error *err)
+{
+    int bound = bind_column(q, arena, messages, count, ARRAY_TEXT, group_of) &&
+                bind_column(q, arena, messages, count, ARRAY_BYTEA, id_of) &&
+                bind_column(q, arena, messages, count, ARRAY_TEXT, source_of) &&
+                bind_column(q, arena, messages, count, ARRAY_TEXT, type_of) &&
+                bind_column(q, arena, messages, count, ARRAY_TEXT, topic_of) &&
+                bind_column(q, arena, messages, count, ARRAY_BYTEA, correlation_of) &&
+                bind_column(q, arena, messages, count, ARRAY_TEXT, content_type_of) &&
+                bind_times(q, arena, messages, count) && bind_headers(q, arena, messages, count) &&
+                bind_column(q, arena, messages, count, ARRAY_BYTEA, body_of);
+    return bound ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory for outgoing messages");
+}

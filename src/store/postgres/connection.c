@@ -1,0 +1,385 @@
+/* Sending ahead, reading later.
+ *
+ * libpq is left in blocking mode: while it waits to send, it also reads, so a long pipeline cannot lock up.
+ * Answers are read in the order of the steps. A connection that is lost answers nothing: what was sent and not
+ * answered may or may not have happened, and only the caller knows whether a COMMIT was among it. */
+#include "store/postgres/connection.h"
+
+#include "base/wait.h"
+
+#include <libpq-events.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- errors ------------------------------------------------------------------------------------------ */
+
+static int in_class(const char *sqlstate, const char *class)
+{
+    return strncmp(sqlstate, class, strlen(class)) == 0;
+}
+
+semel_status sqlstate_status(const char *sqlstate)
+{
+    static const struct {
+        const char *begins;
+        semel_status status;
+    } known[] = {{"40001", SEMEL_ECONFLICT}, /* serialization failure */
+                 {"40P01", SEMEL_ECONFLICT}, /* deadlock */
+                 {"26000", SEMEL_ECONFLICT}, /* somebody deallocated our statements: prepare anew */
+                 {"55P03", SEMEL_EBUSY},     /* lock timeout */
+                 {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
+                 {"08", SEMEL_EUNAVAILABLE},
+                 {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
+                 {"53300", SEMEL_EUNAVAILABLE}, /* too many connections */
+                 {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
+                 {"42P01", SEMEL_ESCHEMA},
+                 {"42703", SEMEL_ESCHEMA},
+                 {"3F000", SEMEL_ESCHEMA},
+                 {"54", SEMEL_ELIMIT},
+                 {"22021", SEMEL_EINVAL}}; /* not a text in the database's encoding */
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (in_class(sqlstate, known[i].begins))
+            return known[i].status;
+    return SEMEL_ESTORE;
+}
+
+static const char *advice_for(const char *sqlstate)
+{
+    if (in_class(sqlstate, "28"))
+        return "; check user and password (URL, PGPASSWORD, PGPASSFILE) and the server's "
+               "pg_hba.conf";
+    if (in_class(sqlstate, "42501"))
+        return "; grant the user what is missing, or let another one call semel_store_migrate()";
+    if (in_class(sqlstate, "42P01") || in_class(sqlstate, "3F000"))
+        return "; call semel_store_migrate() first";
+    if (in_class(sqlstate, "53100"))
+        return "; the server's disk is full";
+    if (in_class(sqlstate, "25006"))
+        return "; is it a standby? semel needs the primary (target_session_attrs=read-write)";
+    if (in_class(sqlstate, "53300"))
+        return "; raise max_connections, or lower pool in the URL";
+    return "";
+}
+
+/* libpq ends its messages with a newline, and joins several. */
+static int first_line(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
+static semel_status fail_unreachable(connection *on, const char *doing, semel_error *err)
+{
+    const char *text = on->pg ? PQerrorMessage(on->pg) : "out of memory";
+    int len = first_line(text);
+    return semel_fail(err, SEMEL_EUNAVAILABLE, "postgres, %s: %.*s", doing, len ? len : 21,
+                      len ? text : "the connection is lost");
+}
+
+semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err)
+{
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    if (!state)
+        return fail_unreachable(on, doing, err);
+    semel_status status = semel_fail(err, sqlstate_status(state), "postgres, %s: %s (%s)%s", doing,
+                                     text ? text : "", state, advice_for(state));
+    if (err)
+        memcpy(err->sqlstate, state, 5);
+    if (status == SEMEL_EUNAVAILABLE || in_class(state, "26000"))
+        on->lost = 1;
+    return status;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------ */
+
+/* Sees every result, those of the handler's own statements, too: a conflict dooms the unit even if the handler
+ * does not say so. */
+static int on_event(PGEventId id, void *info, void *context)
+{
+    connection *on = context;
+    if (id != PGEVT_RESULTCREATE)
+        return 1;
+    const char *state = PQresultErrorField(((PGEventResultCreate *)info)->result, PG_DIAG_SQLSTATE);
+    if (state && sqlstate_status(state) == SEMEL_ECONFLICT && strlen(state) == 5)
+        memcpy(on->conflict, state, 6);
+    return 1;
+}
+
+static void ignore_notice(void *context, const PGresult *notice)
+{
+    (void)context;
+    (void)notice;
+}
+
+/* The SQLSTATE in a verbose message: "FATAL:  28P01: ...", five capital letters and digits between colons. It is
+ * the only place where libpq tells it for a connection that failed. "" if the server did not get to speak. */
+static void find_sqlstate(char state[6], const char *text)
+{
+    static const char code[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    state[0] = 0;
+    for (const char *at = text; (at = strstr(at, ":  ")); at += 3)
+        if (strspn(at + 3, code) == 5 && at[8] == ':') {
+            memcpy(state, at + 3, 5);
+            state[5] = 0;
+        }
+}
+
+/* What cannot be reached may be there later; who is not let in now will not be let in later. */
+static semel_status refused(const connection *on, semel_error *err)
+{
+    char state[6];
+    const char *text = PQerrorMessage(on->pg);
+    find_sqlstate(state, text);
+    int final = in_class(state, "28") || in_class(state, "3D") || in_class(state, "42") ||
+                PQconnectionNeedsPassword(on->pg);
+    semel_status status =
+        semel_fail(err, final ? SEMEL_EINVAL : SEMEL_EUNAVAILABLE, "postgres, connecting: %.*s%s",
+                   first_line(text), text, final ? advice_for(state[0] ? state : "28") : "");
+    if (err)
+        memcpy(err->sqlstate, state, 6);
+    return status;
+}
+
+/* libpq connects step by step, so that the deadline is ours. 1 if it is connected. */
+static int connect_until(PGconn *pg, int64_t deadline_ms)
+{
+    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+    while (wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED) {
+        struct pollfd socket = {.fd = PQsocket(pg),
+                                .events = wants == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+        int64_t left = deadline_ms - wait_clock_ms();
+        if (left <= 0 || poll(&socket, 1, (int)left) == 0)
+            return 0;
+        wants = PQconnectPoll(pg);
+    }
+    return wants == PGRES_POLLING_OK;
+}
+
+static semel_status connect_to(connection *on, const char *const *keywords,
+                               const char *const *values, uint32_t wait_ms, semel_error *err)
+{
+    int64_t deadline = wait_clock_ms() + wait_ms;
+    on->pg = PQconnectStartParams(keywords, values, 0);
+    if (!on->pg)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    PQsetErrorVerbosity(on->pg, PQERRORS_VERBOSE);
+    if (PQstatus(on->pg) != CONNECTION_BAD && connect_until(on->pg, deadline)) {
+        PQsetErrorVerbosity(on->pg, PQERRORS_DEFAULT);
+        PQsetNoticeReceiver(on->pg, ignore_notice, NULL);
+        return PQregisterEventProc(on->pg, on_event, "semel", on)
+                   ? SEMEL_OK
+                   : semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    }
+    if (PQstatus(on->pg) != CONNECTION_BAD)
+        return semel_fail(err, SEMEL_EUNAVAILABLE,
+                          "postgres, connecting: no answer from %s within %u ms", PQhost(on->pg),
+                          wait_ms);
+    return refused(on, err);
+}
+
+semel_status connection_open(connection **out, const char *const *keywords,
+                             const char *const *values, const char *const *texts, uint32_t wait_ms,
+                             semel_error *err)
+{
+    connection *on = mem_alloc(sizeof *on);
+    if (!on)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    on->texts = texts;
+    on->named = 1;
+    semel_status status = connect_to(on, keywords, values, wait_ms, err);
+    if (status)
+        connection_close(on);
+    else
+        *out = on;
+    return status;
+}
+
+static void free_parts(connection *on)
+{
+    for (int i = 0; i < KEPT_STATEMENTS; i++)
+        mem_free(on->kept[i].text);
+    mem_free(on->steps);
+}
+
+void connection_close(void *closed)
+{
+    connection *on = closed;
+    PQfinish(on->pg);
+    free_parts(on);
+    mem_free(on);
+}
+
+/* Idle connections have nothing to say, but for answers that nobody has read yet, and for goodbyes. */
+int connection_is_alive(void *asked)
+{
+    connection *on = asked;
+    struct pollfd socket = {.fd = PQsocket(on->pg), .events = POLLIN};
+    for (int looks = 0; looks < 4 && poll(&socket, 1, 0) > 0; looks++)
+        if (!PQconsumeInput(on->pg))
+            return 0;
+    return !on->lost && PQstatus(on->pg) == CONNECTION_OK;
+}
+
+void connection_borrow(connection *on, PGconn *pg, const char *const *texts)
+{
+    *on = (connection){.pg = pg, .texts = texts};
+}
+
+void connection_return(connection *on)
+{
+    (void)connection_speak(on, NULL);
+    free_parts(on);
+    on->steps = NULL;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------ */
+
+int connection_pipe(connection *on)
+{
+    if (!on->lost && PQpipelineStatus(on->pg) == PQ_PIPELINE_OFF)
+        on->lost = !PQenterPipelineMode(on->pg);
+    return !on->lost;
+}
+
+static int make_room(connection *on)
+{
+    if (on->step_count < on->step_room)
+        return 1;
+    size_t room = on->step_room ? on->step_room * 2 : 16;
+    step *steps = mem_resize(on->steps, room * sizeof *steps);
+    if (!steps)
+        return 0;
+    on->steps = steps;
+    on->step_room = room;
+    return 1;
+}
+
+/* Without a note of it the answers could not be told apart: the connection is given up. */
+void connection_step(connection *on, const step *taken, int sent)
+{
+    if (!sent || !make_room(on)) {
+        on->lost = 1;
+        return;
+    }
+    on->steps[on->step_count++] = *taken;
+    on->unsynced = taken->kind != STEP_SYNC;
+}
+
+void connection_push(connection *on)
+{
+    if (!on->lost && on->unsynced)
+        connection_step(on, &(step){.kind = STEP_SYNC}, PQpipelineSync(on->pg));
+}
+
+/* --- reading ------------------------------------------------------------------------------------------ */
+
+static void cancel(connection *on)
+{
+    char why[256];
+    PGcancel *request = PQgetCancel(on->pg);
+    on->cancelled = 1;
+    if (request)
+        (void)PQcancel(request, why,
+                       sizeof why); /* if that fails, the answer comes when it comes */
+    PQfreeCancel(request);
+}
+
+/* The next answer; when the deadline passes before it is there, the server is asked to give up. */
+static PGresult *next_result(connection *on)
+{
+    struct pollfd socket = {.fd = PQsocket(on->pg), .events = POLLIN};
+    while (on->deadline_ms && PQisBusy(on->pg)) {
+        int64_t left = on->deadline_ms - wait_clock_ms();
+        if (left <= 0) {
+            on->deadline_ms = 0;
+            cancel(on);
+        } else if (poll(&socket, 1, (int)left) > 0 && !PQconsumeInput(on->pg)) {
+            break;
+        }
+    }
+    return PQgetResult(on->pg);
+}
+
+static int is_good(ExecStatusType status)
+{
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_PIPELINE_SYNC;
+}
+
+/* What was thought to be prepared is not. */
+static void unprepare(connection *on, const step *at)
+{
+    if (at->kind == STEP_PREPARE && at->which < ST_COUNT)
+        on->prepared[at->which] = 0;
+    else if (at->kind == STEP_PREPARE)
+        application_forget(on, at->number);
+}
+
+static void note_failure(connection *on, const step *at, const PGresult *result, failure *first,
+                         const char *doing, semel_error *err, semel_status *status)
+{
+    if (*status)
+        return;
+    *status = pg_fail(on, result, doing, err);
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    *first = (failure){.kind = at->kind, .which = at->which};
+    if (state && strlen(state) == 5)
+        memcpy(first->sqlstate, state, 6);
+}
+
+/* One step's answer. A statement's is followed by a NULL, that of a sync is not. */
+static int read_step(connection *on, const step *at, failure *first, const char *doing,
+                     semel_error *err, semel_status *status)
+{
+    PGresult *result = next_result(on);
+    ExecStatusType got = PQresultStatus(result);
+    if (!result || PQstatus(on->pg) == CONNECTION_BAD)
+        on->lost = 1;
+    if (on->lost || !is_good(got)) {
+        if (on->lost || got != PGRES_PIPELINE_ABORTED)
+            note_failure(on, at, result, first, doing, err, status);
+        unprepare(on, at);
+    } else if (at->answer) {
+        *at->answer = result;
+        result = NULL;
+    }
+    PQclear(result);
+    if (!on->lost && at->kind != STEP_SYNC) {
+        PGresult *end = PQgetResult(on->pg);
+        on->lost = end != NULL;
+        PQclear(end);
+    }
+    return !on->lost;
+}
+
+semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, const char *doing,
+                             semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    failure first = {STEP_PLAIN, ST_COUNT, ""};
+    connection_push(on);
+    on->cancelled = 0;
+    on->deadline_ms = wait_ms ? wait_clock_ms() + wait_ms : 0;
+    size_t read = 0;
+    while (!on->lost && read < on->step_count)
+        if (!read_step(on, &on->steps[read++], &first, doing, err, &status))
+            break;
+    on->step_count = 0;
+    on->unsynced = 0;
+    if (on->lost && !status)
+        status = fail_unreachable(on, doing, err);
+    if (failed)
+        *failed = first;
+    return status;
+}
+
+semel_status connection_speak(connection *on, semel_error *err)
+{
+    semel_status status =
+        on->step_count ? connection_wait(on, 0, NULL, "catching up", err) : SEMEL_OK;
+    if (status)
+        return status;
+    if (!PQexitPipelineMode(on->pg))
+        return fail_unreachable(on, "leaving pipeline mode", err);
+    return SEMEL_OK;
+}

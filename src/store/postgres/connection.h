@@ -1,0 +1,208 @@
+/* A connection, and the conversation on it.
+ *
+ * Statements are sent ahead (libpq's pipeline mode) and their answers read when somebody needs one: everything
+ * that was sent since is then one round trip. Each statement sent is a `step`, which says what its failure
+ * means; the first one that fails ends the whole, since the server skips what follows it. */
+#ifndef SEMEL_POSTGRES_CONNECTION_H
+#define SEMEL_POSTGRES_CONNECTION_H
+
+#include "base/mem.h"
+
+#include <libpq-fe.h>
+#include <semel/message.h>
+#include <semel/statement.h>
+
+/* The texts are in statement.c, in this order. */
+typedef enum statement {
+    ST_BEGIN,
+    ST_BEGIN_ASKED, /* with the isolation that the URL asks for */
+    ST_BEGIN_RELAXED,
+    ST_RELAX,
+    ST_COMMIT,
+    ST_ROLLBACK,
+    ST_SAVEPOINT,
+    ST_RELEASE,
+    ST_ROLLBACK_TO,
+    ST_MARK_SAVEPOINT,
+    ST_MARK_RELEASE,
+    ST_MARK_ROLLBACK_TO,
+    ST_BEGAN,
+    ST_GUARD,
+    ST_WRITTEN,
+    ST_PATIENCE,
+    ST_NOW,
+    ST_SETTINGS,
+    ST_SCHEMA_THERE,
+    ST_SCHEMA_VERSION,
+    ST_SCHEMA_RECORD,
+    ST_IDENTITY,
+    ST_SCOPE_FIND,
+    ST_SCOPE_ADD,
+    ST_MARK,
+    ST_MARK_MANY,
+    ST_MARK_LOOK,
+    ST_MARK_LOOK_MANY,
+    ST_MARK_TAKE_OVER,
+    ST_MARK_ASSUME,
+    ST_MARK_CLAIM,
+    ST_MARK_FINISH,
+    ST_MARK_RENEW,
+    ST_MARK_LET_GO,
+    ST_MARK_STATE,
+    ST_MARK_DELETE,
+    ST_RESULT_SET,
+    ST_RESULT_GET,
+    ST_SWEEP_LOCK,
+    ST_SWEEP_UNLOCK,
+    ST_SWEEP,
+    ST_OUTBOX_PUT,
+    ST_OUTBOX_PUT_MANY,
+    ST_OUTBOX_FREE,
+    ST_OUTBOX_GROUPS,
+    ST_OUTBOX_OF_GROUPS,
+    ST_OUTBOX_REMOVE,
+    ST_OUTBOX_RETRY,
+    ST_OUTBOX_RELEASE,
+    ST_OUTBOX_UNSENT,
+    ST_NOTIFY,
+    ST_DEAD_PUT,
+    ST_DEAD_DROP,
+    ST_DEAD_LIST,
+    ST_COUNT,
+    ST_APPLICATIONS = ST_COUNT /* a queued statement */
+} statement;
+
+/* What the failure of a step means. */
+typedef enum step_kind {
+    STEP_PLAIN,
+    STEP_PREPARE,
+    STEP_SYNC,   /* not a statement: the end of what stands or falls together */
+    STEP_QUEUED, /* the application's statement */
+    STEP_ASSUME, /* a duplicate key here is a duplicate message */
+    STEP_HOLD,   /* a division by zero here means that a row is not as it was believed: ELOST */
+    STEP_GUARD,  /* the same means that the transaction is not ours any more */
+    STEP_COMMIT
+} step_kind;
+
+typedef struct step {
+    step_kind kind;
+    statement which;
+    PGresult **answer; /* where the result goes; NULL: it is not wanted */
+    unsigned number;   /* STEP_PREPARE of the application's: which */
+} step;
+
+enum { KEPT_STATEMENTS = 32, KEPT_TEXT_MAX = 4096 };
+
+/* One of the application's statements, prepared under the name semel_q<number>. */
+typedef struct kept_statement {
+    char *text; /* NULL: the place is free */
+    uint64_t used;
+    unsigned number;
+} kept_statement;
+
+typedef struct connection {
+    PGconn *pg;
+    const char *const *texts; /* the statements, with the schema filled in */
+    int named; /* statements may be prepared and kept under a name: it is ours alone */
+    unsigned char prepared[ST_COUNT];
+    step *steps; /* sent and not answered, in order */
+    size_t step_count;
+    size_t step_room;
+    int unsynced;  /* steps behind the last STEP_SYNC */
+    int lost;      /* it cannot be used any more */
+    int cancelled; /* we have asked the server to give up waiting */
+    char conflict
+        [6]; /* SQLSTATE of a conflict that the application's own statements ran into, or "" */
+    int64_t deadline_ms; /* of the current wait; 0: none */
+    kept_statement kept[KEPT_STATEMENTS];
+    uint64_t kept_uses;
+    unsigned kept_numbers;
+} connection;
+
+/* How a round trip ended: of the first step that failed. */
+typedef struct failure {
+    step_kind kind;
+    statement which;
+    char sqlstate[6];
+} failure;
+
+semel_status connection_open(connection **out, const char *const *keywords,
+                             const char *const *values, const char *const *texts, uint32_t wait_ms,
+                             semel_error *err);
+void connection_close(void *connection);
+int connection_is_alive(void *connection);
+
+/* `on` on the caller's connection, which is in blocking mode and idle inside a transaction. */
+void connection_borrow(connection *on, PGconn *pg, const char *const *texts);
+void connection_return(connection *on); /* leaves it as it was */
+
+/* Ends what stands together, and waits for all answers; for wait_ms at most (0: as long as it takes), then
+ * the server is asked to give up. On failure *failed says where, and `err` is filled. */
+semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, const char *doing,
+                             semel_error *err);
+
+/* Sends what is there and leaves the answers for later. */
+void connection_push(connection *on);
+
+/* Out of pipeline mode, for somebody who speaks to libpq directly. All answers must have been read. */
+semel_status connection_speak(connection *on, semel_error *err);
+
+/* `err` from a result or, if that is NULL, from the connection itself. By SQLSTATE. */
+semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err);
+semel_status sqlstate_status(const char *sqlstate);
+
+/* --- statements -------------------------------------------------------------------------------------- */
+
+enum { PARAMETERS_MAX = 20 };
+
+/* A statement and its parameters, from the first one on. All are binary. */
+typedef struct query {
+    connection *on;
+    statement which;
+    step_kind kind;
+    PGresult **answer;
+    int count;
+    Oid types[PARAMETERS_MAX];
+    const char *values[PARAMETERS_MAX];
+    int lengths[PARAMETERS_MAX];
+    unsigned char numbers[PARAMETERS_MAX][8];
+} query;
+
+query pg_start(connection *on, statement which);
+void pg_int(query *q, int64_t value);
+void pg_int_or_null(query *q, int64_t value); /* 0 is NULL */
+void pg_bytes(query *q, semel_bytes value);   /* data NULL is NULL */
+void pg_text(query *q, const char *value);    /* NULL is NULL */
+void pg_raw(query *q, Oid type, const void *data, size_t len);
+
+/* One more step is on its way, if `sent`. What goes wrong is told by the next wait. */
+void connection_step(connection *on, const step *taken, int sent);
+int connection_pipe(connection *on); /* into pipeline mode; 0 if it is lost */
+
+/* Sends it as one more step. */
+void pg_send(query *q);
+void statement_send(connection *on, statement which); /* one without parameters */
+
+/* The application's statement, translated already. application.c. */
+semel_status application_send(connection *on, const char *text, const semel_value values[],
+                              size_t count, mem_arena *arena, semel_error *err);
+void application_forget(connection *on, unsigned number); /* its preparation failed */
+
+/* Sends it, waits for it and all before it. The answer is the caller's to PQclear. */
+semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err);
+
+/* The same, for a statement that changes rows: how many. */
+semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err);
+
+/* The texts with the names filled in; NULL if memory is out. */
+const char *const *statements_fill(mem_arena *arena, const char *schema, const char *isolation);
+const char *statement_name(char name[16], statement which);
+
+/* --- answers ------------------------------------------------------------------------------------------ */
+
+int64_t answer_int(const PGresult *answer, int row,
+                   int column); /* int2, int4, int8, bool; NULL is 0 */
+semel_bytes answer_bytes(const PGresult *answer, int row, int column); /* {NULL, 0} for NULL */
+const char *answer_text(const PGresult *answer, int row, int column);  /* NULL for NULL */
+
+#endif

@@ -1,0 +1,385 @@
+/* Taking keys in transaction mode.
+ *
+ * A single key is inserted, and what is there is read, by one statement together with BEGIN: one round trip for a
+ * first copy and one for a duplicate. A batch inserts all keys by one statement, in their order, and reads those
+ * that were there by a second one. The server makes a second copy wait for the transaction of the first:
+ * if that commits, the row may be newer than our statement and is read again; if it rolls back, the row is ours.
+ *
+ * The wait has an end. Where it may last, we ask the server to give up when our time is over (a cancel, which
+ * costs nothing before that); where it must not last at all, by lock_timeout, set for this statement only. Both
+ * undo what the transaction did since the savepoint or, if the marker was the first thing in it, all of
+ * it; so a batch then goes on key by key. */
+#include "store/postgres/postgres.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+marker_row marker_read(const PGresult *answer, int row, int column)
+{
+    return (marker_row){.state = (int)answer_int(answer, row, column),
+                        .fingerprint = (uint64_t)answer_int(answer, row, column + 1),
+                        .attempts = (uint32_t)answer_int(answer, row, column + 2),
+                        .live = (int)answer_int(answer, row, column + 3),
+                        .lease_until_ms = answer_int(answer, row, column + 4)};
+}
+
+/* A row that is not free: what it is. */
+void marker_report(semel_mark *mark, const marker_row *found)
+{
+    mark->known_fingerprint = found->fingerprint;
+    mark->attempts = found->attempts;
+    mark->held_until_ms = found->live ? found->lease_until_ms : 0;
+    mark->state = found->state == STATE_DONE   ? SEMEL_MARK_DONE
+                  : found->state == STATE_DEAD ? SEMEL_MARK_DEAD
+                                               : SEMEL_MARK_HELD;
+}
+
+semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const semel_mark *mark,
+                         semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = unit_query(unit, ST_MARK_LOOK);
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
+    semel_status status = pg_ask(&answer, &q, "reading a marker", err);
+    if (status)
+        return status;
+    *found = PQntuples(answer) > 0;
+    if (*found)
+        *out = marker_read(answer, 0, 0);
+    PQclear(answer);
+    return SEMEL_OK;
+}
+
+static void report_taken(semel_mark *mark, uint32_t attempts)
+{
+    mark->state = SEMEL_MARK_TAKEN;
+    mark->attempts = attempts;
+}
+
+/* A free row becomes ours, unless somebody was faster: then *taken is 0. */
+static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark, semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = unit_query(unit, ST_MARK_TAKE_OVER);
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
+    pg_int_or_null(&q, (int64_t)mark->fingerprint);
+    semel_status status = pg_ask(&answer, &q, "taking over a marker", err);
+    if (status)
+        return status;
+    *taken = PQntuples(answer) == 1;
+    if (*taken)
+        report_taken(mark, (uint32_t)answer_int(answer, 0, 0));
+    PQclear(answer);
+    return SEMEL_OK;
+}
+
+/* --- patience ------------------------------------------------------------------------------------------ */
+
+static void set_patience(postgres_unit *unit, const char *lock_timeout)
+{
+    query q = unit_query(unit, ST_PATIENCE);
+    pg_text(&q, lock_timeout);
+    pg_send(&q);
+}
+
+static const char *usual_patience(const postgres_unit *unit)
+{
+    return unit->joined ? unit->patience : unit->store->patience;
+}
+
+/* Around the statement that may wait: a savepoint if something was done before, and no patience if none is to be
+ * had. */
+static int before_waiting(postgres_unit *unit, uint32_t wait_ms)
+{
+    int nested = unit->begun;
+    unit_begin(unit);
+    if (nested)
+        statement_send(unit->on, ST_MARK_SAVEPOINT);
+    if (!wait_ms)
+        set_patience(unit, "1");
+    return nested;
+}
+
+static void after_waiting(postgres_unit *unit, int nested, uint32_t wait_ms)
+{
+    if (!wait_ms)
+        set_patience(unit, usual_patience(unit));
+    if (nested)
+        statement_send(unit->on, ST_MARK_RELEASE);
+}
+
+static int waited_too_long(const failure *failed)
+{
+    return strcmp(failed->sqlstate, "55P03") == 0 || strcmp(failed->sqlstate, "57014") == 0;
+}
+
+/* Back to where the transaction was: usable. */
+static semel_status recover(postgres_unit *unit, int nested, semel_error *err)
+{
+    if (!nested) {
+        unit_begin_anew(unit);
+        return SEMEL_OK;
+    }
+    statement_send(unit->on, ST_MARK_ROLLBACK_TO);
+    statement_send(unit->on, ST_MARK_RELEASE);
+    return connection_wait(unit->on, 0, NULL, "undoing a marker", err);
+}
+
+/* --- one ----------------------------------------------------------------------------------------------- */
+
+/* The answer to ST_MARK. *known is 0 if the row that was in our way is not to be seen yet, or is free. */
+static int read_mark(postgres_unit *unit, semel_mark *mark, const PGresult *answer, int *is_free)
+{
+    enum { COLUMN_TAKEN = 1, COLUMN_LOOK = 2 };
+    int rows = PQntuples(answer);
+    *is_free = 0;
+    for (int row = 0; row < rows; row++) {
+        if (!unit->began_us)
+            unit->began_us = answer_int(answer, row, 0);
+        if (answer_int(answer, row, COLUMN_TAKEN)) {
+            report_taken(mark, 0);
+            return 1;
+        }
+        marker_row found = marker_read(answer, row, COLUMN_LOOK);
+        *is_free = marker_is_free(&found);
+        if (!*is_free)
+            marker_report(mark, &found);
+    }
+    return rows > 0 && !*is_free;
+}
+
+static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
+                              semel_error *err)
+{
+    failure failed;
+    PGresult *answer = NULL;
+    int is_free = 0;
+    int nested = before_waiting(unit, wait_ms);
+    query q = pg_start(unit->on, ST_MARK);
+    q.answer = &answer;
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
+    pg_int_or_null(&q, (int64_t)mark->fingerprint);
+    pg_send(&q);
+    after_waiting(unit, nested, wait_ms);
+    semel_status status = connection_wait(unit->on, wait_ms, &failed, "inserting a marker", err);
+    if (status && waited_too_long(&failed)) {
+        mark->state = SEMEL_MARK_HELD;
+        mark->held_until_ms = 0;
+        *known = 1;
+        status = recover(unit, nested, err);
+    } else if (!status) {
+        *known = read_mark(unit, mark, answer, &is_free);
+    }
+    PQclear(answer);
+    return status || !is_free ? status : take_over(known, unit, mark, err);
+}
+
+/* Again while the row in our way comes and goes. */
+static semel_status mark_one(postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
+                             semel_error *err)
+{
+    enum { TRIES = 10 };
+    int known = 0;
+    for (int tries = 0; tries < TRIES; tries++) {
+        semel_status status = mark_once(&known, unit, mark, wait_ms, err);
+        if (status || known)
+            return status;
+    }
+    return semel_fail(err, SEMEL_ECONFLICT, "a marker changes faster than it can be read");
+}
+
+/* --- many ---------------------------------------------------------------------------------------------- */
+
+static int compare_key(const void *key, const void *element)
+{
+    const semel_bytes *a = key;
+    const semel_mark *mark = element;
+    size_t shorter = a->len < mark->key.len ? a->len : mark->key.len;
+    int order = memcmp(a->data, mark->key.data, shorter);
+    return order ? order : (a->len > mark->key.len) - (a->len < mark->key.len);
+}
+
+static semel_mark *find_mark(semel_mark marks[], size_t count, semel_bytes key)
+{
+    return bsearch(&key, marks, count, sizeof *marks, compare_key);
+}
+
+/* The keys of those that are not decided yet, or of all. */
+static int bind_keys(query *q, mem_arena *arena, const semel_mark marks[], size_t count, int all)
+{
+    size_t size = 0, wanted = 0;
+    for (size_t i = 0; i < count; i++)
+        if (all || !marks[i].state) {
+            size += marks[i].key.len;
+            wanted++;
+        }
+    array keys = array_start(arena, ARRAY_BYTEA, wanted, size);
+    for (size_t i = 0; i < count; i++)
+        if (all || !marks[i].state)
+            array_add(&keys, marks[i].key.data, marks[i].key.len);
+    pg_array(q, &keys);
+    return !keys.failed;
+}
+
+static int bind_fingerprints(query *q, mem_arena *arena, const semel_mark marks[], size_t count)
+{
+    array prints = array_start(arena, ARRAY_INT8, count, count * 8);
+    for (size_t i = 0; i < count; i++)
+        array_add_int(&prints, (int64_t)marks[i].fingerprint);
+    pg_array(q, &prints);
+    return !prints.failed;
+}
+
+static semel_status send_marks(postgres_unit *unit, const semel_mark marks[], size_t count,
+                               PGresult **answer, semel_error *err)
+{
+    query q = pg_start(unit->on, ST_MARK_MANY);
+    q.answer = answer;
+    pg_int(&q, marks[0].inbox);
+    if (!bind_keys(&q, &unit->scratch, marks, count, 1) ||
+        !bind_fingerprints(&q, &unit->scratch, marks, count))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
+    pg_send(&q);
+    return SEMEL_OK;
+}
+
+/* *held is 1 if somebody made us wait for too long: nothing is decided then. */
+static semel_status insert_all(int *held, postgres_unit *unit, semel_mark marks[], size_t count,
+                               uint32_t wait_ms, semel_error *err)
+{
+    failure failed;
+    PGresult *answer = NULL, *began = NULL;
+    int nested = before_waiting(unit, wait_ms);
+    unit_ask_began(unit, &began);
+    semel_status status = send_marks(unit, marks, count, &answer, err);
+    if (status)
+        return status;
+    after_waiting(unit, nested, wait_ms);
+    status = connection_wait(unit->on, wait_ms, &failed, "inserting markers", err);
+    unit_note_began(unit, began);
+    *held = status && waited_too_long(&failed);
+    if (*held)
+        status = recover(unit, nested, err);
+    int rows = answer ? PQntuples(answer) : 0;
+    for (int row = 0; row < rows; row++) {
+        semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
+        if (mark)
+            report_taken(mark, 0);
+    }
+    PQclear(answer);
+    return status;
+}
+
+static size_t count_undecided(const semel_mark marks[], size_t count)
+{
+    size_t undecided = 0;
+    for (size_t i = 0; i < count; i++)
+        undecided += !marks[i].state;
+    return undecided;
+}
+
+/* Those that were there: duplicates, as a rule. What is free or has just gone is left undecided. */
+static semel_status look_up_rest(postgres_unit *unit, semel_mark marks[], size_t count,
+                                 semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = unit_query(unit, ST_MARK_LOOK_MANY);
+    pg_int(&q, marks[0].inbox);
+    if (!bind_keys(&q, &unit->scratch, marks, count, 0))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
+    semel_status status = pg_ask(&answer, &q, "reading markers", err);
+    int rows = status ? 0 : PQntuples(answer);
+    for (int row = 0; row < rows; row++) {
+        semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
+        marker_row found = marker_read(answer, row, 1);
+        if (mark && !marker_is_free(&found))
+            marker_report(mark, &found);
+    }
+    PQclear(answer);
+    return status;
+}
+
+static semel_status mark_undecided(postgres_unit *unit, semel_mark marks[], size_t count,
+                                   uint32_t wait_ms, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        if (!marks[i].state)
+            status = mark_one(unit, &marks[i], wait_ms, err);
+    return status;
+}
+
+static semel_status mark_many(postgres_unit *unit, semel_mark marks[], size_t count,
+                              uint32_t wait_ms, semel_error *err)
+{
+    int held = 0;
+    for (size_t i = 0; i < count; i++)
+        marks[i].state = 0;
+    semel_status status = insert_all(&held, unit, marks, count, wait_ms, err);
+    if (status)
+        return status;
+    if (held)
+        return mark_undecided(unit, marks, count, 0, err);
+    if (count_undecided(marks, count))
+        status = look_up_rest(unit, marks, count, err);
+    return status ? status : mark_undecided(unit, marks, count, wait_ms, err);
+}
+
+semel_status postgres_mark(void *unit_state, semel_mark marks[], size_t count, uint32_t wait_ms,
+                           semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    unit->marked = 1;
+    return count == 1 ? mark_one(unit, marks, wait_ms, err)
+                      : mark_many(unit, marks, count, wait_ms, err);
+}
+
+/* --- assumed to be new ------------------------------------------------------------------------------------ */
+
+/* Before the insert the row is read, for the case that there is one: its violation stops all that follows. */
+semel_status postgres_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    (void)err;
+    unit->assumed = mark;
+    unit->assumed_wait_ms = wait_ms;
+    unit->marked = 1;
+    query look = unit_query(unit, ST_MARK_LOOK);
+    look.answer = &unit->assumed_row;
+    pg_int(&look, mark->inbox);
+    pg_bytes(&look, mark->key);
+    pg_send(&look);
+    if (!wait_ms)
+        set_patience(unit, "1");
+    query q = pg_start(unit->on, ST_MARK_ASSUME);
+    q.kind = STEP_ASSUME;
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
+    pg_int_or_null(&q, (int64_t)mark->fingerprint);
+    pg_send(&q);
+    if (!wait_ms)
+        set_patience(unit, usual_patience(unit));
+    return SEMEL_OK;
+}
+
+/* The insert failed. If the row was there before, we know what it is; if it came meanwhile, the ordinary way tells. */
+semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err)
+{
+    semel_mark *mark = unit->assumed;
+    mark->state = 0;
+    mark->held_until_ms = 0;
+    if (waited_too_long(failed)) {
+        mark->state = SEMEL_MARK_HELD;
+    } else if (strcmp(failed->sqlstate, "23505") != 0) {
+        return semel_fail(err, sqlstate_status(failed->sqlstate),
+                          "postgres, inserting a marker: it failed (%s)", failed->sqlstate);
+    } else if (unit->assumed_row && PQntuples(unit->assumed_row) > 0) {
+        marker_row found = marker_read(unit->assumed_row, 0, 0);
+        if (!marker_is_free(&found))
+            marker_report(mark, &found);
+    }
+    return semel_fail(err, SEMEL_EREJECTED, "the key is not new");
+}

@@ -1,0 +1,191 @@
+/* The outbox: capturing, settling, counting. Taking is in take.c. */
+#include "store/postgres/postgres.h"
+
+#include <stdlib.h>
+
+semel_status postgres_put(void *unit_state, int64_t outbox, const semel_message *message,
+                          semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    query q = unit_query(unit, ST_OUTBOX_PUT);
+    pg_int(&q, outbox);
+    pg_int(&q, message->delay_ms);
+    semel_status status = pg_message_bind(&q, &unit->scratch, message, err);
+    if (status)
+        return status;
+    unit->captured = 1;
+    pg_send(&q);
+    return SEMEL_OK;
+}
+
+static semel_status put_some(postgres_unit *unit, int64_t outbox,
+                             const semel_message *const messages[], size_t count, semel_error *err)
+{
+    query q = unit_query(unit, ST_OUTBOX_PUT_MANY);
+    pg_int(&q, outbox);
+    array delays = array_start(&unit->scratch, ARRAY_INT8, count, count * 8);
+    for (size_t i = 0; i < count; i++)
+        array_add_int(&delays, messages[i]->delay_ms);
+    if (delays.failed)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for outgoing messages");
+    pg_array(&q, &delays);
+    semel_status status = pg_messages_bind(&q, &unit->scratch, messages, count, err);
+    if (status)
+        return status;
+    unit->captured = 1;
+    pg_send(&q);
+    return SEMEL_OK;
+}
+
+static size_t weight_of(const semel_message *message)
+{
+    return message->body.len + 256;
+}
+
+/* One statement for as many as fit: the protocol and the server's memory have limits that bodies could reach. */
+semel_status postgres_put_many(void *unit_state, int64_t outbox,
+                               const semel_message *const messages[], size_t count,
+                               semel_error *err)
+{
+    enum { WEIGHT_MAX = 8 << 20 };
+    semel_status status = SEMEL_OK;
+    for (size_t first = 0, next; !status && first < count; first = next) {
+        size_t weight = weight_of(messages[first]);
+        next = first + 1;
+        while (next < count && weight + weight_of(messages[next]) <= WEIGHT_MAX)
+            weight += weight_of(messages[next++]);
+        status = next - first == 1
+                     ? postgres_put(unit_state, outbox, messages[first], err)
+                     : put_some(unit_state, outbox, messages + first, next - first, err);
+    }
+    return status;
+}
+
+/* --- settling ------------------------------------------------------------------------------------------ */
+
+static size_t count_verdicts(const semel_settlement settlements[], size_t count,
+                             semel_verdict verdict)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += settlements[i].verdict == verdict;
+    return found;
+}
+
+typedef int64_t settlement_column(const semel_settlement *s);
+
+static int64_t seq_of(const semel_settlement *s)
+{
+    return s->seq;
+}
+static int64_t token_of(const semel_settlement *s)
+{
+    return (int64_t)s->token;
+}
+static int64_t delay_of(const semel_settlement *s)
+{
+    return s->delay_ms;
+}
+static int64_t refused_of(const semel_settlement *s)
+{
+    return s->refused != 0;
+}
+
+static int bind_settlements(query *q, mem_arena *arena, const semel_settlement settlements[],
+                            size_t count, semel_verdict verdict, settlement_column *column)
+{
+    size_t chosen = count_verdicts(settlements, count, verdict);
+    array a = array_start(arena, ARRAY_INT8, chosen, chosen * 8);
+    for (size_t i = 0; i < count; i++)
+        if (settlements[i].verdict == verdict)
+            array_add_int(&a, column(&settlements[i]));
+    pg_array(q, &a);
+    return !a.failed;
+}
+
+static semel_status send_verdict(postgres_unit *unit, int64_t outbox,
+                                 const semel_settlement settlements[], size_t count,
+                                 semel_verdict verdict, PGresult **answer, semel_error *err)
+{
+    static const statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
+                                   [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
+                                   [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
+    mem_arena *arena = &unit->scratch;
+    if (!count_verdicts(settlements, count, verdict))
+        return SEMEL_OK;
+    query q = unit_query(unit, of[verdict]);
+    q.answer = answer;
+    pg_int(&q, outbox);
+    int bound = bind_settlements(&q, arena, settlements, count, verdict, seq_of) &&
+                bind_settlements(&q, arena, settlements, count, verdict, token_of);
+    if (bound && verdict == SEMEL_ITEM_RETRY)
+        bound = bind_settlements(&q, arena, settlements, count, verdict, delay_of) &&
+                bind_settlements(&q, arena, settlements, count, verdict, refused_of);
+    if (!bound)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
+    pg_send(&q);
+    return SEMEL_OK;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Those that were not changed are somebody else's by now. */
+static semel_status find_lost(postgres_unit *unit, semel_settlement settlements[], size_t count,
+                              PGresult *const answers[3], semel_error *err)
+{
+    size_t changed = 0;
+    int64_t *seqs = arena_alloc(&unit->scratch, (count + 1) * sizeof *seqs);
+    if (!seqs)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
+    for (int i = 0; i < 3; i++)
+        for (int row = 0; answers[i] && row < PQntuples(answers[i]) && changed < count; row++)
+            seqs[changed++] = answer_int(answers[i], row, 0);
+    qsort(seqs, changed, sizeof *seqs, compare_numbers);
+    for (size_t i = 0; i < count; i++)
+        settlements[i].lost =
+            !bsearch(&settlements[i].seq, seqs, changed, sizeof *seqs, compare_numbers);
+    return SEMEL_OK;
+}
+
+semel_status postgres_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
+                             size_t count, semel_error *err)
+{
+    static const semel_verdict verdicts[3] = {SEMEL_ITEM_REMOVE, SEMEL_ITEM_RETRY,
+                                              SEMEL_ITEM_RELEASE};
+    postgres_unit *unit = unit_state;
+    PGresult *answers[3] = {NULL, NULL, NULL};
+    semel_status status = SEMEL_OK;
+    for (int i = 0; !status && i < 3; i++)
+        status = send_verdict(unit, outbox, settlements, count, verdicts[i], &answers[i], err);
+    if (!status)
+        status = connection_wait(unit->on, 0, NULL, "settling outgoing messages", err);
+    if (!status)
+        status = find_lost(unit, settlements, count, answers, err);
+    for (int i = 0; i < 3; i++)
+        PQclear(answers[i]);
+    return status;
+}
+
+semel_status postgres_unsent(void *state, uint64_t *count, int64_t *oldest_ms, semel_error *err)
+{
+    connection *on = NULL;
+    PGresult *answer = NULL;
+    semel_status status = store_borrow(&on, state, err);
+    if (status)
+        return status;
+    query q = pg_start(on, ST_OUTBOX_UNSENT);
+    status = pg_schema_check(state, on, err);
+    if (!status)
+        status = pg_ask(&answer, &q, "counting outgoing messages", err);
+    if (!status) {
+        *count = (uint64_t)answer_int(answer, 0, 0);
+        *oldest_ms = answer_int(answer, 0, 1);
+    }
+    PQclear(answer);
+    store_give_back(state, on);
+    return status;
+}

@@ -1,0 +1,239 @@
+/* The PostgreSQL store: opening, names, and the driver table.
+ *
+ * A pool of connections, one per unit that is open. The database is the application's own: semel has its tables in
+ * a schema and touches nothing else. All names are qualified with the schema, so nobody's search_path matters.
+ * The clock is the server's: one for all clients. */
+#include "store/postgres/postgres.h"
+
+#include <semel/postgres.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- connections --------------------------------------------------------------------------------------- */
+
+semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
+                           semel_error *err)
+{
+    return connection_open(out, store->at.keywords, store->at.values, store->texts, wait_ms, err);
+}
+
+static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
+{
+    connection *on = NULL;
+    semel_status status = store_connect(&on, context, wait_ms, err);
+    if (!status)
+        *out = on;
+    return status;
+}
+
+static const pool_calls calls = {connect_for_pool, connection_is_alive, connection_close};
+
+semel_status store_borrow(connection **out, postgres_store *store, semel_error *err)
+{
+    void *taken = NULL;
+    semel_status status = pool_take(&taken, &store->connections, store->busy_ms, err);
+    if (!status)
+        *out = taken;
+    return status;
+}
+
+void store_give_back(postgres_store *store, connection *on)
+{
+    pool_give(&store->connections, on, !on->lost);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------- */
+
+static semel_status prepare_texts(postgres_store *store, semel_error *err)
+{
+    enum { NAME_TEXT = 64 };
+    char *quoted = arena_alloc(&store->arena, NAME_TEXT);
+    char *channel = arena_alloc(&store->arena, NAME_TEXT);
+    if (!quoted || !channel)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
+    (void)snprintf(quoted, NAME_TEXT, "\"%s\"", store->at.schema);
+    (void)snprintf(channel, NAME_TEXT, "semel.%s", store->at.schema);
+    store->quoted = quoted;
+    store->channel = channel;
+    store->texts = statements_fill(&store->arena, quoted, store->at.isolation);
+    return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
+}
+
+/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
+static semel_status look_at_server(postgres_store *store, semel_error *err)
+{
+    connection *on = NULL;
+    PGresult *answer = NULL;
+    semel_status status = store_borrow(&on, store, err);
+    if (status)
+        return status;
+    query q = pg_start(on, ST_SETTINGS);
+    status = pg_ask(&answer, &q, "reading the server's settings", err);
+    if (!status) {
+        int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
+        store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
+        (void)snprintf(store->patience, sizeof store->patience, "%s", PQgetvalue(answer, 0, 2));
+    }
+    PQclear(answer);
+    store_give_back(store, on);
+    return status;
+}
+
+static void postgres_close(void *state)
+{
+    postgres_store *store = state;
+    if (store->sweeper)
+        connection_close(store->sweeper);
+    pool_destroy(&store->connections);
+    pg_turns_free(store);
+    pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->sweep_lock);
+    arena_free(&store->arena);
+}
+
+static semel_status postgres_open(void *state, const char *text,
+                                  const semel_store_settings *settings, semel_error *err)
+{
+    postgres_store *store = state;
+    store->seam = settings->seam;
+    store->busy_ms = settings->busy_ms;
+    semel_status status = address_read(&store->at, &store->arena, text, err);
+    if (!status)
+        status = prepare_texts(store, err);
+    if (!status)
+        status = pool_init(&store->connections, &calls, store, store->at.pool, err);
+    if (status) {
+        arena_free(&store->arena);
+        return status;
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->sweep_lock, NULL);
+    status = look_at_server(store, err);
+    if (status)
+        postgres_close(store);
+    return status;
+}
+
+static semel_durability postgres_durability(const void *state)
+{
+    return ((const postgres_store *)state)->durability;
+}
+
+static semel_status postgres_now(void *state, int64_t *out_ms, semel_error *err)
+{
+    connection *on = NULL;
+    PGresult *answer = NULL;
+    semel_status status = store_borrow(&on, state, err);
+    if (status)
+        return status;
+    query q = pg_start(on, ST_NOW);
+    status = pg_ask(&answer, &q, "asking for the time", err);
+    if (!status)
+        *out_ms = answer_int(answer, 0, 0);
+    PQclear(answer);
+    store_give_back(state, on);
+    return status;
+}
+
+/* --- names --------------------------------------------------------------------------------------------- */
+
+static query scope_query(connection *on, statement which, semel_scope kind, const char *name)
+{
+    query q = pg_start(on, which);
+    pg_int(&q, kind);
+    pg_text(&q, name);
+    return q;
+}
+
+static semel_status find_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
+                               semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = scope_query(on, ST_SCOPE_FIND, kind, name);
+    semel_status status = pg_ask(&answer, &q, "looking up a name", err);
+    if (!status)
+        *out = PQntuples(answer) ? answer_int(answer, 0, 0) : 0;
+    PQclear(answer);
+    return status;
+}
+
+static semel_status find_or_add_scope(postgres_store *store, connection *on, semel_scope kind,
+                                      const char *name, int64_t *out, semel_error *err)
+{
+    size_t added = 0;
+    int64_t found = 0;
+    semel_status status = pg_schema_check(store, on, err);
+    if (!status)
+        status = find_scope(on, kind, name, &found, err);
+    if (!status && !found) {
+        query q = scope_query(on, ST_SCOPE_ADD, kind, name);
+        status = pg_run(&q, &added, "adding a name", err);
+        if (!status)
+            status = find_scope(on, kind, name, &found, err);
+    }
+    if (!status && !found)
+        status = semel_fail(err, SEMEL_ESTORE, "a name was stored and is not there");
+    if (!status)
+        *out = found;
+    return status;
+}
+
+static semel_status postgres_scope(void *state, semel_scope kind, const char *name, int64_t *out,
+                                   semel_error *err)
+{
+    connection *on = NULL;
+    semel_status status = store_borrow(&on, state, err);
+    if (status)
+        return status;
+    status = find_or_add_scope(state, on, kind, name, out, err);
+    store_give_back(state, on);
+    return status;
+}
+
+extern const semel_store_driver postgres_store_driver;
+const semel_store_driver postgres_store_driver = {
+    .version = SEMEL_STORE_DRIVER_VERSION,
+    .abilities =
+        SEMEL_STORE_TRANSACTIONS | SEMEL_STORE_JOIN | SEMEL_STORE_SHARED | SEMEL_STORE_DISTANT,
+    .scheme = "postgres",
+    .store_size = sizeof(postgres_store),
+    .unit_size = sizeof(postgres_unit),
+    .open = postgres_open,
+    .close = postgres_close,
+    .migrate = postgres_migrate,
+    .now = postgres_now,
+    .durability = postgres_durability,
+    .scope = postgres_scope,
+    .begin = postgres_begin,
+    .join = postgres_join,
+    .commit = postgres_commit,
+    .rollback = postgres_rollback,
+    .queue = postgres_queue,
+    .savepoint = postgres_savepoint,
+    .keep = postgres_keep,
+    .undo = postgres_undo,
+    .used = postgres_used,
+    .conflicted = postgres_conflicted,
+    .native = postgres_native,
+    .mark = postgres_mark,
+    .assume = postgres_assume,
+    .claim = postgres_claim,
+    .finish = postgres_finish,
+    .renew = postgres_renew,
+    .fail = postgres_fail,
+    .bury = postgres_bury,
+    .forget = postgres_forget,
+    .result_set = postgres_result_set,
+    .result_get = postgres_result_get,
+    .sweep = postgres_sweep,
+    .put = postgres_put,
+    .put_many = postgres_put_many,
+    .take = postgres_take,
+    .settle = postgres_settle,
+    .unsent = postgres_unsent,
+    .watch = postgres_watch,
+    .unwatch = postgres_unwatch,
+    .dead_put = postgres_dead_put,
+    .dead_drop = postgres_dead_drop,
+    .dead_list = postgres_dead_list,
+};

@@ -1,0 +1,190 @@
+/* The PostgreSQL store from inside. */
+#ifndef SEMEL_POSTGRES_POSTGRES_H
+#define SEMEL_POSTGRES_POSTGRES_H
+
+#include "base/pool.h"
+#include "base/seam.h"
+#include "store/postgres/address.h"
+#include "store/postgres/connection.h"
+
+#include <semel/sys/store.h>
+#include <stdatomic.h>
+
+enum { IDENTITY_TEXT = 37, PATIENCE_TEXT = 32 };
+
+typedef struct postgres_store {
+    const semel_seam *seam;
+    uint32_t busy_ms;
+    pool connections;
+    mem_arena arena; /* what is set when opening and lives as long: texts, parameters, names */
+    const char *const *texts;
+    address at;
+    const char *quoted;  /* the schema in quotes */
+    const char *channel; /* of NOTIFY */
+    semel_durability durability;
+    char patience[PATIENCE_TEXT]; /* lock_timeout of our connections */
+
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    struct postgres_unit *joined; /* units in callers' transactions */
+    struct outbox_turn *turns;    /* one per outbox that was taken from */
+    connection *sweeper;          /* its own: retention does not compete for the pool */
+    int64_t sweeping;             /* the inbox whose round it is in, 0: none */
+    pthread_mutex_t sweep_lock;   /* over the sweeper */
+    int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
+    struct listener *listener;
+} postgres_store;
+
+typedef enum savepoint_state { SAVEPOINT_NONE, SAVEPOINT_WANTED, SAVEPOINT_SET } savepoint_state;
+
+typedef struct postgres_unit {
+    postgres_store *store;
+    connection *on;
+    connection borrowed; /* joined: the caller's */
+    struct postgres_unit *next_joined;
+    int joined;
+    semel_begin durability;
+    int begun;                 /* BEGIN is on its way at least */
+    int shared;                /* the handler has, or had, the connection in its hands */
+    int64_t began_us;          /* the transaction's name: when it began; 0: not known yet */
+    savepoint_state savepoint; /* of one message in a batch */
+    int marked;                /* it has taken keys */
+    int captured;              /* it has messages */
+    semel_mark *assumed;       /* its answer comes with the commit */
+    PGresult *assumed_row;
+    uint32_t assumed_wait_ms;
+    char patience[PATIENCE_TEXT]; /* joined: the caller's lock_timeout */
+    semel_status trouble;         /* what went wrong where nothing could be returned */
+    semel_error trouble_is;
+    mem_arena scratch;
+} postgres_unit;
+
+/* pool.c's calls, and one of one's own. store.c */
+semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
+                           semel_error *err);
+semel_status store_borrow(connection **out, postgres_store *store, semel_error *err);
+void store_give_back(postgres_store *store, connection *on);
+
+/* unit.c */
+semel_status postgres_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
+                            semel_error *err);
+semel_status postgres_join(void *store, void *unit, void *native, semel_error *err);
+semel_status postgres_commit(void *unit, semel_error *err);
+void postgres_rollback(void *unit);
+semel_status postgres_savepoint(void *unit, semel_error *err);
+semel_status postgres_keep(void *unit, semel_error *err);
+semel_status postgres_undo(void *unit, semel_error *err);
+int postgres_used(void *unit);
+int postgres_conflicted(void *unit);
+void *postgres_native(void *unit);
+semel_status postgres_queue(void *unit, const char *sql, const semel_value values[], size_t count,
+                            semel_error *err);
+
+/* BEGIN, and the savepoint if one is wanted, before the next statement. */
+void unit_begin(postgres_unit *unit);
+/* A statement in the unit. */
+query unit_query(postgres_unit *unit, statement which);
+/* BEGIN has been undone: the next statement sends it again. */
+void unit_begin_anew(postgres_unit *unit);
+/* The moment at which the transaction began, as the next answer will tell. */
+void unit_ask_began(postgres_unit *unit, PGresult **answer);
+void unit_note_began(postgres_unit *unit, PGresult *answer);
+
+/* schema.c */
+semel_status postgres_migrate(void *store, semel_error *err);
+semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err);
+
+/* marker.c, claim.c */
+semel_status postgres_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
+                           semel_error *err);
+semel_status postgres_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
+semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err);
+semel_status postgres_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status postgres_finish(void *unit, const semel_mark *mark, semel_error *err);
+semel_status postgres_renew(void *unit, const semel_mark *mark, uint32_t lease_ms,
+                            semel_error *err);
+semel_status postgres_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status postgres_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status postgres_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status postgres_result_set(void *unit, const semel_mark *mark, semel_bytes result,
+                                 semel_error *err);
+semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
+                                 semel_error *err);
+
+/* What a marker's row says: the columns of LOOK in statement.c, from `column` on. */
+typedef struct marker_row {
+    int state;
+    int live;
+    uint32_t attempts;
+    uint64_t fingerprint;
+    int64_t lease_until_ms;
+} marker_row;
+
+enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
+
+marker_row marker_read(const PGresult *answer, int row, int column);
+void marker_report(semel_mark *mark, const marker_row *found);
+static inline int marker_is_free(const marker_row *found)
+{
+    return found->state == STATE_OPEN && !found->live;
+}
+semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const semel_mark *mark,
+                         semel_error *err);
+
+/* sweep.c */
+semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                            semel_sweep_position *position, size_t *swept, semel_error *err);
+
+/* outbox.c, take.c */
+semel_status postgres_put(void *unit, int64_t outbox, const semel_message *message,
+                          semel_error *err);
+semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *const messages[],
+                               size_t count, semel_error *err);
+semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
+                           semel_item_sink *sink, void *context, semel_error *err);
+void pg_turns_free(postgres_store *store);
+semel_status postgres_settle(void *unit, int64_t outbox, semel_settlement settlements[],
+                             size_t count, semel_error *err);
+semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
+
+/* dead.c */
+semel_status postgres_dead_put(void *unit, const semel_dead *dead, semel_error *err);
+semel_status postgres_dead_drop(void *unit, int64_t id, semel_error *err);
+semel_status postgres_dead_list(void *unit, const semel_dead_filter *filter,
+                                semel_dead_visitor *visitor, void *context, semel_error *err);
+
+/* listen.c */
+semel_status postgres_watch(void *store, void (*wake)(void *context), void *context,
+                            semel_error *err);
+void postgres_unwatch(void *store);
+void notify_after_commit(postgres_store *store, connection *on);
+
+/* columns.c: the ten columns of a message, the same in two tables; and arrays of them. */
+enum { MESSAGE_COLUMN_COUNT = 10 };
+semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *message,
+                             semel_error *err);
+semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
+                             int first_column, semel_error *err);
+semel_status pg_messages_bind(query *q, mem_arena *arena, const semel_message *const messages[],
+                              size_t count, semel_error *err);
+
+/* array.c: one-dimensional arrays in the protocol's binary format. */
+typedef struct array {
+    unsigned char *bytes;
+    size_t len;
+    size_t room;
+    uint32_t type; /* of the elements */
+    int failed;
+} array;
+
+enum { ARRAY_BYTEA = 1001, ARRAY_INT8 = 1016, ARRAY_TEXT = 1009 };
+
+/* `size`: of all elements together. */
+array array_start(mem_arena *arena, uint32_t element_type, size_t count, size_t size);
+void array_add(array *a, const void *data, size_t len); /* data NULL is NULL */
+void array_add_int(array *a, int64_t value);
+void pg_array(query *q, const array *a);
+
+uint64_t pg_token_new(const postgres_store *store);
+
+#endif

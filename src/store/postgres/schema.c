@@ -1,0 +1,168 @@
+/* The schema and its versions. Each migration is a transaction of its own, one process at a time by an advisory lock
+ * that ends with it. PostgreSQL's DDL is transactional: a step is there as a whole or not at all. */
+#include "store/postgres/postgres.h"
+
+#include "base/sql.h"
+#include "generated/postgres_migrations.h"
+
+#include <string.h>
+
+typedef struct schema_state {
+    int has_schema;
+    int has_table;
+    int64_t version;
+} schema_state;
+
+static semel_status read_version(int64_t *out, connection *on, semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = pg_start(on, ST_SCHEMA_VERSION);
+    semel_status status = pg_ask(&answer, &q, "reading the schema's version", err);
+    if (!status)
+        *out = answer_int(answer, 0, 0);
+    PQclear(answer);
+    return status;
+}
+
+static semel_status read_state(schema_state *out, postgres_store *store, connection *on,
+                               semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = pg_start(on, ST_SCHEMA_THERE);
+    pg_text(&q, store->at.schema);
+    semel_status status = pg_ask(&answer, &q, "looking for semel's tables", err);
+    if (status)
+        return status;
+    *out = (schema_state){.has_schema = (int)answer_int(answer, 0, 0),
+                          .has_table = (int)answer_int(answer, 0, 1)};
+    int is_ours = answer_int(answer, 0, 2) == 3;
+    PQclear(answer);
+    if (out->has_table && !is_ours)
+        return semel_fail(err, SEMEL_ESCHEMA,
+                          "the table semel_schema is not semel's: rename it, or use another schema "
+                          "(?schema=...)");
+    return out->has_table ? read_version(&out->version, on, err) : SEMEL_OK;
+}
+
+static int64_t our_version(void)
+{
+    return postgres_migrations[postgres_migration_count - 1].version;
+}
+
+static semel_status check_not_newer(int64_t version, semel_error *err)
+{
+    if (version <= our_version())
+        return SEMEL_OK;
+    return semel_fail(
+        err, SEMEL_ESCHEMA,
+        "the database has semel's tables in version %lld, this libsemel knows up to %lld: "
+        "upgrade semel",
+        (long long)version, (long long)our_version());
+}
+
+semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err)
+{
+    schema_state state = {0};
+    semel_status status = read_state(&state, store, on, err);
+    if (!status)
+        status = check_not_newer(state.version, err);
+    if (status || state.version == our_version())
+        return status;
+    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
+                      state.version ? "of an older version" : "not there yet");
+}
+
+/* Several statements in one text, with the schema's name in it. */
+static semel_status run_script(postgres_store *store, connection *on, const char *script,
+                               const char *doing, semel_error *err)
+{
+    mem_arena arena = {0};
+    const char *text = sql_fill(&arena, script, store->quoted);
+    semel_status status =
+        text ? connection_speak(on, err) : semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
+    if (!status) {
+        PGresult *result = PQexec(on->pg, text);
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+            status = pg_fail(on, result, doing, err);
+        PQclear(result);
+    }
+    arena_free(&arena);
+    return status;
+}
+
+static semel_status record_step(connection *on, const postgres_migration *due, semel_error *err)
+{
+    size_t changed = 0;
+    query q = pg_start(on, ST_SCHEMA_RECORD);
+    pg_int(&q, due->version);
+    pg_text(&q, due->name);
+    return pg_run(&q, &changed, "recording a migration", err);
+}
+
+static semel_status apply_step(postgres_store *store, connection *on, const schema_state *state,
+                               semel_error *err)
+{
+    const postgres_migration *due = postgres_migrations;
+    while (due->version <= state->version)
+        due++;
+    semel_status status = SEMEL_OK;
+    if (!state->has_schema)
+        status =
+            run_script(store, on, "CREATE SCHEMA IF NOT EXISTS {}", "creating the schema", err);
+    if (!status && !state->has_table)
+        status = run_script(store, on,
+                            "CREATE TABLE IF NOT EXISTS {}.semel_schema (version integer PRIMARY "
+                            "KEY, name text NOT NULL, applied_ms bigint NOT NULL)",
+                            "creating semel_schema", err);
+    if (!status)
+        status = run_script(store, on, due->sql, due->name, err);
+    if (!status)
+        status = record_step(on, due, err);
+    return status ? status : seam_fault(store->seam, "migrate.applied", err);
+}
+
+/* In the open transaction: one step, if one is due. *more is 0 when there is none. */
+static semel_status step_in_transaction(int *more, postgres_store *store, connection *on,
+                                        semel_error *err)
+{
+    schema_state state = {0};
+    semel_status status =
+        run_script(store, on, "SELECT pg_advisory_xact_lock(hashtextextended('semel {}', 0))",
+                   "waiting for another migration", err);
+    if (!status)
+        status = read_state(&state, store, on, err);
+    if (!status)
+        status = check_not_newer(state.version, err);
+    *more = !status && state.version < our_version();
+    return *more ? apply_step(store, on, &state, err) : status;
+}
+
+static semel_status migrate_step(int *more, postgres_store *store, connection *on, semel_error *err)
+{
+    semel_status status =
+        run_script(store, on, "BEGIN ISOLATION LEVEL READ COMMITTED", "migrating", err);
+    if (status)
+        return status;
+    status = step_in_transaction(more, store, on, err);
+    if (!status && *more) {
+        status = run_script(store, on, "COMMIT", "committing a migration", err);
+        return status ? status : seam_fault(store->seam, "migrate.committed", err);
+    }
+    if (run_script(store, on, "ROLLBACK", "ending a migration", NULL))
+        on->lost = 1;
+    return status;
+}
+
+semel_status postgres_migrate(void *state, semel_error *err)
+{
+    postgres_store *store = state;
+    connection *on = NULL;
+    int more = 1;
+    semel_status status = store_borrow(&on, store, err);
+    if (status)
+        return status;
+    while (!status && more)
+        status = migrate_step(&more, store, on, err);
+    store_give_back(store, on);
+    return status;
+}

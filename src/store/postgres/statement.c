@@ -1,0 +1,354 @@
+/* All of SQL that the store says, in one table, and the few calls that send it.
+ *
+ * Statements are prepared when first used on a connection and kept there, under the names semel_0, semel_1 ...;
+ * on a connection of the caller's they are sent without a name. Parameters stand in the order of the numbers. Where a
+ * statement must change a row or else nothing of what follows may happen, it divides by the number of rows: a
+ * division by zero stops the pipeline before the COMMIT that is already on its way. */
+#include "store/postgres/connection.h"
+
+#include "base/sql.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
+
+/* The server's clock: at this very moment (after a wait, too), and at the beginning of the statement, which an
+ * index can be searched by. And the moment at which the transaction began, by which it is known again. */
+#define NOW     "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
+#define STARTED "floor(date_part('epoch', statement_timestamp()) * 1000)::bigint"
+#define BEGAN   "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint"
+
+#define MARKER "{}.semel_marker"
+#define OUTBOX "{}.semel_outbox"
+
+/* A claim is live while it has a token and its lease has not ended. */
+#define LIVE(table) "(" table "token IS NOT NULL AND " table "lease_until_ms > " NOW ")"
+#define LOOK        "state, fingerprint, attempts, " LIVE("") ", lease_until_ms"
+#define OURS        "inbox = $1 AND key = $2 AND state = 1 AND token = $3 AND lease_until_ms > " NOW
+
+#define MESSAGE_COLUMNS \
+    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
+#define TAKEN_COLUMNS                                                                           \
+    "o.seq, o.attempts, o.refusals, o.grp, o.id, o.source, o.type, o.topic, o.correlation_id, " \
+    "o.content_type, o.time_ms, o.headers, o.body"
+
+/* A row that was never taken and waits out its delay: it is not there yet. */
+#define DELAYED \
+    "(token IS NULL AND attempts = 0 AND wake_ms > captured_ms AND wake_ms > " STARTED ")"
+
+static const char *const texts[ST_COUNT] = {
+    [ST_BEGIN] = "BEGIN",
+    [ST_BEGIN_ASKED] = "BEGIN", /* statements_fill() adds the isolation level */
+    [ST_BEGIN_RELAXED] = "BEGIN ISOLATION LEVEL READ COMMITTED",
+    [ST_RELAX] = "SELECT set_config('synchronous_commit', 'off', true), "
+                 "set_config('idle_in_transaction_session_timeout', '60000', true)",
+    [ST_COMMIT] = "COMMIT",
+    [ST_ROLLBACK] = "ROLLBACK",
+    [ST_SAVEPOINT] = "SAVEPOINT semel_unit",
+    [ST_RELEASE] = "RELEASE semel_unit",
+    [ST_ROLLBACK_TO] = "ROLLBACK TO semel_unit",
+    [ST_MARK_SAVEPOINT] = "SAVEPOINT semel_mark",
+    [ST_MARK_RELEASE] = "RELEASE semel_mark",
+    [ST_MARK_ROLLBACK_TO] = "ROLLBACK TO semel_mark",
+    [ST_BEGAN] = "SELECT " BEGAN,
+    [ST_GUARD] = "SELECT 1 / (" BEGAN " = $1)::int",
+    [ST_WRITTEN] = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL",
+    [ST_PATIENCE] = "SELECT set_config('lock_timeout', $1, true)",
+    [ST_NOW] = "SELECT " NOW,
+    [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
+                    "current_setting('synchronous_commit') <> 'off', "
+                    "current_setting('lock_timeout')",
+
+    [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
+                        "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
+                        "c.relnamespace WHERE nspname = $1 AND relname = 'semel_schema'), "
+                        "(SELECT count(*) FROM information_schema.columns WHERE table_schema = $1 "
+                        "AND table_name = 'semel_schema' AND column_name IN "
+                        "('version', 'name', 'applied_ms'))",
+    [ST_SCHEMA_VERSION] = "SELECT coalesce(max(version), 0) FROM {}.semel_schema",
+    [ST_SCHEMA_RECORD] =
+        "INSERT INTO {}.semel_schema (version, name, applied_ms) VALUES ($1, $2, " NOW ")",
+    [ST_IDENTITY] = "SELECT identity::text, current_setting('lock_timeout') FROM {}.semel_meta",
+    [ST_SCOPE_FIND] = "SELECT id FROM {}.semel_scope WHERE kind = $1 AND name = $2",
+    [ST_SCOPE_ADD] =
+        "INSERT INTO {}.semel_scope (kind, name) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+
+    [ST_MARK] = "WITH mine AS (INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
+                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING 1) "
+                "SELECT " BEGAN ", true, NULL::smallint, NULL::bigint, NULL::int, NULL::bool, "
+                "NULL::bigint FROM mine UNION ALL "
+                "SELECT " BEGAN ", false, " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = $2",
+    [ST_MARK_MANY] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
+                     "SELECT $1, k, 0, (SELECT " NOW "), nullif(f, 0) "
+                     "FROM unnest($2::bytea[], $3::bigint[]) AS t (k, f) "
+                     "ON CONFLICT DO NOTHING RETURNING key",
+    [ST_MARK_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = $2",
+    [ST_MARK_LOOK_MANY] =
+        "SELECT key, " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = ANY ($2::bytea[])",
+    [ST_MARK_TAKE_OVER] =
+        "UPDATE " MARKER " m SET state = 0, at_ms = " NOW ", fingerprint = $3, attempts = NULL, "
+        "token = NULL, lease_until_ms = NULL, error = NULL "
+        "FROM (SELECT inbox, key, attempts FROM " MARKER " WHERE inbox = $1 AND key = $2 "
+        "AND state = 1 AND NOT " LIVE(
+            "") " FOR UPDATE) AS old "
+                "WHERE m.inbox = old.inbox AND m.key = old.key RETURNING old.attempts",
+    [ST_MARK_ASSUME] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
+                       "VALUES ($1, $2, 0, " NOW ", $3)",
+    [ST_MARK_CLAIM] =
+        "INSERT INTO " MARKER " AS m (inbox, key, state, at_ms, fingerprint, attempts, token, "
+        "lease_until_ms) VALUES ($1, $2, 1, " NOW ", $3, $4 + 1, $5, " NOW " + $6) "
+        "ON CONFLICT (inbox, key) DO UPDATE SET at_ms = " NOW ", "
+        "fingerprint = excluded.fingerprint, attempts = greatest(m.attempts, $4) + 1, "
+        "token = excluded.token, lease_until_ms = " NOW " + $6 "
+        "WHERE m.state = 1 AND NOT " LIVE("m.") " RETURNING attempts",
+    [ST_MARK_FINISH] =
+        "WITH done AS (UPDATE " MARKER " SET state = 0, at_ms = " NOW ", attempts = NULL, "
+        "token = NULL, lease_until_ms = NULL, error = NULL WHERE " OURS " RETURNING 1) "
+        "SELECT 1 / count(*)::int FROM done",
+    [ST_MARK_RENEW] = "UPDATE " MARKER " SET lease_until_ms = " NOW " + $4 WHERE " OURS,
+    [ST_MARK_LET_GO] = "UPDATE " MARKER " SET state = $4, at_ms = " NOW ", error = $5, "
+                       "attempts = $6, token = NULL, lease_until_ms = NULL WHERE " OURS,
+    [ST_MARK_STATE] =
+        "INSERT INTO " MARKER " AS m (inbox, key, state, at_ms, fingerprint, attempts, error) "
+        "VALUES ($1, $2, $3, " NOW ", $4, $5, $6) ON CONFLICT (inbox, key) DO UPDATE SET "
+        "state = excluded.state, at_ms = " NOW ", attempts = excluded.attempts, "
+        "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL "
+        "WHERE (m.state = 1 AND NOT " LIVE("m.") ") OR (m.state = 0 AND $7 = 1)",
+    [ST_MARK_DELETE] = "DELETE FROM " MARKER " WHERE inbox = $1 AND key = $2 AND NOT " LIVE(""),
+    [ST_RESULT_SET] = "WITH done AS (UPDATE " MARKER " SET result = $3 WHERE inbox = $1 "
+                      "AND key = $2 AND state = 0 RETURNING 1) SELECT 1 / count(*)::int FROM done",
+    [ST_RESULT_GET] = "SELECT result FROM " MARKER " WHERE inbox = $1 AND key = $2 AND state = 0",
+
+    [ST_SWEEP_LOCK] = "SELECT pg_try_advisory_lock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
+    [ST_SWEEP_UNLOCK] = "SELECT pg_advisory_unlock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
+    [ST_SWEEP] =
+        "WITH gone AS (DELETE FROM " MARKER " WHERE ctid = ANY (ARRAY("
+        "SELECT ctid FROM " MARKER " WHERE ctid > $3 AND ctid <= $4 AND inbox = $1 "
+        "AND at_ms < $2 AND NOT " LIVE("") " LIMIT $5 FOR UPDATE SKIP LOCKED)) RETURNING ctid) "
+                                           "SELECT count(*), max(ctid), pg_relation_size('" MARKER
+                                           "') "
+                                           "/ current_setting('block_size')::int FROM gone",
+
+    [ST_OUTBOX_PUT] = "INSERT INTO " OUTBOX " (outbox, wake_ms, captured_ms, " MESSAGE_COLUMNS ") "
+                      "SELECT $1, now + $2, now, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 "
+                      "FROM (SELECT " NOW " AS now) AS clock",
+    [ST_OUTBOX_PUT_MANY] =
+        "INSERT INTO " OUTBOX " (outbox, wake_ms, captured_ms, " MESSAGE_COLUMNS ") "
+        "SELECT $1, now + delay, now, " MESSAGE_COLUMNS " FROM (SELECT " NOW " AS now) AS clock, "
+        "unnest($2::bigint[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], "
+        "$8::bytea[], $9::text[], $10::bigint[], $11::bytea[], $12::bytea[]) WITH ORDINALITY "
+        "AS m (delay, " MESSAGE_COLUMNS ", place) ORDER BY place",
+    [ST_OUTBOX_FREE] =
+        "WITH free AS (SELECT seq, wake_ms FROM " OUTBOX " WHERE outbox = $1 AND grp IS NULL "
+        "AND wake_ms >= $5 AND wake_ms <= " STARTED " ORDER BY wake_ms, seq LIMIT $2 "
+        "FOR UPDATE SKIP LOCKED) UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, "
+        "attempts = o.attempts + 1 FROM free WHERE o.seq = free.seq "
+        "RETURNING " TAKEN_COLUMNS ", free.wake_ms",
+    [ST_OUTBOX_GROUPS] =
+        "WITH RECURSIVE names AS ((SELECT grp FROM " OUTBOX " WHERE outbox = $1 AND grp IS NOT "
+        "NULL AND grp > $2 ORDER BY grp LIMIT 1) UNION ALL SELECT (SELECT o.grp FROM " OUTBOX
+        " o WHERE o.outbox = $1 AND o.grp IS NOT NULL AND o.grp > names.grp ORDER BY o.grp LIMIT "
+        "1) "
+        "FROM names WHERE names.grp IS NOT NULL), "
+        "heads AS MATERIALIZED (SELECT n.grp, (SELECT wake_ms <= " STARTED " FROM " OUTBOX
+        " WHERE outbox = $1 AND grp = n.grp AND NOT " DELAYED " ORDER BY seq LIMIT 1) AS due "
+        "FROM (SELECT grp FROM names WHERE grp IS NOT NULL LIMIT $3) AS n) "
+        "SELECT grp, CASE WHEN due THEN pg_try_advisory_xact_lock(hashtextextended(grp, "
+        "'" OUTBOX "'::regclass::oid::bigint << 24 | $1)) ELSE false END FROM heads",
+    [ST_OUTBOX_OF_GROUPS] =
+        "WITH pick AS (SELECT r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, turn), "
+        "LATERAL (SELECT seq, due, bool_or(NOT due) OVER (ORDER BY seq) AS blocked FROM "
+        "(SELECT seq, wake_ms <= " STARTED " AS due FROM " OUTBOX " WHERE outbox = $1 "
+        "AND grp = g.grp AND NOT " DELAYED " ORDER BY seq LIMIT $6) AS f) AS r "
+        "WHERE NOT blocked ORDER BY turn, seq LIMIT $2) "
+        "UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, attempts = o.attempts + 1 "
+        "FROM pick WHERE o.seq = pick.seq RETURNING " TAKEN_COLUMNS,
+    [ST_OUTBOX_REMOVE] = "DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[]) AS s "
+                         "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
+                         "o.token = s.token RETURNING o.seq",
+    [ST_OUTBOX_RETRY] =
+        "UPDATE " OUTBOX " o SET token = NULL, wake_ms = " NOW " + s.delay, "
+        "refusals = o.refusals + s.refused FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], "
+        "$5::bigint[]) AS s (seq, token, delay, refused) "
+        "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
+    [ST_OUTBOX_RELEASE] = "UPDATE " OUTBOX " o SET token = NULL, wake_ms = o.captured_ms, "
+                          "attempts = o.attempts - 1 FROM unnest($2::bigint[], $3::bigint[]) AS s "
+                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
+                          "o.token = s.token RETURNING o.seq",
+    [ST_OUTBOX_UNSENT] = "SELECT count(*), coalesce(min(captured_ms), 0)::bigint FROM " OUTBOX,
+    [ST_NOTIFY] = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
+
+    [ST_DEAD_PUT] =
+        "INSERT INTO {}.semel_dead (origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
+        ") VALUES ($1, $2, $3, $4, " NOW ", $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) "
+        "ON CONFLICT (origin, name, key) DO UPDATE SET attempts = excluded.attempts, "
+        "at_ms = excluded.at_ms, error = excluded.error, grp = excluded.grp, id = excluded.id, "
+        "source = excluded.source, type = excluded.type, topic = excluded.topic, "
+        "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
+        "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
+    [ST_DEAD_DROP] = "DELETE FROM {}.semel_dead WHERE dead_id = $1",
+    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
+                     " FROM {}.semel_dead WHERE dead_id > $1 AND ($2 = 0 OR origin = $2) "
+                     "AND ($3::text IS NULL OR name = $3) ORDER BY dead_id LIMIT $4",
+};
+
+const char *const *statements_fill(mem_arena *arena, const char *schema, const char *isolation)
+{
+    enum { BEGIN_TEXT = 64 };
+    const char **filled = arena_alloc(arena, ST_COUNT * sizeof *filled);
+    char *begin = arena_alloc(arena, BEGIN_TEXT);
+    if (!filled || !begin)
+        return NULL;
+    for (int i = 0; i < ST_COUNT; i++)
+        if (!(filled[i] = sql_fill(arena, texts[i], schema)))
+            return NULL;
+    if (isolation) {
+        (void)snprintf(begin, BEGIN_TEXT, "BEGIN ISOLATION LEVEL %s", isolation);
+        filled[ST_BEGIN_ASKED] = begin;
+    }
+    return filled;
+}
+
+const char *statement_name(char name[16], statement which)
+{
+    (void)snprintf(name, 16, "semel_%d", (int)which);
+    return name;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------ */
+
+query pg_start(connection *on, statement which)
+{
+    return (query){.on = on, .which = which};
+}
+
+void pg_raw(query *q, Oid type, const void *data, size_t len)
+{
+    q->types[q->count] = type;
+    q->values[q->count] = data;
+    q->lengths[q->count] = (int)len;
+    q->count++;
+}
+
+void pg_int(query *q, int64_t value)
+{
+    unsigned char *bytes = q->numbers[q->count];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)((uint64_t)value >> (56 - 8 * i));
+    pg_raw(q, OID_INT8, bytes, 8);
+}
+
+void pg_int_or_null(query *q, int64_t value)
+{
+    if (value)
+        pg_int(q, value);
+    else
+        pg_raw(q, OID_INT8, NULL, 0);
+}
+
+void pg_bytes(query *q, semel_bytes value)
+{
+    pg_raw(q, OID_BYTEA, value.data, value.len);
+}
+
+void pg_text(query *q, const char *value)
+{
+    pg_raw(q, OID_TEXT, value, value ? strlen(value) : 0);
+}
+
+/* The pointers into numbers[] are those of where the query is now: it may have been copied. */
+static void point_at_numbers(query *q)
+{
+    for (int i = 0; i < q->count; i++)
+        if (q->types[i] == OID_INT8 && q->values[i])
+            q->values[i] = (const char *)q->numbers[i];
+}
+
+static void prepare(query *q)
+{
+    char name[16];
+    connection *on = q->on;
+    connection_step(on, &(step){.kind = STEP_PREPARE, .which = q->which},
+                    PQsendPrepare(on->pg, statement_name(name, q->which), on->texts[q->which],
+                                  q->count, q->types));
+    on->prepared[q->which] = 1;
+}
+
+void pg_send(query *q)
+{
+    static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                               1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    char name[16];
+    connection *on = q->on;
+    int sent;
+    if (!connection_pipe(on))
+        return;
+    point_at_numbers(q);
+    if (on->named && !on->prepared[q->which])
+        prepare(q);
+    if (on->named)
+        sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
+                                   q->lengths, binary, 1);
+    else
+        sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,
+                                 q->lengths, binary, 1);
+    connection_step(on, &(step){.kind = q->kind, .which = q->which, .answer = q->answer}, sent);
+}
+
+void statement_send(connection *on, statement which)
+{
+    query q = pg_start(on, which);
+    pg_send(&q);
+}
+
+semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err)
+{
+    PGresult *answer = NULL;
+    q->answer = &answer;
+    pg_send(q);
+    semel_status status = connection_wait(q->on, 0, NULL, doing, err);
+    if (status)
+        PQclear(answer);
+    else
+        *out = answer;
+    return status;
+}
+
+semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err)
+{
+    PGresult *answer = NULL;
+    semel_status status = pg_ask(&answer, q, doing, err);
+    if (status)
+        return status;
+    const char *count = PQcmdTuples(answer);
+    *changed = 0;
+    for (; *count >= '0' && *count <= '9'; count++)
+        *changed = *changed * 10 + (size_t)(*count - '0');
+    PQclear(answer);
+    return SEMEL_OK;
+}
+
+/* --- answers ------------------------------------------------------------------------------------------ */
+
+int64_t answer_int(const PGresult *answer, int row, int column)
+{
+    const unsigned char *bytes = (const unsigned char *)PQgetvalue(answer, row, column);
+    int len = PQgetlength(answer, row, column);
+    uint64_t value = len && len > 1 && bytes[0] & 0x80 ? UINT64_MAX : 0;
+    for (int i = 0; i < len && i < 8; i++)
+        value = value << 8 | bytes[i];
+    return (int64_t)value;
+}
+
+semel_bytes answer_bytes(const PGresult *answer, int row, int column)
+{
+    if (PQgetisnull(answer, row, column))
+        return (semel_bytes){NULL, 0};
+    return (semel_bytes){PQgetvalue(answer, row, column), (size_t)PQgetlength(answer, row, column)};
+}
+
+const char *answer_text(const PGresult *answer, int row, int column)
+{
+    return PQgetisnull(answer, row, column) ? NULL : PQgetvalue(answer, row, column);
+}

@@ -1,0 +1,172 @@
+/* Retention without an index.
+ *
+ * An index on time would cost every message a second B-tree insert, and a scan of the whole table would hurt
+ * everybody. So the sweep walks the table in the order of its pages (a TID range scan, which PostgreSQL 14 and later
+ * have): a call looks at the next few pages, deletes what is old in them, skips what is locked, and remembers
+ * where it stopped. docs/ARCHITECTURE.md has the figures.
+ *
+ * It has a connection of its own, and one process at a time makes a round: the advisory lock is held by that
+ * connection from the first page to the last, and goes with it if the process dies. */
+#include "store/postgres/postgres.h"
+
+#include <string.h>
+
+enum { OID_TID = 27, TID_SIZE = 6, ROWS_PER_PAGE = 64 };
+
+typedef struct tid {
+    uint32_t page;
+    uint16_t row;
+} tid;
+
+static void tid_write(unsigned char out[TID_SIZE], tid at)
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (unsigned char)(at.page >> (24 - 8 * i));
+    out[4] = (unsigned char)(at.row >> 8);
+    out[5] = (unsigned char)at.row;
+}
+
+static tid tid_read(const void *bytes)
+{
+    const unsigned char *in = bytes;
+    return (tid){(uint32_t)in[0] << 24 | (uint32_t)in[1] << 16 | (uint32_t)in[2] << 8 | in[3],
+                 (uint16_t)(in[4] << 8 | in[5])};
+}
+
+static semel_status ask_lock(postgres_store *store, statement which, int64_t inbox, int *got,
+                             semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = pg_start(store->sweeper, which);
+    pg_int(&q, inbox);
+    semel_status status = pg_ask(&answer, &q, "becoming the sweeper", err);
+    if (!status)
+        *got = (int)answer_int(answer, 0, 0);
+    PQclear(answer);
+    return status;
+}
+
+static void end_round(postgres_store *store)
+{
+    int ignored;
+    if (store->sweeping && !store->sweeper->lost)
+        (void)ask_lock(store, ST_SWEEP_UNLOCK, store->sweeping, &ignored, NULL);
+    store->sweeping = 0;
+}
+
+/* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
+static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *got, semel_error *err)
+{
+    if (store->sweeper && !connection_is_alive(store->sweeper)) {
+        connection_close(store->sweeper);
+        store->sweeper = NULL;
+        store->sweeping = 0;
+    }
+    *got = store->sweeping == inbox;
+    if (*got)
+        return SEMEL_OK;
+    semel_status status = SEMEL_OK;
+    if (!store->sweeper)
+        status = store_connect(&store->sweeper, store, store->busy_ms, err);
+    if (status)
+        return status;
+    end_round(store);
+    status = ask_lock(store, ST_SWEEP_LOCK, inbox, got, err);
+    if (!status && *got)
+        store->sweeping = inbox;
+    return status;
+}
+
+typedef struct step_result {
+    size_t removed;
+    int64_t pages; /* of the table */
+    tid last;      /* removed */
+} step_result;
+
+static semel_status remove_old(step_result *out, postgres_store *store, int64_t inbox,
+                               int64_t cutoff_ms, tid from, tid to, uint32_t rows, semel_error *err)
+{
+    unsigned char bounds[2][TID_SIZE];
+    connection *on = store->sweeper;
+    PGresult *answer = NULL;
+    tid_write(bounds[0], from);
+    tid_write(bounds[1], to);
+    statement_send(on, ST_BEGIN_RELAXED);
+    statement_send(on, ST_RELAX);
+    query q = pg_start(on, ST_SWEEP);
+    pg_int(&q, inbox);
+    pg_int(&q, cutoff_ms);
+    pg_raw(&q, OID_TID, bounds[0], TID_SIZE);
+    pg_raw(&q, OID_TID, bounds[1], TID_SIZE);
+    pg_int(&q, rows);
+    semel_status status = pg_ask(&answer, &q, "removing old markers", err);
+    if (!status) {
+        out->removed = (size_t)answer_int(answer, 0, 0);
+        out->last = out->removed ? tid_read(PQgetvalue(answer, 0, 1)) : to;
+        out->pages = answer_int(answer, 0, 2);
+    }
+    PQclear(answer);
+    return status ? status : seam_fault(store->seam, "sweep.removed", err);
+}
+
+static semel_status commit(postgres_store *store, semel_error *err)
+{
+    statement_send(store->sweeper, ST_COMMIT);
+    semel_status status = connection_wait(store->sweeper, 0, NULL, "committing a sweep", err);
+    return status ? status : seam_fault(store->seam, "sweep.committed", err);
+}
+
+/* The pages from *position on, as many as `rows` markers may lie in. */
+static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cutoff_ms,
+                               uint32_t rows, semel_sweep_position *position, size_t *swept,
+                               semel_error *err)
+{
+    step_result result = {0};
+    tid from = position->len == TID_SIZE ? tid_read(position->key) : (tid){0, 0};
+    tid to = {from.page + rows / ROWS_PER_PAGE, UINT16_MAX};
+    semel_status status = seam_fault(store->seam, "sweep.looked", err);
+    if (!status)
+        status = remove_old(&result, store, inbox, cutoff_ms, from, to, rows, err);
+    if (!status)
+        status = commit(store, err);
+    if (status)
+        return status;
+    tid reached = result.removed == rows ? result.last : to;
+    int at_end = result.removed < rows && (int64_t)to.page + 1 >= result.pages;
+    position->len = at_end ? 0 : TID_SIZE;
+    tid_write(position->key, reached);
+    *swept = result.removed;
+    return SEMEL_OK;
+}
+
+/* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
+static void give_up(postgres_store *store)
+{
+    if (store->sweeper)
+        connection_close(store->sweeper);
+    store->sweeper = NULL;
+    store->sweeping = 0;
+}
+
+semel_status postgres_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                            semel_sweep_position *position, size_t *swept, semel_error *err)
+{
+    postgres_store *store = state;
+    semel_sweep_position next = *position;
+    size_t removed = 0;
+    int got = 0;
+    pthread_mutex_lock(&store->sweep_lock);
+    semel_status status = be_the_sweeper(store, inbox, &got, err);
+    if (!status && got)
+        status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
+    if (status)
+        give_up(store);
+    else if (got && !next.len)
+        end_round(store);
+    pthread_mutex_unlock(&store->sweep_lock);
+    if (status)
+        return status;
+    *position = got ? next : (semel_sweep_position){0};
+    *swept = removed;
+    return SEMEL_OK;
+}

@@ -1,0 +1,458 @@
+/* A unit: one transaction on one connection.
+ *
+ * Nothing waits that need not. BEGIN goes with the first statement, a message's savepoint is set only if the
+ * handler wants the connection itself, and all that is put off goes with the COMMIT. When the unit has nothing to
+ * keep, its ROLLBACK is sent and its answer read by whoever uses the connection next.
+ *
+ * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it does the same
+ * (EUNAVAILABLE); after that nobody can tell (EUNKNOWN), and the marker itself is the answer: the message is
+ * received again. */
+#include "store/postgres/postgres.h"
+
+#include "base/sql.h"
+
+#include <semel/postgres.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- beginning ---------------------------------------------------------------------------------------- */
+
+semel_status postgres_begin(void *store_state, void *unit_state, semel_begin durability,
+                            uint32_t wait_ms, semel_error *err)
+{
+    postgres_store *store = store_state;
+    postgres_unit *unit = unit_state;
+    void *taken = NULL;
+    semel_status status = pool_take(&taken, &store->connections, wait_ms, err);
+    if (status)
+        return status;
+    unit->store = store;
+    unit->on = taken;
+    unit->on->conflict[0] = 0;
+    unit->durability = durability;
+    return SEMEL_OK;
+}
+
+void unit_begin(postgres_unit *unit)
+{
+    if (unit->begun)
+        return;
+    unit->begun = 1;
+    if (unit->durability == SEMEL_BEGIN_RELAXED) {
+        statement_send(unit->on, ST_BEGIN_RELAXED);
+        statement_send(unit->on, ST_RELAX);
+    } else {
+        statement_send(unit->on, unit->store->at.isolation ? ST_BEGIN_ASKED : ST_BEGIN);
+    }
+}
+
+void unit_begin_anew(postgres_unit *unit)
+{
+    statement_send(unit->on, ST_ROLLBACK);
+    unit->begun = 0;
+    unit->began_us = 0;
+}
+
+query unit_query(postgres_unit *unit, statement which)
+{
+    unit_begin(unit);
+    return pg_start(unit->on, which);
+}
+
+void unit_ask_began(postgres_unit *unit, PGresult **answer)
+{
+    query q = unit_query(unit, ST_BEGAN);
+    q.answer = answer;
+    pg_send(&q);
+}
+
+void unit_note_began(postgres_unit *unit, PGresult *answer)
+{
+    if (answer)
+        unit->began_us = answer_int(answer, 0, 0);
+    PQclear(answer);
+}
+
+/* --- joining ------------------------------------------------------------------------------------------ */
+
+static semel_status know_identity(postgres_store *store, semel_error *err)
+{
+    connection *on = NULL;
+    PGresult *answer = NULL;
+    pthread_mutex_lock(&store->lock);
+    int known = store->identity[0] != 0;
+    pthread_mutex_unlock(&store->lock);
+    if (known)
+        return SEMEL_OK;
+    semel_status status = store_borrow(&on, store, err);
+    if (status)
+        return status;
+    query q = pg_start(on, ST_IDENTITY);
+    status = pg_ask(&answer, &q, "reading the database's identity", err);
+    store_give_back(store, on);
+    if (!status && PQntuples(answer) == 1 && PQgetlength(answer, 0, 0) < IDENTITY_TEXT) {
+        pthread_mutex_lock(&store->lock);
+        memcpy(store->identity, PQgetvalue(answer, 0, 0), (size_t)PQgetlength(answer, 0, 0) + 1);
+        pthread_mutex_unlock(&store->lock);
+    }
+    PQclear(answer);
+    return status;
+}
+
+/* The caller's transaction is open, so a failed statement would spoil it: the savepoint comes first. */
+static semel_status enter_joined(postgres_unit *unit, semel_error *err)
+{
+    PGresult *answer = NULL;
+    statement_send(unit->on, ST_SAVEPOINT);
+    query q = pg_start(unit->on, ST_IDENTITY);
+    semel_status status = pg_ask(&answer, &q, "joining a transaction", err);
+    int same = !status && PQntuples(answer) == 1 &&
+               strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
+    if (same)
+        (void)snprintf(unit->patience, sizeof unit->patience, "%s", PQgetvalue(answer, 0, 1));
+    PQclear(answer);
+    if (same)
+        return SEMEL_OK;
+    statement_send(unit->on, ST_ROLLBACK_TO);
+    statement_send(unit->on, ST_RELEASE);
+    (void)connection_wait(unit->on, 0, NULL, "leaving a transaction", NULL);
+    return status ? status
+                  : semel_fail(err, SEMEL_EINVAL,
+                               "the transaction to join is open on another database than the "
+                               "store's");
+}
+
+/* Savepoints nest, and two units that end in any order do not: one at a time on a connection. */
+static semel_status enlist(postgres_unit *unit, semel_error *err)
+{
+    postgres_store *store = unit->store;
+    pthread_mutex_lock(&store->lock);
+    const postgres_unit *at = store->joined;
+    while (at && at->on->pg != unit->on->pg)
+        at = at->next_joined;
+    if (!at) {
+        unit->next_joined = store->joined;
+        store->joined = unit;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return at ? semel_fail(err, SEMEL_EMISUSE,
+                           "a unit is open on this connection already: end it first, or use it")
+              : SEMEL_OK;
+}
+
+static void delist(postgres_unit *unit)
+{
+    postgres_store *store = unit->store;
+    pthread_mutex_lock(&store->lock);
+    postgres_unit **at = &store->joined;
+    while (*at != unit)
+        at = &(*at)->next_joined;
+    *at = unit->next_joined;
+    pthread_mutex_unlock(&store->lock);
+}
+
+semel_status postgres_join(void *store_state, void *unit_state, void *native, semel_error *err)
+{
+    postgres_store *store = store_state;
+    postgres_unit *unit = unit_state;
+    if (PQtransactionStatus(native) != PQTRANS_INTRANS ||
+        PQpipelineStatus(native) != PQ_PIPELINE_OFF)
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "to join, a transaction must be open on the connection, not failed, "
+                          "and not in pipeline mode");
+    semel_status status = know_identity(store, err);
+    if (status)
+        return status;
+    unit->store = store;
+    unit->on = &unit->borrowed;
+    unit->joined = unit->begun = 1;
+    connection_borrow(unit->on, native, store->texts);
+    status = enlist(unit, err);
+    if (status)
+        return status;
+    status = enter_joined(unit, err);
+    if (status) {
+        delist(unit);
+        connection_return(unit->on);
+    }
+    return status;
+}
+
+semel_status semel_unit_join_postgres(semel_unit **out, semel_store *store, struct pg_conn *native,
+                                      semel_error *err)
+{
+    return semel_unit_join_native(out, store, "postgres", native, err);
+}
+
+struct pg_conn *semel_unit_postgres(semel_unit *unit)
+{
+    return semel_unit_native(unit, "postgres");
+}
+
+/* --- the handler's part ------------------------------------------------------------------------------- */
+
+/* From here on the application speaks on the connection: everything sent is answered first, the transaction is
+ * open, and we know it by the moment at which it began. */
+void *postgres_native(void *unit_state)
+{
+    postgres_unit *unit = unit_state;
+    connection *on = unit->on;
+    PGresult *began = NULL;
+    unit_begin(unit);
+    if (!unit->began_us)
+        unit_ask_began(unit, &began);
+    if (unit->savepoint == SAVEPOINT_WANTED) {
+        statement_send(on, ST_SAVEPOINT);
+        unit->savepoint = SAVEPOINT_SET;
+    }
+    unit->shared = 1;
+    if (!unit->trouble && on->step_count)
+        unit->trouble =
+            connection_wait(on, 0, NULL, "before the handler's work", &unit->trouble_is);
+    unit_note_began(unit, began);
+    if (!unit->trouble)
+        unit->trouble = connection_speak(on, &unit->trouble_is);
+    return on->pg;
+}
+
+static semel_status report_trouble(const postgres_unit *unit, semel_error *err)
+{
+    if (err)
+        *err = unit->trouble_is;
+    return unit->trouble;
+}
+
+/* What the handler left behind. */
+static semel_status check_handler(postgres_unit *unit, semel_error *err)
+{
+    if (unit->trouble)
+        return report_trouble(unit, err);
+    if (!unit->shared || unit->on->lost)
+        return SEMEL_OK;
+    if (PQstatus(unit->on->pg) == CONNECTION_BAD) {
+        unit->on->lost = 1;
+        return pg_fail(unit->on, NULL, "after the handler's work", err);
+    }
+    switch (PQtransactionStatus(unit->on->pg)) {
+    case PQTRANS_INTRANS:
+        return SEMEL_OK;
+    case PQTRANS_INERROR:
+        if (unit->on->conflict[0])
+            return semel_fail(err, SEMEL_ECONFLICT,
+                              "postgres: a conflict with another transaction (%s)",
+                              unit->on->conflict);
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "a statement of the handler's failed, and the handler went on as if it "
+                          "had not: its transaction cannot be committed");
+    case PQTRANS_IDLE:
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the transaction was ended inside the unit, by the handler's own COMMIT "
+                          "or ROLLBACK");
+    default:
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the handler left the connection in the middle of a command");
+    }
+}
+
+int postgres_conflicted(void *unit_state)
+{
+    const postgres_unit *unit = unit_state;
+    return !unit->joined && unit->on->conflict[0] != 0;
+}
+
+/* What was written: a transaction that writes has a number. */
+int postgres_used(void *unit_state)
+{
+    postgres_unit *unit = unit_state;
+    PGresult *answer = NULL;
+    if (!unit->begun)
+        return 0;
+    query q = unit_query(unit, ST_WRITTEN);
+    if (check_handler(unit, NULL) || pg_ask(&answer, &q, "looking for writes", NULL))
+        return 1;
+    int used = (int)answer_int(answer, 0, 0);
+    PQclear(answer);
+    return used;
+}
+
+semel_status postgres_queue(void *unit_state, const char *sql, const semel_value values[],
+                            size_t count, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    const char *text = NULL;
+    semel_status status = sql_translate(&text, &unit->scratch, SQL_POSTGRES, sql, count, err);
+    if (status)
+        return status;
+    unit_begin(unit);
+    return application_send(unit->on, text, values, count, &unit->scratch, err);
+}
+
+/* --- ending ------------------------------------------------------------------------------------------- */
+
+static void leave(postgres_unit *unit, int usable)
+{
+    PQclear(unit->assumed_row);
+    arena_free(&unit->scratch);
+    if (unit->joined) {
+        delist(unit);
+        connection_return(unit->on);
+    } else
+        pool_give(&unit->store->connections, unit->on, usable && !unit->on->lost);
+}
+
+/* A connection on which a handler left a COPY or half-read rows is not worth saving. */
+static int can_roll_back(const postgres_unit *unit)
+{
+    PGTransactionStatusType status = PQtransactionStatus(unit->on->pg);
+    return status != PQTRANS_UNKNOWN && (status != PQTRANS_ACTIVE || unit->on->step_count);
+}
+
+static void roll_back(postgres_unit *unit)
+{
+    int usable = can_roll_back(unit);
+    if (usable && unit->joined) {
+        statement_send(unit->on, ST_ROLLBACK_TO);
+        statement_send(unit->on, ST_RELEASE);
+        (void)connection_wait(unit->on, 0, NULL, "rolling back", NULL); /* the caller's to notice */
+    } else if (usable && unit->begun &&
+               (unit->on->step_count || PQtransactionStatus(unit->on->pg) != PQTRANS_IDLE)) {
+        connection_push(unit->on); /* a failure before must not take the ROLLBACK with it */
+        statement_send(unit->on, ST_ROLLBACK);
+        connection_push(unit->on);
+    }
+    leave(unit, usable);
+}
+
+void postgres_rollback(void *unit_state)
+{
+    roll_back(unit_state);
+}
+
+/* Why the pipeline with the COMMIT in it came to nothing. */
+static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_status status,
+                                  const failure *failed, const semel_error *why, semel_error *err)
+{
+    int told = failed->sqlstate[0] && failed->kind != STEP_COMMIT; /* that it was rolled back */
+    if (unit->on->lost && !was_lost && !told)
+        return semel_fail(err, SEMEL_EUNKNOWN,
+                          "the connection was lost while committing (%s): receive the message "
+                          "again, and the store will know",
+                          why->text);
+    if (failed->kind == STEP_ASSUME)
+        return assumed_answer(unit, failed, err);
+    if (failed->kind == STEP_GUARD)
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the transaction was ended inside the unit, by the handler's own COMMIT "
+                          "or ROLLBACK, and another one begun");
+    if (failed->kind == STEP_HOLD && strcmp(failed->sqlstate, "22012") == 0)
+        return semel_fail(err, SEMEL_ELOST,
+                          "completing: the lease has ended, and the key is not ours any more");
+    if (err)
+        *err = *why;
+    if (failed->which == ST_APPLICATIONS &&
+        (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL)) {
+        if (err)
+            err->status = SEMEL_EHANDLER;
+        return SEMEL_EHANDLER;
+    }
+    return status;
+}
+
+static void send_guard(postgres_unit *unit)
+{
+    query q = pg_start(unit->on, ST_GUARD);
+    q.kind = STEP_GUARD;
+    pg_int(&q, unit->began_us);
+    pg_send(&q);
+}
+
+static void send_commit(postgres_unit *unit, PGresult **answer)
+{
+    query q = pg_start(unit->on, unit->joined ? ST_RELEASE : ST_COMMIT);
+    q.kind = STEP_COMMIT;
+    q.answer = answer;
+    pg_send(&q);
+}
+
+/* COMMIT of a failed transaction succeeds as a ROLLBACK, says the protocol's tag. */
+static int is_committed(const postgres_unit *unit, PGresult *answer)
+{
+    return unit->joined || strcmp(PQcmdStatus(answer), "COMMIT") == 0;
+}
+
+static semel_status commit_begun(postgres_unit *unit, semel_error *err)
+{
+    failure failed;
+    semel_error why = {0};
+    PGresult *answer = NULL;
+    if (unit->shared && unit->began_us)
+        send_guard(unit);
+    send_commit(unit, &answer);
+    int was_lost = unit->on->lost; /* then it was not even sent */
+    semel_status status =
+        connection_wait(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
+    if (status && !answer)
+        status = commit_failed(unit, was_lost, status, &failed, &why, err);
+    else if (is_committed(unit, answer))
+        status = SEMEL_OK;
+    else
+        status = semel_fail(err, SEMEL_EMISUSE, "the transaction had failed before its COMMIT");
+    PQclear(answer);
+    return status;
+}
+
+semel_status postgres_commit(void *unit_state, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    semel_status status = check_handler(unit, err);
+    if (!status && unit->begun)
+        status = commit_begun(unit, err);
+    if (status) {
+        roll_back(unit);
+        return status;
+    }
+    if (unit->captured && unit->store->at.notify && !unit->joined)
+        notify_after_commit(unit->store, unit->on);
+    leave(unit, 1);
+    return SEMEL_OK;
+}
+
+/* --- savepoints --------------------------------------------------------------------------------------- */
+
+semel_status postgres_savepoint(void *unit_state, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    (void)err;
+    unit->savepoint = SAVEPOINT_WANTED;
+    return SEMEL_OK;
+}
+
+/* The answer can wait, unless the handler was at the connection: then it must be known who has failed. */
+semel_status postgres_keep(void *unit_state, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    if (unit->savepoint == SAVEPOINT_SET) {
+        semel_status status = check_handler(unit, err);
+        if (status)
+            return status;
+        statement_send(unit->on, ST_RELEASE);
+    }
+    unit->savepoint = SAVEPOINT_NONE;
+    return SEMEL_OK;
+}
+
+semel_status postgres_undo(void *unit_state, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    savepoint_state was = unit->savepoint;
+    unit->savepoint = SAVEPOINT_NONE;
+    if (was != SAVEPOINT_SET)
+        return SEMEL_OK;
+    if (unit->trouble)
+        return report_trouble(unit, err);
+    if (PQtransactionStatus(unit->on->pg) == PQTRANS_IDLE)
+        return check_handler(unit, err);
+    statement_send(unit->on, ST_ROLLBACK_TO);
+    statement_send(unit->on, ST_RELEASE);
+    return connection_wait(unit->on, 0, NULL, "undoing to a savepoint", err);
+}

@@ -1,0 +1,186 @@
+/* The application's queued statements. SQLite is no round trip away, so each is run at once.
+ *
+ * One that fails is the handler's failure, and nothing of the unit may be committed then, even if the handler
+ * passes over it: on a server the transaction would be over, and the same handler shall not half work here. So the
+ * failure is kept with the unit until it is undone.
+ *
+ * A handler queues the same few texts again and again: each connection keeps the last QUEUED_KEPT of them prepared.
+ * A joined unit has a connection structure of its own, and keeps them for as long as it lives. */
+#include "base/sql.h"
+#include "store/sqlite/sqlite.h"
+
+#include <string.h>
+
+/* --- failures --------------------------------------------------------------------------------------------- */
+
+/* Not about the statement: it may well work another time. */
+static int is_the_stores(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_NOMEM:
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_PROTOCOL:
+    case SQLITE_INTERRUPT:
+    case SQLITE_MISUSE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static semel_status statement_fail(const connection *on, int code, const char *text,
+                                   semel_error *err)
+{
+    if (is_the_stores(code))
+        return connection_fail(on, code, "running a queued statement", err);
+    semel_fail(err, SEMEL_EHANDLER, "sqlite, queued statement (%.*s): %s", (int)sql_head(text),
+               text, sqlite3_errmsg(on->db));
+    err->native = sqlite3_extended_errcode(on->db);
+    return SEMEL_EHANDLER;
+}
+
+semel_status queue_failure(const sqlite_unit *unit, semel_error *err)
+{
+    if (unit->failure.status && err)
+        *err = unit->failure;
+    return unit->failure.status;
+}
+
+/* --- prepared statements ------------------------------------------------------------------------------------ */
+
+/* The one with this text, or else the place for it: an empty one, or that of the longest unused. */
+static queued *find(connection *on, const char *text)
+{
+    queued *place = &on->queued[0];
+    for (queued *at = on->queued; at < on->queued + QUEUED_KEPT; at++) {
+        if (at->stmt && strcmp(sqlite3_sql(at->stmt), text) == 0)
+            return at;
+        if (place->stmt && (!at->stmt || at->used < place->used))
+            place = at;
+    }
+    sqlite3_finalize(place->stmt);
+    place->stmt = NULL;
+    return place;
+}
+
+/* We and SQLite must have read the same in the text, or values would go where they do not belong. */
+static semel_status check_reading(sqlite3_stmt *stmt, const char *tail, size_t count,
+                                  semel_error *err)
+{
+    if (!stmt || *tail || (size_t)sqlite3_bind_parameter_count(stmt) != count)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "queued statement: SQLite does not see one statement with %zu marks",
+                          count);
+    return SEMEL_OK;
+}
+
+static semel_status prepare(sqlite3_stmt **out, connection *on, const char *text, size_t count,
+                            semel_error *err)
+{
+    queued *q = find(on, text);
+    if (!q->stmt) {
+        const char *tail = NULL;
+        int code = sqlite3_prepare_v3(on->db, text, -1, SQLITE_PREPARE_PERSISTENT, &q->stmt, &tail);
+        if (code != SQLITE_OK)
+            return statement_fail(on, code, text, err);
+        semel_status status = check_reading(q->stmt, tail, count, err);
+        if (status) {
+            sqlite3_finalize(q->stmt);
+            q->stmt = NULL;
+            return status;
+        }
+    }
+    q->used = ++on->queued_uses;
+    *out = q->stmt;
+    return SEMEL_OK;
+}
+
+/* --- running -------------------------------------------------------------------------------------------------- */
+
+/* A pointer that is NULL would bind NULL, not the empty value. */
+static int bind(sqlite3_stmt *stmt, int at, const semel_value *value)
+{
+    const void *data = value->bytes.data ? value->bytes.data : "";
+    switch (value->kind) {
+    case SEMEL_VALUE_NULL:
+        return sqlite3_bind_null(stmt, at);
+    case SEMEL_VALUE_INT:
+        return sqlite3_bind_int64(stmt, at, value->integer);
+    case SEMEL_VALUE_REAL:
+        return sqlite3_bind_double(stmt, at, value->real);
+    case SEMEL_VALUE_TEXT:
+        return sqlite3_bind_text64(stmt, at, data, value->bytes.len, SQLITE_STATIC, SQLITE_UTF8);
+    case SEMEL_VALUE_BYTES:
+        return sqlite3_bind_blob64(stmt, at, data, value->bytes.len, SQLITE_STATIC);
+    }
+    return SQLITE_MISUSE; /* check_kinds() has seen to it */
+}
+
+static semel_status check_kinds(const semel_value values[], size_t count, semel_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((unsigned)values[i].kind > SEMEL_VALUE_BYTES)
+            return semel_fail(err, SEMEL_EINVAL, "queued statement: value %zu is of no kind",
+                              i + 1);
+    return SEMEL_OK;
+}
+
+static semel_status run(connection *on, const char *text, const semel_value values[], size_t count,
+                        semel_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    semel_status status = prepare(&stmt, on, text, count, err);
+    if (status)
+        return status;
+    int code = SQLITE_OK;
+    for (size_t i = 0; code == SQLITE_OK && i < count; i++)
+        code = bind(stmt, (int)i + 1, &values[i]);
+    if (code == SQLITE_OK)
+        do
+            code = sqlite3_step(stmt);
+        while (code == SQLITE_ROW);
+    if (code != SQLITE_DONE)
+        status = statement_fail(on, code, text, err);
+    sqlite3_reset(stmt);
+    sqlite3_clear_bindings(stmt); /* they point to what is the caller's */
+    return status;
+}
+
+static semel_status translate_and_run(sqlite_unit *unit, const char *sql,
+                                      const semel_value values[], size_t count, semel_error *err)
+{
+    const char *text = NULL;
+    mem_arena *scratch = scratch_of(unit);
+    if (sqlite3_get_autocommit(unit->on->db)) /* it would commit by itself */
+        return connection_ended(unit->on, err);
+    arena_reset(scratch);
+    unit->queued = 1;
+    semel_status status = check_kinds(values, count, err);
+    if (!status)
+        status = sql_translate(&text, scratch, SQL_SQLITE, sql, count, err);
+    return status ? status : run(unit->on, text, values, count, err);
+}
+
+/* A text that was refused changed nothing; anything else has failed. */
+semel_status sqlite_queue(void *unit_state, const char *sql, const semel_value values[],
+                          size_t count, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    semel_error why;
+    semel_status status = queue_failure(unit, err);
+    if (status)
+        return status;
+    status = translate_and_run(unit, sql, values, count, &why);
+    if (status && status != SEMEL_EINVAL && status != SEMEL_ELIMIT)
+        unit->failure = why;
+    if (status && err)
+        *err = why;
+    return status;
+}
