@@ -123,7 +123,7 @@ static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cut
 {
     step_result result = {0};
     tid from = position->len == TID_SIZE ? tid_read(position->key) : (tid){0, 0};
-    tid to = {from.page + rows / ROWS_PER_PAGE, UINT16_MAX};
+    tid to = {from.page + (from.row == UINT16_MAX) + rows / ROWS_PER_PAGE, UINT16_MAX};
     semel_status status = seam_fault(store->seam, "sweep.looked", err);
     if (!status)
         status = remove_old(&result, store, inbox, cutoff_ms, from, to, rows, err);

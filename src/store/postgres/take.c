@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_FLOOR INT64_MIN
+
 enum { GROUPS_MAX = 256, FULL_LOOK_EVERY_MS = 500, FLOOR_MARGIN_MS = 1000 };
 
 /* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
@@ -42,6 +44,7 @@ typedef struct taking {
     outbox_turn turn;               /* a copy, put back at the end */
     const char *groups[GROUPS_MAX]; /* ours for this transaction */
     size_t group_count;
+    int at_end; /* of the groups' names */
 } taking;
 
 /* --- turns --------------------------------------------------------------------------------------------- */
@@ -65,9 +68,9 @@ static void read_turn(taking *t)
     t->turn.outbox = t->outbox;
     t->turn.calls++;
     int64_t now = wait_clock_ms();
-    if (now - t->turn.looked_at_ms < FULL_LOOK_EVERY_MS)
+    if (t->turn.looked_at_ms && now - t->turn.looked_at_ms < FULL_LOOK_EVERY_MS)
         return;
-    t->turn.floor_ms = 0;
+    t->turn.floor_ms = NO_FLOOR;
     t->turn.looked_at_ms = now;
 }
 
@@ -158,6 +161,11 @@ static query take_query(taking *t, statement which, uint32_t limit, PGresult **a
     return q;
 }
 
+static uint32_t groups_wanted(const taking *t)
+{
+    return t->limit * 2 < GROUPS_MAX ? t->limit * 2 : GROUPS_MAX;
+}
+
 static void ask_free(taking *t, uint32_t limit, PGresult **answer)
 {
     query q = take_query(t, ST_OUTBOX_FREE, limit, answer);
@@ -171,13 +179,14 @@ static void ask_groups(taking *t, PGresult **answer)
     q.answer = answer;
     pg_int(&q, t->outbox);
     pg_text(&q, t->turn.group);
-    pg_int(&q, t->limit * 2 < GROUPS_MAX ? t->limit * 2 : GROUPS_MAX);
+    pg_int(&q, groups_wanted(t));
     pg_send(&q);
 }
 
 static semel_status note_groups(taking *t, const PGresult *answer, semel_error *err)
 {
     int rows = PQntuples(answer);
+    t->at_end = (uint32_t)rows < groups_wanted(t);
     for (int row = 0; row < rows; row++) {
         semel_bytes name = answer_bytes(answer, row, 0);
         const char *group = arena_copy(&t->unit->scratch, name.data, name.len);
@@ -188,9 +197,22 @@ static semel_status note_groups(taking *t, const PGresult *answer, semel_error *
         if (row == rows - 1 && name.len <= SEMEL_TEXT_MAX)
             memcpy(t->turn.group, group, name.len + 1);
     }
-    if (!rows)
-        t->turn.group[0] = 0; /* past the last one: from the beginning next time */
     return SEMEL_OK;
+}
+
+/* Past the last group the round goes on with the first one. */
+static semel_status begin_round(taking *t, semel_error *err)
+{
+    PGresult *groups = NULL;
+    t->turn.group[0] = 0;
+    if (t->group_count)
+        return SEMEL_OK; /* next time: a group must not come twice in one call */
+    ask_groups(t, &groups);
+    semel_status status = connection_wait(t->unit->on, 0, NULL, "looking for groups", err);
+    if (!status)
+        status = note_groups(t, groups, err);
+    PQclear(groups);
+    return status;
 }
 
 static semel_status take_of_groups(taking *t, semel_error *err)
@@ -258,6 +280,15 @@ static semel_status take_first(taking *t, uint32_t half, semel_error *err)
     return status;
 }
 
+/* Nothing was found where something was to be expected: 1 if there is more to look at. */
+static int look_at_all(taking *t)
+{
+    int more = t->count == 0 && t->turn.floor_ms != NO_FLOOR;
+    if (more)
+        t->turn.floor_ms = NO_FLOOR;
+    return more;
+}
+
 semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err)
 {
@@ -270,12 +301,17 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
                 .sink = sink,
                 .context = context};
     read_turn(&t);
+    int began_within = t.turn.group[0] != 0;
     uint32_t half = (limit + (t.turn.calls & 1)) / 2;
     semel_status status = take_first(&t, half, err);
     int more_free = t.count == half;
+    if (!status && t.at_end && began_within)
+        status = begin_round(&t, err);
     if (!status && t.group_count)
         status = take_of_groups(&t, err);
     if (!status && more_free && t.count < limit)
+        status = take_free(&t, err);
+    if (!status && look_at_all(&t))
         status = take_free(&t, err);
     if (!status)
         write_turn(&t);
