@@ -2,6 +2,8 @@
  * rules out overlong forms, surrogates and what lies past the end of Unicode (RFC 3629, section 4). */
 #include "base/utf8.h"
 
+#include <string.h>
+
 typedef struct lead {
     unsigned char first, last;            /* range of the first byte */
     unsigned char second_min, second_max; /* range of the second */
@@ -57,4 +59,16 @@ int utf8_valid(const void *data, size_t len)
 int utf8_plain(const void *data, size_t len)
 {
     return valid(data, len, 1);
+}
+
+void utf8_mend(char *text)
+{
+    size_t left = strlen(text);
+    for (size_t len; left; text += len, left -= len) {
+        len = utf8_sequence((const unsigned char *)text, left);
+        if (!len) {
+            *text = '?';
+            len = 1;
+        }
+    }
 }

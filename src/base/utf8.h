@@ -9,6 +9,9 @@ size_t utf8_sequence(const unsigned char *at, size_t left);
 
 int utf8_valid(const void *data, size_t len);
 
+/* Every byte that is no part of a sequence becomes a question mark. */
+void utf8_mend(char *text);
+
 /* Valid, and without control characters (C0, DEL, C1): what a person may be shown on one line. */
 int utf8_plain(const void *data, size_t len);
 

@@ -121,7 +121,7 @@ static semel_status let_go(postgres_unit *unit, const semel_mark *mark, int stat
     query q = key_query(unit, ST_MARK_LET_GO, mark);
     pg_int(&q, (int64_t)mark->token);
     pg_int(&q, state);
-    pg_text(&q, why);
+    pg_foreign_text(&q, &unit->on->scratch, why);
     pg_int(&q, mark->attempts);
     return pg_run(&q, changed, "ending a claim", err);
 }
@@ -134,7 +134,7 @@ static semel_status note(postgres_unit *unit, const semel_mark *mark, int state,
     pg_int(&q, state);
     pg_int_or_null(&q, (int64_t)mark->fingerprint);
     pg_int(&q, mark->attempts);
-    pg_text(&q, why);
+    pg_foreign_text(&q, &unit->on->scratch, why);
     pg_int(&q, unit->marked);
     return pg_run(&q, changed, "storing a failed attempt", err);
 }

@@ -1,5 +1,6 @@
 /* A message's columns, in the order of MESSAGE_COLUMNS in statement.c: one message, or a column of many. */
 #include "base/message.h"
+#include "base/utf8.h"
 #include "store/postgres/postgres.h"
 
 #include <string.h>
@@ -40,6 +41,33 @@ semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *me
     pg_bytes(q, headers);
     pg_bytes(q, message->body);
     return SEMEL_OK;
+}
+
+static const char *mended(mem_arena *arena, const char *text)
+{
+    if (!text || utf8_valid(text, strlen(text)))
+        return text;
+    char *copy = arena_copy(arena, text, strlen(text));
+    if (copy)
+        utf8_mend(copy);
+    return copy ? copy : "(not a text)";
+}
+
+void pg_foreign_text(query *q, mem_arena *arena, const char *text)
+{
+    pg_text(q, mended(arena, text));
+}
+
+semel_status pg_foreign_message_bind(query *q, mem_arena *arena, const semel_message *message,
+                                     semel_error *err)
+{
+    semel_message texts = *message;
+    texts.group = mended(arena, message->group);
+    texts.source = mended(arena, message->source);
+    texts.type = mended(arena, message->type);
+    texts.topic = mended(arena, message->topic);
+    texts.content_type = mended(arena, message->content_type);
+    return pg_message_bind(q, arena, &texts, err);
 }
 
 /* Borrowed from the answer, but for the headers, which are in the arena. */

@@ -200,6 +200,7 @@ static void free_parts(connection *on)
     for (int i = 0; i < KEPT_STATEMENTS; i++)
         mem_free(on->kept[i].text);
     mem_free(on->steps);
+    arena_free(&on->scratch);
 }
 
 void connection_close(void *closed)
@@ -318,7 +319,7 @@ static void unprepare(connection *on, const step *at)
 static void note_failure(connection *on, const step *at, const PGresult *result, failure *first,
                          const char *doing, semel_error *err, semel_status *status)
 {
-    if (*status)
+    if (*status || (!on->lost && at < on->steps + on->stale))
         return;
     *status = pg_fail(on, result, doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -364,7 +365,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     while (!on->lost && read < on->step_count)
         if (!read_step(on, &on->steps[read++], &first, doing, err, &status))
             break;
-    on->step_count = 0;
+    on->step_count = on->stale = 0;
     on->unsynced = 0;
     if (on->lost && !status)
         status = fail_unreachable(on, doing, err);

@@ -108,11 +108,13 @@ typedef struct connection {
     step *steps; /* sent and not answered, in order */
     size_t step_count;
     size_t step_room;
+    size_t stale;  /* the first so many are of somebody who has gone: their answers mean nothing */
     int unsynced;  /* steps behind the last STEP_SYNC */
     int lost;      /* it cannot be used any more */
     int cancelled; /* we have asked the server to give up waiting */
     char conflict
         [6]; /* SQLSTATE of a conflict that the application's own statements ran into, or "" */
+    mem_arena scratch;   /* what lives until the unit ends */
     int64_t deadline_ms; /* of the current wait; 0: none */
     kept_statement kept[KEPT_STATEMENTS];
     uint64_t kept_uses;

@@ -10,8 +10,8 @@ semel_status postgres_dead_put(void *unit_state, const semel_dead *dead, semel_e
     pg_text(&q, dead->name);
     pg_bytes(&q, dead->key);
     pg_int(&q, dead->attempts);
-    pg_text(&q, dead->error);
-    semel_status status = pg_message_bind(&q, &unit->scratch, dead->message, err);
+    pg_foreign_text(&q, &unit->on->scratch, dead->error);
+    semel_status status = pg_foreign_message_bind(&q, &unit->on->scratch, dead->message, err);
     if (!status)
         status = pg_run(&q, &changed, "storing a dead letter", err);
     if (!status && changed != 1)

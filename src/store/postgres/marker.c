@@ -239,8 +239,8 @@ static semel_status send_marks(postgres_unit *unit, const semel_mark marks[], si
     query q = pg_start(unit->on, ST_MARK_MANY);
     q.answer = answer;
     pg_int(&q, marks[0].inbox);
-    if (!bind_keys(&q, &unit->scratch, marks, count, 1) ||
-        !bind_fingerprints(&q, &unit->scratch, marks, count))
+    if (!bind_keys(&q, &unit->on->scratch, marks, count, 1) ||
+        !bind_fingerprints(&q, &unit->on->scratch, marks, count))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
     pg_send(&q);
     return SEMEL_OK;
@@ -288,7 +288,7 @@ static semel_status look_up_rest(postgres_unit *unit, semel_mark marks[], size_t
     PGresult *answer = NULL;
     query q = unit_query(unit, ST_MARK_LOOK_MANY);
     pg_int(&q, marks[0].inbox);
-    if (!bind_keys(&q, &unit->scratch, marks, count, 0))
+    if (!bind_keys(&q, &unit->on->scratch, marks, count, 0))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
     semel_status status = pg_ask(&answer, &q, "reading markers", err);
     int rows = status ? 0 : PQntuples(answer);

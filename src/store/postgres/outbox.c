@@ -10,7 +10,7 @@ semel_status postgres_put(void *unit_state, int64_t outbox, const semel_message 
     query q = unit_query(unit, ST_OUTBOX_PUT);
     pg_int(&q, outbox);
     pg_int(&q, message->delay_ms);
-    semel_status status = pg_message_bind(&q, &unit->scratch, message, err);
+    semel_status status = pg_message_bind(&q, &unit->on->scratch, message, err);
     if (status)
         return status;
     unit->captured = 1;
@@ -23,13 +23,13 @@ static semel_status put_some(postgres_unit *unit, int64_t outbox,
 {
     query q = unit_query(unit, ST_OUTBOX_PUT_MANY);
     pg_int(&q, outbox);
-    array delays = array_start(&unit->scratch, ARRAY_INT8, count, count * 8);
+    array delays = array_start(&unit->on->scratch, ARRAY_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
         array_add_int(&delays, messages[i]->delay_ms);
     if (delays.failed)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for outgoing messages");
     pg_array(&q, &delays);
-    semel_status status = pg_messages_bind(&q, &unit->scratch, messages, count, err);
+    semel_status status = pg_messages_bind(&q, &unit->on->scratch, messages, count, err);
     if (status)
         return status;
     unit->captured = 1;
@@ -110,7 +110,7 @@ static semel_status send_verdict(postgres_unit *unit, int64_t outbox,
     static const statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
                                    [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
                                    [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
-    mem_arena *arena = &unit->scratch;
+    mem_arena *arena = &unit->on->scratch;
     if (!count_verdicts(settlements, count, verdict))
         return SEMEL_OK;
     query q = unit_query(unit, of[verdict]);
@@ -138,7 +138,7 @@ static semel_status find_lost(postgres_unit *unit, semel_settlement settlements[
                               PGresult *const answers[3], semel_error *err)
 {
     size_t changed = 0;
-    int64_t *seqs = arena_alloc(&unit->scratch, (count + 1) * sizeof *seqs);
+    int64_t *seqs = arena_alloc(&unit->on->scratch, (count + 1) * sizeof *seqs);
     if (!seqs)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
     for (int i = 0; i < 3; i++)

@@ -8,6 +8,7 @@
 #include <semel/postgres.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- connections --------------------------------------------------------------------------------------- */
 
@@ -59,6 +60,20 @@ static semel_status prepare_texts(postgres_store *store, semel_error *err)
     return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
 }
 
+/* TID range scans came with version 14; texts are UTF-8. */
+static semel_status check_server(const connection *on, const char *encoding, semel_error *err)
+{
+    enum { OLDEST = 140000 };
+    int version = PQserverVersion(on->pg);
+    if (version < OLDEST)
+        return semel_fail(err, SEMEL_EUNSUPPORTED,
+                          "the server is PostgreSQL %d; semel needs 14 or later", version / 10000);
+    if (strcmp(encoding, "UTF8") != 0)
+        return semel_fail(err, SEMEL_EUNSUPPORTED,
+                          "the database's encoding is %s; semel needs one in UTF8", encoding);
+    return SEMEL_OK;
+}
+
 /* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
 static semel_status look_at_server(postgres_store *store, semel_error *err)
 {
@@ -73,6 +88,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
         int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
         (void)snprintf(store->patience, sizeof store->patience, "%s", PQgetvalue(answer, 0, 2));
+        status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);
     store_give_back(store, on);
@@ -82,7 +98,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
 static void postgres_close(void *state)
 {
     postgres_store *store = state;
-    if (store->sweeper)
+    if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
         connection_close(store->sweeper);
     pool_destroy(&store->connections);
     pg_turns_free(store);

@@ -56,7 +56,6 @@ typedef struct postgres_unit {
     char patience[PATIENCE_TEXT]; /* joined: the caller's lock_timeout */
     semel_status trouble;         /* what went wrong where nothing could be returned */
     semel_error trouble_is;
-    mem_arena scratch;
 } postgres_unit;
 
 /* pool.c's calls, and one of one's own. store.c */
@@ -163,6 +162,11 @@ void notify_after_commit(postgres_store *store, connection *on);
 enum { MESSAGE_COLUMN_COUNT = 10 };
 semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err);
+/* The same of a message that came from elsewhere, whose texts may not be texts: bytes that are no UTF-8 become
+ * question marks, because a letter that cannot be stored would come again for ever. */
+semel_status pg_foreign_message_bind(query *q, mem_arena *arena, const semel_message *message,
+                                     semel_error *err);
+void pg_foreign_text(query *q, mem_arena *arena, const char *text);
 semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
                              int first_column, semel_error *err);
 semel_status pg_messages_bind(query *q, mem_arena *arena, const semel_message *const messages[],

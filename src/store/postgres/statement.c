@@ -58,7 +58,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_NOW] = "SELECT " NOW,
     [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
                     "current_setting('synchronous_commit') <> 'off', "
-                    "current_setting('lock_timeout')",
+                    "current_setting('lock_timeout'), current_setting('server_encoding')",
 
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
@@ -212,6 +212,8 @@ const char *const *statements_fill(mem_arena *arena, const char *schema, const c
 
 const char *statement_name(char name[16], statement which)
 {
+    if (which == ST_COMMIT)
+        return "semel_commit"; /* the one that people look for, in the server's log and on the wire */
     (void)snprintf(name, 16, "semel_%d", (int)which);
     return name;
 }

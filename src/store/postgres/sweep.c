@@ -10,6 +10,7 @@
 #include "store/postgres/postgres.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { OID_TID = 27, TID_SIZE = 6, ROWS_PER_PAGE = 64 };
 
@@ -57,6 +58,9 @@ static void end_round(postgres_store *store)
 /* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
 static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *got, semel_error *err)
 {
+    if (store->connections.pid != getpid())
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "this store was opened before fork(); open one in the child");
     if (store->sweeper && !connection_is_alive(store->sweeper)) {
         connection_close(store->sweeper);
         store->sweeper = NULL;

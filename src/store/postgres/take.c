@@ -122,7 +122,7 @@ static semel_status hand_out(taking *t, const PGresult *answer, int row, semel_e
                        .attempts = (uint32_t)answer_int(answer, row, 1),
                        .refusals = (uint32_t)answer_int(answer, row, 2),
                        .message = &message};
-    semel_status status = pg_message_read(&message, &t->unit->scratch, answer, row, 3, err);
+    semel_status status = pg_message_read(&message, &t->unit->on->scratch, answer, row, 3, err);
     if (status == SEMEL_ESTORE)
         return SEMEL_OK;
     if (!status)
@@ -135,7 +135,7 @@ static semel_status hand_out(taking *t, const PGresult *answer, int row, semel_e
 static semel_status hand_out_all(taking *t, const PGresult *answer, semel_error *err)
 {
     int rows = answer ? PQntuples(answer) : 0;
-    place *places = rows ? arena_alloc(&t->unit->scratch, (size_t)rows * sizeof *places) : NULL;
+    place *places = rows ? arena_alloc(&t->unit->on->scratch, (size_t)rows * sizeof *places) : NULL;
     semel_status status = SEMEL_OK;
     if (rows && !places)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
@@ -189,7 +189,7 @@ static semel_status note_groups(taking *t, const PGresult *answer, semel_error *
     t->at_end = (uint32_t)rows < groups_wanted(t);
     for (int row = 0; row < rows; row++) {
         semel_bytes name = answer_bytes(answer, row, 0);
-        const char *group = arena_copy(&t->unit->scratch, name.data, name.len);
+        const char *group = arena_copy(&t->unit->on->scratch, name.data, name.len);
         if (!group)
             return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
         if (answer_int(answer, row, 1) && t->group_count < GROUPS_MAX)
@@ -222,7 +222,7 @@ static semel_status take_of_groups(taking *t, semel_error *err)
     uint32_t share = t->group_count > 1 ? t->limit / 4 + 1 : t->limit;
     for (size_t i = 0; i < t->group_count; i++)
         size += strlen(t->groups[i]);
-    array names = array_start(&t->unit->scratch, ARRAY_TEXT, t->group_count, size);
+    array names = array_start(&t->unit->on->scratch, ARRAY_TEXT, t->group_count, size);
     for (size_t i = 0; i < t->group_count; i++)
         array_add(&names, t->groups[i], strlen(t->groups[i]));
     if (names.failed)

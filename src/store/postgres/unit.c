@@ -280,11 +280,11 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
 {
     postgres_unit *unit = unit_state;
     const char *text = NULL;
-    semel_status status = sql_translate(&text, &unit->scratch, SQL_POSTGRES, sql, count, err);
+    semel_status status = sql_translate(&text, &unit->on->scratch, SQL_POSTGRES, sql, count, err);
     if (status)
         return status;
     unit_begin(unit);
-    return application_send(unit->on, text, values, count, &unit->scratch, err);
+    return application_send(unit->on, text, values, count, &unit->on->scratch, err);
 }
 
 /* --- ending ------------------------------------------------------------------------------------------- */
@@ -292,7 +292,8 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
 static void leave(postgres_unit *unit, int usable)
 {
     PQclear(unit->assumed_row);
-    arena_free(&unit->scratch);
+    arena_reset(&unit->on->scratch);
+    unit->on->stale = unit->on->step_count;
     if (unit->joined) {
         delist(unit);
         connection_return(unit->on);
