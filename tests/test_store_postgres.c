@@ -4,19 +4,12 @@
 
 _Static_assert(URL_ROOM >= (int)SERVER_URL_ROOM, "server_fresh_postgres() writes that much");
 
-/* The age of a message is judged by the seam's clock, all else by the server's. */
-static void pass(store_fixture *fixture, int64_t ms)
-{
-    server_pass_ms(fixture->url, ms);
-    semel_test_advance_ms(fixture->seam, ms);
-}
-
 int main(void)
 {
     static const store_quirks postgres = {.name = "postgres",
                                           .make = server_fresh_postgres,
                                           .remove = server_drop,
-                                          .pass_ms = pass,
+                                          .pass_ms = server_pass_ms,
                                           .durability = SEMEL_DURABLE_POWER,
                                           .flags = STORE_KEEPS | STORE_SHARED | STORE_MIGRATES |
                                                    STORE_SERVER_CLOCK};

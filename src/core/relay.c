@@ -16,7 +16,6 @@
 #include "base/message.h"
 #include "base/wait.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +79,6 @@ static void relay_free(semel_relay *relay)
     mem_free(relay->results);
     mem_free(relay->settlements);
     arena_free(&relay->arena);
-    sem_destroy(&relay->watcher.signal);
     mem_free(relay);
 }
 
@@ -92,7 +90,6 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay");
     relay->outbox = outbox;
     relay->store = outbox->store;
-    sem_init(&relay->watcher.signal, 0, 0);
     semel_status status = read_options(&relay->options, options, err);
     if (!status)
         status = make_room(relay, err);
@@ -359,14 +356,13 @@ static int is_stopped(semel_relay *relay)
     return atomic_load(&relay->stopped);
 }
 
-/* Until woken, until it is time to look again, or until `left_ms` is over. */
+/* Until woken, until it is time to look again, or until `left_ms` is over. Somebody who commits right after the
+ * one who woke us may not do so again: a moment later there is one more look. */
 static void wait_for_work(semel_relay *relay, int64_t left_ms)
 {
-    int64_t pause = left_ms < relay->options.poll_ms ? left_ms : relay->options.poll_ms;
-    struct timespec until = wait_until(wait_clock_ms() + pause);
-    while (sem_clockwait(&relay->watcher.signal, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
-        if (is_stopped(relay))
-            return;
+    enum { ECHO_MS = 60 };
+    int64_t pause = relay->woken ? ECHO_MS : relay->options.poll_ms;
+    relay->woken = store_wait(relay->store, &relay->watcher, left_ms < pause ? left_ms : pause);
 }
 
 semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms, semel_error *err)
@@ -422,5 +418,5 @@ semel_status semel_relay_run(semel_relay *relay, semel_error *err)
 void semel_relay_stop(semel_relay *relay)
 {
     atomic_store(&relay->stopped, 1);
-    sem_post(&relay->watcher.signal);
+    watcher_wake(&relay->watcher);
 }

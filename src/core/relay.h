@@ -36,6 +36,7 @@ struct semel_relay {
     uint32_t failures;           /* steps in a row that could not reach the broker or the store */
     atomic_int stopped;
     store_watcher watcher;
+    int woken; /* by the last wait */
     mem_arena arena;
     relay_item *items;
     size_t count;

@@ -4,7 +4,12 @@
 #include "base/mem.h"
 #include "core/unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BUSY_DEFAULT_MS = 5000 };
 
@@ -132,33 +137,19 @@ semel_status semel_store_counters(semel_counters *out, size_t size, semel_store 
     return SEMEL_OK;
 }
 
-static void wake_all(void *store)
-{
-    store_wake(store);
-}
-
-/* Under a lock of its own: the driver's thread, which unwatch waits for, may be waiting for the other one. */
-static semel_status start_listening(semel_store *store, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    pthread_mutex_lock(&store->watch_lock);
-    if (!store->watching && store->driver->watch)
-        status = store->driver->watch(store->state, wake_all, store, err);
-    if (!status)
-        store->watching++;
-    pthread_mutex_unlock(&store->watch_lock);
-    return status;
-}
+/* --- waking ---------------------------------------------------------------------------------------------- */
 
 semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err)
 {
-    semel_status status = start_listening(store, err);
-    if (status)
-        return status;
+    if (pipe2(watcher->ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return semel_fail(err, SEMEL_ENOMEM, "no pipe to be woken by: %s", strerror(errno));
     pthread_mutex_lock(&store->lock);
     watcher->next = store->watchers;
     store->watchers = watcher;
     pthread_mutex_unlock(&store->lock);
+    pthread_mutex_lock(&store->watch_lock);
+    store->watching++;
+    pthread_mutex_unlock(&store->watch_lock);
     return SEMEL_OK;
 }
 
@@ -166,25 +157,64 @@ void store_unwatch(semel_store *store, store_watcher *watcher)
 {
     pthread_mutex_lock(&store->lock);
     store_watcher **at = &store->watchers;
-    while (*at && *at != watcher)
+    while (*at != watcher)
         at = &(*at)->next;
-    if (*at)
-        *at = watcher->next;
+    *at = watcher->next;
     pthread_mutex_unlock(&store->lock);
     pthread_mutex_lock(&store->watch_lock);
     if (--store->watching == 0 && store->driver->unwatch)
         store->driver->unwatch(store->state);
     pthread_mutex_unlock(&store->watch_lock);
+    close(watcher->ends[0]);
+    close(watcher->ends[1]);
+}
+
+void watcher_wake(const store_watcher *watcher)
+{
+    ssize_t ignored = write(watcher->ends[1], "", 1); /* a full pipe wakes, too */
+    (void)ignored;
 }
 
 void store_wake(semel_store *store)
 {
     pthread_mutex_lock(&store->lock);
-    for (store_watcher *watcher = store->watchers; watcher; watcher = watcher->next) {
-        int pending = 0;
-        sem_getvalue(&watcher->signal, &pending);
-        if (pending < 1)
-            sem_post(&watcher->signal);
-    }
+    for (const store_watcher *watcher = store->watchers; watcher; watcher = watcher->next)
+        watcher_wake(watcher);
     pthread_mutex_unlock(&store->lock);
+}
+
+/* The driver's descriptor, or -1. */
+static int listen_for_others(semel_store *store)
+{
+    if (!store->driver->watch)
+        return -1;
+    pthread_mutex_lock(&store->watch_lock);
+    int fd = store->driver->watch(store->state);
+    pthread_mutex_unlock(&store->watch_lock);
+    return fd;
+}
+
+/* One of those who wait reads it, and tells all. */
+static void hear_others(semel_store *store)
+{
+    pthread_mutex_lock(&store->watch_lock);
+    int heard = store->driver->heard(store->state);
+    pthread_mutex_unlock(&store->watch_lock);
+    if (heard)
+        store_wake(store);
+}
+
+int store_wait(semel_store *store, const store_watcher *watcher, int64_t wait_ms)
+{
+    char bytes[64];
+    struct pollfd ends[2] = {{.fd = watcher->ends[0], .events = POLLIN},
+                             {.fd = listen_for_others(store), .events = POLLIN}};
+    if (poll(ends, 2, wait_ms > INT_MAX ? INT_MAX : (int)wait_ms) <= 0)
+        return 0;
+    if (ends[1].revents)
+        hear_others(store);
+    int woken = 0;
+    while (read(watcher->ends[0], bytes, sizeof bytes) > 0)
+        woken = 1;
+    return woken;
 }

@@ -5,7 +5,6 @@
 #include "base/seam.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <semel/sys/store.h>
 #include <stdatomic.h>
 
@@ -29,10 +28,11 @@ typedef enum tally {
     TALLY_COUNT
 } tally;
 
-/* Somebody who wants to know when this process commits outgoing messages. */
+/* Somebody who wants to know when outgoing messages are committed. A pipe: what is written into it wakes, from a
+ * signal handler, too. */
 typedef struct store_watcher {
     struct store_watcher *next;
-    sem_t signal;
+    int ends[2];
 } store_watcher;
 
 enum { FREE_UNITS_MAX = 64 };
@@ -47,7 +47,7 @@ struct semel_store {
     semel_unit *free_units;
     unsigned free_count;
     store_watcher *watchers;
-    pthread_mutex_t watch_lock; /* over the driver's own watch, and `watching` */
+    pthread_mutex_t watch_lock; /* over the driver's watch, heard, unwatch, and `watching` */
     unsigned watching;
     atomic_uint_fast64_t tallies[TALLY_COUNT];
 };
@@ -65,11 +65,15 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
 
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 
-/* The list of watchers; waking is what a commit with outgoing messages does. With the first one the driver
- * begins to listen for those of other processes, if it can. */
+/* The list of watchers; waking is what a commit with outgoing messages does. */
 semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err);
 void store_unwatch(semel_store *store, store_watcher *watcher);
 void store_wake(semel_store *store);
+void watcher_wake(const store_watcher *watcher);
+
+/* Until it is woken, by this process or, where the store can tell, by another; or until wait_ms is over.
+ * 1 if it was woken. */
+int store_wait(semel_store *store, const store_watcher *watcher, int64_t wait_ms);
 
 /* Copies a caller's options over zeroed ones, whatever size the caller knew. SEMEL_EINVAL if the size is
  * not set or larger than ours: the caller was built for a newer library. */

@@ -37,7 +37,7 @@ static const struct {
               {"mysql", MARIADB_DRIVER},
               {"redis", NULL}};
 
-/* Every member but `join`, `queue`, `assume`, `watch` and `unwatch` is there, so that no caller has to ask. */
+/* Every member but `join`, `queue`, `assume` and those of watching is there, so that no caller has to ask. */
 static int is_complete(const semel_store_driver *d)
 {
     return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&
@@ -46,7 +46,7 @@ static int is_complete(const semel_store_driver *d)
            d->claim && d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
            d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
            d->dead_put && d->dead_drop && d->dead_list &&
-           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch;
+           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch && !d->watch == !d->heard;
 }
 
 semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)

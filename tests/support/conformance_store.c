@@ -34,7 +34,7 @@ static int setup(void **state)
     f->quirks = the_case->quirks;
     f->mode = the_case->mode;
     *state = f;
-    OK(semel_test_seam_open(&f->seam, 1, &last_error));
+    clock_open(f);
     f->quirks->make(f->url);
     f->store = open_second_handle(f);
     if (!(the_case->test->flags & NOT_MIGRATED))
@@ -46,7 +46,7 @@ static int teardown(void **state)
 {
     store_fixture *f = *state;
     close_all(f);
-    semel_test_seam_close(f->seam);
+    clock_close(f);
     if (f->quirks->remove)
         f->quirks->remove(f->url);
     free(f);

@@ -9,14 +9,16 @@
  *     }
  *
  * The tests go through the public API only, on a clock that stands still until told (a semel_test_seam),
- * so leases, backoff and years of retention pass without waiting. Nearly all are run in both modes. Each
- * has a store of its own, empty and migrated. What a store cannot do is skipped, visibly. */
+ * so leases, backoff and years of retention pass without waiting. A server's clock does not stand still:
+ * see "time" below. Nearly all are run in both modes. Each has a store of its own, empty and migrated.
+ * What a store cannot do is skipped, visibly. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
 
 #include "support/check.h"
 #include "support/work.h"
 
+#include <pthread.h>
 #include <semel/test.h>
 
 enum {
@@ -38,8 +40,8 @@ typedef struct store_quirks {
     void (*make)(char url[URL_ROOM]); /* a store that is fresh and empty */
     void (*remove)(const char *url);  /* and all that it left; may be NULL */
 
-    /* Time passes for the store; NULL if the seam's clock is its clock. */
-    void (*pass_ms)(store_fixture *fixture, int64_t ms);
+    /* Time passes for the store: what it has stored becomes older. NULL if the seam's clock is its clock. */
+    void (*pass_ms)(const char *url, int64_t ms);
 } store_quirks;
 
 /* Runs the suite; the number of tests that failed, for main() to return. */
@@ -55,6 +57,11 @@ struct store_fixture {
     semel_mode mode; /* of the inboxes */
     char url[URL_ROOM];
     semel_test_seam *seam;
+    int64_t grain_ms;          /* the shortest span that a test can tell from none */
+    semel_seam store_seam;     /* what the stores are opened with: `seam`, and its sleep is the server's */
+    pthread_mutex_t time_lock; /* for these: */
+    int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass by it, or is owed */
+    int64_t owed_ms;           /* of it, what the server has not been told yet */
     semel_store *store;
     semel_store *stores[FIXTURE_STORES];
     size_t store_count;
@@ -109,6 +116,10 @@ extern const store_test store_clock_tests[];
 extern const store_test store_dead_tests[];
 extern const store_test store_replay_tests[];
 
+/* Before anything is opened, and after all is closed. */
+void clock_open(store_fixture *f);
+void clock_close(store_fixture *f);
+
 /* The options may be NULL; their mode is the fixture's, whatever they say. */
 semel_inbox *open_inbox(store_fixture *f, const char *name, const semel_inbox_options *options);
 semel_inbox *open_inbox_on(store_fixture *f, semel_store *store, const char *name,
@@ -126,7 +137,30 @@ semel_store *open_second_handle(store_fixture *f);
 void reopen(store_fixture *f);
 void close_all(store_fixture *f); /* the first half of it */
 
+/* --- time ---
+ *
+ * A clock that stands still has a grain of one millisecond, and what is said here is exact. A server's runs on
+ * while the test does. There time is made to pass by making all that is stored older, and the grain is longer
+ * than any test takes from one pass_ms() to what it looks at then. So a test chooses spans of many grains, and
+ * does not look in the last grain before something ends, but at the beginning of it and afterwards. */
 void pass_ms(store_fixture *f, int64_t ms);
+
+void pass_almost(store_fixture *f, int64_t ms); /* to the last moment before they are over ... */
+void pass_grain(store_fixture *f);              /* ... and on, to their end */
+
+uint32_t grains(const store_fixture *f, uint32_t count); /* a span; milliseconds where it is exact */
+
+/* Now, by the clock of the store, as the test sees it: with all that was made to pass. */
+int64_t now_of(store_fixture *f);
+int64_t now_on(store_fixture *f, semel_store *store);
+
+int64_t wall_of(store_fixture *f); /* by the clock of the host, which messages are dated by */
+
+/* That a time which the store has stored was `now` when it did, give or take a grain. */
+#define STORED_AT(now, f, stored_ms) \
+    check_about((now), (stored_ms) + (f)->passed_ms, (f), __FILE__, __LINE__)
+#define IS_ABOUT(now, f, ms) check_about((now), (ms), (f), __FILE__, __LINE__)
+void check_about(int64_t expected, int64_t ms, const store_fixture *f, const char *file, int line);
 
 /* The counters of f->store. */
 semel_counters counters_of(store_fixture *f);

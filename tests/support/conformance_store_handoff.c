@@ -70,16 +70,18 @@ static void a_failed_hand_over_waits_and_holds_up_its_group_only(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     work failing = {.failures = 1, .only = "a1"};
-    semel_relay_options options = {.size = sizeof options, .backoff_ms = 1000};
+    uint32_t backoff_ms = grains(f, 1000);
+    semel_relay_options options = {
+        .size = sizeof options, .backoff_ms = backoff_ms, .backoff_max_ms = 8 * backoff_ms};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &failing, &options);
     send_id(outbox, "a1", "a");
     send_id(outbox, "a2", "a");
     send_id(outbox, "b1", "b");
     assert_int_equal(relay_once(relay), 1);
-    pass_ms(f, 499);
+    pass_almost(f, backoff_ms / 2);
     assert_int_equal(relay_once(relay), 0);
-    pass_ms(f, 501);
+    pass_ms(f, backoff_ms / 2 + f->grain_ms);
     assert_int_equal(relay_all(relay), 2);
     assert_string_equal(failing.ids, "a1 b1 a1 a2 ");
 }

@@ -164,9 +164,9 @@ static void a_claim_is_there_after_opening_again_until_its_lease_ends(void **sta
     abandon_claim(f, open_inbox(f, "orders", &options), &message);
     reopen(f);
     semel_inbox *inbox = open_inbox(f, "orders", &options);
-    pass_ms(f, 29999);
+    pass_almost(f, 30000);
     RECEIVES(SEMEL_IN_PROGRESS, inbox, &message, &done);
-    pass_ms(f, 1);
+    pass_grain(f);
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     assert_int_equal(done.attempt, 2);
 }

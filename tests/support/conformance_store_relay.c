@@ -20,21 +20,23 @@ static void a_refused_message_waits_out_its_backoff(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
-    semel_relay_options options = {.size = sizeof options, .backoff_ms = 1000};
+    uint32_t backoff_ms = grains(f, 1000);
+    semel_relay_options options = {
+        .size = sizeof options, .backoff_ms = backoff_ms, .backoff_max_ms = 8 * backoff_ms};
     semel_relay *relay = open_relay(f, outbox, broker, &options);
     char ids[64];
     send_id(outbox, "bad", NULL);
     send_id(outbox, "good", NULL);
     semel_test_recorder_answer(broker, "bad", SEMEL_PUBLISH_REFUSED, 2);
     assert_int_equal(relay_once(relay), 1);
-    pass_ms(f, 499);
+    pass_almost(f, backoff_ms / 2);
     send_id(outbox, "new", NULL);
     assert_int_equal(relay_once(relay), 1);
-    pass_ms(f, 501);
+    pass_ms(f, backoff_ms / 2 + f->grain_ms);
     assert_int_equal(relay_once(relay), 0); /* refused again: now it waits twice as long */
-    pass_ms(f, 999);
+    pass_almost(f, backoff_ms);
     assert_int_equal(relay_once(relay), 0);
-    pass_ms(f, 1001);
+    pass_ms(f, backoff_ms + f->grain_ms);
     assert_int_equal(relay_once(relay), 1);
     recorded_ids(ids, sizeof ids, broker);
     assert_string_equal(ids, "good new bad");
@@ -48,7 +50,10 @@ static void a_refused_message_holds_up_its_group_only(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
-    semel_relay *relay = open_relay(f, outbox, broker, NULL);
+    semel_relay_options options = {.size = sizeof options,
+                                   .backoff_ms = grains(f, 200),
+                                   .backoff_max_ms = grains(f, 60000)};
+    semel_relay *relay = open_relay(f, outbox, broker, &options);
     char ids[64];
     send_id(outbox, "a1", "a");
     send_id(outbox, "a2", "a");
@@ -59,7 +64,7 @@ static void a_refused_message_holds_up_its_group_only(void **state)
     send_id(outbox, "a3", "a");
     send_id(outbox, "b2", "b");
     assert_int_equal(relay_once(relay), 1);
-    pass_ms(f, 60000);
+    pass_ms(f, grains(f, 60000));
     assert_int_equal(relay_once(relay), 3);
     recorded_ids(ids, sizeof ids, broker);
     assert_non_null(strstr(ids, "b2 a1 a2 a3"));
@@ -178,9 +183,9 @@ static void the_lease_of_a_dead_relay_is_taken_over(void **state)
     send_id(outbox, "m-1", NULL);
     semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, dead, 0, &last_error));
-    pass_ms(f, 29999);
+    pass_almost(f, 30000);
     assert_int_equal(relay_once(alive), 0);
-    pass_ms(f, 1);
+    pass_grain(f);
     assert_int_equal(relay_once(alive), 1);
     assert_int_equal(semel_test_recorder_count(broker), 1);
     assert_int_equal(counters_of(f).resent, 1);
@@ -343,9 +348,9 @@ static void a_stale_relay_does_not_end_the_lease_of_another(void **state)
         semel_test_fault(f->seam, "relay.taken", 2, SEMEL_ESTORE); /* the second to take dies */
         (void)semel_relay_step(&sent, stale, 0, NULL);
         assert_int_equal(slow.published, 1);
-        pass_ms(f, 29999);
+        pass_almost(f, 30000);
         assert_int_equal(relay_once(alive), 0);
-        pass_ms(f, 1);
+        pass_grain(f);
         assert_int_equal(relay_all(alive), 2);
     }
 }

@@ -112,15 +112,15 @@ static void a_letter_belongs_to_its_inbox(void **state)
 static void an_old_letter_can_still_be_replayed(void **state)
 {
     store_fixture *f = *state;
-    semel_inbox_options options = {.size = sizeof options, .retention_ms = 1000};
+    semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
     work done = {0};
     size_t swept;
     int more;
-    OK(semel_store_now(&message.time_ms, f->store, &last_error));
+    message.time_ms = wall_of(f);
     bury(f, inbox, &message);
-    pass_ms(f, 100000);
+    pass_ms(f, grains(f, 100000));
     OK(semel_inbox_sweep(&swept, &more, inbox, 100, &last_error));
     assert_int_equal(swept, 1);
     assert_int_equal(replay(SEMEL_OK, inbox, only_letter(f), &done), SEMEL_PROCESSED);

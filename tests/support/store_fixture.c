@@ -11,7 +11,7 @@
 semel_store *open_second_handle(store_fixture *f)
 {
     semel_store_options options = {
-        .size = sizeof options, .busy_ms = 2000, .seam = semel_test_seam_get(f->seam)};
+        .size = sizeof options, .busy_ms = 2000, .seam = &f->store_seam};
     semel_store *store = NULL;
     assert_true(f->store_count < FIXTURE_STORES);
     OK(semel_store_open(&store, f->url, &options, &last_error));
@@ -97,15 +97,140 @@ void reopen(store_fixture *f)
     f->store = open_second_handle(f);
 }
 
-/* --- time and counts ------------------------------------------------------------------------------ */
+/* --- time ----------------------------------------------------------------------------------------- */
+
+/* Both clocks go on together: semel reads the seam's, too, for a message's age and for its own waits. The
+ * server is told of short spans when they have become a long one: an owed second is less than a grain, and
+ * semel waits for a claim in steps of milliseconds. One at a time, since rows that are locked do not age. */
+static void pass(store_fixture *f, int64_t ms, int64_t owed_max_ms)
+{
+    semel_test_advance_ms(f->seam, ms);
+    if (!f->quirks->pass_ms)
+        return;
+    pthread_mutex_lock(&f->time_lock);
+    f->passed_ms += ms;
+    f->owed_ms += ms;
+    if (f->owed_ms > owed_max_ms) {
+        f->quirks->pass_ms(f->url, f->owed_ms);
+        f->owed_ms = 0;
+    }
+    pthread_mutex_unlock(&f->time_lock);
+}
 
 void pass_ms(store_fixture *f, int64_t ms)
 {
-    if (f->quirks->pass_ms)
-        f->quirks->pass_ms(f, ms);
-    else
-        semel_test_advance_ms(f->seam, ms);
+    pass(f, ms, 0);
 }
+
+void pass_almost(store_fixture *f, int64_t ms)
+{
+    assert_true(ms >= f->grain_ms);
+    pass_ms(f, ms - f->grain_ms);
+}
+
+void pass_grain(store_fixture *f)
+{
+    pass_ms(f, f->grain_ms);
+}
+
+uint32_t grains(const store_fixture *f, uint32_t count)
+{
+    int64_t ms = f->grain_ms * count;
+    assert_true(ms <= UINT32_MAX);
+    return (uint32_t)ms;
+}
+
+int64_t now_on(store_fixture *f, semel_store *store)
+{
+    int64_t now = 0;
+    OK(semel_store_now(&now, store, &last_error));
+    return now + f->passed_ms;
+}
+
+int64_t now_of(store_fixture *f)
+{
+    return now_on(f, f->store);
+}
+
+int64_t wall_of(store_fixture *f)
+{
+    return f->store_seam.wall_ms(f->store_seam.context);
+}
+
+void check_about(int64_t expected, int64_t ms, const store_fixture *f, const char *file, int line)
+{
+    if (ms >= expected && ms - expected < f->grain_ms)
+        return;
+    print_error("%lld is not %lld, nor in the %lld ms from then\n", (long long)ms,
+                (long long)expected, (long long)f->grain_ms);
+    _fail(file, line);
+}
+
+/* --- the seam of a server's store ----------------------------------------------------------------- */
+
+enum { SERVER_GRAIN_MS = 20000, OWED_MAX_MS = 1000 };
+
+static const semel_seam *inner(void *context)
+{
+    store_fixture *f = context;
+    return semel_test_seam_get(f->seam);
+}
+
+static int64_t inner_wall_ms(void *context)
+{
+    return inner(context)->wall_ms(inner(context)->context);
+}
+
+static int64_t inner_steady_ms(void *context)
+{
+    return inner(context)->steady_ms(inner(context)->context);
+}
+
+static void inner_boot_id(void *context, char id[37])
+{
+    inner(context)->boot_id(inner(context)->context, id);
+}
+
+static void inner_random(void *context, void *bytes, size_t len)
+{
+    inner(context)->random(inner(context)->context, bytes, len);
+}
+
+static semel_status inner_fault(void *context, const char *point)
+{
+    return inner(context)->fault(inner(context)->context, point);
+}
+
+/* From whichever thread semel sleeps in. */
+static void sleep_for_both(void *context, uint32_t ms)
+{
+    pass(context, ms, OWED_MAX_MS);
+}
+
+void clock_open(store_fixture *f)
+{
+    OK(semel_test_seam_open(&f->seam, 1, &last_error));
+    assert_int_equal(pthread_mutex_init(&f->time_lock, NULL), 0);
+    f->grain_ms = f->quirks->flags & STORE_SERVER_CLOCK ? SERVER_GRAIN_MS : 1;
+    f->store_seam = *semel_test_seam_get(f->seam);
+    if (f->quirks->pass_ms)
+        f->store_seam = (semel_seam){.size = sizeof f->store_seam,
+                                     .context = f,
+                                     .wall_ms = inner_wall_ms,
+                                     .steady_ms = inner_steady_ms,
+                                     .boot_id = inner_boot_id,
+                                     .sleep_ms = sleep_for_both,
+                                     .random = inner_random,
+                                     .fault = inner_fault};
+}
+
+void clock_close(store_fixture *f)
+{
+    pthread_mutex_destroy(&f->time_lock);
+    semel_test_seam_close(f->seam);
+}
+
+/* --- counts --------------------------------------------------------------------------------------- */
 
 semel_counters counters_of(store_fixture *f)
 {

@@ -256,11 +256,13 @@ typedef struct semel_store_driver {
     /* Over all outboxes: how many are there, and when the oldest was captured (0: none). */
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
-    /* Calls wake(context), from any thread, soon after somebody anywhere has committed messages, and
-     * perhaps without a reason; until unwatch returns. It may miss some: whoever waits also looks by itself
-     * now and then. One watcher at a time. Both NULL: the store cannot tell. */
-    semel_status (*watch)(void *store, void (*wake)(void *context), void *context,
-                          semel_error *err);
+    /* How to hear of messages that somebody anywhere has committed. watch gives a descriptor that becomes
+     * readable then (or when it has broken), or -1 if there is none now: whoever waits also looks by itself
+     * now and then. heard reads what made it readable, and is 1 if there may be something to take. unwatch
+     * closes it. Calls come one at a time, but watch may be asked again and again. All NULL: the store cannot
+     * tell. */
+    int (*watch)(void *store);
+    int (*heard)(void *store);
     void (*unwatch)(void *store);
 
     /* --- dead letters --------------------------------------------------------------------------- */

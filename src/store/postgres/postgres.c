@@ -98,6 +98,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
 static void postgres_close(void *state)
 {
     postgres_store *store = state;
+    postgres_unwatch(store);
     if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
         connection_close(store->sweeper);
     pool_destroy(&store->connections);
@@ -248,6 +249,7 @@ const semel_store_driver postgres_store_driver = {
     .settle = postgres_settle,
     .unsent = postgres_unsent,
     .watch = postgres_watch,
+    .heard = postgres_heard,
     .unwatch = postgres_unwatch,
     .dead_put = postgres_dead_put,
     .dead_drop = postgres_dead_drop,

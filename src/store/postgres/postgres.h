@@ -32,7 +32,9 @@ typedef struct postgres_store {
     int64_t sweeping;             /* the inbox whose round it is in, 0: none */
     pthread_mutex_t sweep_lock;   /* over the sweeper */
     int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
-    struct listener *listener;
+    connection *listener;         /* for NOTIFY; the core calls one at a time */
+    uint32_t listen_pause_ms;
+    int64_t listen_again_ms;
 } postgres_store;
 
 typedef enum savepoint_state { SAVEPOINT_NONE, SAVEPOINT_WANTED, SAVEPOINT_SET } savepoint_state;
@@ -153,8 +155,8 @@ semel_status postgres_dead_list(void *unit, const semel_dead_filter *filter,
                                 semel_dead_visitor *visitor, void *context, semel_error *err);
 
 /* listen.c */
-semel_status postgres_watch(void *store, void (*wake)(void *context), void *context,
-                            semel_error *err);
+int postgres_watch(void *store);
+int postgres_heard(void *store);
 void postgres_unwatch(void *store);
 void notify_after_commit(postgres_store *store, connection *on);
 
