@@ -82,6 +82,13 @@ foreach(example IN LISTS examples)
   semel_add_script(example_${name} run_in_scratch.sh $<TARGET_FILE:example_${name}>)
 endforeach()
 
+if(servers AND NOT SEMEL_SANITIZE)
+  semel_add_script(example_first_everywhere check_first.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
+                   $<TARGET_FILE_DIR:semel>)
+  semel_add_script(example_queued_everywhere check_queued.sh $<TARGET_FILE:example_queued>)
+  set_tests_properties(example_first_everywhere example_queued_everywhere PROPERTIES FIXTURES_REQUIRED servers)
+endif()
+
 semel_add_script(demo check_demo.sh $<TARGET_FILE:semel_program>)
 
 if(SEMEL_SANITIZE)

@@ -104,7 +104,7 @@ static int relay(void *context)
 static int build(void *context)
 {
     show *now = context;
-    shop_build(now->url, now->file);
+    shop_build(now->url);
     return PROCESS_OK;
 }
 
@@ -174,7 +174,7 @@ static void check_the_file(const show *now)
 {
     const char *file = now->file;
     assert_int_equal(peek_number(file, "SELECT count(*) FROM effect"), now->keys);
-    assert_int_equal(peek_number(file, "SELECT count(DISTINCT key) FROM effect"), now->keys);
+    assert_int_equal(peek_number(file, "SELECT count(DISTINCT item) FROM effect"), now->keys);
     assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
                      now->keys);
     assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_marker"), now->keys);

@@ -31,7 +31,7 @@ typedef struct show {
 static int build(void *context)
 {
     show *now = context;
-    shop_build(now->url, now->file);
+    shop_build(now->url);
     return PROCESS_OK;
 }
 

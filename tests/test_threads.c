@@ -56,7 +56,7 @@ static race *race_open(const ground *on, unsigned keys, const semel_inbox_option
     scratch_file(r->file, &r->dir, "shop.db");
     scratch_sqlite(url, &r->dir, "shop.db");
     if (on->sqlite)
-        shop_build(url, r->file);
+        shop_build(url);
     shop_open(&r->s, on->sqlite ? url : "memory:", &options, &r->tally);
     r->keys = keys;
     return r;
@@ -93,7 +93,7 @@ static void check_effects(race *r, const ground *on)
         return;
     if (on->mode == SEMEL_TRANSACTION) {
         assert_int_equal(peek_number(r->file, "SELECT count(*) FROM effect"), r->keys);
-        assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT key) FROM effect"), r->keys);
+        assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT item) FROM effect"), r->keys);
     }
     assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
                      r->keys);

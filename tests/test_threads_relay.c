@@ -171,12 +171,12 @@ typedef struct yard {
 static yard *yard_open(int sqlite, unsigned moods)
 {
     yard *y = calloc(1, sizeof *y);
-    char url[SCRATCH_PATH], file[SCRATCH_PATH];
+    char url[SCRATCH_PATH];
     assert_non_null(y);
     scratch_open(&y->dir);
     scratch_sqlite(url, &y->dir, "shop.db");
     if (sqlite)
-        shop_build(url, scratch_file(file, &y->dir, "shop.db"));
+        shop_build(url);
     shop_open(&y->s, sqlite ? url : "memory:", NULL, &y->tally);
     y->broker.moods = moods;
     y->broker.seed = 42;

@@ -1,30 +1,29 @@
 /* The shop of shop.h. */
 #include "support/shop.h"
 
-#include "support/peek.h"
+#include "support/effect.h"
 #include "support/process.h"
 
-#include <semel/sqlite.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REQUIRE_OK(call) PROCESS_REQUIRE_OK(call, &err)
 
-void shop_build(const char *url, const char *path)
+void shop_build(const char *url)
 {
     semel_error err;
     semel_store *store;
     REQUIRE_OK(semel_store_open(&store, url, NULL, &err));
     REQUIRE_OK(semel_store_migrate(store, &err));
     semel_store_close(store);
-    peek_run(path, "CREATE TABLE effect (key INTEGER)");
+    effect_build(url, "effect");
 }
 
 void shop_open(shop *s, const char *url, const semel_inbox_options *options, shop_tally *tally)
 {
     semel_error err;
-    *s = (shop){.tally = tally};
+    *s = (shop){.url = url, .tally = tally};
     REQUIRE_OK(semel_store_open(&s->store, url, NULL, &err));
     REQUIRE_OK(semel_outbox_open(&s->outbox, s->store, "out", &err));
     REQUIRE_OK(semel_inbox_open(&s->inbox, s->store, "orders", options, &err));
@@ -46,14 +45,6 @@ semel_message shop_message(char text[SHOP_TEXT], unsigned key)
                            .body = semel_str(text)};
 }
 
-static semel_status write_effect(sqlite3 *db, unsigned key, semel_error *err)
-{
-    char sql[64];
-    (void)snprintf(sql, sizeof sql, "INSERT INTO effect (key) VALUES (%u)", key);
-    int code = db ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_OK;
-    return code == SQLITE_OK ? SEMEL_OK : semel_fail(err, SEMEL_ESTORE, "no effect: %d", code);
-}
-
 semel_status shop_handler(semel_unit *unit, const semel_message *message, void *context,
                           semel_error *err)
 {
@@ -65,7 +56,7 @@ semel_status shop_handler(semel_unit *unit, const semel_message *message, void *
     atomic_fetch_add(&s->tally->runs[key], 1);
     semel_message out = {
         .size = sizeof out, .type = "order.charged", .topic = "out", .body = message->body};
-    semel_status status = write_effect(semel_unit_sqlite(unit), key, err);
+    semel_status status = effect_write(unit, s->url, "effect", text, s->queued, err);
     if (!status)
         status = semel_unit_send(unit, s->outbox, &out, err);
     if (!status && s->during)

@@ -1,5 +1,5 @@
 /* A small shop on the real clock, for tests with many threads or processes: an inbox "orders" whose handler
- * writes a row into the table `effect` (where the store has one) and sends a message to the outbox "out".
+ * writes a row into the table `effect` (where the store has SQL) and sends a message to the outbox "out".
  * What cannot fail in a healthy world ends the process when it does, with a line on stderr. */
 #ifndef SEMEL_TESTS_SUPPORT_SHOP_H
 #define SEMEL_TESTS_SUPPORT_SHOP_H
@@ -18,6 +18,8 @@ typedef struct shop_tally {
 } shop_tally;
 
 typedef struct shop {
+    const char *url;
+    int queued; /* effects are queued statements; else written on the unit's connection */
     semel_store *store;
     semel_inbox *inbox;
     semel_outbox *outbox;
@@ -27,10 +29,10 @@ typedef struct shop {
     void *context;
 } shop;
 
-/* Makes the tables in a new SQLite file. */
-void shop_build(const char *url, const char *path);
+/* Makes the tables in a new SQLite file, or in an empty place on a server. */
+void shop_build(const char *url);
 
-/* `options` may be NULL. The memory store needs no building. */
+/* `options` may be NULL. The memory store needs no building. `url` must live as long as the shop. */
 void shop_open(shop *s, const char *url, const semel_inbox_options *options, shop_tally *tally);
 void shop_close(shop *s);
 

@@ -1,0 +1,22 @@
+/* A look into any SQL store behind the library's back, by its URL: a file of SQLite, a schema of PostgreSQL, a
+ * database of MariaDB. Each look has a session of its own, as in peek.h and server.h. */
+#ifndef SEMEL_TESTS_SUPPORT_LOOK_H
+#define SEMEL_TESTS_SUPPORT_LOOK_H
+
+#include <stdint.h>
+
+int look_is_server(const char *url);
+int look_is_postgres(const char *url);
+
+void look_run(const char *url, const char *sql);
+int64_t look_number(const char *url, const char *sql);
+void look_each(const char *url, const char *sql, void (*row)(const char *text, void *context),
+               void *context);
+
+/* A server's clock is nobody's to set: what is stored gets older. SQLite: nothing, its clock is the seam's. */
+void look_pass_ms(const char *url, int64_t ms);
+
+/* Until no session has anything open there: a server notices a little later that its client is dead. */
+void look_wait_quiet(const char *url);
+
+#endif
