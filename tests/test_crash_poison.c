@@ -1,7 +1,8 @@
 /* P9: handlers that kill their own process. Attempts are counted when they start, so such a message is
  * found out, becomes a dead letter at the limit, and takes none of its neighbours with it. */
 #include "support/crash.h"
-#include "support/peek.h"
+#include "support/effect.h"
+#include "support/look.h"
 #include "support/process.h"
 
 #include <setjmp.h>
@@ -40,7 +41,7 @@ static int prepare(void *context)
     bare.bare = 1;
     crash_world_open(&w, &l->stage, &bare, 0);
     PROCESS_REQUIRE_OK(semel_store_migrate(w.store, &w.err), &w.err);
-    peek_run(l->stage.file, "CREATE TABLE effect (key TEXT)");
+    effect_build(l->stage.url, "effect");
     crash_world_close(&w);
     return PROCESS_OK;
 }
@@ -73,12 +74,12 @@ static uint32_t live_until_well(lives *l)
 
 static void check_only_the_poison_is_dead(const lives *l)
 {
-    const char *file = l->stage.file;
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_dead"), 1);
+    const char *url = l->stage.url;
+    assert_int_equal(look_number(url, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
-        peek_number(file, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
+        look_number(url, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
         1);
-    assert_true(peek_number(file, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
+    assert_true(look_number(url, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
 }
 
 static void poison_is_found_out(void (*run)(lives *l, crash_world *w), semel_mode mode,

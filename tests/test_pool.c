@@ -102,6 +102,54 @@ static void those_who_wait_are_served_in_their_order(void **state)
     pool_case_end(&f);
 }
 
+static void give_two_together(pool_case *f, void *connections[2])
+{
+    customer one = {.f = f, .keeps = 1, .wait_ms = POOL_MINUTE}, two = one;
+    uint64_t asked = f->pool.asked;
+    customer_start(&one);
+    customer_start(&two);
+    pool_case_await_asked(f, asked + 2);
+    pool_give(&f->pool, connections[0], 1);
+    pool_give(&f->pool, connections[1], 1);
+    customer_await(&one, SEMEL_OK);
+    customer_await(&two, SEMEL_OK);
+}
+
+/* Both often come back before the first in line has woken up: then it is for that one to wake the other. */
+static void what_comes_back_together_serves_several(void **state)
+{
+    (void)state;
+    pool_case f;
+    pool_case_begin(&f, 2);
+    void *connections[2] = {pool_case_taken_by_another(&f), pool_case_taken_by_another(&f)};
+    for (int i = 0; i < 50; i++)
+        give_two_together(&f, connections);
+    pool_give(&f.pool, connections[0], 1);
+    pool_give(&f.pool, connections[1], 1);
+    pool_case_end(&f);
+}
+
+static void who_has_to_come_back_keeps_its_place(void **state)
+{
+    (void)state;
+    pool_case f;
+    customer first, second;
+    pool_case_begin(&f, 1);
+    served_count = 0;
+    f.server.refusals = 1;
+    fake_hold(&f.server, 1);
+    customer_send(&first, &f, 1, POOL_MINUTE);
+    fake_await_tries(&f.server, 1);
+    customer_send(&second, &f, 2, POOL_MINUTE);
+    pool_case_await_asked(&f, 2);
+    fake_hold(&f.server, 0); /* and is turned away */
+    customer_await(&first, SEMEL_OK);
+    customer_await(&second, SEMEL_OK);
+    assert_int_equal(served[0], 1);
+    assert_int_equal(served[1], 2);
+    pool_case_end(&f);
+}
+
 static void who_gives_up_does_not_hold_up_the_others(void **state)
 {
     (void)state;
@@ -377,6 +425,8 @@ int main(void)
         cmocka_unit_test(the_wait_lasts_until_the_deadline),
         cmocka_unit_test(a_thread_does_not_wait_for_itself),
         cmocka_unit_test(those_who_wait_are_served_in_their_order),
+        cmocka_unit_test(what_comes_back_together_serves_several),
+        cmocka_unit_test(who_has_to_come_back_keeps_its_place),
         cmocka_unit_test(who_gives_up_does_not_hold_up_the_others),
         cmocka_unit_test(the_dead_are_not_handed_out),
         cmocka_unit_test(what_comes_back_broken_is_closed_and_replaced),

@@ -1,11 +1,11 @@
 /* The world of a workflow, and the look at what it left. */
 #include "support/crash.h"
 
-#include "support/peek.h"
+#include "support/effect.h"
+#include "support/look.h"
 #include "support/process.h"
 
 #include <semel/dead.h>
-#include <semel/sqlite.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +24,28 @@ _Static_assert(sizeof crash_points / sizeof *crash_points <= CRASH_POINTS_MAX, "
 void crash_stage_open(crash_stage *stage)
 {
     scratch_open(&stage->dir);
-    scratch_file(stage->file, &stage->dir, "shop.db");
     scratch_sqlite(stage->url, &stage->dir, "shop.db");
     scratch_file(stage->broker, &stage->dir, "broker");
     stage->shared = process_share(sizeof *stage->shared);
 }
 
+void crash_stage_open_on(crash_stage *stage, server_kind kind)
+{
+    crash_stage_open(stage);
+    server_find(&stage->at, kind);
+    server_fresh(stage->url, &stage->at);
+}
+
+void crash_stage_pass_ms(const crash_stage *stage, int64_t ms)
+{
+    look_wait_quiet(stage->url);
+    look_pass_ms(stage->url, ms);
+}
+
 void crash_stage_close(crash_stage *stage)
 {
+    if (look_is_server(stage->url))
+        server_drop(stage->url);
     process_unshare(stage->shared, sizeof *stage->shared);
     scratch_close(&stage->dir);
 }
@@ -86,6 +100,12 @@ void crash_world_close(crash_world *w)
     semel_test_seam_close(w->seam);
 }
 
+void crash_world_pass_ms(crash_world *w, int64_t ms)
+{
+    semel_test_advance_ms(w->seam, ms);
+    look_pass_ms(w->stage->url, ms);
+}
+
 void crash_world_report(crash_world *w)
 {
     for (size_t i = 0; i < crash_point_count; i++)
@@ -103,12 +123,9 @@ semel_message crash_message(const char *key)
                            .body = semel_str(key)};
 }
 
-static semel_status write_effect(sqlite3 *db, const char *key, semel_error *err)
+static semel_status write_effect(crash_world *w, semel_unit *unit, const char *key, semel_error *err)
 {
-    char *sql = sqlite3_mprintf("INSERT INTO effect (key) VALUES (%Q)", key);
-    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    sqlite3_free(sql);
-    return code == SQLITE_OK ? SEMEL_OK : semel_fail(err, SEMEL_ESTORE, "no effect: %d", code);
+    return effect_write(unit, w->stage->url, "effect", key, w->flow->queued, err);
 }
 
 static int begins(const char *text, const char *with)
@@ -134,8 +151,7 @@ semel_status crash_handler(semel_unit *unit, const semel_message *message, void 
     (void)snprintf(key, sizeof key, "%.*s", (int)message->body.len,
                    (const char *)message->body.data);
     __atomic_fetch_add(&w->stage->shared->runs, 1, __ATOMIC_SEQ_CST);
-    sqlite3 *db = semel_unit_sqlite(unit);
-    semel_status status = db ? write_effect(db, key, err) : SEMEL_OK;
+    semel_status status = write_effect(w, unit, key, err);
     if (!status && begins(key, "slow"))
         status = semel_unit_renew(unit, 0, err);
     if (!status)
@@ -152,8 +168,8 @@ semel_status crash_handler(semel_unit *unit, const semel_message *message, void 
 static int64_t count_effects(const crash_world *w, const char *key)
 {
     char sql[128];
-    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE key = '%s'", key);
-    return peek_number(w->stage->file, sql);
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE item = '%s'", key);
+    return look_number(w->stage->url, sql);
 }
 
 void crash_send(crash_world *w, const char *key, const char *topic, const char *group)
@@ -166,7 +182,7 @@ void crash_send(crash_world *w, const char *key, const char *topic, const char *
     if (count_effects(w, key))
         return;
     REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
-    REQUIRE_OK(w, write_effect(semel_unit_sqlite(unit), key, &w->err));
+    REQUIRE_OK(w, write_effect(w, unit, key, &w->err));
     REQUIRE_OK(w, semel_unit_send(unit, w->outbox, &message, &w->err));
     REQUIRE_OK(w, semel_unit_commit(unit, &w->err));
 }
@@ -194,7 +210,7 @@ int crash_step(crash_world *w, semel_relay *relay)
     REQUIRE_OK(w, semel_relay_step(&sent, relay, 0, &w->err));
     REQUIRE_OK(w, semel_store_counters(&now, sizeof now, w->store, &w->err));
     if (now.unsent && !sent)
-        semel_test_advance_ms(w->seam, BACKOFF_MAX_MS);
+        crash_world_pass_ms(w, BACKOFF_MAX_MS);
     return now.unsent > 0;
 }
 
@@ -252,12 +268,15 @@ static int64_t different_ids(const broker_log *log)
 
 static int64_t committed_messages(const crash_stage *stage)
 {
+    char sql[256];
+    const char *id = look_is_postgres(stage->url) ? "convert_from(id, 'UTF8')" : "id";
     sent_set set = {0};
     broker_log_read(&set.log, stage->broker);
-    peek_each(stage->file,
-              "SELECT id FROM semel_outbox WHERE topic IS NOT 'in' UNION "
-              "SELECT id FROM semel_dead WHERE origin = 2",
-              count_unless_sent, &set);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT %s FROM semel_outbox WHERE topic IS NULL OR topic <> 'in' UNION "
+                   "SELECT %s FROM semel_dead WHERE origin = 2",
+                   id, id);
+    look_each(stage->url, sql, count_unless_sent, &set);
     int64_t all = different_ids(&set.log) + (int64_t)set.here;
     broker_log_free(&set.log);
     return all;
@@ -273,14 +292,14 @@ const char *crash_check_killed(const crash_stage *stage, const crash_workflow *f
 {
     if (flow->kind == CRASH_OTHER)
         return NULL;
-    int64_t done = peek_number(stage->file, DONE), effects = peek_number(stage->file, EFFECTS);
-    int64_t letters = peek_number(stage->file, LETTERS), sent = committed_messages(stage);
+    int64_t done = look_number(stage->url, DONE), effects = look_number(stage->url, EFFECTS);
+    int64_t letters = look_number(stage->url, LETTERS), sent = committed_messages(stage);
     int64_t work = flow->kind == CRASH_CLAIM ? done : effects;
     if (flow->kind == CRASH_TRANSACTION && done != effects)
         return "when it was killed, markers and effects were not the same number";
-    if (letters != peek_number(stage->file, BURIED) && !flow->quiet)
+    if (letters != look_number(stage->url, BURIED) && !flow->quiet)
         return "when it was killed, dead markers and dead letters were not the same number";
-    if (flow->handed && flow->handed != done + peek_number(stage->file, WAITING))
+    if (flow->handed && flow->handed != done + look_number(stage->url, WAITING))
         return "when it was killed, a message was handed off and still there, or neither";
     if (sent != work + (flow->quiet ? 0 : letters))
         return "when it was killed, the work and its messages were not the same number";
@@ -308,18 +327,18 @@ static const char *check_published(const crash_stage *stage, int64_t expected)
 
 const char *crash_check_ended(const crash_stage *stage, const crash_workflow *flow)
 {
-    const char *file = stage->file;
-    if (peek_number(file, DONE) != flow->done)
+    const char *url = stage->url;
+    if (look_number(url, DONE) != flow->done)
         return "not as many keys are done as there should be";
-    if (peek_number(file, EFFECTS) != flow->effects ||
-        peek_number(file, "SELECT count(DISTINCT key) FROM effect") != flow->effects)
+    if (look_number(url, EFFECTS) != flow->effects ||
+        look_number(url, "SELECT count(DISTINCT item) FROM effect") != flow->effects)
         return "an effect is missing or happened twice";
-    if (peek_number(file, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") !=
+    if (look_number(url, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") !=
         flow->held)
         return "a claim is left behind, or one that lives was removed";
-    if (peek_number(file, "SELECT count(*) FROM semel_outbox"))
+    if (look_number(url, "SELECT count(*) FROM semel_outbox"))
         return "an outgoing message is left behind";
-    if (peek_number(file, "SELECT count(*) FROM semel_dead") != flow->dead)
+    if (look_number(url, "SELECT count(*) FROM semel_dead") != flow->dead)
         return "not as many dead letters as there should be";
     if (flow->runs_max && stage->shared->runs > flow->runs_max)
         return "one kill made more than one handler run again";

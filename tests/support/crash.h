@@ -1,14 +1,15 @@
 /* Workflows that are killed at every named point, and what must be true afterwards.
  *
- * A workflow runs in a process of its own on a copy of a prepared SQLite file, with a clock that stands
- * still, and is killed. A second process, whose clock is one lease later, runs it again to its end and lets
- * the relay send what is left. What they did can be seen in the file (the table `effect` holds the
- * handlers' own writes), in the broker file, and in memory that outlives them. */
+ * A workflow runs in a process of its own on a copy of a prepared store (an SQLite file, or tables on a
+ * server), with a clock that stands still, and is killed. A second process, one lease later, runs it again to
+ * its end and lets the relay send what is left. What they did can be seen in the store (the table `effect`
+ * holds the handlers' own writes), in the broker file, and in memory that outlives them. */
 #ifndef SEMEL_TESTS_SUPPORT_CRASH_H
 #define SEMEL_TESTS_SUPPORT_CRASH_H
 
 #include "support/broker_file.h"
 #include "support/scratch.h"
+#include "support/server.h"
 
 #include <semel/semel.h>
 #include <semel/test.h>
@@ -21,8 +22,8 @@ extern const size_t crash_point_count;
 /* Where it happens. */
 typedef struct crash_stage {
     scratch dir;
-    char file[SCRATCH_PATH];
-    char url[SCRATCH_PATH];
+    server_place at; /* the server, if it is on one */
+    char url[SERVER_URL_ROOM];
     char broker[SCRATCH_PATH];
     struct crash_shared {
         uint32_t passed[CRASH_POINTS_MAX];
@@ -30,8 +31,12 @@ typedef struct crash_stage {
     } * shared;
 } crash_stage;
 
-void crash_stage_open(crash_stage *stage);
+void crash_stage_open(crash_stage *stage);                         /* a file of SQLite */
+void crash_stage_open_on(crash_stage *stage, server_kind kind); /* the server that all tests share */
 void crash_stage_close(crash_stage *stage);
+
+/* When no process is running: time passes for what a server keeps. The clock of SQLite is the seam's. */
+void crash_stage_pass_ms(const crash_stage *stage, int64_t ms);
 
 typedef enum crash_kind {
     CRASH_TRANSACTION, /* marker, effect and outgoing message are one */
@@ -52,6 +57,7 @@ typedef struct crash_workflow {
     uint32_t relay_batch;  /* 0: the default */
     uint64_t retention_ms; /* 0: the default */
     int64_t start_ms;      /* how late the clock is when the first process starts */
+    int queued;            /* effects are queued statements */
     int quiet;             /* dead letters are not announced */
     int64_t handed;        /* messages handed off, each either in the outbox or done; 0: none */
     int bare;              /* nothing is prepared, not even the tables */
@@ -67,6 +73,10 @@ typedef struct crash_workflow {
 
 extern const crash_workflow crash_workflows[];
 extern const size_t crash_workflow_count;
+
+/* The same with queued statements and in queued mode, for stores that are a round trip away. */
+enum { CRASH_QUEUED_MAX = 16 };
+size_t crash_queued_workflows(crash_workflow out[CRASH_QUEUED_MAX]);
 
 /* --- inside a process ------------------------------------------------------------------------------ */
 
@@ -91,6 +101,9 @@ void crash_world_open(crash_world *w, const crash_stage *stage, const crash_work
                       int again);
 void crash_world_open_rest(crash_world *w);
 void crash_world_close(crash_world *w);
+
+/* Time passes, by the clock of the store and by that of the seam. */
+void crash_world_pass_ms(crash_world *w, int64_t ms);
 
 /* Tells the stage how often each point was passed. */
 void crash_world_report(crash_world *w);

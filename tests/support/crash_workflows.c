@@ -2,10 +2,10 @@
  * as after a restart: what the broker has not been told of comes again, what was done is not done again. */
 #include "support/crash.h"
 
+#include "support/effect.h"
 #include "support/process.h"
 
 #include <semel/dead.h>
-#include <semel/sqlite.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,7 +172,7 @@ static void prepare_sweep(crash_world *w)
     REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
     REQUIRE_OK(w, semel_unit_claim(&outcome, unit, claims, &held, &w->err));
     REQUIRE(outcome == SEMEL_CLAIMED);
-    semel_test_advance_ms(w->seam, SWEEP_LATER_MS);
+    crash_world_pass_ms(w, SWEEP_LATER_MS);
     DELIVER(w, 1, "new-1", "new-2", "new-3");
     _exit(PROCESS_OK); /* the claim is not given back */
 }
@@ -228,11 +228,7 @@ static void run_migrate(crash_world *w)
 {
     REQUIRE_OK(w, semel_store_migrate(w->store, &w->err));
     crash_world_open_rest(w);
-    semel_unit *unit;
-    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
-    REQUIRE(sqlite3_exec(semel_unit_sqlite(unit), "CREATE TABLE IF NOT EXISTS effect (key TEXT)",
-                         NULL, NULL, NULL) == SQLITE_OK);
-    REQUIRE_OK(w, semel_unit_commit(unit, &w->err));
+    effect_build(w->stage->url, "effect");
     DELIVER(w, 1, "one");
 }
 

@@ -70,8 +70,9 @@ static semel_status fake_connect(void **out, void *context, uint32_t wait_ms, se
     pthread_mutex_lock(&s->lock);
     s->at_the_door--;
     semel_status answer = s->answer;
-    if (s->every && s->tries % (unsigned)s->every == 0)
+    if (s->refusals || (s->every && s->tries % s->every == 0))
         answer = SEMEL_EUNAVAILABLE;
+    s->refusals -= s->refusals > 0;
     if (!answer && ++s->open > s->open_max)
         s->open_max = s->open;
     pthread_mutex_unlock(&s->lock);
@@ -92,6 +93,7 @@ static int fake_is_alive(void *connection)
 static void fake_close(void *connection)
 {
     fake_server *s = ((fake_socket *)connection)->of;
+    wait_nap_us(500); /* it is open until then */
     pthread_mutex_lock(&s->lock);
     s->open--;
     s->closed++;
@@ -149,10 +151,15 @@ static void customer_work(crew_member *member)
         pool_give(&c->f->pool, c->got, 1);
 }
 
+void customer_start(customer *c)
+{
+    crew_start(&c->thread, customer_work, c);
+}
+
 void customer_send(customer *c, pool_case *f, int name, uint32_t wait_ms)
 {
     *c = (customer){.f = f, .name = name, .wait_ms = wait_ms};
-    crew_start(&c->thread, customer_work, c);
+    customer_start(c);
 }
 
 void customer_await(customer *c, semel_status status)
@@ -164,7 +171,7 @@ void customer_await(customer *c, semel_status status)
 void *pool_case_taken_by_another(pool_case *f)
 {
     customer c = {.f = f, .keeps = 1, .wait_ms = POOL_MINUTE};
-    crew_start(&c.thread, customer_work, &c);
+    customer_start(&c);
     customer_await(&c, SEMEL_OK);
     return c.got;
 }

@@ -13,7 +13,8 @@ typedef struct fake_server {
     semel_status answer; /* to those who connect */
     int holding;         /* they wait at the door */
     unsigned gather;     /* they wait for so many of them */
-    int every;           /* one in so many is turned away */
+    unsigned refusals;   /* so many are turned away first ... */
+    unsigned every;      /* ... and then one in so many */
     unsigned tries;
     unsigned at_the_door, at_the_door_max;
     int open, open_max, closed;
@@ -63,6 +64,7 @@ typedef struct customer {
 extern int served[CREW_MAX]; /* names, in the order in which they got one */
 extern int served_count;
 
+void customer_start(customer *c);
 void customer_send(customer *c, pool_case *f, int name, uint32_t wait_ms);
 void customer_await(customer *c, semel_status status);
 

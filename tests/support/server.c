@@ -294,15 +294,16 @@ void server_fresh_mariadb(char url[SERVER_URL_ROOM])
     server_fresh(url, &shared);
 }
 
-static void end_sessions_postgres(const char *url, const target *at)
+static void drop_postgres(const char *url, const target *at)
 {
     char sql[SQL_ROOM];
     print(sql, sizeof sql,
           "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_class c ON c.oid = "
           "l.relation"
           " JOIN pg_namespace n ON n.oid = c.relnamespace"
-          " WHERE n.nspname = '%s' AND l.pid <> pg_backend_pid()",
-          at->schema);
+          " WHERE n.nspname = '%s' AND l.pid <> pg_backend_pid();"
+          " SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
+          at->schema, at->schema);
     server_run(url, sql);
 }
 
@@ -324,10 +325,7 @@ void server_drop(const char *url)
     char sql[SQL_ROOM], other[SERVER_URL_ROOM];
     parse(&at, url);
     if (at.kind == SERVER_POSTGRES) {
-        end_sessions_postgres(url, &at);
-        print(sql, sizeof sql, "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
-              at.schema);
-        server_run(url, sql);
+        drop_postgres(url, &at);
         return;
     }
     print(other, sizeof other, "mariadb://%s@%s:%u/mysql", at.user, at.host, at.port);
@@ -377,15 +375,18 @@ static void print_aging(char *sql, const target *at, const aging *one, int64_t m
               one->key, at->prefix, one->table, at->prefix, one->table, changes, one->same_key);
 }
 
+/* All in one session, and in PostgreSQL one transaction: it waits for nobody, so it is in nobody's way. */
 void server_pass_ms(const char *url, int64_t ms)
 {
     target at;
-    char sql[SQL_ROOM];
+    char one[SQL_ROOM], all[sizeof agings / sizeof *agings * SQL_ROOM] = "";
     parse(&at, url);
     for (size_t i = 0; i < sizeof agings / sizeof *agings; i++) {
-        print_aging(sql, &at, &agings[i], ms);
-        server_run(url, sql);
+        size_t used = strlen(all);
+        print_aging(one, &at, &agings[i], ms);
+        print(all + used, sizeof all - used, "%s%s", i ? "; " : "", one);
     }
+    server_run(url, all);
 }
 
 /* --- a server of one's own ------------------------------------------------------------------------ */

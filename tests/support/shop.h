@@ -9,7 +9,7 @@
 #include <semel/semel.h>
 #include <stdatomic.h>
 
-enum { SHOP_KEYS_MAX = 4096, SHOP_TEXT = 64 };
+enum { SHOP_KEYS_MAX = 4096, SHOP_TEXT = 64, SHOP_URL = 512 };
 
 /* Counted by handlers, wherever they run. Put it into shared memory for several processes. */
 typedef struct shop_tally {
@@ -18,7 +18,7 @@ typedef struct shop_tally {
 } shop_tally;
 
 typedef struct shop {
-    const char *url;
+    char url[SHOP_URL];
     int queued; /* effects are queued statements; else written on the unit's connection */
     semel_store *store;
     semel_inbox *inbox;
@@ -32,7 +32,7 @@ typedef struct shop {
 /* Makes the tables in a new SQLite file, or in an empty place on a server. */
 void shop_build(const char *url);
 
-/* `options` may be NULL. The memory store needs no building. `url` must live as long as the shop. */
+/* `options` may be NULL. The memory store needs no building. */
 void shop_open(shop *s, const char *url, const semel_inbox_options *options, shop_tally *tally);
 void shop_close(shop *s);
 
