@@ -10,6 +10,7 @@
  *     syncs.c     counts fsyncs and SQLite's allocations
  *     set.c       the bare hash set that the memory store is measured against
  *     section_*.c what is measured; one function for each name of --only
+ *     server.h    the same for database servers, with its own list of files
  *
  * Nothing here asserts a time: the table says what was measured and whether the aim is met. */
 #ifndef SEMEL_BENCH_H
@@ -19,14 +20,17 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 5, ID_TEXT = 36, BODY_BYTES = 100 };
+enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 6, ID_TEXT = 36, BODY_BYTES = 100 };
 
 /* --- main.c ------------------------------------------------------------------------------------------ */
 
 typedef struct bench_options {
     int quick;
     int csv;
+    int large;             /* ten million markers on the servers, too */
     const char *directory; /* where the scratch directory is made */
+    const char *postgres;  /* URL of a server, or "off"; NULL: start one */
+    const char *mariadb;
 } bench_options;
 
 extern bench_options options;

@@ -12,8 +12,8 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_INT8S = 1016, OID_BYTEAS = 1001 };
 
 #define NOW     "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
 #define STARTED "floor(date_part('epoch', statement_timestamp()) * 1000)::bigint"
-#define MARK \
-    "INSERT INTO %s.semel_marker (inbox, key, state, at_ms, fingerprint) VALUES ($1, $2, 0, " NOW  \
+#define MARK                                                                                      \
+    "INSERT INTO %s.semel_marker (inbox, key, state, at_ms, fingerprint) VALUES ($1, $2, 0, " NOW \
     ", $3)"
 
 static const struct {
@@ -130,30 +130,6 @@ static void prepare_all(hand *h)
     }
 }
 
-static hand *open_hand(const char *url, const char *room)
-{
-    hand *h = must_alloc(sizeof *h);
-    h->pg = PQconnectdb(url);
-    if (PQstatus(h->pg) != CONNECTION_OK)
-        die("postgres: %s", PQerrorMessage(h->pg));
-    h->room = room ? strdup(room) : NULL;
-    if (!room)
-        return h;
-    prepare_all(h);
-    if (!PQenterPipelineMode(h->pg))
-        die("postgres: no pipeline mode");
-    return h;
-}
-
-static void close_hand(hand *h)
-{
-    PQfinish(h->pg);
-    for (int i = 0; i < 3; i++)
-        free(h->array[i]);
-    free(h->room);
-    free(h);
-}
-
 static int64_t number(hand *h, const char *sql)
 {
     PGresult *result = PQexec(h->pg, sql);
@@ -166,6 +142,42 @@ static int64_t number(hand *h, const char *sql)
 static void run(hand *h, const char *sql)
 {
     (void)number(h, sql);
+}
+
+static hand *open_with(const char *url, const char *room, int relaxed)
+{
+    hand *h = must_alloc(sizeof *h);
+    h->pg = PQconnectdb(url);
+    if (PQstatus(h->pg) != CONNECTION_OK)
+        die("postgres: %s", PQerrorMessage(h->pg));
+    if (relaxed)
+        run(h, "SET synchronous_commit = off");
+    h->room = room ? strdup(room) : NULL;
+    if (!room)
+        return h;
+    prepare_all(h);
+    if (!PQenterPipelineMode(h->pg))
+        die("postgres: no pipeline mode");
+    return h;
+}
+
+static hand *open_hand(const char *url, const char *room)
+{
+    return open_with(url, room, 0);
+}
+
+static hand *open_relaxed(const char *url, const char *room)
+{
+    return open_with(url, room, 1);
+}
+
+static void close_hand(hand *h)
+{
+    PQfinish(h->pg);
+    for (int i = 0; i < 3; i++)
+        free(h->array[i]);
+    free(h->room);
+    free(h);
 }
 
 static void version(hand *h, char out[32])
@@ -301,7 +313,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     return SEMEL_OK;
 }
 
-static const server postgres = {
+const server postgres_server = {
     .name = "PostgreSQL",
     .scheme = "postgres",
     .room_parameter = "schema",
@@ -313,7 +325,10 @@ static const server postgres = {
     .series = "SELECT n FROM generate_series(1, %zu) AS n",
     .key_of_n = "convert_to(gen_random_uuid()::text, 'UTF8')",
     .now_ms = NOW,
+    .key_column = "key",
+    .settle_down = "VACUUM ANALYZE",
     .open = open_hand,
+    .open_relaxed = open_relaxed,
     .close = close_hand,
     .run = run,
     .number = number,
@@ -329,4 +344,3 @@ static const server postgres = {
     .relay = hand_postgres_relay,
     .handler = handle,
 };
-const server *const server_postgres = &postgres;

@@ -52,7 +52,8 @@ static semel_bytes body_of(const semel_message *message)
     return message->body;
 }
 
-static void bind_column(hand *h, hand_values *v, int slot, semel_bytes (*column)(const semel_message *),
+static void bind_column(hand *h, hand_values *v, int slot,
+                        semel_bytes (*column)(const semel_message *),
                         const semel_message *const messages[], size_t count)
 {
     size_t size = 0;

@@ -1,7 +1,7 @@
 /* semel-bench: what semel costs, against the same work by hand, in the same run.
  *
  * A section is a function and a line in the list below; each prints its rows as it goes. */
-#include "bench.h"
+#include "server.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -24,6 +24,14 @@ static const struct section {
     {"outbox", "putting messages into the outbox, against a raw loop", section_outbox},
     {"relay", "outbox to memory transport, by preset", section_relay},
     {"growth", "cost at ten thousand and at ten million markers", section_growth},
+    {"server-receive", "servers, one message in a transaction, by 1, 4, 8 connections",
+     section_server_receive},
+    {"server-batch", "servers, batches of 10, 100 and 1000", section_server_batch},
+    {"server-duplicate", "servers, a copy against the first one", section_server_duplicate},
+    {"server-outbox", "servers, putting messages into the outbox", section_server_outbox},
+    {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
+     section_server_relay},
+    {"server-sweep", "servers, retention, and who receives meanwhile", section_server_sweep},
 };
 
 enum { SECTIONS = sizeof sections / sizeof *sections };
@@ -36,17 +44,22 @@ size_t choose(size_t full, size_t quick)
 static void print_help(void)
 {
     puts(
-        "usage: semel-bench [--quick] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+        "usage: semel-bench [--quick | --large] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+        "                   [--postgres URL] [--mariadb URL]\n"
         "\n"
-        "  --quick      fewer and shorter rounds, up to a million markers: about half a minute\n"
-        "  --only NAME  this section; may be given several times\n"
-        "  --csv        figures for programs\n"
-        "  --dir DIR    where to make the scratch directory, on a real disk (default: $TMPDIR, or\n"
-        "               /var/tmp); a full run needs 2 GB there, and leaves nothing behind\n"
+        "  --quick         fewer and shorter rounds, up to a million markers: about a minute\n"
+        "  --large         ten million markers in server-sweep: minutes more\n"
+        "  --only NAME     this section; may be given several times\n"
+        "  --csv           figures for programs\n"
+        "  --dir DIR       where to make the scratch directory, on a real disk (default: $TMPDIR,\n"
+        "                  or /var/tmp); a full run needs 4 GB there, and leaves nothing behind\n"
+        "  --postgres URL  this server, in a database where it may make and drop schemas named\n"
+        "                  bench_...; \"off\": none. Default: one is started for the run\n"
+        "  --mariadb URL   the same, with tables named bench_...\n"
         "\n"
         "sections:");
     for (size_t i = 0; i < SECTIONS; i++)
-        printf("  %-10s   %s\n", sections[i].name, sections[i].about);
+        printf("  %-16s %s\n", sections[i].name, sections[i].about);
 }
 
 static size_t section_number(const char *name)
@@ -62,10 +75,15 @@ static size_t section_number(const char *name)
 /* Which sections are to run, by number. */
 static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
 {
-    static const struct option known[] = {
-        {"quick", no_argument, NULL, 'q'}, {"only", required_argument, NULL, 'o'},
-        {"csv", no_argument, NULL, 'c'},   {"dir", required_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},  {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"quick", no_argument, NULL, 'q'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {"csv", no_argument, NULL, 'c'},
+                                          {"dir", required_argument, NULL, 'd'},
+                                          {"large", no_argument, NULL, 'l'},
+                                          {"postgres", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"mariadb", required_argument, NULL, 'm'},
+                                          {NULL, 0, NULL, 0}};
     int choice, some = 0;
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (choice == 'q')
@@ -74,6 +92,12 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
             options.csv = 1;
         else if (choice == 'd')
             options.directory = optarg;
+        else if (choice == 'l')
+            options.large = 1;
+        else if (choice == 'p')
+            options.postgres = optarg;
+        else if (choice == 'm')
+            options.mariadb = optarg;
         else if (choice == 'o')
             some = wanted[section_number(optarg)] = 1;
         else {

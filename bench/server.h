@@ -32,10 +32,13 @@ typedef struct server {
     const char *semel_format;   /* a table of semel's */
     const char *body_type;
     const char *id_type;
-    const char *series;    /* SELECT that numbers rows 1 .. %zu as n */
-    const char *key_of_n;  /* a random key, as SQL */
-    const char *now_ms;    /* SQL */
-    hand *(*open)(const char *url, const char *room);
+    const char *series;                               /* SELECT that numbers rows 1 .. %zu as n */
+    const char *key_of_n;                             /* a random key, as SQL */
+    const char *now_ms;                               /* SQL */
+    const char *key_column;                           /* of the markers, quoted if it must be */
+    const char *settle_down;                          /* SQL, after much was loaded */
+    hand *(*open)(const char *url, const char *room); /* room NULL: for run() and number() */
+    hand *(*open_relaxed)(const char *url, const char *room); /* commits do not wait for the disk */
     void (*close)(hand *h);
     void (*run)(hand *h, const char *sql);
     int64_t (*number)(hand *h, const char *sql);
@@ -46,17 +49,16 @@ typedef struct server {
     hand_work *receive_trip; /* all four in one round trip, the marker assumed to be new */
     hand_work *check_first;  /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
     hand_work *effect;       /* the business row alone */
-    hand_work *batch;        /* one transaction: markers in one statement, a statement for each row */
-    hand_work *batch_rows;   /* one transaction: markers and rows in one statement each, or in one */
-    hand_work *send;         /* one transaction: all into the outbox */
+    hand_work *batch;      /* one transaction: markers in one statement, a statement for each row */
+    hand_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
+    hand_work *send;       /* one transaction: all into the outbox */
     size_t (*relay)(hand *h, size_t batch); /* leases so many rows, reads and removes them */
 
     semel_handler *handler; /* inserts the business row on the native handle; context: a patron */
 } server;
 
-/* NULL if the store is not built in. */
-extern const server *const server_postgres;
-extern const server *const server_mariadb;
+/* Each is there only if its store is built in. */
+extern const server postgres_server, mariadb_server;
 
 /* --- servers.c ---------------------------------------------------------------------------------------- */
 

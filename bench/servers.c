@@ -12,15 +12,26 @@ extern char **environ;
 
 enum { SERVERS = 2, URL_ROOM = 512 };
 
+#ifdef SEMEL_WITH_POSTGRES
+#define POSTGRES &postgres_server
+#else
+#define POSTGRES NULL
+#endif
+#ifdef SEMEL_WITH_MARIADB
+#define MARIADB &mariadb_server
+#else
+#define MARIADB NULL
+#endif
+
 static struct wanted {
     const char *name; /* as dev/servers calls it */
     const char *variable;
     const char **option;
-    const server *const *on;
+    const server *on;   /* NULL: not built in */
     char url[URL_ROOM]; /* "" until it is known */
 } servers[SERVERS] = {
-    {"postgres", "POSTGRES_URL=", &options.postgres, &server_postgres, ""},
-    {"mariadb", "MARIADB_URL=", &options.mariadb, &server_mariadb, ""},
+    {"postgres", "POSTGRES_URL=", &options.postgres, POSTGRES, ""},
+    {"mariadb", "MARIADB_URL=", &options.mariadb, MARIADB, ""},
 };
 
 static char state_file[512];
@@ -101,7 +112,7 @@ static void find_servers(void)
         return;
     found = 1;
     for (size_t i = 0; i < SERVERS; i++) {
-        if (!is_off(&servers[i]) && !*servers[i].on)
+        if (!is_off(&servers[i]) && !servers[i].on)
             die("the %s store is not built in; \"--%s off\" leaves it out", servers[i].name,
                 servers[i].name);
         if (*servers[i].option)
@@ -115,14 +126,14 @@ void each_server(void (*measure)(const server *on, const char *url))
     find_servers();
     for (size_t i = 0; i < SERVERS; i++)
         if (!is_off(&servers[i]))
-            measure(*servers[i].on, servers[i].url);
+            measure(servers[i].on, servers[i].url);
 }
 
 const char *server_title(char out[100], const server *on, const char *what)
 {
     static char versions[SERVERS][32];
     size_t i = 0;
-    while (*servers[i].on != on)
+    while (servers[i].on != on)
         i++;
     if (!versions[i][0]) {
         hand *h = on->open(servers[i].url, NULL);

@@ -18,10 +18,19 @@ set_target_properties(semel_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(semel_internal PUBLIC include src ${PROJECT_BINARY_DIR})
 target_link_libraries(semel_internal PUBLIC semel_flags ${libraries})
 
+# It measures the servers that are built in, and starts them by way of dev/servers.
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
+foreach(name IN ITEMS postgres mariadb)
+  string(TOUPPER ${name} option)
+  if(NOT SEMEL_WITH_${option})
+    list(FILTER bench_sources EXCLUDE REGEX "/hand_${name}")
+  endif()
+endforeach()
 if(bench_sources)
   add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})
   target_link_libraries(semel-bench PRIVATE semel_internal)
+  target_compile_definitions(semel-bench
+                             PRIVATE SEMEL_BENCH_SERVERS="${PROJECT_SOURCE_DIR}/dev/servers")
   add_custom_target(bench DEPENDS semel-bench)
 endif()
 

@@ -46,7 +46,8 @@ static int is_complete(const semel_store_driver *d)
            d->claim && d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
            d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
            d->dead_put && d->dead_drop && d->dead_list &&
-           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch && !d->watch == !d->heard;
+           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch &&
+           !d->watch == !d->heard;
 }
 
 semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)
@@ -68,5 +69,6 @@ semel_status store_driver_find(const semel_store_driver **out, const char *text,
         return SEMEL_OK;
     }
     return semel_fail(err, SEMEL_EINVAL,
-                      "\"%s:\" is not a store; known are memory:, sqlite:, postgres: and mariadb:", parsed.scheme);
+                      "\"%s:\" is not a store; known are memory:, sqlite:, postgres: and mariadb:",
+                      parsed.scheme);
 }

@@ -123,7 +123,8 @@ semel_message crash_message(const char *key)
                            .body = semel_str(key)};
 }
 
-static semel_status write_effect(crash_world *w, semel_unit *unit, const char *key, semel_error *err)
+static semel_status write_effect(crash_world *w, semel_unit *unit, const char *key,
+                                 semel_error *err)
 {
     return effect_write(unit, w->stage->url, "effect", key, w->flow->queued, err);
 }
@@ -333,8 +334,7 @@ const char *crash_check_ended(const crash_stage *stage, const crash_workflow *fl
     if (look_number(url, EFFECTS) != flow->effects ||
         look_number(url, "SELECT count(DISTINCT item) FROM effect") != flow->effects)
         return "an effect is missing or happened twice";
-    if (look_number(url, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") !=
-        flow->held)
+    if (look_number(url, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") != flow->held)
         return "a claim is left behind, or one that lives was removed";
     if (look_number(url, "SELECT count(*) FROM semel_outbox"))
         return "an outgoing message is left behind";

@@ -31,8 +31,9 @@ typedef struct crash_stage {
     } * shared;
 } crash_stage;
 
-void crash_stage_open(crash_stage *stage);                         /* a file of SQLite */
-void crash_stage_open_on(crash_stage *stage, server_kind kind); /* the server that all tests share */
+void crash_stage_open(crash_stage *stage); /* a file of SQLite */
+void crash_stage_open_on(crash_stage *stage,
+                         server_kind kind); /* the server that all tests share */
 void crash_stage_close(crash_stage *stage);
 
 /* When no process is running: time passes for what a server keeps. The clock of SQLite is the seam's. */

@@ -73,7 +73,7 @@ semel_status effect_write(semel_unit *unit, const char *url, const char *table, 
     char schema[SQL_ROOM / 2], sql[SQL_ROOM];
     semel_value value = semel_text(item);
     qualify(schema, sizeof schema, url);
-    (void)snprintf(sql, sizeof sql, "INSERT INTO %.64s%.32s (item) VALUES (%s%.64s%s)", schema, table,
-                   queued ? "" : "'", queued ? "?" : item, queued ? "" : "'");
+    (void)snprintf(sql, sizeof sql, "INSERT INTO %.64s%.32s (item) VALUES (%s%.64s%s)", schema,
+                   table, queued ? "" : "'", queued ? "?" : item, queued ? "" : "'");
     return queued ? semel_unit_queue(unit, sql, &value, 1, err) : write_native(unit, sql, err);
 }

@@ -183,6 +183,7 @@ int server_case_run(const server_test tests[], size_t count)
         add_shapes(&all, &tests[i], SERVER_MARIADB);
 #endif
     }
+    cmocka_set_test_filter(getenv("SEMEL_TEST_FILTER")); /* NULL: all */
     return _cmocka_run_group_tests("tests", all.tests, all.count, NULL, NULL);
 }
 

@@ -238,6 +238,8 @@ void connection_return(connection *on)
 
 int connection_pipe(connection *on)
 {
+    if (on->refusal)
+        return 0;
     if (!on->lost && PQpipelineStatus(on->pg) == PQ_PIPELINE_OFF)
         on->lost = !PQenterPipelineMode(on->pg);
     return !on->lost;
@@ -357,7 +359,13 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
                              semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    failure first = {STEP_PLAIN, ST_COUNT, ""};
+    failure first = {STEP_PLAIN, ST_BEGIN, ""};
+    if (failed)
+        *failed = first;
+    if (on->refusal && err)
+        *err = on->refusal_is;
+    if (on->refusal)
+        return on->refusal;
     connection_push(on);
     on->cancelled = 0;
     on->deadline_ms = wait_ms ? wait_clock_ms() + wait_ms : 0;

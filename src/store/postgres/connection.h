@@ -108,9 +108,12 @@ typedef struct connection {
     step *steps; /* sent and not answered, in order */
     size_t step_count;
     size_t step_room;
-    size_t stale;  /* the first so many are of somebody who has gone: their answers mean nothing */
-    int unsynced;  /* steps behind the last STEP_SYNC */
-    int lost;      /* it cannot be used any more */
+    size_t stale; /* the first so many are of somebody who has gone: their answers mean nothing */
+    int unsynced; /* steps behind the last STEP_SYNC */
+    int lost;     /* it cannot be used any more */
+    semel_status
+        refusal; /* nothing is sent while this is set: the transaction is not what it should be */
+    semel_error refusal_is;
     int cancelled; /* we have asked the server to give up waiting */
     char conflict
         [6]; /* SQLSTATE of a conflict that the application's own statements ran into, or "" */

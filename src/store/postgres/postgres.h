@@ -47,7 +47,8 @@ typedef struct postgres_unit {
     int joined;
     semel_begin durability;
     int begun;                 /* BEGIN is on its way at least */
-    int shared;                /* the handler has, or had, the connection in its hands */
+    int shared;                /* the handler has the connection in its hands */
+    int guarded;               /* it has had it */
     int64_t began_us;          /* the transaction's name: when it began; 0: not known yet */
     savepoint_state savepoint; /* of one message in a batch */
     int marked;                /* it has taken keys */
@@ -56,8 +57,6 @@ typedef struct postgres_unit {
     PGresult *assumed_row;
     uint32_t assumed_wait_ms;
     char patience[PATIENCE_TEXT]; /* joined: the caller's lock_timeout */
-    semel_status trouble;         /* what went wrong where nothing could be returned */
-    semel_error trouble_is;
 } postgres_unit;
 
 /* pool.c's calls, and one of one's own. store.c */

@@ -15,6 +15,45 @@
 #include <stdio.h>
 #include <string.h>
 
+/* --- after the handler --------------------------------------------------------------------------------- */
+
+/* What the handler left behind. */
+static semel_status check_handler(const postgres_unit *unit, semel_error *err)
+{
+    connection *on = unit->on;
+    if (PQstatus(on->pg) == CONNECTION_BAD) {
+        on->lost = 1;
+        return pg_fail(on, NULL, "after the handler's work", err);
+    }
+    switch (PQtransactionStatus(on->pg)) {
+    case PQTRANS_INTRANS:
+        return SEMEL_OK;
+    case PQTRANS_INERROR:
+        if (on->conflict[0])
+            return semel_fail(err, SEMEL_ECONFLICT,
+                              "postgres: a conflict with another transaction (%s)", on->conflict);
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "a statement of the handler's failed, and the handler went on as if it "
+                          "had not: its transaction cannot be committed");
+    case PQTRANS_IDLE:
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the transaction was ended inside the unit, by the handler's own COMMIT "
+                          "or ROLLBACK");
+    default:
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the handler left the connection in the middle of a command");
+    }
+}
+
+/* The first statement of ours after the handler's: outside of a transaction it would commit by itself, so
+ * if anything is wrong nothing more is sent. */
+static void take_back(postgres_unit *unit)
+{
+    if (unit->shared && !unit->on->refusal)
+        unit->on->refusal = check_handler(unit, &unit->on->refusal_is);
+    unit->shared = 0;
+}
+
 /* --- beginning ---------------------------------------------------------------------------------------- */
 
 semel_status postgres_begin(void *store_state, void *unit_state, semel_begin durability,
@@ -35,6 +74,7 @@ semel_status postgres_begin(void *store_state, void *unit_state, semel_begin dur
 
 void unit_begin(postgres_unit *unit)
 {
+    take_back(unit);
     if (unit->begun)
         return;
     unit->begun = 1;
@@ -205,53 +245,13 @@ void *postgres_native(void *unit_state)
         statement_send(on, ST_SAVEPOINT);
         unit->savepoint = SAVEPOINT_SET;
     }
-    unit->shared = 1;
-    if (!unit->trouble && on->step_count)
-        unit->trouble =
-            connection_wait(on, 0, NULL, "before the handler's work", &unit->trouble_is);
+    if (!on->refusal && on->step_count)
+        on->refusal = connection_wait(on, 0, NULL, "before the handler's work", &on->refusal_is);
     unit_note_began(unit, began);
-    if (!unit->trouble)
-        unit->trouble = connection_speak(on, &unit->trouble_is);
+    if (!on->refusal)
+        on->refusal = connection_speak(on, &on->refusal_is);
+    unit->shared = unit->guarded = 1;
     return on->pg;
-}
-
-static semel_status report_trouble(const postgres_unit *unit, semel_error *err)
-{
-    if (err)
-        *err = unit->trouble_is;
-    return unit->trouble;
-}
-
-/* What the handler left behind. */
-static semel_status check_handler(postgres_unit *unit, semel_error *err)
-{
-    if (unit->trouble)
-        return report_trouble(unit, err);
-    if (!unit->shared || unit->on->lost)
-        return SEMEL_OK;
-    if (PQstatus(unit->on->pg) == CONNECTION_BAD) {
-        unit->on->lost = 1;
-        return pg_fail(unit->on, NULL, "after the handler's work", err);
-    }
-    switch (PQtransactionStatus(unit->on->pg)) {
-    case PQTRANS_INTRANS:
-        return SEMEL_OK;
-    case PQTRANS_INERROR:
-        if (unit->on->conflict[0])
-            return semel_fail(err, SEMEL_ECONFLICT,
-                              "postgres: a conflict with another transaction (%s)",
-                              unit->on->conflict);
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "a statement of the handler's failed, and the handler went on as if it "
-                          "had not: its transaction cannot be committed");
-    case PQTRANS_IDLE:
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "the transaction was ended inside the unit, by the handler's own COMMIT "
-                          "or ROLLBACK");
-    default:
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "the handler left the connection in the middle of a command");
-    }
 }
 
 int postgres_conflicted(void *unit_state)
@@ -268,7 +268,7 @@ int postgres_used(void *unit_state)
     if (!unit->begun)
         return 0;
     query q = unit_query(unit, ST_WRITTEN);
-    if (check_handler(unit, NULL) || pg_ask(&answer, &q, "looking for writes", NULL))
+    if (pg_ask(&answer, &q, "looking for writes", NULL))
         return 1;
     int used = (int)answer_int(answer, 0, 0);
     PQclear(answer);
@@ -311,6 +311,7 @@ static int can_roll_back(const postgres_unit *unit)
 static void roll_back(postgres_unit *unit)
 {
     int usable = can_roll_back(unit);
+    unit->on->refusal = SEMEL_OK;
     if (usable && unit->joined) {
         statement_send(unit->on, ST_ROLLBACK_TO);
         statement_send(unit->on, ST_RELEASE);
@@ -386,10 +387,10 @@ static semel_status commit_begun(postgres_unit *unit, semel_error *err)
     failure failed;
     semel_error why = {0};
     PGresult *answer = NULL;
-    if (unit->shared && unit->began_us)
+    if (unit->guarded && unit->began_us)
         send_guard(unit);
+    int was_lost = unit->on->lost; /* then it is not even sent */
     send_commit(unit, &answer);
-    int was_lost = unit->on->lost; /* then it was not even sent */
     semel_status status =
         connection_wait(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
     if (status && !answer)
@@ -405,9 +406,8 @@ static semel_status commit_begun(postgres_unit *unit, semel_error *err)
 semel_status postgres_commit(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    semel_status status = check_handler(unit, err);
-    if (!status && unit->begun)
-        status = commit_begun(unit, err);
+    take_back(unit);
+    semel_status status = unit->begun ? commit_begun(unit, err) : SEMEL_OK;
     if (status) {
         roll_back(unit);
         return status;
@@ -433,9 +433,9 @@ semel_status postgres_keep(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
     if (unit->savepoint == SAVEPOINT_SET) {
-        semel_status status = check_handler(unit, err);
-        if (status)
-            return status;
+        take_back(unit);
+        if (unit->on->refusal)
+            return connection_wait(unit->on, 0, NULL, "keeping a message's work", err);
         statement_send(unit->on, ST_RELEASE);
     }
     unit->savepoint = SAVEPOINT_NONE;
@@ -449,9 +449,9 @@ semel_status postgres_undo(void *unit_state, semel_error *err)
     unit->savepoint = SAVEPOINT_NONE;
     if (was != SAVEPOINT_SET)
         return SEMEL_OK;
-    if (unit->trouble)
-        return report_trouble(unit, err);
-    if (PQtransactionStatus(unit->on->pg) == PQTRANS_IDLE)
+    unit->shared = 0;
+    unit->on->refusal = SEMEL_OK;
+    if (unit->on->step_count == 0 && PQtransactionStatus(unit->on->pg) == PQTRANS_IDLE)
         return check_handler(unit, err);
     statement_send(unit->on, ST_ROLLBACK_TO);
     statement_send(unit->on, ST_RELEASE);

@@ -1,0 +1,170 @@
+/* What is to be said to the server: statements with their values written into them.
+ *
+ * The server takes several statements in one text, and stops at the first one that fails: so all that stands
+ * or falls together is one round trip. Values are written so that no value can be anything else: numbers as digits,
+ * bytes in hexadecimal. Nothing is escaped, so there is nothing to get wrong about character sets. */
+#ifndef SEMEL_MARIADB_SCRIPT_H
+#define SEMEL_MARIADB_SCRIPT_H
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <mysql.h>
+#include <semel/message.h>
+
+/* The texts are in statement.c, in this order. */
+typedef enum statement {
+    ST_COMMIT,
+    ST_ROLLBACK,
+    ST_GUARD,
+    ST_GUARD_RELEASE,
+    ST_JOIN,
+    ST_JOIN_RELEASE,
+    ST_JOIN_ROLLBACK,
+    ST_ITEM,
+    ST_ITEM_ROLLBACK,
+    ST_BATCH,
+    ST_BATCH_ROLLBACK,
+    ST_LEVEL,
+    ST_NOW,
+    ST_EXPECT,
+    ST_TOUCHED_CLEAR,
+    ST_TOUCHED,
+    ST_SCHEMA_VERSION,
+    ST_SCHEMA_STRANGERS,
+    ST_SCHEMA_MAKE,
+    ST_SCHEMA_RECORD,
+    ST_LOCK,
+    ST_UNLOCK,
+    ST_IDENTITY,
+    ST_SCOPE_FIND,
+    ST_SCOPE_ADD,
+    ST_MARK,
+    ST_MARK_MANY,
+    ST_ASSUME,
+    ST_CLAIM,
+    ST_FAILED,
+    ST_LOOK,
+    ST_LOOK_LOCKED,
+    ST_TAKE_OVER,
+    ST_REOPEN,
+    ST_FINISH,
+    ST_RENEW,
+    ST_LET_GO,
+    ST_SET_STATE,
+    ST_FORGET,
+    ST_RESULT_SET,
+    ST_RESULT_THERE,
+    ST_RESULT_GET,
+    ST_SWEEP_LOOK,
+    ST_SWEEP_LOCK,
+    ST_SWEEP_DELETE,
+    ST_PUT,
+    ST_TAKE_FREE,
+    ST_TAKE_HEADS,
+    ST_TAKE_ROWS,
+    ST_TAKE_LOCK,
+    ST_LEASE,
+    ST_REMOVE,
+    ST_RETRY,
+    ST_RELEASE,
+    ST_UNSENT,
+    ST_DEAD_PUT,
+    ST_DEAD_DROP,
+    ST_DEAD_LIST,
+    ST_COUNT
+} statement;
+
+/* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is out. */
+const char *const *maria_statements(mem_arena *arena, const char *name);
+
+/* What the failure of a statement means. */
+typedef enum step_kind {
+    STEP_PLAIN,
+    STEP_QUEUED, /* the application's: its failure is the handler's */
+    STEP_ASSUME, /* a duplicate key here is a duplicate message */
+    STEP_GUARD,  /* a missing savepoint here means that the transaction is not ours any more */
+    STEP_EXPECT, /* a number out of range here means that a row is not as it was believed */
+    STEP_COMMIT
+} step_kind;
+
+/* The answer to a statement that returns no rows. */
+typedef struct reply {
+    uint64_t changed;
+    uint64_t id; /* LAST_INSERT_ID */
+} reply;
+
+/* A row; its columns are texts, whatever their type. */
+typedef struct row {
+    MYSQL_ROW columns;
+    const unsigned long *lengths;
+} row;
+
+typedef semel_status row_call(const row *r, void *context, semel_error *err);
+
+typedef struct step {
+    size_t start; /* in the text */
+    step_kind kind;
+    int alone; /* may have more than one result: nothing can be told by position behind it */
+    reply *answer;  /* may be NULL */
+    row_call *call; /* may be NULL: rows are thrown away */
+    void *context;
+} step;
+
+typedef struct script {
+    text_buffer text;
+    step *steps;
+    size_t count;
+    size_t room;
+    int failed; /* memory ran out */
+} script;
+
+void script_clear(script *s);
+void script_free(script *s);
+void script_cut(script *s, size_t index);    /* this step only */
+void script_keep(script *s, size_t count);   /* the first ones only */
+size_t script_end(const script *s, size_t index); /* where the step's text ends */
+
+/* How long a statement may wait for locks. */
+typedef enum patience {
+    PATIENT,   /* as long as the server's setting is */
+    IMPATIENT, /* not at all: 1205 */
+    FOR_SECONDS, /* for each lock: 1205 */
+    FOR_MS       /* all of the statement: 1969 */
+} patience;
+
+typedef struct bound {
+    patience kind;
+    uint32_t amount;
+} bound;
+
+/* A statement that is being written: its text up to the next ? is copied when a value comes. */
+typedef struct query {
+    script *to;
+    const char *at; /* what is left of the text */
+} query;
+
+query query_begin(script *to, const char *text, bound limit);
+void put_int(query *q, int64_t value);
+void put_uint(query *q, uint64_t value);
+void put_uint_or_null(query *q, uint64_t value); /* 0 is NULL */
+void put_bytes(query *q, semel_bytes value);     /* data NULL is NULL */
+void put_text(query *q, const char *value);      /* as bytes; NULL is NULL */
+void put_raw(query *q, const char *sql);         /* ours, as it is */
+semel_status put_value(query *q, const struct semel_value *value, semel_error *err);
+void put_ints(query *q, const int64_t values[], size_t count); /* with commas, for one ? */
+
+/* One more row of VALUES, or member of a list: ", " and the pattern with its own ?s. */
+void query_more(query *q, const char *pattern);
+
+/* Ends it. The result may be set further: kind, answer, call. Lives until the next one begins; never NULL. */
+step *query_end(query *q);
+
+/* The columns of a row. */
+int64_t row_int(const row *r, unsigned column); /* 0 for NULL */
+uint64_t row_uint(const row *r, unsigned column);
+int row_is_null(const row *r, unsigned column);
+semel_bytes row_bytes(const row *r, unsigned column);
+const char *row_text(const row *r, unsigned column);
+
+#endif
