@@ -189,7 +189,7 @@ static size_t escaped_length(const char *at)
 static size_t dollar_length(const char *at)
 {
     size_t tag = 1;
-    while (is_word(at[tag]) && at[tag] != '$' && !(tag == 1 && is_digit(at[tag])))
+    while (is_word(at[tag]) && at[tag] != '$')
         tag++;
     if (at[tag++] != '$')
         return 0;

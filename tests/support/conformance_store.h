@@ -57,10 +57,10 @@ struct store_fixture {
     semel_mode mode; /* of the inboxes */
     char url[URL_ROOM];
     semel_test_seam *seam;
+    semel_seam store_seam;     /* `seam` as the stores see it: to sleep is to let the server age */
     int64_t grain_ms;          /* the shortest span that a test can tell from none */
-    semel_seam store_seam;     /* what the stores are opened with: `seam`, and its sleep is the server's */
     pthread_mutex_t time_lock; /* for these: */
-    int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass by it, or is owed */
+    int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass */
     int64_t owed_ms;           /* of it, what the server has not been told yet */
     semel_store *store;
     semel_store *stores[FIXTURE_STORES];
@@ -148,7 +148,7 @@ void pass_ms(store_fixture *f, int64_t ms);
 void pass_almost(store_fixture *f, int64_t ms); /* to the last moment before they are over ... */
 void pass_grain(store_fixture *f);              /* ... and on, to their end */
 
-uint32_t grains(const store_fixture *f, uint32_t count); /* a span; milliseconds where it is exact */
+uint32_t grains(const store_fixture *f, uint32_t count); /* so many of them, in ms */
 
 /* Now, by the clock of the store, as the test sees it: with all that was made to pass. */
 int64_t now_of(store_fixture *f);

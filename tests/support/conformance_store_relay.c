@@ -50,9 +50,8 @@ static void a_refused_message_holds_up_its_group_only(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
-    semel_relay_options options = {.size = sizeof options,
-                                   .backoff_ms = grains(f, 200),
-                                   .backoff_max_ms = grains(f, 60000)};
+    semel_relay_options options = {
+        .size = sizeof options, .backoff_ms = grains(f, 200), .backoff_max_ms = grains(f, 60000)};
     semel_relay *relay = open_relay(f, outbox, broker, &options);
     char ids[64];
     send_id(outbox, "a1", "a");

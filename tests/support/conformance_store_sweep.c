@@ -94,7 +94,7 @@ static void a_retention_of_a_hundred_years_is_kept(void **state)
     assert_int_equal(sweep_round(inbox, 100), 0);
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
     if (f->quirks->flags & STORE_SERVER_CLOCK)
-        return; /* whose clock cannot be moved beyond the year 2070, and nothing is that old before */
+        return; /* it cannot be moved to the year 2070, and before that nothing is so old */
     pass_ms(f, 2 * YEAR_MS);
     assert_int_equal(sweep_round(inbox, 100), 1);
 }

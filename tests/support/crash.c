@@ -36,12 +36,6 @@ void crash_stage_open_on(crash_stage *stage, server_kind kind)
     server_fresh(stage->url, &stage->at);
 }
 
-void crash_stage_pass_ms(const crash_stage *stage, int64_t ms)
-{
-    look_wait_quiet(stage->url);
-    look_pass_ms(stage->url, ms);
-}
-
 void crash_stage_close(crash_stage *stage)
 {
     if (look_is_server(stage->url))
@@ -283,26 +277,35 @@ static int64_t committed_messages(const crash_stage *stage)
     return all;
 }
 
-#define DONE    "SELECT count(*) FROM semel_marker WHERE state = 0"
-#define BURIED  "SELECT count(*) FROM semel_marker WHERE state = 2"
-#define EFFECTS "SELECT count(*) FROM effect"
-#define WAITING "SELECT count(*) FROM semel_outbox WHERE topic = 'in'"
-#define LETTERS "SELECT count(*) FROM semel_dead WHERE origin = 1"
+/* What is counted, in one look: see the names below. */
+static const char *const counts[] = {
+    "SELECT count(*) FROM semel_marker WHERE state = 0",
+    "SELECT count(*) FROM semel_marker WHERE state = 2",
+    "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL",
+    "SELECT count(*) FROM effect",
+    "SELECT count(DISTINCT item) FROM effect",
+    "SELECT count(*) FROM semel_outbox",
+    "SELECT count(*) FROM semel_outbox WHERE topic = 'in'",
+    "SELECT count(*) FROM semel_dead",
+    "SELECT count(*) FROM semel_dead WHERE origin = 1",
+};
+enum { DONE, BURIED, HELD, EFFECTS, DIFFERENT_EFFECTS, UNSENT, WAITING, DEAD, LETTERS, COUNTS };
 
 const char *crash_check_killed(const crash_stage *stage, const crash_workflow *flow)
 {
+    int64_t n[COUNTS];
     if (flow->kind == CRASH_OTHER)
         return NULL;
-    int64_t done = look_number(stage->url, DONE), effects = look_number(stage->url, EFFECTS);
-    int64_t letters = look_number(stage->url, LETTERS), sent = committed_messages(stage);
-    int64_t work = flow->kind == CRASH_CLAIM ? done : effects;
-    if (flow->kind == CRASH_TRANSACTION && done != effects)
+    look_numbers(n, stage->url, counts, COUNTS);
+    int64_t sent = committed_messages(stage);
+    int64_t work = flow->kind == CRASH_CLAIM ? n[DONE] : n[EFFECTS];
+    if (flow->kind == CRASH_TRANSACTION && n[DONE] != n[EFFECTS])
         return "when it was killed, markers and effects were not the same number";
-    if (letters != look_number(stage->url, BURIED) && !flow->quiet)
+    if (n[LETTERS] != n[BURIED] && !flow->quiet)
         return "when it was killed, dead markers and dead letters were not the same number";
-    if (flow->handed && flow->handed != done + look_number(stage->url, WAITING))
+    if (flow->handed && flow->handed != n[DONE] + n[WAITING])
         return "when it was killed, a message was handed off and still there, or neither";
-    if (sent != work + (flow->quiet ? 0 : letters))
+    if (sent != work + (flow->quiet ? 0 : n[LETTERS]))
         return "when it was killed, the work and its messages were not the same number";
     return NULL;
 }
@@ -328,17 +331,17 @@ static const char *check_published(const crash_stage *stage, int64_t expected)
 
 const char *crash_check_ended(const crash_stage *stage, const crash_workflow *flow)
 {
-    const char *url = stage->url;
-    if (look_number(url, DONE) != flow->done)
+    int64_t n[COUNTS];
+    look_numbers(n, stage->url, counts, COUNTS);
+    if (n[DONE] != flow->done)
         return "not as many keys are done as there should be";
-    if (look_number(url, EFFECTS) != flow->effects ||
-        look_number(url, "SELECT count(DISTINCT item) FROM effect") != flow->effects)
+    if (n[EFFECTS] != flow->effects || n[DIFFERENT_EFFECTS] != flow->effects)
         return "an effect is missing or happened twice";
-    if (look_number(url, "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL") != flow->held)
+    if (n[HELD] != flow->held)
         return "a claim is left behind, or one that lives was removed";
-    if (look_number(url, "SELECT count(*) FROM semel_outbox"))
+    if (n[UNSENT])
         return "an outgoing message is left behind";
-    if (look_number(url, "SELECT count(*) FROM semel_dead") != flow->dead)
+    if (n[DEAD] != flow->dead)
         return "not as many dead letters as there should be";
     if (flow->runs_max && stage->shared->runs > flow->runs_max)
         return "one kill made more than one handler run again";

@@ -36,9 +36,6 @@ void crash_stage_open_on(crash_stage *stage,
                          server_kind kind); /* the server that all tests share */
 void crash_stage_close(crash_stage *stage);
 
-/* When no process is running: time passes for what a server keeps. The clock of SQLite is the seam's. */
-void crash_stage_pass_ms(const crash_stage *stage, int64_t ms);
-
 typedef enum crash_kind {
     CRASH_TRANSACTION, /* marker, effect and outgoing message are one */
     CRASH_CLAIM,       /* marker and outgoing message are one, handlers may run again */

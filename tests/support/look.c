@@ -50,6 +50,26 @@ void look_each(const char *url, const char *sql, void (*row)(const char *text, v
         peek_each(path_of(url), sql, row, context);
 }
 
+static void keep_next(const char *text, void *context)
+{
+    int64_t **next = context;
+    *(*next)++ = text ? strtoll(text, NULL, 10) : 0;
+}
+
+/* UNION ALL promises no order, so each row says where it belongs. */
+void look_numbers(int64_t out[], const char *url, const char *const sqls[], size_t count)
+{
+    char all[2048] = "SELECT number FROM (";
+    int64_t *next = out;
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(all);
+        (void)snprintf(all + len, sizeof all - len, "%sSELECT %zu AS place, (%s) AS number",
+                       i ? " UNION ALL " : "", i, sqls[i]);
+    }
+    strcat(all, ") AS every_one ORDER BY place");
+    look_each(url, all, keep_next, &next);
+}
+
 void look_pass_ms(const char *url, int64_t ms)
 {
     if (look_is_server(url))

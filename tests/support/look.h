@@ -3,6 +3,7 @@
 #ifndef SEMEL_TESTS_SUPPORT_LOOK_H
 #define SEMEL_TESTS_SUPPORT_LOOK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 int look_is_server(const char *url);
@@ -10,6 +11,9 @@ int look_is_postgres(const char *url);
 
 void look_run(const char *url, const char *sql);
 int64_t look_number(const char *url, const char *sql);
+/* Several numbers in one look, each by a SELECT that has one row: in this order. */
+void look_numbers(int64_t out[], const char *url, const char *const sqls[], size_t count);
+
 void look_each(const char *url, const char *sql, void (*row)(const char *text, void *context),
                void *context);
 

@@ -47,8 +47,9 @@ static void print_url(server_case *c, const server_place *where, case_level leve
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     int len = where->kind == SERVER_POSTGRES
                   ? snprintf(c->url, sizeof c->url,
-                             "%s&application_name=%s&options=-csearch_path%%3D%s%s%s", fresh,
-                             c->name, c->name, level_parameter(level), parameters)
+                             "%s&application_name=%s&options=-cdeadlock_timeout%%3D50%%20-csearch_"
+                             "path%%3D%s%s%s",
+                             fresh, c->name, c->name, level_parameter(level), parameters)
                   : snprintf(c->url, sizeof c->url, "%s?pool=8%s%s", fresh, level_parameter(level),
                              parameters);
     if (len < 0 || (size_t)len >= sizeof c->url)

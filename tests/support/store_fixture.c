@@ -10,8 +10,7 @@
 
 semel_store *open_second_handle(store_fixture *f)
 {
-    semel_store_options options = {
-        .size = sizeof options, .busy_ms = 2000, .seam = &f->store_seam};
+    semel_store_options options = {.size = sizeof options, .busy_ms = 2000, .seam = &f->store_seam};
     semel_store *store = NULL;
     assert_true(f->store_count < FIXTURE_STORES);
     OK(semel_store_open(&store, f->url, &options, &last_error));

@@ -129,6 +129,9 @@ static semel_status read_database(address *out, mem_arena *arena, const char *na
                           "URL: it must name a database (of 1 to %d bytes), as in "
                           "mariadb://user@host/database",
                           DATABASE_MAX);
+    if (strpbrk(out->database, "`?~{}")) /* it becomes part of our statements' texts */
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: the name of the database must not have any of ` ? ~ { }");
     return SEMEL_OK;
 }
 

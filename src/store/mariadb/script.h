@@ -10,10 +10,11 @@
 #include "base/text.h"
 
 #include <mysql.h>
-#include <semel/message.h>
+#include <semel/statement.h>
 
 /* The texts are in statement.c, in this order. */
 typedef enum statement {
+    ST_START,
     ST_COMMIT,
     ST_ROLLBACK,
     ST_GUARD,
@@ -112,59 +113,65 @@ typedef struct step {
 } step;
 
 typedef struct script {
-    text_buffer text;
+    text_buffer text; /* with a ; behind each statement but the last */
     step *steps;
     size_t count;
     size_t room;
-    int failed; /* memory ran out */
+    int failed; /* memory ran out: nothing of it may be sent */
 } script;
 
-void script_clear(script *s);
-void script_free(script *s);
-void script_cut(script *s, size_t index);    /* this step only */
-void script_keep(script *s, size_t count);   /* the first ones only */
-size_t script_end(const script *s, size_t index); /* where the step's text ends */
+void maria_script_clear(script *s);
+void maria_script_free(script *s);
+void maria_script_keep(script *s, size_t count); /* the first ones only */
+void maria_script_cut(script *s, size_t index);  /* all but this one */
+
+/* Where the text of a step ends: before its semicolon. */
+size_t maria_script_end(const script *s, size_t index);
+
+/* --- writing ------------------------------------------------------------------------------------------ */
 
 /* How long a statement may wait for locks. */
-typedef enum patience {
-    PATIENT,   /* as long as the server's setting is */
-    IMPATIENT, /* not at all: 1205 */
-    FOR_SECONDS, /* for each lock: 1205 */
-    FOR_MS       /* all of the statement: 1969 */
-} patience;
-
 typedef struct bound {
-    patience kind;
+    enum {
+        PATIENT = 0, /* as long as the server's setting is, for each: 1205 */
+        IMPATIENT,   /* not at all: 1205 */
+        FOR_SECONDS, /* for each: 1205 */
+        FOR_MS       /* for the whole statement: 1969 */
+    } kind;
     uint32_t amount;
 } bound;
 
-/* A statement that is being written: its text up to the next ? is copied when a value comes. */
+/* A statement that is being written. Each value takes the place of the next ? in its text. */
 typedef struct query {
     script *to;
-    const char *at; /* what is left of the text */
+    const char *at;   /* what is left of the text */
+    const char *tail; /* what follows after the last repetition; NULL: nothing was repeated */
 } query;
 
-query query_begin(script *to, const char *text, bound limit);
-void put_int(query *q, int64_t value);
-void put_uint(query *q, uint64_t value);
-void put_uint_or_null(query *q, uint64_t value); /* 0 is NULL */
-void put_bytes(query *q, semel_bytes value);     /* data NULL is NULL */
-void put_text(query *q, const char *value);      /* as bytes; NULL is NULL */
-void put_raw(query *q, const char *sql);         /* ours, as it is */
-semel_status put_value(query *q, const struct semel_value *value, semel_error *err);
-void put_ints(query *q, const int64_t values[], size_t count); /* with commas, for one ? */
+query maria_start(script *to, const char *text, bound limit);
+void maria_int(query *q, int64_t value);
+void maria_uint(query *q, uint64_t value);
+void maria_uint_or_null(query *q, uint64_t value); /* 0 is NULL */
+void maria_bytes(query *q, semel_bytes value);     /* data NULL is NULL */
+void maria_text(query *q, const char *value);      /* as bytes; NULL is NULL */
+void maria_sql(query *q, const char *sql);         /* as it is: not for what others wrote */
+void maria_ints(query *q, const int64_t values[], size_t count); /* with commas */
 
-/* One more row of VALUES, or member of a list: ", " and the pattern with its own ?s. */
-void query_more(query *q, const char *pattern);
+/* Where the text has a ~, the pattern (with ?s of its own) is added once more, after a comma. */
+void maria_more(query *q, const char *pattern);
 
-/* Ends it. The result may be set further: kind, answer, call. Lives until the next one begins; never NULL. */
-step *query_end(query *q);
+/* Ends it. What is returned lives until the next one begins, and may be told what its answer is for. */
+step *maria_end(query *q);
 
-/* The columns of a row. */
-int64_t row_int(const row *r, unsigned column); /* 0 for NULL */
-uint64_t row_uint(const row *r, unsigned column);
-int row_is_null(const row *r, unsigned column);
-semel_bytes row_bytes(const row *r, unsigned column);
-const char *row_text(const row *r, unsigned column);
+/* A value of the application's; EINVAL if there is no such number in SQL. */
+semel_status maria_value(text_buffer *to, const semel_value *value, semel_error *err);
+
+/* --- reading ------------------------------------------------------------------------------------------ */
+
+int64_t maria_column_int(const row *r, unsigned column); /* 0 for NULL */
+uint64_t maria_column_uint(const row *r, unsigned column);
+int maria_column_is_null(const row *r, unsigned column);
+semel_bytes maria_column_bytes(const row *r, unsigned column); /* data NULL for NULL */
+const char *maria_column_text(const row *r, unsigned column);
 
 #endif

@@ -342,7 +342,7 @@ static int read_step(connection *on, const step *at, failure *first, const char 
         if (on->lost || got != PGRES_PIPELINE_ABORTED)
             note_failure(on, at, result, first, doing, err, status);
         unprepare(on, at);
-    } else if (at->answer) {
+    } else if (at->answer && at >= on->steps + on->stale) { /* else its place is gone */
         *at->answer = result;
         result = NULL;
     }

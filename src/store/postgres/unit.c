@@ -254,10 +254,12 @@ void *postgres_native(void *unit_state)
     return on->pg;
 }
 
+/* A connection that was lost has undone the unit, too: the handler's failure on it is not the handler's fault. */
 int postgres_conflicted(void *unit_state)
 {
     const postgres_unit *unit = unit_state;
-    return !unit->joined && unit->on->conflict[0] != 0;
+    return !unit->joined &&
+           (unit->on->conflict[0] != 0 || PQstatus(unit->on->pg) == CONNECTION_BAD);
 }
 
 /* What was written: a transaction that writes has a number. */
@@ -330,11 +332,21 @@ void postgres_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
+/* A queued statement, or a constraint or trigger of the application's that was deferred until the COMMIT. */
+static int is_applications_fault(const failure *failed, semel_status status)
+{
+    int deferred =
+        strncmp(failed->sqlstate, "23", 2) == 0 || strncmp(failed->sqlstate, "P0", 2) == 0;
+    return (failed->which == ST_APPLICATIONS || (failed->kind == STEP_COMMIT && deferred)) &&
+           (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL);
+}
+
 /* Why the pipeline with the COMMIT in it came to nothing. */
 static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_status status,
                                   const failure *failed, const semel_error *why, semel_error *err)
 {
-    int told = failed->sqlstate[0] && failed->kind != STEP_COMMIT; /* that it was rolled back */
+    int told = failed->sqlstate[0] && /* that it was rolled back; 26000: it was not even begun */
+               (failed->kind != STEP_COMMIT || strcmp(failed->sqlstate, "26000") == 0);
     if (unit->on->lost && !was_lost && !told)
         return semel_fail(err, SEMEL_EUNKNOWN,
                           "the connection was lost while committing (%s): receive the message "
@@ -342,7 +354,11 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                           why->text);
     if (failed->kind == STEP_ASSUME)
         return assumed_answer(unit, failed, err);
-    if (failed->kind == STEP_GUARD)
+    if (unit->assumed && unit->on->cancelled && strcmp(failed->sqlstate, "57014") == 0) {
+        unit->assumed->state = 0; /* it was the work that took so long, and not another copy */
+        return semel_fail(err, SEMEL_EREJECTED, "the work takes longer than a copy may wait");
+    }
+    if (failed->kind == STEP_GUARD && strcmp(failed->sqlstate, "22012") == 0)
         return semel_fail(err, SEMEL_EMISUSE,
                           "the transaction was ended inside the unit, by the handler's own COMMIT "
                           "or ROLLBACK, and another one begun");
@@ -351,13 +367,13 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                           "completing: the lease has ended, and the key is not ours any more");
     if (err)
         *err = *why;
-    if (failed->which == ST_APPLICATIONS &&
-        (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL)) {
-        if (err)
-            err->status = SEMEL_EHANDLER;
-        return SEMEL_EHANDLER;
+    if (!is_applications_fault(failed, status))
+        return status;
+    if (err) {
+        err->status = SEMEL_EHANDLER;
+        err->retryable = 1;
     }
-    return status;
+    return SEMEL_EHANDLER;
 }
 
 static void send_guard(postgres_unit *unit)

@@ -1,0 +1,525 @@
+/* Connecting, asking, and what errors mean. See connection.h.
+ *
+ * All connections work without autocommit. So no statement is ever committed by itself: neither one of ours, nor one
+ * of a handler's that goes on after the server has rolled its transaction back.
+ *
+ * A connection that turns out to be dead before anything of the unit was answered is replaced by a new one
+ * and the text sent again, unless there was a COMMIT in it that may have arrived. */
+#include "store/mariadb/connection.h"
+
+#include <errmsg.h>
+#include <mysqld_error.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Not in mysqld_error.h of all versions. */
+enum { ER_CONNECTION_WAS_KILLED = 1927, ER_STATEMENT_TOOK_TOO_LONG = 1969 };
+
+enum { TEXT_MARGIN = 4096, ANSWER_MAX = 1 << 30, VERSION_MIN = 100600 };
+
+/* --- errors --------------------------------------------------------------------------------------------- */
+
+typedef struct meaning {
+    unsigned number;
+    semel_status status;
+    const char *advice;
+} meaning;
+
+static const meaning meanings[] = {
+    {ER_LOCK_DEADLOCK, SEMEL_ECONFLICT, ""},
+    {ER_LOCK_WAIT_TIMEOUT, SEMEL_ECONFLICT, ""},
+    {ER_CHECKREAD, SEMEL_ECONFLICT, ""},
+    {ER_XA_RBDEADLOCK, SEMEL_ECONFLICT, ""},
+    {ER_XA_RBTIMEOUT, SEMEL_ECONFLICT, ""},
+    {ER_STATEMENT_TOOK_TOO_LONG, SEMEL_EBUSY, ""},
+    {ER_QUERY_INTERRUPTED, SEMEL_EUNAVAILABLE, "; somebody killed the statement"},
+    {ER_CONNECTION_WAS_KILLED, SEMEL_EUNAVAILABLE, "; somebody killed the connection"},
+    {ER_SERVER_SHUTDOWN, SEMEL_EUNAVAILABLE, ""},
+    {ER_NORMAL_SHUTDOWN, SEMEL_EUNAVAILABLE, ""},
+    {ER_NEW_ABORTING_CONNECTION, SEMEL_EUNAVAILABLE, ""},
+    {ER_CON_COUNT_ERROR, SEMEL_EUNAVAILABLE,
+     "; raise max_connections, or use a smaller ?pool= in each process"},
+    {ER_TOO_MANY_USER_CONNECTIONS, SEMEL_EUNAVAILABLE,
+     "; raise max_user_connections, or use a smaller ?pool= in each process"},
+    {ER_USER_LIMIT_REACHED, SEMEL_EUNAVAILABLE, "; the account has a limit"},
+    {ER_HOST_IS_BLOCKED, SEMEL_EUNAVAILABLE, "; run mariadb-admin flush-hosts on the server"},
+    {ER_OPTION_PREVENTS_STATEMENT, SEMEL_EUNAVAILABLE, "; is it a replica?"},
+    {ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, SEMEL_EUNAVAILABLE, "; is it a replica?"},
+    {CR_CONNECTION_ERROR, SEMEL_EUNAVAILABLE, ""},
+    {CR_CONN_HOST_ERROR, SEMEL_EUNAVAILABLE, ""},
+    {CR_IPSOCK_ERROR, SEMEL_EUNAVAILABLE, ""},
+    {CR_SOCKET_CREATE_ERROR, SEMEL_EUNAVAILABLE, ""},
+    {CR_UNKNOWN_HOST, SEMEL_EUNAVAILABLE, ""},
+    {CR_SERVER_GONE_ERROR, SEMEL_EUNAVAILABLE, ""},
+    {CR_SERVER_LOST, SEMEL_EUNAVAILABLE, ""},
+    {CR_SERVER_LOST_EXTENDED, SEMEL_EUNAVAILABLE, ""},
+    {CR_SERVER_HANDSHAKE_ERR, SEMEL_EUNAVAILABLE, ""},
+    {CR_MALFORMED_PACKET, SEMEL_EUNAVAILABLE, ""},
+    {CR_OUT_OF_MEMORY, SEMEL_ENOMEM, ""},
+    {CR_COMMANDS_OUT_OF_SYNC, SEMEL_EMISUSE,
+     "; the handler left results on the connection that it has not read"},
+    {CR_SSL_CONNECTION_ERROR, SEMEL_EINVAL, "; see tls, tls_ca, tls_cert and tls_key in the URL"},
+    {ER_ACCESS_DENIED_ERROR, SEMEL_EINVAL, "; check the user and the password in the URL"},
+    {ER_ACCESS_DENIED_NO_PASSWORD_ERROR, SEMEL_EINVAL, "; check the user in the URL"},
+    {ER_DBACCESS_DENIED_ERROR, SEMEL_EINVAL, "; GRANT the user the rights to that database"},
+    {ER_BAD_DB_ERROR, SEMEL_EINVAL, "; CREATE DATABASE it first"},
+    {ER_HOST_NOT_PRIVILEGED, SEMEL_EINVAL, "; the server does not let this host in"},
+    {ER_NOT_SUPPORTED_AUTH_MODE, SEMEL_EINVAL, ""},
+    {CR_AUTH_PLUGIN_CANNOT_LOAD, SEMEL_EINVAL, "; the client lacks that authentication plugin"},
+    {CR_UNKNOWN_ERROR, SEMEL_ESTORE, ""},
+    {ER_TABLEACCESS_DENIED_ERROR, SEMEL_ESTORE, "; GRANT the user the rights to semel's tables"},
+    {ER_SPECIFIC_ACCESS_DENIED_ERROR, SEMEL_ESTORE, "; GRANT the user that right"},
+    {ER_NO_SUCH_TABLE, SEMEL_ESCHEMA, "; call semel_store_migrate() first"},
+    {ER_BAD_FIELD_ERROR, SEMEL_ESCHEMA, "; are these semel's tables?"},
+    {ER_DISK_FULL, SEMEL_ESTORE, "; the server's disk is full"},
+    {ER_RECORD_FILE_FULL, SEMEL_ESTORE, "; the server's disk, or a limit of it, is full"},
+    {ER_NET_PACKET_TOO_LARGE, SEMEL_ELIMIT, "; raise max_allowed_packet on the server"},
+};
+
+static meaning meaning_of(unsigned number)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].number == number)
+            return meanings[i];
+    return (meaning){number, SEMEL_ESTORE, ""};
+}
+
+int maria_is_conflict(unsigned number)
+{
+    return meaning_of(number).status == SEMEL_ECONFLICT;
+}
+
+/* After these there is nobody at the other end. */
+static int is_lost(unsigned number)
+{
+    return number == CR_SERVER_GONE_ERROR || number == CR_SERVER_LOST ||
+           number == CR_SERVER_LOST_EXTENDED || number == CR_MALFORMED_PACKET ||
+           number == CR_SSL_CONNECTION_ERROR || number == CR_COMMANDS_OUT_OF_SYNC ||
+           number == ER_SERVER_SHUTDOWN || number == ER_CONNECTION_WAS_KILLED ||
+           number == ER_NEW_ABORTING_CONNECTION || number == ER_NET_PACKET_TOO_LARGE;
+}
+
+static semel_status fail_with(semel_error *err, MYSQL *my, unsigned number, const char *doing)
+{
+    meaning of = meaning_of(number);
+    semel_status status = semel_fail(err, of.status, "mariadb, %s: %s%s", doing,
+                                     number ? mysql_error(my) : "no answer", of.advice);
+    if (err) {
+        err->native = (int32_t)number;
+        memcpy(err->sqlstate, mysql_sqlstate(my), sizeof err->sqlstate - 1);
+    }
+    return status;
+}
+
+semel_status maria_fail(connection *on, const char *doing, semel_error *err)
+{
+    unsigned number = mysql_errno(on->my);
+    on->lost |= is_lost(number);
+    return fail_with(err, on->my, number, doing);
+}
+
+/* --- connecting ----------------------------------------------------------------------------------------- */
+
+static void start_library(void)
+{
+    (void)mysql_library_init(0, NULL, NULL); /* not safe in two threads at once */
+}
+
+static void set_number(MYSQL *my, enum mysql_option option, unsigned value)
+{
+    if (value)
+        mysql_optionsv(my, option, &value);
+}
+
+static void set_text(MYSQL *my, enum mysql_option option, const char *value)
+{
+    if (value)
+        mysql_optionsv(my, option, value);
+}
+
+static void set_options(MYSQL *my, const address *at, uint32_t wait_ms)
+{
+    static const my_bool yes = 1;
+    static const unsigned long answer_max = ANSWER_MAX;
+    unsigned wait_s = wait_ms / 1000 + (wait_ms % 1000 != 0);
+    set_number(my, MYSQL_OPT_CONNECT_TIMEOUT, wait_s < at->connect_s ? wait_s : at->connect_s);
+    set_number(my, MYSQL_OPT_READ_TIMEOUT, at->read_s);
+    set_number(my, MYSQL_OPT_WRITE_TIMEOUT, at->write_s);
+    set_text(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    set_text(my, MYSQL_READ_DEFAULT_GROUP, at->options);
+    set_text(my, MYSQL_OPT_SSL_CA, at->tls_ca);
+    set_text(my, MYSQL_OPT_SSL_CERT, at->tls_cert);
+    set_text(my, MYSQL_OPT_SSL_KEY, at->tls_key);
+    mysql_optionsv(my, MYSQL_OPT_MAX_ALLOWED_PACKET, &answer_max);
+    if (at->tls != TLS_OFF)
+        mysql_optionsv(my, MYSQL_OPT_SSL_ENFORCE, &yes);
+    if (at->tls == TLS_VERIFY)
+        mysql_optionsv(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
+}
+
+static semel_status check_server(MYSQL *my, semel_error *err)
+{
+    if (mariadb_connection(my) && mysql_get_server_version(my) >= VERSION_MIN)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EUNSUPPORTED,
+                      "the server is %s %s; semel needs MariaDB 10.6 or newer",
+                      mariadb_connection(my) ? "MariaDB" : "MySQL", mysql_get_server_info(my));
+}
+
+static const char *const level_names[] = {[ISOLATION_USUAL] = "",
+                                          [ISOLATION_READ_COMMITTED] = "READ-COMMITTED",
+                                          [ISOLATION_REPEATABLE_READ] = "REPEATABLE-READ",
+                                          [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
+                                          [ISOLATION_READ_UNCOMMITTED] = "READ-UNCOMMITTED"};
+
+static isolation level_named(const char *name)
+{
+    for (int i = ISOLATION_READ_COMMITTED; i <= ISOLATION_READ_UNCOMMITTED; i++)
+        if (name && strcmp(level_names[i], name) == 0)
+            return (isolation)i;
+    return ISOLATION_USUAL;
+}
+
+static semel_status read_settings(const row *r, void *context, semel_error *err)
+{
+    connection *on = context;
+    (void)err;
+    on->text_max = (size_t)maria_column_uint(r, 0);
+    on->text_max -= on->text_max > 2 * (size_t)TEXT_MARGIN ? TEXT_MARGIN : 0;
+    on->usual = level_named(maria_column_text(r, 1));
+    on->safe_commits = (int)maria_column_int(r, 2);
+    return SEMEL_OK;
+}
+
+/* One round trip: how the session is to be, and how the server is. The level is read before it is set. */
+static semel_status introduce(connection *on, isolation level, semel_error *err)
+{
+    static const bound patient = {PATIENT, 0};
+    query q = maria_start(&on->out,
+                          "SELECT @@max_allowed_packet, @@tx_isolation, "
+                          "@@innodb_flush_log_at_trx_commit = 1 AND "
+                          "(@@log_bin = 0 OR @@sync_binlog = 1)",
+                          patient);
+    step *s = maria_end(&q);
+    s->call = read_settings;
+    s->context = on;
+    q = maria_start(&on->out, "SET SESSION autocommit = 0", patient);
+    (void)maria_end(&q);
+    if (level != ISOLATION_USUAL) {
+        q = maria_start(&on->out, "SET SESSION tx_isolation = ?", patient);
+        maria_text(&q, level_names[level]);
+        (void)maria_end(&q);
+    }
+    semel_status status = maria_run(on, NULL, "preparing a session", err);
+    on->level = level != ISOLATION_USUAL ? level : on->usual;
+    return status;
+}
+
+/* A new session, at this level of isolation, for an `on` that has none. */
+static semel_status dial(connection *on, isolation level, uint32_t wait_ms, semel_error *err)
+{
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+    const address *at = on->at;
+    (void)pthread_once(&started, start_library);
+    on->my = mysql_init(NULL);
+    if (!on->my)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    set_options(on->my, at, wait_ms);
+    if (!mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
+                            at->database, at->port, at->socket, CLIENT_MULTI_STATEMENTS))
+        return fail_with(err, on->my, mysql_errno(on->my), "connecting");
+    on->lost = on->owes = on->fresh = 0;
+    semel_status status = check_server(on->my, err);
+    return status ? status : introduce(on, level, err);
+}
+
+/* In a child, to say goodbye would end the parent's session. */
+static void hang_up(connection *on)
+{
+    if (on->my && on->pid == getpid())
+        mysql_close(on->my);
+    on->my = NULL;
+}
+
+void maria_close(void *state)
+{
+    connection *on = state;
+    if (!on)
+        return;
+    hang_up(on);
+    maria_script_free(&on->out);
+    arena_free(&on->scratch);
+    mem_free(on);
+}
+
+semel_status maria_open(connection **out, const address *at, const char *const *texts,
+                        uint32_t wait_ms, semel_error *err)
+{
+    connection *on = mem_alloc(sizeof *on);
+    if (!on)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    on->at = at;
+    on->texts = texts;
+    on->multi = 1;
+    on->pid = getpid();
+    semel_status status = dial(on, at->level, wait_ms, err);
+    if (status)
+        maria_close(on);
+    else
+        *out = on;
+    return status;
+}
+
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t text_max)
+{
+    *on = (connection){.my = my,
+                       .texts = texts,
+                       .text_max = text_max,
+                       .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
+                       .pid = getpid()};
+}
+
+void maria_return(connection *on)
+{
+    maria_script_free(&on->out);
+    arena_free(&on->scratch);
+    on->my = NULL;
+}
+
+/* --- asking ----------------------------------------------------------------------------------------------- */
+
+static const bound no_bound = {PATIENT, 0};
+
+query maria_query_bounded(connection *on, statement which, bound limit)
+{
+    return maria_start(&on->out, on->texts[which], limit);
+}
+
+query maria_query(connection *on, statement which)
+{
+    return maria_query_bounded(on, which, no_bound);
+}
+
+void maria_say(connection *on, statement which)
+{
+    query q = maria_query(on, which);
+    (void)maria_end(&q);
+}
+
+/* Rows are handed on as they come. If the receiver has had enough, the rest is read and thrown away. */
+static semel_status read_rows(connection *on, const step *s, const char *doing, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    MYSQL_RES *result = mysql_use_result(on->my);
+    if (!result)
+        return maria_fail(on, doing, err);
+    row r = {NULL, NULL};
+    while (!status && s->call && (r.columns = mysql_fetch_row(result))) {
+        r.lengths = mysql_fetch_lengths(result);
+        status = s->call(&r, s->context, err);
+    }
+    int broken = !status && mysql_errno(on->my);
+    if (broken)
+        status = maria_fail(on, doing, err);
+    mysql_free_result(result);
+    return status;
+}
+
+static semel_status read_answer(connection *on, const step *s, const char *doing, semel_error *err)
+{
+    if (mysql_field_count(on->my))
+        return read_rows(on, s, doing, err);
+    if (s->answer)
+        *s->answer = (reply){mysql_affected_rows(on->my), mysql_insert_id(on->my)};
+    return SEMEL_OK;
+}
+
+/* All results of a statement that stands alone. */
+static semel_status read_alone(connection *on, const step *s, const char *doing, semel_error *err)
+{
+    semel_status status = read_answer(on, s, doing, err);
+    while (!status && mysql_more_results(on->my))
+        status = mysql_next_result(on->my) > 0 ? maria_fail(on, doing, err)
+                                               : read_answer(on, s, doing, err);
+    return status;
+}
+
+/* A conversation under way. */
+typedef struct talk {
+    connection *on;
+    const char *doing;
+    semel_status refused; /* what a receiver of rows said; the answers are read to the end all the same */
+    semel_error why;
+    failure failed;
+    int answered; /* at least one statement */
+} talk;
+
+static semel_status take_answer(talk *t, const step *s, semel_error *err)
+{
+    static const step deaf = {0};
+    connection *on = t->on;
+    const step *to = t->refused ? &deaf : s;
+    t->answered = 1;
+    semel_status status =
+        s->alone ? read_alone(on, to, t->doing, err) : read_answer(on, to, t->doing, err);
+    if (!status || mysql_errno(on->my))
+        return status;
+    t->refused = status;
+    if (err)
+        t->why = *err;
+    return SEMEL_OK;
+}
+
+/* From the first step on, as many as go in one text. */
+static size_t steps_together(const connection *on, size_t first)
+{
+    const script *s = &on->out;
+    size_t last = first + 1;
+    while (on->multi && !s->steps[first].alone && last < s->count && !s->steps[last].alone)
+        last++;
+    return last - first;
+}
+
+static int has_commit(const script *s, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++)
+        if (s->steps[i].kind == STEP_COMMIT)
+            return 1;
+    return 0;
+}
+
+static semel_status note_failure(talk *t, const step *s, int commit_sent, semel_error *err)
+{
+    connection *on = t->on;
+    unsigned number = mysql_errno(on->my);
+    semel_status status = maria_fail(on, t->doing, err);
+    t->failed = (failure){number, s->kind, 0};
+    t->failed.unknown = commit_sent && (on->lost || (s->kind == STEP_COMMIT && !maria_is_conflict(number)));
+    return status;
+}
+
+/* One text, from the first step on. */
+static semel_status say(talk *t, size_t first, size_t count, semel_error *err)
+{
+    connection *on = t->on;
+    const script *s = &on->out;
+    size_t start = s->steps[first].start, end = maria_script_end(s, first + count - 1);
+    if (mysql_send_query(on->my, s->text.bytes + start, end - start))
+        return note_failure(t, &s->steps[first], 0, err);
+    int commit_sent = has_commit(s, first, count);
+    for (size_t i = first; i < first + count; i++) {
+        const step *at = &s->steps[i];
+        int code = i == first ? mysql_read_query_result(on->my) != 0 : mysql_next_result(on->my);
+        if (code > 0)
+            return note_failure(t, at, commit_sent, err);
+        semel_status status = take_answer(t, at, err);
+        if (status)
+            return note_failure(t, at, commit_sent, err);
+    }
+    return SEMEL_OK;
+}
+
+static semel_status say_all(talk *t, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t at = 0, count; !status && at < t->on->out.count; at += count) {
+        count = steps_together(t->on, at);
+        status = say(t, at, count, err);
+    }
+    return status;
+}
+
+/* The answer to an earlier ROLLBACK, which cannot fail but with the connection. */
+static void settle_debt(connection *on)
+{
+    if (on->owes && mysql_read_query_result(on->my))
+        on->lost = 1;
+    on->owes = 0;
+}
+
+/* Nothing of the unit has happened: its text is still here, and a new session may take it. */
+static int may_redial(const talk *t)
+{
+    return t->on->lost && t->on->fresh && t->on->at && !t->answered && !t->failed.unknown &&
+           t->failed.number != ER_NET_PACKET_TOO_LARGE &&
+           t->failed.number != CR_COMMANDS_OUT_OF_SYNC;
+}
+
+static semel_status redial(connection *on, semel_error *err)
+{
+    script kept = on->out;
+    isolation level = on->level;
+    on->out = (script){0};
+    hang_up(on);
+    semel_status status = dial(on, level, on->at->connect_s * 1000, err);
+    maria_script_free(&on->out);
+    on->out = kept;
+    on->fresh = 1;
+    on->lost = status != SEMEL_OK;
+    return status;
+}
+
+static semel_status run(talk *t, semel_error *err)
+{
+    connection *on = t->on;
+    if (on->out.failed)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for statements");
+    if (!on->my)
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "mariadb, %s: the connection is lost", t->doing);
+    settle_debt(on);
+    semel_status status = on->lost ? note_failure(t, on->out.steps, 0, err) : say_all(t, err);
+    if (status && may_redial(t)) {
+        t->failed = (failure){0};
+        status = redial(on, err);
+        if (!status)
+            status = say_all(t, err);
+    }
+    on->fresh = 0;
+    return status;
+}
+
+semel_status maria_run(connection *on, failure *failed, const char *doing, semel_error *err)
+{
+    semel_error local;
+    talk t = {.on = on, .doing = doing};
+    semel_status status = on->out.count || on->out.failed ? run(&t, err ? err : &local) : SEMEL_OK;
+    maria_script_clear(&on->out);
+    if (failed)
+        *failed = t.failed;
+    if (status || !t.refused)
+        return status;
+    if (err)
+        *err = t.why;
+    return t.refused;
+}
+
+/* --- between conversations ---------------------------------------------------------------------------------- */
+
+void maria_push_rollback(connection *on)
+{
+    static const char text[] = "ROLLBACK";
+    maria_script_clear(&on->out);
+    settle_debt(on);
+    if (on->lost || mysql_send_query(on->my, text, sizeof text - 1))
+        on->lost = 1;
+    else
+        on->owes = 1;
+}
+
+int maria_is_ready(const connection *on)
+{
+    return on->my->status == MYSQL_STATUS_READY && !mysql_more_results(on->my);
+}
+
+/* A server says nothing by itself but goodbye. */
+int maria_is_alive(void *state)
+{
+    connection *on = state;
+    if (on->lost || !on->my)
+        return 0;
+    settle_debt(on);
+    struct pollfd peer = {.fd = mysql_get_socket(on->my), .events = POLLIN};
+    return !on->lost && poll(&peer, 1, 0) == 0;
+}

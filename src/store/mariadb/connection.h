@@ -1,0 +1,68 @@
+/* A connection, and the conversation on it.
+ *
+ * What is to be said is written to `out` first (script.h). maria_run() sends it, in one text where that can be, and
+ * reads the answers in the order of the statements. The first one that fails ends it: the server has not looked
+ * at what follows. */
+#ifndef SEMEL_MARIADB_CONNECTION_H
+#define SEMEL_MARIADB_CONNECTION_H
+
+#include "store/mariadb/address.h"
+#include "store/mariadb/script.h"
+
+#include <sys/types.h>
+
+typedef struct connection {
+    MYSQL *my;
+    const address *at; /* NULL: it is the caller's, who joined us */
+    const char *const *texts;
+    script out;
+    mem_arena scratch; /* of whoever uses it */
+    int multi;        /* the server takes several statements in one text */
+    int lost;         /* it cannot be used any more */
+    int owes;         /* a ROLLBACK has been sent whose answer nobody has read yet */
+    int fresh;        /* nothing of the unit has been answered yet: it can be begun on another one */
+    isolation level;  /* of the session */
+    isolation usual;  /* of the session when it was new */
+    size_t text_max;  /* the longest text that the server takes */
+    int safe_commits; /* they survive a power failure */
+    pid_t pid;        /* of the process that made it */
+} connection;
+
+/* How a conversation failed. */
+typedef struct failure {
+    unsigned number; /* the server's or the client's; 0: neither */
+    step_kind kind;  /* of the statement at which it failed */
+    int unknown;     /* a COMMIT was sent, and nobody can say what became of it */
+} failure;
+
+/* One attempt, of at most wait_ms. EUNAVAILABLE: it may succeed later. */
+semel_status maria_open(connection **out, const address *at, const char *const *texts,
+                        uint32_t wait_ms, semel_error *err);
+void maria_close(void *connection);
+int maria_is_alive(void *connection); /* without a round trip */
+
+/* `on` on the caller's connection. Only its script is ours, to be freed with maria_return(). */
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t text_max);
+void maria_return(connection *on);
+
+/* One more statement to say. */
+query maria_query(connection *on, statement which);
+query maria_query_bounded(connection *on, statement which, bound limit);
+void maria_say(connection *on, statement which); /* one without values */
+
+/* Says it all, and forgets it. `failed` may be NULL. */
+semel_status maria_run(connection *on, failure *failed, const char *doing, semel_error *err);
+
+/* Sends a ROLLBACK and leaves its answer to whoever uses the connection next. */
+void maria_push_rollback(connection *on);
+
+/* `err` from the connection's last error, by number. */
+semel_status maria_fail(connection *on, const char *doing, semel_error *err);
+
+/* A deadlock, a lock that was not to be had, a row that has changed: the same again may succeed. */
+int maria_is_conflict(unsigned number);
+
+/* Between the handler's statements and ours: 0 if there is something unread. */
+int maria_is_ready(const connection *on);
+
+#endif

@@ -1,0 +1,193 @@
+/* Markers that are there: what they say, and taking over those that are free.
+ *
+ * Whoever comes here has the rows locked, by the INSERT that found them in its way; or knows that somebody else has
+ * them locked, and looks without waiting. */
+#include "store/mariadb/mariadb.h"
+
+#include <mysqld_error.h>
+#include <string.h>
+
+static const bound patient = {PATIENT, 0};
+
+marker_row maria_marker_of(const row *r)
+{
+    return (marker_row){.found = 1,
+                        .state = (int)maria_column_int(r, 1),
+                        .fingerprint = maria_column_uint(r, 2),
+                        .attempts = (uint32_t)maria_column_uint(r, 3),
+                        .live = (int)maria_column_int(r, 4),
+                        .lease_until_ms = maria_column_int(r, 5)};
+}
+
+/* A row that is not free: what it is. */
+void maria_report(semel_mark *mark, const marker_row *found)
+{
+    mark->known_fingerprint = found->fingerprint;
+    mark->attempts = found->attempts;
+    mark->held_until_ms = found->live ? found->lease_until_ms : 0;
+    mark->state = found->state == STATE_DONE   ? SEMEL_MARK_DONE
+                  : found->state == STATE_DEAD ? SEMEL_MARK_DEAD
+                                               : SEMEL_MARK_HELD;
+}
+
+/* A fingerprint that happens to be one of our own two numbers is looked up. */
+int maria_report_done(semel_mark *mark, uint64_t told)
+{
+    marker_row found = {.found = 1, .state = STATE_DONE, .fingerprint = told};
+    if (told == MARK_THERE || (told == MARK_DONE && mark->fingerprint))
+        return 0;
+    if (told == MARK_DONE)
+        found.fingerprint = 0;
+    maria_report(mark, &found);
+    return 1;
+}
+
+int maria_waited(const failure *failed)
+{
+    enum { ER_STATEMENT_TOOK_TOO_LONG = 1969 };
+    return failed->number == ER_LOCK_WAIT_TIMEOUT || failed->number == ER_STATEMENT_TOOK_TOO_LONG;
+}
+
+/* --- one ------------------------------------------------------------------------------------------------- */
+
+static semel_status keep_row(const row *r, void *context, semel_error *err)
+{
+    (void)err;
+    *(marker_row *)context = maria_marker_of(r);
+    return SEMEL_OK;
+}
+
+semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
+                        const semel_mark *mark, semel_error *err)
+{
+    *out = (marker_row){0};
+    query q = maria_unit_say(unit, which, maria_patience(unit->store));
+    maria_int(&q, mark->inbox);
+    maria_bytes(&q, mark->key);
+    step *s = maria_end(&q);
+    s->call = keep_row;
+    s->context = out;
+    return maria_unit_hear(unit, NULL, "reading a marker", err);
+}
+
+/* --- many -------------------------------------------------------------------------------------------------- */
+
+/* Some marks, in the order of their keys, and the rows that are there for them. */
+typedef struct lookup {
+    semel_mark *const *marks;
+    size_t count;
+    size_t next; /* rows come in the same order, as a rule */
+    marker_row *rows;
+} lookup;
+
+static int is_same(semel_bytes a, semel_bytes b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+static semel_status place_row(const row *r, void *context, semel_error *err)
+{
+    lookup *l = context;
+    semel_bytes key = maria_column_bytes(r, 0);
+    (void)err;
+    for (size_t tries = 0; tries < l->count; tries++) {
+        size_t at = (l->next + tries) % l->count;
+        if (!is_same(l->marks[at]->key, key))
+            continue;
+        l->rows[at] = maria_marker_of(r);
+        l->next = at + 1;
+        return SEMEL_OK;
+    }
+    return SEMEL_OK;
+}
+
+static void say_look(mariadb_unit *unit, statement which, lookup *l, size_t from, size_t to)
+{
+    query q = maria_unit_say(unit, which, patient);
+    maria_int(&q, l->marks[from]->inbox);
+    for (size_t i = from; i < to; i++) {
+        if (i > from)
+            maria_more(&q, "?");
+        maria_bytes(&q, l->marks[i]->key);
+    }
+    step *s = maria_end(&q);
+    s->call = place_row;
+    s->context = l;
+}
+
+static semel_status look_up(lookup *l, mariadb_unit *unit, statement which, semel_error *err)
+{
+    l->rows = arena_alloc(&unit->on->scratch, l->count * sizeof *l->rows);
+    if (!l->rows)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+    memset(l->rows, 0, l->count * sizeof *l->rows);
+    for (size_t from = 0; from < l->count; from += LIST_MAX)
+        say_look(unit, which, l, from, from + LIST_MAX < l->count ? from + LIST_MAX : l->count);
+    return maria_unit_hear(unit, NULL, "reading markers", err);
+}
+
+static void say_take_over(mariadb_unit *unit, const semel_mark *mark, reply *answer)
+{
+    query q = maria_unit_say(unit, ST_TAKE_OVER, patient);
+    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int(&q, mark->inbox);
+    maria_bytes(&q, mark->key);
+    maria_end(&q)->answer = answer;
+}
+
+/* Free ones become ours. By the time of the statement the last of a lease may have passed, so each answer counts. */
+static semel_status take_over(const lookup *l, mariadb_unit *unit, semel_error *err)
+{
+    reply *answers = arena_alloc(&unit->on->scratch, l->count * sizeof *answers);
+    if (!answers)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+    memset(answers, 0, l->count * sizeof *answers);
+    for (size_t i = 0; i < l->count; i++)
+        if (maria_is_free(&l->rows[i]))
+            say_take_over(unit, l->marks[i], &answers[i]);
+    semel_status status = maria_unit_hear(unit, NULL, "taking over markers", err);
+    for (size_t i = 0; !status && i < l->count; i++) {
+        if (!maria_is_free(&l->rows[i]))
+            continue;
+        if (answers[i].changed != 1)
+            return semel_fail(err, SEMEL_ESTORE, "a marker has changed under our lock");
+        l->marks[i]->state = SEMEL_MARK_TAKEN;
+        l->marks[i]->attempts = l->rows[i].attempts;
+        unit->wrote = unit->marked = 1;
+    }
+    return status;
+}
+
+semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
+                                semel_error *err)
+{
+    lookup l = {.marks = known, .count = count};
+    int any_free = 0;
+    semel_status status = count ? look_up(&l, unit, ST_LOOK_LOCKED, err) : SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!l.rows[i].found)
+            return semel_fail(err, SEMEL_ESTORE,
+                              "a marker is there and is not there: run CHECK TABLE on semel's "
+                              "marker table");
+        any_free |= maria_is_free(&l.rows[i]);
+        if (!maria_is_free(&l.rows[i]))
+            maria_report(known[i], &l.rows[i]);
+    }
+    return status || !any_free ? status : take_over(&l, unit, err);
+}
+
+/* Somebody has the row locked. If what was committed of it is a final word or a live claim, that is the answer:
+ * who has the lock may be just another copy that found out the same. */
+semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
+                               semel_error *err)
+{
+    lookup l = {.marks = held, .count = count};
+    semel_status status = count ? look_up(&l, unit, ST_LOOK, err) : SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        held[i]->state = SEMEL_MARK_HELD;
+        held[i]->held_until_ms = 0;
+        if (l.rows[i].found && !maria_is_free(&l.rows[i]))
+            maria_report(held[i], &l.rows[i]);
+    }
+    return status;
+}

@@ -1,0 +1,207 @@
+/* The MariaDB store from inside. */
+#ifndef SEMEL_MARIADB_MARIADB_H
+#define SEMEL_MARIADB_MARIADB_H
+
+#include "base/pool.h"
+#include "base/seam.h"
+#include "store/mariadb/connection.h"
+
+#include <semel/sys/store.h>
+#include <stdatomic.h>
+
+enum { IDENTITY_TEXT = 65, LIST_MAX = 500 /* members of an IN list: beyond 1000 its plan changes */ };
+
+typedef struct mariadb_store {
+    const semel_seam *seam;
+    uint32_t busy_ms;
+    pool connections;
+    mem_arena arena; /* what is set when opening and lives as long: texts, names */
+    const char *const *texts;
+    const char *name; /* of the tables: what {} stands for */
+    address at;
+    semel_durability durability;
+    size_t text_max;
+    atomic_int natives; /* handlers ask for the connection: have it ready for them */
+
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    struct mariadb_unit *joined;  /* units in callers' transactions */
+    struct outbox_turn *turns;    /* one per outbox that was taken from */
+
+    pthread_mutex_t sweep_lock; /* over what follows */
+    connection *sweeper;        /* its own: retention does not compete for the pool */
+    int64_t sweeping;           /* the inbox whose round it is in, 0: none */
+} mariadb_store;
+
+/* Of one message in a batch. */
+typedef enum item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } item_state;
+
+typedef struct mariadb_unit {
+    mariadb_store *store;
+    connection *on;
+    connection borrowed; /* joined: the caller's */
+    struct mariadb_unit *next_joined;
+    int joined;
+    semel_begin durability;
+    int begun;        /* something was said */
+    int leveled;      /* ... and the first of it was another level of isolation */
+    int spoken;       /* something was sent: there may be a transaction */
+    int wrote;        /* it has changed rows, or locked such as others may wait for */
+    int marked;       /* it has taken keys */
+    int shared;       /* the handler has, or had, the connection in its hands */
+    int guarded;      /* the savepoint that tells whether the transaction is still ours is set */
+    item_state item;  /* the savepoint of one message in a batch */
+    size_t item_from; /* WANTED: the statements that were said before it */
+    semel_mark *assumed; /* its answer comes with the commit */
+    semel_status trouble; /* what went wrong where nothing could be returned */
+    semel_error trouble_is;
+} mariadb_unit;
+
+/* mariadb.c */
+semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err);
+void maria_give_back(mariadb_store *store, connection *on);
+uint64_t maria_token(const mariadb_store *store);
+
+/* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
+static inline bound maria_patience(const mariadb_store *store)
+{
+    return (bound){FOR_SECONDS, store->busy_ms / 1000 + (store->busy_ms % 1000 != 0)};
+}
+
+/* unit.c */
+semel_status mariadb_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
+                           semel_error *err);
+semel_status mariadb_commit(void *unit, semel_error *err);
+void mariadb_rollback(void *unit);
+semel_status mariadb_savepoint(void *unit, semel_error *err);
+semel_status mariadb_keep(void *unit, semel_error *err);
+semel_status mariadb_undo(void *unit, semel_error *err);
+int mariadb_used(void *unit);
+int mariadb_conflicted(void *unit);
+void *mariadb_native(void *unit);
+
+/* A statement in the unit. */
+query maria_unit_say(mariadb_unit *unit, statement which, bound limit);
+/* Says all of it. */
+semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing, semel_error *err);
+/* The transaction has been rolled back by the server, and nothing else was in it: it can begin anew. */
+void maria_unit_begin_anew(mariadb_unit *unit);
+/* If handlers of this store ask for the connection: what they need, along with what is said now. */
+void maria_unit_expect_handler(mariadb_unit *unit);
+/* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
+ * is too long even by itself. */
+semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
+void maria_unit_leave(mariadb_unit *unit, int usable);
+
+/* join.c */
+semel_status mariadb_join(void *store, void *unit, void *native, semel_error *err);
+void maria_unit_delist(mariadb_unit *unit);
+
+/* queue.c */
+semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,
+                           semel_error *err);
+
+/* schema.c */
+semel_status mariadb_migrate(void *store, semel_error *err);
+semel_status maria_schema_check(mariadb_store *store, connection *on, semel_error *err);
+semel_status maria_get_lock(connection *on, const mariadb_store *store, const char *what,
+                            uint32_t wait_ms, int *got, semel_error *err);
+void maria_release_lock(connection *on, const mariadb_store *store, const char *what);
+
+/* marker.c */
+semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
+                          semel_error *err);
+semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
+/* The key that was assumed to be free is not, or may not be: what is the answer to the commit? */
+semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
+                                  semel_error *err);
+
+/* What LAST_INSERT_ID says after OR_TELL (statement.c) when the row was there; else the fingerprint of a row that
+ * is done. */
+enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
+#define MARK_THERE_TEXT "1"
+#define MARK_DONE_TEXT  "2"
+
+typedef struct marker_row {
+    int found;
+    int state;
+    int live;
+    uint32_t attempts;
+    uint64_t fingerprint;
+    int64_t lease_until_ms;
+} marker_row;
+
+enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
+
+/* known.c: rows that were there */
+marker_row maria_marker_of(const row *r);
+void maria_report(semel_mark *mark, const marker_row *found);
+static inline int maria_is_free(const marker_row *found)
+{
+    return found->state == STATE_OPEN && !found->live;
+}
+/* 1 if the answer alone says all that there is to say: `mark` is a duplicate. */
+int maria_report_done(semel_mark *mark, uint64_t told);
+semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
+                        const semel_mark *mark, semel_error *err);
+semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
+                                semel_error *err);
+semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
+                               semel_error *err);
+
+/* 1 if a statement failed because it would have had to wait. */
+int maria_waited(const failure *failed);
+
+/* claim.c */
+semel_status mariadb_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status mariadb_finish(void *unit, const semel_mark *mark, semel_error *err);
+semel_status mariadb_renew(void *unit, const semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status mariadb_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
+semel_status mariadb_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status mariadb_result_set(void *unit, const semel_mark *mark, semel_bytes result,
+                                semel_error *err);
+semel_status mariadb_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
+                                semel_error *err);
+
+/* sweep.c */
+semel_status mariadb_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                           semel_sweep_position *position, size_t *swept, semel_error *err);
+
+/* outbox.c, take.c */
+semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *message,
+                         semel_error *err);
+semel_status mariadb_put_many(void *unit, int64_t outbox, const semel_message *const messages[],
+                              size_t count, semel_error *err);
+semel_status mariadb_settle(void *unit, int64_t outbox, semel_settlement settlements[],
+                            size_t count, semel_error *err);
+semel_status mariadb_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
+semel_status mariadb_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
+                          semel_item_sink *sink, void *context, semel_error *err);
+void maria_turns_free(mariadb_store *store);
+
+/* dead.c */
+semel_status mariadb_dead_put(void *unit, const semel_dead *dead, semel_error *err);
+semel_status mariadb_dead_drop(void *unit, int64_t id, semel_error *err);
+semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
+                               semel_dead_visitor *visitor, void *context, semel_error *err);
+
+/* columns.c: the ten columns of a message, the same in two tables. */
+enum { MESSAGE_COLUMN_COUNT = 10 };
+/* How much text its values are, at most. */
+size_t maria_message_size(const semel_message *message);
+semel_status maria_message_write(query *q, mem_arena *arena, const semel_message *message,
+                                 semel_error *err);
+semel_status maria_message_read(semel_message *out, mem_arena *arena, const row *r, unsigned first,
+                                semel_error *err);
+/* All but the headers and the body, which are ? themselves; then the only statement said, with these two sent
+ * apart: for messages that are longer than a text may be. */
+void maria_message_write_head(query *q, const semel_message *message);
+semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, const char *doing,
+                             semel_error *err);
+
+/* statement.c: what may be repeated in ST_MARK_MANY and ST_PUT. */
+extern const char maria_mark_pattern[];
+extern const char maria_put_pattern[];
+
+#endif

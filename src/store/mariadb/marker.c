@@ -1,0 +1,344 @@
+/* Taking keys in transaction mode.
+ *
+ * INSERT ... ON DUPLICATE KEY UPDATE that changes nothing: for a new key an insert, for a known one a lock on its
+ * row, and in both cases a wait for whoever has it uncommitted: if that one commits, the row is there; if it rolls
+ * back, ours goes in. (INSERT IGNORE would swallow other errors; a plain INSERT costs an error, and a shared lock
+ * that two of them can deadlock on.) LAST_INSERT_ID tells which of the two it was, and brings a done row's
+ * fingerprint: one round trip for a first copy and one for a duplicate.
+ *
+ * A batch is one such statement with many rows, in the order of their keys, which gathers the keys that were
+ * there. The order makes two batches wait for each other one way only.
+ *
+ * The wait is bounded by max_statement_time, which ends the statement and leaves the transaction as it was. A
+ * batch then goes on key by key, without waiting any more.
+ *
+ * Three that insert the same key, the first of which rolls back, make InnoDB sacrifice one of the others (1213). If
+ * the marker was the first thing in the unit, nothing is lost and it is said again. */
+#include "store/mariadb/mariadb.h"
+
+#include "base/wait.h"
+
+#include <mysqld_error.h>
+#include <string.h>
+
+enum { DEADLOCK_TRIES = 5, ROWS_TOGETHER = 250 };
+
+/* One call of mark(). */
+typedef struct marking {
+    mariadb_unit *unit;
+    semel_mark *marks;
+    size_t count;
+    int64_t deadline_ms;
+    int first;      /* nothing else is in the unit */
+    unsigned tries; /* deadlocks so far */
+} marking;
+
+/* What is left of the wait, for the whole statement; or none. */
+static bound wait_left(const marking *m)
+{
+    int64_t left = m->deadline_ms - wait_clock_ms();
+    return left > 0 ? (bound){FOR_MS, (uint32_t)left} : (bound){IMPATIENT, 0};
+}
+
+static int has_time(const marking *m)
+{
+    return wait_clock_ms() < m->deadline_ms;
+}
+
+static void report_taken(mariadb_unit *unit, semel_mark *mark)
+{
+    mark->state = SEMEL_MARK_TAKEN;
+    mark->attempts = 0;
+    unit->wrote = unit->marked = 1;
+}
+
+static void say_mark(mariadb_unit *unit, statement which, const semel_mark *mark, bound limit,
+                     reply *answer)
+{
+    query q = maria_unit_say(unit, which, limit);
+    maria_int(&q, mark->inbox);
+    maria_bytes(&q, mark->key);
+    maria_uint_or_null(&q, mark->fingerprint);
+    maria_end(&q)->answer = answer;
+}
+
+/* 1 if all of it is to be said once more: the server has undone it, or waits for less time than we do. */
+static int say_again(marking *m, const failure *failed)
+{
+    if (failed->number == ER_LOCK_WAIT_TIMEOUT)
+        return has_time(m);
+    if (!maria_is_conflict(failed->number) || !m->first || ++m->tries > DEADLOCK_TRIES)
+        return 0;
+    maria_unit_begin_anew(m->unit);
+    return 1;
+}
+
+/* --- one ------------------------------------------------------------------------------------------------- */
+
+static semel_status insert_one(marking *m, reply *answer, failure *failed, semel_error *err)
+{
+    for (;;) {
+        *answer = (reply){0};
+        say_mark(m->unit, ST_MARK, m->marks, wait_left(m), answer);
+        maria_unit_expect_handler(m->unit);
+        semel_status status = maria_unit_hear(m->unit, failed, "inserting a marker", err);
+        if (!status || !say_again(m, failed))
+            return status;
+    }
+}
+
+static semel_status mark_one(marking *m, semel_error *err)
+{
+    semel_mark *mark = m->marks;
+    reply answer;
+    failure failed;
+    semel_status status = insert_one(m, &answer, &failed, err);
+    if (status && maria_waited(&failed)) {
+        m->unit->guarded = 0; /* it was behind the statement that failed */
+        return maria_settle_held(m->unit, &mark, 1, err);
+    }
+    if (status)
+        return status;
+    if (answer.id == MARK_INSERTED) {
+        report_taken(m->unit, mark);
+        return SEMEL_OK;
+    }
+    return maria_report_done(mark, answer.id) ? SEMEL_OK
+                                              : maria_settle_known(m->unit, &mark, 1, err);
+}
+
+/* --- many, together ---------------------------------------------------------------------------------------- */
+
+/* Some rows of the batch, and what the server said of them: the keys that were there, in hexadecimal, each with a
+ * comma behind it. */
+typedef struct portion {
+    semel_mark *marks;
+    size_t count;
+    mem_arena *arena;
+    reply answer;
+    const char *there;
+} portion;
+
+static semel_status keep_touched(const row *r, void *context, semel_error *err)
+{
+    portion *p = context;
+    semel_bytes there = maria_column_bytes(r, 0);
+    p->there = arena_copy(p->arena, there.data ? there.data : "", there.len);
+    return p->there ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+}
+
+static void say_portion(marking *m, portion *p)
+{
+    query q = maria_unit_say(m->unit, ST_TOUCHED_CLEAR, (bound){PATIENT, 0});
+    (void)maria_end(&q);
+    q = maria_unit_say(m->unit, ST_MARK_MANY, wait_left(m));
+    for (size_t i = 0; i < p->count; i++) {
+        if (i)
+            maria_more(&q, maria_mark_pattern);
+        maria_int(&q, p->marks[i].inbox);
+        maria_bytes(&q, p->marks[i].key);
+        maria_uint_or_null(&q, p->marks[i].fingerprint);
+    }
+    maria_end(&q)->answer = &p->answer;
+    q = maria_unit_say(m->unit, ST_TOUCHED, (bound){PATIENT, 0});
+    step *s = maria_end(&q);
+    s->call = keep_touched;
+    s->context = p;
+}
+
+/* 1 if the hexadecimal digits at *at, up to a comma, are the key; then *at is behind them. */
+static int is_next(const char **at, semel_bytes key)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const unsigned char *bytes = key.data;
+    const char *text = *at;
+    for (size_t i = 0; i < key.len; i++, text += 2)
+        if (text[0] != digits[bytes[i] >> 4] || text[1] != digits[bytes[i] & 15])
+            return 0;
+    if (*text != ',')
+        return 0;
+    *at = text + 1;
+    return 1;
+}
+
+/* Both what was gathered and what was counted must say the same. (With CLIENT_FOUND_ROWS, which a caller's
+ * connection may have, all rows are counted.) */
+static semel_status check_counts(const marking *m, const portion *p, size_t there, semel_error *err)
+{
+    int counts_all = (m->unit->on->my->client_flag & CLIENT_FOUND_ROWS) != 0;
+    if (p->answer.changed == (counts_all ? p->count : p->count - there))
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_ESTORE,
+                      "mariadb: of %zu markers %zu were there, but %llu were inserted", p->count,
+                      there, (unsigned long long)p->answer.changed);
+}
+
+/* Marks are sorted, and so are the keys that were there. */
+static semel_status read_portion(marking *m, const portion *p, semel_mark **known,
+                                 size_t *known_count, semel_error *err)
+{
+    const char *at = p->there ? p->there : "";
+    size_t there = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        if (is_next(&at, p->marks[i].key)) {
+            known[*known_count + there++] = &p->marks[i];
+            while (is_next(&at, p->marks[i].key))
+                continue; /* said twice is as good as once */
+        } else {
+            report_taken(m->unit, &p->marks[i]);
+        }
+    }
+    *known_count += there;
+    if (*at)
+        return semel_fail(err, SEMEL_ESTORE, "mariadb: a marker was there that nobody asked for");
+    return check_counts(m, p, there, err);
+}
+
+/* All of it in one round trip: a savepoint to return to, and the portions. */
+static semel_status insert_all(marking *m, portion *portions, size_t portion_count, failure *failed,
+                               semel_error *err)
+{
+    for (;;) {
+        query q = maria_unit_say(m->unit, ST_BATCH, (bound){PATIENT, 0});
+        (void)maria_end(&q);
+        for (size_t i = 0; i < portion_count; i++)
+            say_portion(m, &portions[i]);
+        maria_unit_expect_handler(m->unit);
+        semel_status status = maria_unit_hear(m->unit, failed, "inserting markers", err);
+        if (!status || maria_waited(failed) || !say_again(m, failed))
+            return status;
+    }
+}
+
+/* --- many, one by one ---------------------------------------------------------------------------------------- */
+
+/* From `from` on, as far as it goes without waiting: up to *to, which is held. */
+static semel_status insert_run(marking *m, size_t from, size_t *to, reply *answers,
+                               semel_error *err)
+{
+    failure failed;
+    memset(answers + from, 0, (m->count - from) * sizeof *answers);
+    for (size_t i = from; i < m->count; i++) {
+        answers[i].changed = UINT64_MAX; /* not answered */
+        say_mark(m->unit, ST_MARK, &m->marks[i], (bound){IMPATIENT, 0}, &answers[i]);
+    }
+    semel_status status = maria_unit_hear(m->unit, &failed, "inserting markers", err);
+    for (*to = from; *to < m->count && answers[*to].changed != UINT64_MAX; ++*to)
+        continue;
+    return status && maria_waited(&failed) ? SEMEL_OK : status;
+}
+
+static semel_status insert_each(marking *m, semel_mark **held, size_t *held_count,
+                                semel_mark **known, size_t *known_count, semel_error *err)
+{
+    reply *answers = arena_alloc(&m->unit->on->scratch, m->count * sizeof *answers);
+    if (!answers)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+    for (size_t from = 0, to; from < m->count; from = to + 1) {
+        semel_status status = insert_run(m, from, &to, answers, err);
+        if (status)
+            return status;
+        for (size_t i = from; i < to; i++)
+            if (answers[i].id == MARK_INSERTED)
+                report_taken(m->unit, &m->marks[i]);
+            else if (!maria_report_done(&m->marks[i], answers[i].id))
+                known[(*known_count)++] = &m->marks[i];
+        if (to < m->count)
+            held[(*held_count)++] = &m->marks[to];
+    }
+    return SEMEL_OK;
+}
+
+/* The time is over: whoever can be had is taken, and the others are held. */
+static semel_status mark_each(marking *m, semel_mark **known, semel_error *err)
+{
+    size_t held_count = 0, known_count = 0;
+    semel_mark **held = arena_alloc(&m->unit->on->scratch, m->count * sizeof(semel_mark *));
+    if (!held)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+    m->unit->guarded = 0;
+    query q = maria_unit_say(m->unit, ST_BATCH_ROLLBACK, (bound){PATIENT, 0});
+    (void)maria_end(&q);
+    semel_status status = insert_each(m, held, &held_count, known, &known_count, err);
+    if (!status)
+        status = maria_settle_known(m->unit, known, known_count, err);
+    return status ? status : maria_settle_held(m->unit, held, held_count, err);
+}
+
+static semel_status mark_many(marking *m, semel_error *err)
+{
+    mem_arena *arena = &m->unit->on->scratch;
+    size_t portion_count = (m->count + ROWS_TOGETHER - 1) / ROWS_TOGETHER, known_count = 0;
+    portion *portions = arena_alloc(arena, portion_count * sizeof *portions);
+    semel_mark **known = arena_alloc(arena, m->count * sizeof(semel_mark *));
+    failure failed;
+    if (!portions || !known)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
+    for (size_t i = 0, from = 0; i < portion_count; i++, from += ROWS_TOGETHER)
+        portions[i] = (portion){
+            .marks = m->marks + from,
+            .count = m->count - from < ROWS_TOGETHER ? m->count - from : ROWS_TOGETHER,
+            .arena = arena};
+    semel_status status = insert_all(m, portions, portion_count, &failed, err);
+    if (status && maria_waited(&failed))
+        return mark_each(m, known, err);
+    for (size_t i = 0; !status && i < portion_count; i++)
+        status = read_portion(m, &portions[i], known, &known_count, err);
+    return status ? status : maria_settle_known(m->unit, known, known_count, err);
+}
+
+semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, uint32_t wait_ms,
+                          semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    marking m = {.unit = unit,
+                 .marks = marks,
+                 .count = count,
+                 .deadline_ms = wait_clock_ms() + wait_ms,
+                 .first = !unit->begun && !unit->joined};
+    if (!count)
+        return SEMEL_OK;
+    return count == 1 ? mark_one(&m, err) : mark_many(&m, err);
+}
+
+/* --- queued mode ----------------------------------------------------------------------------------------------- */
+
+/* A plain INSERT: its failure keeps all that follows from being done. */
+semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    (void)err;
+    bound limit = wait_ms ? (bound){FOR_MS, wait_ms} : (bound){IMPATIENT, 0};
+    say_mark(unit, ST_ASSUME, mark, limit, NULL);
+    unit->on->out.steps[unit->on->out.count - 1].kind = STEP_ASSUME;
+    unit->assumed = mark;
+    unit->wrote = unit->marked = 1;
+    return SEMEL_OK;
+}
+
+/* Nothing was done. What is there is looked at afresh, after a ROLLBACK. */
+static semel_status look_at_assumed(mariadb_unit *unit, marker_row *found, semel_error *err)
+{
+    query q = maria_unit_say(unit, ST_ROLLBACK, (bound){PATIENT, 0});
+    (void)maria_end(&q);
+    unit->wrote = 0; /* what is left to roll back has no locks */
+    return maria_look(found, unit, ST_LOOK, unit->assumed, err);
+}
+
+semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
+                                  semel_error *err)
+{
+    marker_row found;
+    semel_mark *mark = unit->assumed;
+    int waited = maria_waited(failed);
+    if (failed->number != ER_DUP_ENTRY && !waited)
+        return status;
+    status = look_at_assumed(unit, &found, err);
+    if (status)
+        return status;
+    mark->state = waited ? SEMEL_MARK_HELD : (semel_mark_state)0;
+    mark->held_until_ms = 0;
+    if (found.found && !maria_is_free(&found))
+        maria_report(mark, &found);
+    return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
+}

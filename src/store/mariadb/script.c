@@ -1,0 +1,291 @@
+/* Statements, written. See script.h. */
+#include "store/mariadb/script.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_TEXT = 48, FIRST_STEPS = 16 };
+
+/* --- the whole ------------------------------------------------------------------------------------------ */
+
+void maria_script_clear(script *s)
+{
+    s->text.len = 0;
+    s->text.failed = 0;
+    s->count = 0;
+    s->failed = 0;
+}
+
+void maria_script_free(script *s)
+{
+    mem_free(s->text.bytes);
+    mem_free(s->steps);
+    memset(s, 0, sizeof *s);
+}
+
+/* Nothing can be kept of a script that is not whole: it stays failed until it is cleared. */
+void maria_script_keep(script *s, size_t count)
+{
+    if (count >= s->count)
+        return;
+    s->text.len = count ? maria_script_end(s, count - 1) : 0;
+    s->count = count;
+}
+
+void maria_script_cut(script *s, size_t index)
+{
+    if (index + 1 >= s->count) {
+        maria_script_keep(s, index);
+        return;
+    }
+    size_t from = s->steps[index + 1].start, gap = from - s->steps[index].start;
+    memmove(s->text.bytes + from - gap, s->text.bytes + from, s->text.len - from);
+    s->text.len -= gap;
+    for (size_t i = index; i + 1 < s->count; i++) {
+        s->steps[i] = s->steps[i + 1];
+        s->steps[i].start -= gap;
+    }
+    s->count--;
+}
+
+size_t maria_script_end(const script *s, size_t index)
+{
+    return index + 1 < s->count ? s->steps[index + 1].start - 1 : s->text.len;
+}
+
+/* A place for one more; a place of no meaning if there is none, so that nobody has to ask. */
+static step *add_step(script *s)
+{
+    static _Thread_local step nowhere;
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : FIRST_STEPS;
+        step *steps = mem_resize(s->steps, room * sizeof *steps);
+        if (!steps) {
+            s->failed = 1;
+            return &nowhere;
+        }
+        s->steps = steps;
+        s->room = room;
+    }
+    return &s->steps[s->count++];
+}
+
+/* --- values --------------------------------------------------------------------------------------------- */
+
+static void append_hex(text_buffer *to, semel_bytes bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *from = bytes.data;
+    char *room = text_extend(to, 2 * bytes.len + 3);
+    if (!room)
+        return;
+    *room++ = 'x';
+    *room++ = '\'';
+    for (size_t i = 0; i < bytes.len; i++) {
+        *room++ = digits[from[i] >> 4];
+        *room++ = digits[from[i] & 15];
+    }
+    *room = '\'';
+}
+
+static void append_uint(text_buffer *to, uint64_t value)
+{
+    char digits[NUMBER_TEXT], *at = digits + sizeof digits;
+    do
+        *--at = (char)('0' + value % 10);
+    while (value /= 10);
+    text_append(to, at, (size_t)(digits + sizeof digits - at));
+}
+
+/* In parentheses: behind a minus of the application's, a second one would begin a comment. */
+static void append_int(text_buffer *to, int64_t value)
+{
+    if (value >= 0) {
+        append_uint(to, (uint64_t)value);
+        return;
+    }
+    text_append_z(to, "(-");
+    append_uint(to, 0 - (uint64_t)value);
+    text_append_z(to, ")");
+}
+
+/* With an exponent it is a DOUBLE to the server, and 17 digits are all that it has. printf() asks the locale
+ * what a decimal point is. */
+static semel_status append_real(text_buffer *to, double value, semel_error *err)
+{
+    char text[NUMBER_TEXT];
+    if (!isfinite(value))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "queued statement: MariaDB has no number that is infinite or none");
+    int len = snprintf(text, sizeof text, "%.16e", value);
+    for (char *at = text; *at; at++)
+        if (!strchr("0123456789+-e", *at))
+            *at = '.';
+    text_append_z(to, "(");
+    text_append(to, text, (size_t)len);
+    text_append_z(to, ")");
+    return SEMEL_OK;
+}
+
+semel_status maria_value(text_buffer *to, const semel_value *value, semel_error *err)
+{
+    switch (value->kind) {
+    case SEMEL_VALUE_NULL:
+        text_append_z(to, "NULL");
+        return SEMEL_OK;
+    case SEMEL_VALUE_INT:
+        append_int(to, value->integer);
+        return SEMEL_OK;
+    case SEMEL_VALUE_REAL:
+        return append_real(to, value->real, err);
+    case SEMEL_VALUE_TEXT:
+        text_append_z(to, "_utf8mb4 ");
+        append_hex(to, value->bytes);
+        return SEMEL_OK;
+    case SEMEL_VALUE_BYTES:
+        append_hex(to, value->bytes);
+        return SEMEL_OK;
+    }
+    return semel_fail(err, SEMEL_EINVAL, "queued statement: there is no kind %d of values",
+                      (int)value->kind);
+}
+
+/* --- a statement ---------------------------------------------------------------------------------------- */
+
+static void append_bound(text_buffer *to, bound limit)
+{
+    char text[96];
+    switch (limit.kind) {
+    case PATIENT:
+        return;
+    case IMPATIENT:
+    case FOR_SECONDS:
+        (void)snprintf(text, sizeof text, "SET STATEMENT innodb_lock_wait_timeout = %u FOR ",
+                       limit.kind == IMPATIENT ? 0 : limit.amount);
+        break;
+    case FOR_MS:
+        (void)snprintf(text, sizeof text, "SET STATEMENT max_statement_time = %u.%03u FOR ",
+                       limit.amount / 1000, limit.amount % 1000);
+        break;
+    }
+    text_append_z(to, text);
+}
+
+query maria_start(script *to, const char *text, bound limit)
+{
+    if (to->count)
+        text_append_z(&to->text, ";");
+    size_t start = to->text.len;
+    step *s = add_step(to);
+    *s = (step){.start = start};
+    append_bound(&to->text, limit);
+    return (query){to, text, NULL};
+}
+
+/* Up to one of the marks, which is left out, or to the end. */
+static void copy_to(query *q, const char *marks)
+{
+    size_t len = strcspn(q->at, marks);
+    text_append(&q->to->text, q->at, len);
+    q->at += len;
+    q->at += *q->at != 0;
+}
+
+void maria_int(query *q, int64_t value)
+{
+    copy_to(q, "?");
+    append_int(&q->to->text, value);
+}
+
+void maria_uint(query *q, uint64_t value)
+{
+    copy_to(q, "?");
+    append_uint(&q->to->text, value);
+}
+
+void maria_uint_or_null(query *q, uint64_t value)
+{
+    if (value)
+        maria_uint(q, value);
+    else
+        maria_sql(q, "NULL");
+}
+
+void maria_bytes(query *q, semel_bytes value)
+{
+    if (!value.data) {
+        maria_sql(q, "NULL");
+        return;
+    }
+    copy_to(q, "?");
+    append_hex(&q->to->text, value);
+}
+
+void maria_text(query *q, const char *value)
+{
+    maria_bytes(q, semel_str(value));
+}
+
+void maria_sql(query *q, const char *sql)
+{
+    copy_to(q, "?");
+    text_append_z(&q->to->text, sql);
+}
+
+void maria_ints(query *q, const int64_t values[], size_t count)
+{
+    copy_to(q, "?");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            text_append_z(&q->to->text, ",");
+        append_int(&q->to->text, values[i]);
+    }
+}
+
+void maria_more(query *q, const char *pattern)
+{
+    copy_to(q, "~");
+    if (!q->tail)
+        q->tail = q->at;
+    text_append_z(&q->to->text, ", ");
+    q->at = pattern;
+}
+
+step *maria_end(query *q)
+{
+    static _Thread_local step nowhere;
+    script *s = q->to;
+    copy_to(q, "~");
+    text_append_z(&s->text, q->tail ? q->tail : q->at);
+    s->failed |= s->text.failed;
+    return s->count && !s->failed ? &s->steps[s->count - 1] : &nowhere;
+}
+
+/* --- rows ----------------------------------------------------------------------------------------------- */
+
+int64_t maria_column_int(const row *r, unsigned column)
+{
+    return r->columns[column] ? strtoll(r->columns[column], NULL, 10) : 0;
+}
+
+uint64_t maria_column_uint(const row *r, unsigned column)
+{
+    return r->columns[column] ? strtoull(r->columns[column], NULL, 10) : 0;
+}
+
+int maria_column_is_null(const row *r, unsigned column)
+{
+    return !r->columns[column];
+}
+
+semel_bytes maria_column_bytes(const row *r, unsigned column)
+{
+    return (semel_bytes){r->columns[column], r->columns[column] ? r->lengths[column] : 0};
+}
+
+const char *maria_column_text(const row *r, unsigned column)
+{
+    return r->columns[column];
+}

@@ -1,0 +1,369 @@
+/* A unit: one transaction on one connection.
+ *
+ * Nothing waits that need not. Without autocommit the first statement begins the transaction; what is put off goes
+ * with the COMMIT, in one text; the ROLLBACK of a unit that holds nothing is sent, and its answer read by
+ * whoever uses the connection next.
+ *
+ * A handler that has the connection could end our transaction. A savepoint is set before it gets it, and released
+ * just before the COMMIT: it is gone if the transaction was ended, be it by a COMMIT in a stored procedure or
+ * by the server itself, and then all is rolled back.
+ *
+ * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it does the same
+ * (EUNAVAILABLE); after that nobody can tell (EUNKNOWN), and the marker itself is the answer: the message is
+ * received again. */
+#include "store/mariadb/mariadb.h"
+
+#include <mysqld_error.h>
+#include <semel/mariadb.h>
+#include <string.h>
+
+static const bound patient = {PATIENT, 0};
+
+/* --- speaking ------------------------------------------------------------------------------------------- */
+
+semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin durability,
+                           uint32_t wait_ms, semel_error *err)
+{
+    mariadb_store *store = store_state;
+    mariadb_unit *unit = unit_state;
+    void *taken = NULL;
+    semel_status status = pool_take(&taken, &store->connections, wait_ms, err);
+    if (status)
+        return status;
+    unit->store = store;
+    unit->on = taken;
+    unit->on->fresh = 1;
+    unit->durability = durability;
+    return SEMEL_OK;
+}
+
+/* Leases and counts are taken by many at once: at the levels above they would run into each other. */
+static isolation level_wanted(const mariadb_unit *unit)
+{
+    isolation asked = unit->store->at.level;
+    if (unit->durability == SEMEL_BEGIN_RELAXED)
+        return ISOLATION_READ_COMMITTED;
+    return asked != ISOLATION_USUAL ? asked : unit->on->usual;
+}
+
+static void say_level(mariadb_unit *unit, isolation level)
+{
+    static const char *const names[] = {[ISOLATION_USUAL] = "REPEATABLE READ",
+                                        [ISOLATION_READ_COMMITTED] = "READ COMMITTED",
+                                        [ISOLATION_REPEATABLE_READ] = "REPEATABLE READ",
+                                        [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
+                                        [ISOLATION_READ_UNCOMMITTED] = "READ UNCOMMITTED"};
+    query q = maria_query(unit->on, ST_LEVEL);
+    maria_sql(&q, names[level]);
+    (void)maria_end(&q);
+    unit->on->level = level;
+    unit->leveled = 1;
+}
+
+query maria_unit_say(mariadb_unit *unit, statement which, bound limit)
+{
+    if (!unit->begun && !unit->joined && unit->on->level != level_wanted(unit))
+        say_level(unit, level_wanted(unit));
+    unit->begun = 1;
+    return maria_query_bounded(unit->on, which, limit);
+}
+
+static void say_plain(mariadb_unit *unit, statement which)
+{
+    query q = maria_unit_say(unit, which, patient);
+    (void)maria_end(&q);
+}
+
+static semel_status report_trouble(const mariadb_unit *unit, semel_error *err)
+{
+    if (err)
+        *err = unit->trouble_is;
+    return unit->trouble;
+}
+
+semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
+                             semel_error *err)
+{
+    connection *on = unit->on;
+    if (failed)
+        *failed = (failure){0};
+    if (unit->trouble)
+        return report_trouble(unit, err);
+    unit->spoken |= on->out.count > 0;
+    semel_status status = maria_run(on, failed, doing, err);
+    if (status && unit->leveled)
+        on->level = ISOLATION_USUAL; /* it may not have come to that */
+    return status;
+}
+
+void maria_unit_begin_anew(mariadb_unit *unit)
+{
+    unit->guarded = 0;
+    unit->begun = 0;
+    unit->leveled = 0;
+}
+
+semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
+{
+    connection *on = unit->on;
+    if (bytes > on->text_max)
+        return semel_fail(err, SEMEL_ELIMIT,
+                          "mariadb: a statement of %zu bytes; the server's max_allowed_packet lets "
+                          "through about %zu: raise it",
+                          bytes, on->text_max);
+    if (on->out.text.len + bytes <= on->text_max)
+        return SEMEL_OK;
+    return maria_unit_hear(unit, NULL, "sending what does not go with the commit", err);
+}
+
+/* --- the handler's part --------------------------------------------------------------------------------- */
+
+static int is_in_transaction(const mariadb_unit *unit)
+{
+    return (unit->on->my->server_status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+static void say_guard(mariadb_unit *unit)
+{
+    if (!unit->joined && !unit->guarded)
+        say_plain(unit, ST_GUARD);
+    unit->guarded = 1;
+}
+
+void maria_unit_expect_handler(mariadb_unit *unit)
+{
+    if (atomic_load_explicit(&unit->store->natives, memory_order_relaxed))
+        say_guard(unit);
+}
+
+static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    if (unit->on->out.count > (size_t)unit->leveled)
+        status = maria_unit_hear(unit, NULL, "before the handler's work", err);
+    if (status)
+        return status;
+    if (!unit->spoken || !is_in_transaction(unit))
+        say_plain(unit, ST_START);
+    say_guard(unit);
+    if (unit->item == ITEM_WANTED) {
+        say_plain(unit, ST_ITEM);
+        unit->item = ITEM_SET;
+    }
+    return maria_unit_hear(unit, NULL, "before the handler's work", err);
+}
+
+/* From here on the application speaks on the connection. If something went wrong, the commit will say so; until
+ * then nothing that it does is committed by itself. */
+void *mariadb_native(void *unit_state)
+{
+    mariadb_unit *unit = unit_state;
+    atomic_store_explicit(&unit->store->natives, 1, memory_order_relaxed);
+    if (!unit->trouble)
+        unit->trouble = prepare_handler(unit, &unit->trouble_is);
+    unit->shared = 1;
+    return unit->on->my;
+}
+
+static semel_status ended_inside(semel_error *err)
+{
+    return semel_fail(err, SEMEL_EMISUSE,
+                      "the transaction was ended inside the unit: by a COMMIT, a ROLLBACK or a "
+                      "statement that commits by the way (CREATE TABLE and the like) of the "
+                      "handler's, or by a deadlock that the handler ignored");
+}
+
+/* The last statement of the handler's ran into a conflict that undid the whole transaction; but a lock that was not
+ * to be had (1205) undoes the statement only, and a handler may go another way then. */
+static int has_undone_all(unsigned number)
+{
+    return maria_is_conflict(number) && number != ER_LOCK_WAIT_TIMEOUT;
+}
+
+/* What the handler left behind. */
+static semel_status check_handler(mariadb_unit *unit, semel_error *err)
+{
+    connection *on = unit->on;
+    if (unit->trouble)
+        return report_trouble(unit, err);
+    if (!unit->shared || on->lost)
+        return SEMEL_OK;
+    if (!maria_is_ready(on)) {
+        on->lost = 1; /* nothing can be said on it any more */
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the handler left results on the connection that it has not read");
+    }
+    if (!unit->joined && on->my->server_status & SERVER_STATUS_AUTOCOMMIT) {
+        on->lost = 1; /* nor is it to be given to another one */
+        return semel_fail(err, SEMEL_EMISUSE,
+                          "the handler switched autocommit on, which ended the transaction");
+    }
+    if (has_undone_all(mysql_errno(on->my)))
+        return maria_fail(on, "in the handler's work", err);
+    return is_in_transaction(unit) ? SEMEL_OK : ended_inside(err);
+}
+
+/* What was wrong is told by the last statement of the handler's: who fails stops, as a rule. */
+int mariadb_conflicted(void *unit_state)
+{
+    const mariadb_unit *unit = unit_state;
+    return !unit->joined && unit->shared && !unit->on->lost &&
+           maria_is_conflict(mysql_errno(unit->on->my));
+}
+
+/* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */
+int mariadb_used(void *unit_state)
+{
+    const mariadb_unit *unit = unit_state;
+    return unit->wrote || unit->shared;
+}
+
+/* --- ending --------------------------------------------------------------------------------------------- */
+
+void maria_unit_leave(mariadb_unit *unit, int usable)
+{
+    connection *on = unit->on;
+    maria_script_clear(&on->out);
+    arena_reset(&on->scratch);
+    if (unit->joined) {
+        maria_unit_delist(unit);
+        maria_return(on);
+    } else {
+        pool_give(&unit->store->connections, on, usable && !on->lost);
+    }
+}
+
+/* Others may wait for the rows of a unit that wrote: when this returns they are free. */
+static void roll_back(mariadb_unit *unit)
+{
+    connection *on = unit->on;
+    maria_script_clear(&on->out);
+    if (unit->shared && !on->lost && !maria_is_ready(on))
+        on->lost = 1;
+    if (!on->lost && unit->joined) {
+        maria_say(on, ST_JOIN_ROLLBACK);
+        maria_say(on, ST_JOIN_RELEASE);
+        (void)maria_run(on, NULL, "rolling back", NULL); /* the caller's to notice */
+    } else if (!on->lost && unit->spoken && (unit->wrote || unit->shared)) {
+        maria_say(on, ST_ROLLBACK);
+        if (maria_run(on, NULL, "rolling back", NULL))
+            on->lost = 1;
+    } else if (!on->lost && unit->spoken) {
+        maria_push_rollback(on);
+    }
+    maria_unit_leave(unit, 1);
+}
+
+void mariadb_rollback(void *unit_state)
+{
+    roll_back(unit_state);
+}
+
+/* Of the application's statements every failure is the handler's, but for those that may pass. */
+static semel_status blame_handler(semel_status status, semel_error *err)
+{
+    if (status == SEMEL_ECONFLICT || status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM)
+        return status;
+    if (err) {
+        err->status = SEMEL_EHANDLER;
+        err->retryable = 1;
+    }
+    return SEMEL_EHANDLER;
+}
+
+static semel_status commit_failed(mariadb_unit *unit, semel_status status, const failure *failed,
+                                  semel_error *err)
+{
+    if (failed->unknown) {
+        semel_error why = err ? *err : (semel_error){0};
+        return semel_fail(err, SEMEL_EUNKNOWN,
+                          "%s; the COMMIT may have taken place: receive the message again", why.text);
+    }
+    switch (failed->kind) {
+    case STEP_ASSUME:
+        return maria_assumed_answer(unit, failed, status, err);
+    case STEP_QUEUED:
+        return blame_handler(status, err);
+    case STEP_GUARD:
+        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
+    case STEP_EXPECT:
+        return failed->number == ER_DATA_OUT_OF_RANGE
+                   ? semel_fail(err, SEMEL_ELOST,
+                                "a row is not as this unit left it: somebody changed it by hand")
+                   : status;
+    default:
+        return status;
+    }
+}
+
+static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
+{
+    failure failed;
+    query q;
+    if (unit->joined || (unit->shared && unit->guarded)) {
+        q = maria_unit_say(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
+        maria_end(&q)->kind = STEP_GUARD;
+    }
+    if (!unit->joined) {
+        q = maria_unit_say(unit, ST_COMMIT, patient);
+        maria_end(&q)->kind = STEP_COMMIT;
+    }
+    semel_status status = maria_unit_hear(unit, &failed, "committing", err);
+    return status ? commit_failed(unit, status, &failed, err) : SEMEL_OK;
+}
+
+semel_status mariadb_commit(void *unit_state, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    semel_error local;
+    semel_error *why = err ? err : &local;
+    semel_status status = check_handler(unit, why);
+    if (!status && (unit->begun || unit->joined))
+        status = commit_spoken(unit, why);
+    if (status)
+        roll_back(unit);
+    else
+        maria_unit_leave(unit, 1);
+    return status;
+}
+
+/* --- one message in a batch ------------------------------------------------------------------------------- */
+
+/* Set only if the handler wants the connection: until then there is nothing to go back from. */
+semel_status mariadb_savepoint(void *unit_state, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    (void)err;
+    unit->item = ITEM_WANTED;
+    unit->item_from = unit->on->out.count;
+    return SEMEL_OK;
+}
+
+/* It is not released: the next one of the same name takes its place, and the COMMIT ends the last. */
+semel_status mariadb_keep(void *unit_state, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    semel_status status = unit->item == ITEM_SET ? check_handler(unit, err) : SEMEL_OK;
+    if (!status)
+        unit->item = ITEM_NONE;
+    return status;
+}
+
+semel_status mariadb_undo(void *unit_state, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    failure failed;
+    item_state was = unit->item;
+    unit->item = ITEM_NONE;
+    if (was == ITEM_WANTED)
+        maria_script_keep(&unit->on->out, unit->item_from);
+    if (was != ITEM_SET)
+        return SEMEL_OK;
+    semel_status status = check_handler(unit, err);
+    if (status)
+        return status;
+    maria_script_clear(&unit->on->out);
+    say_plain(unit, ST_ITEM_ROLLBACK);
+    status = maria_unit_hear(unit, &failed, "undoing one message", err);
+    return status && failed.number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
+}
