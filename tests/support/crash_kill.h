@@ -6,8 +6,8 @@
 
 #include "support/crash.h"
 
-/* Counts in covered[] the kills at each of crash_points[]. The times are: the first, second, third and last on
- * SQLite, the first and last on a server, the first under sanitizers. */
+/* Counts in covered[] the kills at each of crash_points[]. The times are the first, second, third and last on
+ * SQLite, the first under sanitizers; on a server one of first and last, in turn. */
 void crash_kill_everywhere(crash_stage *stage, const crash_workflow *flow,
                            uint32_t covered[CRASH_POINTS_MAX]);
 

@@ -11,7 +11,7 @@
 enum { POOL_DEFAULT = 8, POOL_MAX = 1000, CONNECT_DEFAULT_S = 10, TIMEOUT_MAX_S = 86400 };
 enum { PORT_MAX = 65535, DATABASE_MAX = 64 };
 
-#define PARAMETERS \
+#define PARAMETERS                                                                                \
     "prefix,pool,isolation,socket,options,connect_timeout,read_timeout,write_timeout,tls,tls_ca," \
     "tls_cert,tls_key"
 
@@ -202,8 +202,10 @@ static semel_status read_parameters(address *out, mem_arena *arena, const url *p
     const struct {
         const char *name;
         const char **value;
-    } texts[] = {{"socket", &out->socket},     {"options", &out->options},
-                 {"tls_ca", &out->tls_ca},     {"tls_cert", &out->tls_cert},
+    } texts[] = {{"socket", &out->socket},
+                 {"options", &out->options},
+                 {"tls_ca", &out->tls_ca},
+                 {"tls_cert", &out->tls_cert},
                  {"tls_key", &out->tls_key}};
     semel_status status = read_numbers(out, parsed, err);
     if (!status)

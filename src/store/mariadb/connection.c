@@ -101,14 +101,15 @@ static int is_lost(unsigned number)
            number == ER_NEW_ABORTING_CONNECTION || number == ER_NET_PACKET_TOO_LARGE;
 }
 
-static semel_status fail_with(semel_error *err, MYSQL *my, unsigned number, const char *doing)
+static semel_status fail_with(semel_error *err, unsigned number, const char *text,
+                              const char *sqlstate, const char *doing)
 {
     meaning of = meaning_of(number);
     semel_status status = semel_fail(err, of.status, "mariadb, %s: %s%s", doing,
-                                     number ? mysql_error(my) : "no answer", of.advice);
+                                     number ? text : "no answer", of.advice);
     if (err) {
         err->native = (int32_t)number;
-        memcpy(err->sqlstate, mysql_sqlstate(my), sizeof err->sqlstate - 1);
+        memcpy(err->sqlstate, sqlstate, sizeof err->sqlstate - 1);
     }
     return status;
 }
@@ -117,7 +118,15 @@ semel_status maria_fail(connection *on, const char *doing, semel_error *err)
 {
     unsigned number = mysql_errno(on->my);
     on->lost |= is_lost(number);
-    return fail_with(err, on->my, number, doing);
+    return fail_with(err, number, mysql_error(on->my), mysql_sqlstate(on->my), doing);
+}
+
+semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *doing,
+                                  semel_error *err)
+{
+    unsigned number = mysql_stmt_errno(stmt);
+    on->lost |= is_lost(number);
+    return fail_with(err, number, mysql_stmt_error(stmt), mysql_stmt_sqlstate(stmt), doing);
 }
 
 /* --- connecting ----------------------------------------------------------------------------------------- */
@@ -168,7 +177,7 @@ static semel_status check_server(MYSQL *my, semel_error *err)
                       mariadb_connection(my) ? "MariaDB" : "MySQL", mysql_get_server_info(my));
 }
 
-static const char *const level_names[] = {[ISOLATION_USUAL] = "",
+static const char *const level_names[] = {[ISOLATION_USUAL] = "REPEATABLE-READ",
                                           [ISOLATION_READ_COMMITTED] = "READ-COMMITTED",
                                           [ISOLATION_REPEATABLE_READ] = "REPEATABLE-READ",
                                           [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
@@ -182,43 +191,56 @@ static isolation level_named(const char *name)
     return ISOLATION_USUAL;
 }
 
+static void set_packet_max(connection *on, size_t max)
+{
+    on->packet_max = max;
+    on->text_max = max > 2 * (size_t)TEXT_MARGIN ? max - TEXT_MARGIN : max;
+}
+
 static semel_status read_settings(const row *r, void *context, semel_error *err)
 {
     connection *on = context;
     (void)err;
-    on->text_max = (size_t)maria_column_uint(r, 0);
-    on->text_max -= on->text_max > 2 * (size_t)TEXT_MARGIN ? TEXT_MARGIN : 0;
+    set_packet_max(on, (size_t)maria_column_uint(r, 0));
     on->usual = level_named(maria_column_text(r, 1));
     on->safe_commits = (int)maria_column_int(r, 2);
+    on->idle_s = maria_column_uint(r, 3);
     return SEMEL_OK;
 }
 
-/* One round trip: how the session is to be, and how the server is. The level is read before it is set. */
-static semel_status introduce(connection *on, isolation level, semel_error *err)
+int maria_say_mode(connection *on, session_mode mode)
+{
+    if (on->mode == mode)
+        return 0;
+    isolation asked = on->at->level != ISOLATION_USUAL ? on->at->level : on->usual;
+    query q = maria_query(on, mode == MODE_RELAXED ? ST_RELAXED : ST_DURABLE);
+    maria_text(&q, level_names[mode == MODE_RELAXED ? ISOLATION_READ_COMMITTED : asked]);
+    if (mode != MODE_RELAXED)
+        maria_uint(&q, on->idle_s);
+    (void)maria_end(&q);
+    on->mode = mode;
+    return 1;
+}
+
+/* One round trip, to see how the server is. */
+static semel_status introduce(connection *on, semel_error *err)
 {
     static const bound patient = {PATIENT, 0};
     query q = maria_start(&on->out,
                           "SELECT @@max_allowed_packet, @@tx_isolation, "
                           "@@innodb_flush_log_at_trx_commit = 1 AND "
-                          "(@@log_bin = 0 OR @@sync_binlog = 1)",
+                          "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout",
                           patient);
     step *s = maria_end(&q);
     s->call = read_settings;
     s->context = on;
     q = maria_start(&on->out, "SET SESSION autocommit = 0", patient);
     (void)maria_end(&q);
-    if (level != ISOLATION_USUAL) {
-        q = maria_start(&on->out, "SET SESSION tx_isolation = ?", patient);
-        maria_text(&q, level_names[level]);
-        (void)maria_end(&q);
-    }
-    semel_status status = maria_run(on, NULL, "preparing a session", err);
-    on->level = level != ISOLATION_USUAL ? level : on->usual;
-    return status;
+    return maria_run(on, NULL, "preparing a session", err);
 }
 
-/* A new session, at this level of isolation, for an `on` that has none. */
-static semel_status dial(connection *on, isolation level, uint32_t wait_ms, semel_error *err)
+/* A new session for an `on` that has none. */
+static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
 {
     static pthread_once_t started = PTHREAD_ONCE_INIT;
     const address *at = on->at;
@@ -229,10 +251,15 @@ static semel_status dial(connection *on, isolation level, uint32_t wait_ms, seme
     set_options(on->my, at, wait_ms);
     if (!mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
                             at->database, at->port, at->socket, CLIENT_MULTI_STATEMENTS))
-        return fail_with(err, on->my, mysql_errno(on->my), "connecting");
+        return maria_fail(on, "connecting", err);
     on->lost = on->owes = on->fresh = 0;
+    on->mode = MODE_UNKNOWN;
     semel_status status = check_server(on->my, err);
-    return status ? status : introduce(on, level, err);
+    if (!status)
+        status = introduce(on, err);
+    if (!status && at->level == ISOLATION_USUAL)
+        on->mode = MODE_DURABLE;
+    return status;
 }
 
 /* In a child, to say goodbye would end the parent's session. */
@@ -264,7 +291,7 @@ semel_status maria_open(connection **out, const address *at, const char *const *
     on->texts = texts;
     on->multi = 1;
     on->pid = getpid();
-    semel_status status = dial(on, at->level, wait_ms, err);
+    semel_status status = dial(on, wait_ms, err);
     if (status)
         maria_close(on);
     else
@@ -272,13 +299,13 @@ semel_status maria_open(connection **out, const address *at, const char *const *
     return status;
 }
 
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t text_max)
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t packet_max)
 {
     *on = (connection){.my = my,
                        .texts = texts,
-                       .text_max = text_max,
                        .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
                        .pid = getpid()};
+    set_packet_max(on, packet_max);
 }
 
 void maria_return(connection *on)
@@ -290,8 +317,6 @@ void maria_return(connection *on)
 
 /* --- asking ----------------------------------------------------------------------------------------------- */
 
-static const bound no_bound = {PATIENT, 0};
-
 query maria_query_bounded(connection *on, statement which, bound limit)
 {
     return maria_start(&on->out, on->texts[which], limit);
@@ -299,7 +324,7 @@ query maria_query_bounded(connection *on, statement which, bound limit)
 
 query maria_query(connection *on, statement which)
 {
-    return maria_query_bounded(on, which, no_bound);
+    return maria_query_bounded(on, which, (bound){PATIENT, 0});
 }
 
 void maria_say(connection *on, statement which)
@@ -350,7 +375,8 @@ static semel_status read_alone(connection *on, const step *s, const char *doing,
 typedef struct talk {
     connection *on;
     const char *doing;
-    semel_status refused; /* what a receiver of rows said; the answers are read to the end all the same */
+    semel_status
+        refused; /* what a receiver of rows said; the answers are read to the end all the same */
     semel_error why;
     failure failed;
     int answered; /* at least one statement */
@@ -396,7 +422,8 @@ static semel_status note_failure(talk *t, const step *s, int commit_sent, semel_
     unsigned number = mysql_errno(on->my);
     semel_status status = maria_fail(on, t->doing, err);
     t->failed = (failure){number, s->kind, 0};
-    t->failed.unknown = commit_sent && (on->lost || (s->kind == STEP_COMMIT && !maria_is_conflict(number)));
+    t->failed.unknown =
+        commit_sent && (on->lost || (s->kind == STEP_COMMIT && !maria_is_conflict(number)));
     return status;
 }
 
@@ -450,13 +477,14 @@ static int may_redial(const talk *t)
 static semel_status redial(connection *on, semel_error *err)
 {
     script kept = on->out;
-    isolation level = on->level;
+    session_mode mode = on->mode;
     on->out = (script){0};
     hang_up(on);
-    semel_status status = dial(on, level, on->at->connect_s * 1000, err);
+    semel_status status = dial(on, on->at->connect_s * 1000, err);
+    if (!status && maria_say_mode(on, mode)) /* what was said before takes it for granted */
+        status = maria_run(on, NULL, "preparing a session", err);
     maria_script_free(&on->out);
     on->out = kept;
-    on->fresh = 1;
     on->lost = status != SEMEL_OK;
     return status;
 }

@@ -11,21 +11,26 @@
 
 #include <sys/types.h>
 
+/* How the session is set: as for the application's work, or as for our own short transactions. */
+typedef enum session_mode { MODE_UNKNOWN, MODE_DURABLE, MODE_RELAXED } session_mode;
+
 typedef struct connection {
     MYSQL *my;
     const address *at; /* NULL: it is the caller's, who joined us */
     const char *const *texts;
     script out;
     mem_arena scratch; /* of whoever uses it */
-    int multi;        /* the server takes several statements in one text */
-    int lost;         /* it cannot be used any more */
-    int owes;         /* a ROLLBACK has been sent whose answer nobody has read yet */
-    int fresh;        /* nothing of the unit has been answered yet: it can be begun on another one */
-    isolation level;  /* of the session */
-    isolation usual;  /* of the session when it was new */
-    size_t text_max;  /* the longest text that the server takes */
-    int safe_commits; /* they survive a power failure */
-    pid_t pid;        /* of the process that made it */
+    int multi;         /* the server takes several statements in one text */
+    int lost;          /* it cannot be used any more */
+    int owes;          /* a ROLLBACK has been sent whose answer nobody has read yet */
+    int fresh; /* nothing of the unit has been answered yet: it can be begun on another one */
+    session_mode mode; /* of the session */
+    isolation usual;   /* of the session when it was new */
+    uint64_t idle_s;   /* ... its idle_transaction_timeout */
+    size_t packet_max; /* max_allowed_packet */
+    size_t text_max;   /* the longest text that goes into it */
+    int safe_commits;  /* they survive a power failure */
+    pid_t pid;         /* of the process that made it */
 } connection;
 
 /* How a conversation failed. */
@@ -38,12 +43,15 @@ typedef struct failure {
 /* One attempt, of at most wait_ms. EUNAVAILABLE: it may succeed later. */
 semel_status maria_open(connection **out, const address *at, const char *const *texts,
                         uint32_t wait_ms, semel_error *err);
-void maria_close(void *connection);
-int maria_is_alive(void *connection); /* without a round trip */
+void maria_close(void *on);
+int maria_is_alive(void *on); /* without a round trip */
 
 /* `on` on the caller's connection. Only its script is ours, to be freed with maria_return(). */
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t text_max);
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t packet_max);
 void maria_return(connection *on);
+
+/* What sets the session's mode, if it is not in it. 1 if there was something to say. */
+int maria_say_mode(connection *on, session_mode mode);
 
 /* One more statement to say. */
 query maria_query(connection *on, statement which);
@@ -58,6 +66,8 @@ void maria_push_rollback(connection *on);
 
 /* `err` from the connection's last error, by number. */
 semel_status maria_fail(connection *on, const char *doing, semel_error *err);
+semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *doing,
+                                  semel_error *err);
 
 /* A deadlock, a lock that was not to be had, a row that has changed: the same again may succeed. */
 int maria_is_conflict(unsigned number);

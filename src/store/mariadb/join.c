@@ -132,7 +132,7 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
     unit->store = store;
     unit->on = &unit->borrowed;
     unit->joined = 1;
-    maria_borrow(unit->on, native, store->texts, store->text_max);
+    maria_borrow(unit->on, native, store->texts, store->packet_max);
     status = enlist(unit, err);
     if (status) {
         maria_return(unit->on);
@@ -147,9 +147,9 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
 }
 
 semel_status semel_unit_join_mariadb(semel_unit **out, semel_store *store,
-                                     struct st_mysql *connection, semel_error *err)
+                                     struct st_mysql *native, semel_error *err)
 {
-    return semel_unit_join_native(out, store, "mariadb", connection, err);
+    return semel_unit_join_native(out, store, "mariadb", native, err);
 }
 
 struct st_mysql *semel_unit_mariadb(semel_unit *unit)

@@ -9,7 +9,10 @@
 #include <semel/sys/store.h>
 #include <stdatomic.h>
 
-enum { IDENTITY_TEXT = 65, LIST_MAX = 500 /* members of an IN list: beyond 1000 its plan changes */ };
+enum {
+    IDENTITY_TEXT = 65,
+    LIST_MAX = 500 /* members of an IN list: beyond 1000 its plan changes */
+};
 
 typedef struct mariadb_store {
     const semel_seam *seam;
@@ -20,7 +23,7 @@ typedef struct mariadb_store {
     const char *name; /* of the tables: what {} stands for */
     address at;
     semel_durability durability;
-    size_t text_max;
+    size_t packet_max;  /* the server's max_allowed_packet */
     atomic_int natives; /* handlers ask for the connection: have it ready for them */
 
     pthread_mutex_t lock;         /* over what follows */
@@ -43,15 +46,15 @@ typedef struct mariadb_unit {
     struct mariadb_unit *next_joined;
     int joined;
     semel_begin durability;
-    int begun;        /* something was said */
-    int leveled;      /* ... and the first of it was another level of isolation */
-    int spoken;       /* something was sent: there may be a transaction */
-    int wrote;        /* it has changed rows, or locked such as others may wait for */
-    int marked;       /* it has taken keys */
-    int shared;       /* the handler has, or had, the connection in its hands */
-    int guarded;      /* the savepoint that tells whether the transaction is still ours is set */
-    item_state item;  /* the savepoint of one message in a batch */
-    size_t item_from; /* WANTED: the statements that were said before it */
+    int begun;           /* something was said */
+    int moded;           /* ... and the first of it was the session's mode */
+    int spoken;          /* something was sent: there may be a transaction */
+    int wrote;           /* it has changed rows, or locked such as others may wait for */
+    int marked;          /* it has taken keys */
+    int shared;          /* the handler has, or had, the connection in its hands */
+    int guarded;         /* the savepoint that tells whether the transaction is still ours is set */
+    item_state item;     /* the savepoint of one message in a batch */
+    size_t item_from;    /* WANTED: the statements that were said before it */
     semel_mark *assumed; /* its answer comes with the commit */
     semel_status trouble; /* what went wrong where nothing could be returned */
     semel_error trouble_is;
@@ -60,6 +63,8 @@ typedef struct mariadb_unit {
 /* mariadb.c */
 semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err);
 void maria_give_back(mariadb_store *store, connection *on);
+/* EMISUSE in a child of the process that opened it; the pool asks by itself. */
+semel_status maria_check_process(const mariadb_store *store, semel_error *err);
 uint64_t maria_token(const mariadb_store *store);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
@@ -82,8 +87,10 @@ void *mariadb_native(void *unit);
 
 /* A statement in the unit. */
 query maria_unit_say(mariadb_unit *unit, statement which, bound limit);
+query maria_unit_say_text(mariadb_unit *unit, const char *text);
 /* Says all of it. */
-semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing, semel_error *err);
+semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
+                             semel_error *err);
 /* The transaction has been rolled back by the server, and nothing else was in it: it can begin anew. */
 void maria_unit_begin_anew(mariadb_unit *unit);
 /* If handlers of this store ask for the connection: what they need, along with what is said now. */
@@ -91,6 +98,8 @@ void maria_unit_expect_handler(mariadb_unit *unit);
 /* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
  * is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
+/* Sends what was said, so that the next statement is the only one. */
+semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
 void maria_unit_leave(mariadb_unit *unit, int usable);
 
 /* join.c */

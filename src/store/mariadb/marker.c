@@ -30,6 +30,7 @@ typedef struct marking {
     size_t count;
     int64_t deadline_ms;
     int first;      /* nothing else is in the unit */
+    int guarded;    /* it was before we came */
     unsigned tries; /* deadlocks so far */
 } marking;
 
@@ -52,19 +53,19 @@ static void report_taken(mariadb_unit *unit, semel_mark *mark)
     unit->wrote = unit->marked = 1;
 }
 
-static void say_mark(mariadb_unit *unit, statement which, const semel_mark *mark, bound limit,
-                     reply *answer)
+static step *say_mark(mariadb_unit *unit, statement which, const semel_mark *mark, bound limit)
 {
     query q = maria_unit_say(unit, which, limit);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_uint_or_null(&q, mark->fingerprint);
-    maria_end(&q)->answer = answer;
+    return maria_end(&q);
 }
 
 /* 1 if all of it is to be said once more: the server has undone it, or waits for less time than we do. */
 static int say_again(marking *m, const failure *failed)
 {
+    m->unit->guarded = m->guarded; /* its savepoint was behind the statement that failed */
     if (failed->number == ER_LOCK_WAIT_TIMEOUT)
         return has_time(m);
     if (!maria_is_conflict(failed->number) || !m->first || ++m->tries > DEADLOCK_TRIES)
@@ -79,7 +80,7 @@ static semel_status insert_one(marking *m, reply *answer, failure *failed, semel
 {
     for (;;) {
         *answer = (reply){0};
-        say_mark(m->unit, ST_MARK, m->marks, wait_left(m), answer);
+        say_mark(m->unit, ST_MARK, m->marks, wait_left(m))->answer = answer;
         maria_unit_expect_handler(m->unit);
         semel_status status = maria_unit_hear(m->unit, failed, "inserting a marker", err);
         if (!status || !say_again(m, failed))
@@ -93,12 +94,8 @@ static semel_status mark_one(marking *m, semel_error *err)
     reply answer;
     failure failed;
     semel_status status = insert_one(m, &answer, &failed, err);
-    if (status && maria_waited(&failed)) {
-        m->unit->guarded = 0; /* it was behind the statement that failed */
-        return maria_settle_held(m->unit, &mark, 1, err);
-    }
     if (status)
-        return status;
+        return maria_waited(&failed) ? maria_settle_held(m->unit, &mark, 1, err) : status;
     if (answer.id == MARK_INSERTED) {
         report_taken(m->unit, mark);
         return SEMEL_OK;
@@ -194,38 +191,57 @@ static semel_status read_portion(marking *m, const portion *p, semel_mark **know
     return check_counts(m, p, there, err);
 }
 
-/* All of it in one round trip: a savepoint to return to, and the portions. */
+static int is_long(const marking *m)
+{
+    return m->unit->on->out.text.len > m->unit->on->text_max / 2;
+}
+
+/* A savepoint to return to, and the portions: one round trip, unless the server takes short texts only. */
+static semel_status insert_portions(marking *m, portion *portions, size_t portion_count,
+                                    failure *failed, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    query q = maria_unit_say(m->unit, ST_BATCH, (bound){PATIENT, 0});
+    (void)maria_end(&q);
+    for (size_t i = 0; !status && i < portion_count; i++) {
+        if (is_long(m))
+            status = maria_unit_hear(m->unit, failed, "inserting markers", err);
+        if (!status)
+            say_portion(m, &portions[i]);
+    }
+    if (status)
+        return status;
+    maria_unit_expect_handler(m->unit);
+    return maria_unit_hear(m->unit, failed, "inserting markers", err);
+}
+
 static semel_status insert_all(marking *m, portion *portions, size_t portion_count, failure *failed,
                                semel_error *err)
 {
     for (;;) {
-        query q = maria_unit_say(m->unit, ST_BATCH, (bound){PATIENT, 0});
-        (void)maria_end(&q);
-        for (size_t i = 0; i < portion_count; i++)
-            say_portion(m, &portions[i]);
-        maria_unit_expect_handler(m->unit);
-        semel_status status = maria_unit_hear(m->unit, failed, "inserting markers", err);
-        if (!status || maria_waited(failed) || !say_again(m, failed))
+        semel_status status = insert_portions(m, portions, portion_count, failed, err);
+        if (!status || !say_again(m, failed) || maria_waited(failed))
             return status;
     }
 }
 
 /* --- many, one by one ---------------------------------------------------------------------------------------- */
 
-/* From `from` on, as far as it goes without waiting: up to *to, which is held. */
-static semel_status insert_run(marking *m, size_t from, size_t *to, reply *answers,
+/* From `from` on, as far as it goes in one text and without waiting: up to *to, which is held if *stopped. */
+static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped, reply *answers,
                                semel_error *err)
 {
     failure failed;
-    memset(answers + from, 0, (m->count - from) * sizeof *answers);
-    for (size_t i = from; i < m->count; i++) {
+    size_t end = from;
+    for (size_t i = from; i < m->count && !is_long(m); i++, end++) {
         answers[i].changed = UINT64_MAX; /* not answered */
-        say_mark(m->unit, ST_MARK, &m->marks[i], (bound){IMPATIENT, 0}, &answers[i]);
+        say_mark(m->unit, ST_MARK, &m->marks[i], (bound){IMPATIENT, 0})->answer = &answers[i];
     }
     semel_status status = maria_unit_hear(m->unit, &failed, "inserting markers", err);
-    for (*to = from; *to < m->count && answers[*to].changed != UINT64_MAX; ++*to)
+    for (*to = from; *to < end && answers[*to].changed != UINT64_MAX; ++*to)
         continue;
-    return status && maria_waited(&failed) ? SEMEL_OK : status;
+    *stopped = status && maria_waited(&failed);
+    return *stopped ? SEMEL_OK : status;
 }
 
 static semel_status insert_each(marking *m, semel_mark **held, size_t *held_count,
@@ -234,8 +250,9 @@ static semel_status insert_each(marking *m, semel_mark **held, size_t *held_coun
     reply *answers = arena_alloc(&m->unit->on->scratch, m->count * sizeof *answers);
     if (!answers)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
-    for (size_t from = 0, to; from < m->count; from = to + 1) {
-        semel_status status = insert_run(m, from, &to, answers, err);
+    for (size_t from = 0, to; from < m->count; from = to) {
+        int stopped;
+        semel_status status = insert_run(m, from, &to, &stopped, answers, err);
         if (status)
             return status;
         for (size_t i = from; i < to; i++)
@@ -243,8 +260,8 @@ static semel_status insert_each(marking *m, semel_mark **held, size_t *held_coun
                 report_taken(m->unit, &m->marks[i]);
             else if (!maria_report_done(&m->marks[i], answers[i].id))
                 known[(*known_count)++] = &m->marks[i];
-        if (to < m->count)
-            held[(*held_count)++] = &m->marks[to];
+        if (stopped)
+            held[(*held_count)++] = &m->marks[to++];
     }
     return SEMEL_OK;
 }
@@ -256,7 +273,6 @@ static semel_status mark_each(marking *m, semel_mark **known, semel_error *err)
     semel_mark **held = arena_alloc(&m->unit->on->scratch, m->count * sizeof(semel_mark *));
     if (!held)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
-    m->unit->guarded = 0;
     query q = maria_unit_say(m->unit, ST_BATCH_ROLLBACK, (bound){PATIENT, 0});
     (void)maria_end(&q);
     semel_status status = insert_each(m, held, &held_count, known, &known_count, err);
@@ -275,10 +291,10 @@ static semel_status mark_many(marking *m, semel_error *err)
     if (!portions || !known)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     for (size_t i = 0, from = 0; i < portion_count; i++, from += ROWS_TOGETHER)
-        portions[i] = (portion){
-            .marks = m->marks + from,
-            .count = m->count - from < ROWS_TOGETHER ? m->count - from : ROWS_TOGETHER,
-            .arena = arena};
+        portions[i] =
+            (portion){.marks = m->marks + from,
+                      .count = m->count - from < ROWS_TOGETHER ? m->count - from : ROWS_TOGETHER,
+                      .arena = arena};
     semel_status status = insert_all(m, portions, portion_count, &failed, err);
     if (status && maria_waited(&failed))
         return mark_each(m, known, err);
@@ -295,7 +311,8 @@ semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, ui
                  .marks = marks,
                  .count = count,
                  .deadline_ms = wait_clock_ms() + wait_ms,
-                 .first = !unit->begun && !unit->joined};
+                 .first = !unit->begun && !unit->joined,
+                 .guarded = unit->guarded};
     if (!count)
         return SEMEL_OK;
     return count == 1 ? mark_one(&m, err) : mark_many(&m, err);
@@ -309,8 +326,7 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
     mariadb_unit *unit = unit_state;
     (void)err;
     bound limit = wait_ms ? (bound){FOR_MS, wait_ms} : (bound){IMPATIENT, 0};
-    say_mark(unit, ST_ASSUME, mark, limit, NULL);
-    unit->on->out.steps[unit->on->out.count - 1].kind = STEP_ASSUME;
+    say_mark(unit, ST_ASSUME, mark, limit)->kind = STEP_ASSUME;
     unit->assumed = mark;
     unit->wrote = unit->marked = 1;
     return SEMEL_OK;
@@ -319,7 +335,8 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
 /* Nothing was done. What is there is looked at afresh, after a ROLLBACK. */
 static semel_status look_at_assumed(mariadb_unit *unit, marker_row *found, semel_error *err)
 {
-    query q = maria_unit_say(unit, ST_ROLLBACK, (bound){PATIENT, 0});
+    statement back = unit->joined ? ST_JOIN_ROLLBACK : ST_ROLLBACK;
+    query q = maria_unit_say(unit, back, (bound){PATIENT, 0});
     (void)maria_end(&q);
     unit->wrote = 0; /* what is left to roll back has no locks */
     return maria_look(found, unit, ST_LOOK, unit->assumed, err);

@@ -55,10 +55,11 @@ size_t maria_script_end(const script *s, size_t index)
     return index + 1 < s->count ? s->steps[index + 1].start - 1 : s->text.len;
 }
 
-/* A place for one more; a place of no meaning if there is none, so that nobody has to ask. */
+/* What is told to a step that there is no memory for. */
+static _Thread_local step nowhere;
+
 static step *add_step(script *s)
 {
-    static _Thread_local step nowhere;
     if (s->count == s->room) {
         size_t room = s->room ? 2 * s->room : FIRST_STEPS;
         step *steps = mem_resize(s->steps, room * sizeof *steps);
@@ -253,9 +254,29 @@ void maria_more(query *q, const char *pattern)
     q->at = pattern;
 }
 
+void maria_rest(query *q)
+{
+    copy_to(q, "~");
+    if (q->tail)
+        q->at = q->tail;
+    q->tail = NULL;
+}
+
+void maria_tail(query *q, const char *sql)
+{
+    text_append_z(&q->to->text, q->at);
+    text_append_z(&q->to->text, sql);
+    q->at = "";
+}
+
+void maria_union(query *q, const char *text)
+{
+    maria_tail(q, " UNION ALL ");
+    q->at = text;
+}
+
 step *maria_end(query *q)
 {
-    static _Thread_local step nowhere;
     script *s = q->to;
     copy_to(q, "~");
     text_append_z(&s->text, q->tail ? q->tail : q->at);

@@ -26,7 +26,8 @@ typedef enum statement {
     ST_ITEM_ROLLBACK,
     ST_BATCH,
     ST_BATCH_ROLLBACK,
-    ST_LEVEL,
+    ST_DURABLE,
+    ST_RELAXED,
     ST_NOW,
     ST_EXPECT,
     ST_TOUCHED_CLEAR,
@@ -57,6 +58,7 @@ typedef enum statement {
     ST_RESULT_SET,
     ST_RESULT_THERE,
     ST_RESULT_GET,
+    ST_SWEEPER,
     ST_SWEEP_LOOK,
     ST_SWEEP_LOCK,
     ST_SWEEP_DELETE,
@@ -106,7 +108,7 @@ typedef semel_status row_call(const row *r, void *context, semel_error *err);
 typedef struct step {
     size_t start; /* in the text */
     step_kind kind;
-    int alone; /* may have more than one result: nothing can be told by position behind it */
+    int alone;      /* may have more than one result: nothing can be told by position behind it */
     reply *answer;  /* may be NULL */
     row_call *call; /* may be NULL: rows are thrown away */
     void *context;
@@ -159,6 +161,13 @@ void maria_ints(query *q, const int64_t values[], size_t count); /* with commas 
 
 /* Where the text has a ~, the pattern (with ?s of its own) is added once more, after a comma. */
 void maria_more(query *q, const char *pattern);
+
+/* Ends the repetition: values go on behind it. */
+void maria_rest(query *q);
+
+/* Ends one SELECT and goes on with another one; and what follows behind the last. */
+void maria_union(query *q, const char *text);
+void maria_tail(query *q, const char *sql);
 
 /* Ends it. What is returned lives until the next one begins, and may be told what its answer is for. */
 step *maria_end(query *q);

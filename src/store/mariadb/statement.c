@@ -18,9 +18,9 @@
 
 /* When the row is there it is locked and not changed, and LAST_INSERT_ID says so: 0 means that it was not there.
  * A done row's own fingerprint comes with it, so that a duplicate is known without a second look. */
-#define OR_TELL                                                             \
-    " ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(IF(state, "         \
-    MARK_THERE_TEXT ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
+#define OR_TELL                                                                     \
+    " ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(IF(state, " MARK_THERE_TEXT \
+    ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
 
 #define MESSAGE_COLUMNS \
     "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
@@ -33,9 +33,9 @@ const char maria_mark_pattern[] = MARK_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
 
 /* What decides whether a row of a group may go: see may_go() in take.c. */
-#define TURN_COLUMNS(o)                                                            \
-    o "seq, " o "wake_ms <= " NOW ", " o "token IS NULL AND " o "attempts = 0 AND " \
-    o "wake_ms > " o "captured_ms"
+#define TURN_COLUMNS(o)                                                               \
+    o "seq, " o "wake_ms <= " NOW ", " o "token IS NULL AND " o "attempts = 0 AND " o \
+      "wake_ms > " o "captured_ms"
 
 static const char *const texts[ST_COUNT] = {
     [ST_START] = "START TRANSACTION",
@@ -50,7 +50,9 @@ static const char *const texts[ST_COUNT] = {
     [ST_ITEM_ROLLBACK] = "ROLLBACK TO SAVEPOINT semel_item",
     [ST_BATCH] = "SAVEPOINT semel_batch",
     [ST_BATCH_ROLLBACK] = "ROLLBACK TO SAVEPOINT semel_batch",
-    [ST_LEVEL] = "SET SESSION TRANSACTION ISOLATION LEVEL ?",
+    /* Relaxed transactions are short. If their client is stopped in the middle, the server ends them. */
+    [ST_DURABLE] = "SET SESSION tx_isolation = ?, idle_transaction_timeout = ?",
+    [ST_RELAXED] = "SET SESSION tx_isolation = ?, idle_transaction_timeout = 30",
     [ST_NOW] = "SELECT " NOW,
     /* Fails, by a number that is too large, unless the statement before it changed so many rows. */
     [ST_EXPECT] = "SET @semel = 9223372036854775807 + (ROW_COUNT() <> ?)",
@@ -80,21 +82,26 @@ static const char *const texts[ST_COUNT] = {
                      "IF((@semel := CONCAT(@semel, HEX(`key`), x'2c')) IS NULL, state, state)",
     [ST_ASSUME] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
                   "VALUES (?, ?, 0, " NOW ", ?)",
-    [ST_CLAIM] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, token, "
-                 "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, " NOW " + ?)" OR_TELL,
-    [ST_FAILED] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
-                  "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_TELL,
+    [ST_CLAIM] =
+        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, token, "
+        "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, " NOW " + ?)" OR_TELL,
+    [ST_FAILED] =
+        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
+        "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_TELL,
     [ST_LOOK] = "SELECT " LOOK " FROM `{}marker` WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
         "SELECT " LOOK " FROM `{}marker` WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
-    [ST_TAKE_OVER] = "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", fingerprint = ?, "
-                     "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL " THIS_MARKER
-                     " AND " FREE,
-    [ST_REOPEN] = "UPDATE `{}marker` SET at_ms = " NOW ", fingerprint = ?, attempts = ?, token = ?, "
-                  "lease_until_ms = " NOW " + ? " THIS_MARKER " AND state = 1",
-    [ST_FINISH] = "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", attempts = NULL, token = NULL, "
-                  "lease_until_ms = NULL, error = NULL " THIS_MARKER
-                  " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
+    [ST_TAKE_OVER] =
+        "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", fingerprint = ?, "
+        "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL " THIS_MARKER
+        " AND " FREE,
+    [ST_REOPEN] =
+        "UPDATE `{}marker` SET at_ms = " NOW ", fingerprint = ?, attempts = ?, token = ?, "
+        "lease_until_ms = " NOW " + ? " THIS_MARKER " AND state = 1",
+    [ST_FINISH] =
+        "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", attempts = NULL, token = NULL, "
+        "lease_until_ms = NULL, error = NULL " THIS_MARKER
+        " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
     /* A millisecond more if it would be the same: a row that is not changed is not counted. */
     [ST_RENEW] = "UPDATE `{}marker` SET lease_until_ms = " NOW " + ? + (lease_until_ms = " NOW
                  " + ?) " THIS_MARKER " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
@@ -105,31 +112,37 @@ static const char *const texts[ST_COUNT] = {
                      "token = NULL, lease_until_ms = NULL, result = NULL " THIS_MARKER,
     [ST_FORGET] = "DELETE FROM `{}marker` " THIS_MARKER " AND NOT " LIVE,
     [ST_RESULT_SET] = "UPDATE `{}marker` SET result = ? " THIS_MARKER " AND state = 0",
-    [ST_RESULT_THERE] = "SET @semel = 9223372036854775807 + (NOT EXISTS (SELECT 1 FROM `{}marker` "
-                        THIS_MARKER " AND state = 0 AND result IS NOT NULL))",
-    [ST_RESULT_GET] = "SELECT result FROM `{}marker` " THIS_MARKER
-                      " AND state = 0 LOCK IN SHARE MODE",
+    [ST_RESULT_THERE] =
+        "SET @semel = 9223372036854775807 + (NOT EXISTS (SELECT 1 FROM `{}marker` " THIS_MARKER
+        " AND state = 0 AND result IS NOT NULL))",
+    [ST_RESULT_GET] =
+        "SELECT result FROM `{}marker` " THIS_MARKER " AND state = 0 LOCK IN SHARE MODE",
 
+    [ST_SWEEPER] = "SET SESSION wait_timeout = 60",
     [ST_SWEEP_LOOK] = "SELECT `key`, at_ms < ? AND NOT " LIVE " FROM `{}marker` "
                       "WHERE inbox = ? AND `key` > ? ORDER BY `key` LIMIT ?",
-    [ST_SWEEP_LOCK] = "SELECT `key` FROM `{}marker` WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
-                      "AND NOT " LIVE " FOR UPDATE SKIP LOCKED",
+    [ST_SWEEP_LOCK] =
+        "SELECT `key` FROM `{}marker` WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
+        "AND NOT " LIVE " FOR UPDATE SKIP LOCKED",
     [ST_SWEEP_DELETE] = "DELETE FROM `{}marker` WHERE inbox = ? AND `key` IN (?~)",
 
-    [ST_PUT] = "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, "
-               MESSAGE_COLUMNS ") VALUES " PUT_PATTERN "~",
+    [ST_PUT] =
+        "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, " MESSAGE_COLUMNS
+        ") VALUES " PUT_PATTERN "~",
     [ST_TAKE_FREE] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
                      " FROM `{}outbox` FORCE INDEX (turn) WHERE outbox = ? AND grp IS NULL "
                      "AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
     /* The first row of each of the next groups. The names come from a scan that leaps from group to group,
      * however many rows are in one. */
-    [ST_TAKE_HEADS] =
-        "SELECT g.grp, " TURN_COLUMNS("o.") " FROM (SELECT outbox, grp FROM `{}outbox` "
-        "FORCE INDEX (turn) WHERE outbox = ? AND grp > ? GROUP BY outbox, grp LIMIT ?) g "
-        "JOIN `{}outbox` o ON o.seq = (SELECT i.seq FROM `{}outbox` i FORCE INDEX (turn) "
-        "WHERE i.outbox = ? AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1) ORDER BY g.grp",
-    [ST_TAKE_ROWS] = "(SELECT ?, " TURN_COLUMNS("") " FROM `{}outbox` FORCE INDEX (turn) "
-                     "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
+    [ST_TAKE_HEADS] = "SELECT g.grp, " TURN_COLUMNS(
+        "o.") " FROM (SELECT outbox, grp FROM `{}outbox` "
+              "FORCE INDEX (turn) WHERE outbox = ? AND grp > ? GROUP BY outbox, grp LIMIT ?) g "
+              "JOIN `{}outbox` o ON o.seq = (SELECT i.seq FROM `{}outbox` i FORCE INDEX (turn) "
+              "WHERE i.outbox = ? AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1) ORDER BY "
+              "g.grp",
+    [ST_TAKE_ROWS] =
+        "(SELECT ?, " TURN_COLUMNS("") " FROM `{}outbox` FORCE INDEX (turn) "
+                                       "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
     [ST_TAKE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
                      " FROM `{}outbox` WHERE seq IN (?) AND outbox = ? ORDER BY seq "
                      "FOR UPDATE SKIP LOCKED",
@@ -137,24 +150,26 @@ static const char *const texts[ST_COUNT] = {
                  "WHERE seq IN (?)",
     [ST_REMOVE] =
         "DELETE FROM `{}outbox` WHERE outbox = ? AND token = ? AND seq IN (?) RETURNING seq",
-    [ST_RETRY] = "UPDATE `{}outbox` SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
-                 "WHERE outbox = ? AND token = ? AND seq = ?",
+    [ST_RETRY] =
+        "UPDATE `{}outbox` SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
+        "WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_RELEASE] = "UPDATE `{}outbox` SET token = NULL, wake_ms = captured_ms, "
                    "attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox`), "
                   "(SELECT captured_ms FROM `{}outbox` ORDER BY seq LIMIT 1)",
 
-    [ST_DEAD_PUT] = "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, "
-                    MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, " NOW ", ?, " MESSAGE_PATTERN ") "
-                    "ON DUPLICATE KEY UPDATE attempts = VALUES(attempts), at_ms = VALUES(at_ms), "
-                    "error = VALUES(error), grp = VALUES(grp), id = VALUES(id), "
-                    "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
-                    "correlation_id = VALUES(correlation_id), "
-                    "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
-                    "headers = VALUES(headers), body = VALUES(body)",
+    [ST_DEAD_PUT] =
+        "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
+        ") VALUES (?, ?, ?, ?, " NOW ", ?, " MESSAGE_PATTERN ") "
+        "ON DUPLICATE KEY UPDATE attempts = VALUES(attempts), at_ms = VALUES(at_ms), "
+        "error = VALUES(error), grp = VALUES(grp), id = VALUES(id), "
+        "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
+        "correlation_id = VALUES(correlation_id), "
+        "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
+        "headers = VALUES(headers), body = VALUES(body)",
     [ST_DEAD_DROP] = "DELETE FROM `{}dead` WHERE dead_id = ?",
-    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, "
-                     MESSAGE_COLUMNS " FROM `{}dead` WHERE dead_id > ? AND (? = 0 OR origin = ?) "
+    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
+                     " FROM `{}dead` WHERE dead_id > ? AND (? = 0 OR origin = ?) "
                      "AND (? IS NULL OR name = ?) ORDER BY dead_id LIMIT ?",
 };
 

@@ -37,35 +37,25 @@ semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin dura
     return SEMEL_OK;
 }
 
-/* Leases and counts are taken by many at once: at the levels above they would run into each other. */
-static isolation level_wanted(const mariadb_unit *unit)
+/* Leases and counts are taken by many at once: at other levels of isolation they would run into each other. */
+static void begin(mariadb_unit *unit)
 {
-    isolation asked = unit->store->at.level;
-    if (unit->durability == SEMEL_BEGIN_RELAXED)
-        return ISOLATION_READ_COMMITTED;
-    return asked != ISOLATION_USUAL ? asked : unit->on->usual;
-}
-
-static void say_level(mariadb_unit *unit, isolation level)
-{
-    static const char *const names[] = {[ISOLATION_USUAL] = "REPEATABLE READ",
-                                        [ISOLATION_READ_COMMITTED] = "READ COMMITTED",
-                                        [ISOLATION_REPEATABLE_READ] = "REPEATABLE READ",
-                                        [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
-                                        [ISOLATION_READ_UNCOMMITTED] = "READ UNCOMMITTED"};
-    query q = maria_query(unit->on, ST_LEVEL);
-    maria_sql(&q, names[level]);
-    (void)maria_end(&q);
-    unit->on->level = level;
-    unit->leveled = 1;
+    session_mode wanted = unit->durability == SEMEL_BEGIN_RELAXED ? MODE_RELAXED : MODE_DURABLE;
+    if (!unit->begun && !unit->joined)
+        unit->moded = maria_say_mode(unit->on, wanted);
+    unit->begun = 1;
 }
 
 query maria_unit_say(mariadb_unit *unit, statement which, bound limit)
 {
-    if (!unit->begun && !unit->joined && unit->on->level != level_wanted(unit))
-        say_level(unit, level_wanted(unit));
-    unit->begun = 1;
+    begin(unit);
     return maria_query_bounded(unit->on, which, limit);
+}
+
+query maria_unit_say_text(mariadb_unit *unit, const char *text)
+{
+    begin(unit);
+    return maria_start(&unit->on->out, text, patient);
 }
 
 static void say_plain(mariadb_unit *unit, statement which)
@@ -91,8 +81,9 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
         return report_trouble(unit, err);
     unit->spoken |= on->out.count > 0;
     semel_status status = maria_run(on, failed, doing, err);
-    if (status && unit->leveled)
-        on->level = ISOLATION_USUAL; /* it may not have come to that */
+    if (status && unit->moded)
+        on->mode = MODE_UNKNOWN; /* it may not have come to that */
+    unit->moded = 0;
     return status;
 }
 
@@ -100,7 +91,13 @@ void maria_unit_begin_anew(mariadb_unit *unit)
 {
     unit->guarded = 0;
     unit->begun = 0;
-    unit->leveled = 0;
+    unit->moded = 0;
+}
+
+semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err)
+{
+    begin(unit);
+    return maria_unit_hear(unit, NULL, "before a large message", err);
 }
 
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
@@ -139,7 +136,7 @@ void maria_unit_expect_handler(mariadb_unit *unit)
 static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    if (unit->on->out.count > (size_t)unit->leveled)
+    if (unit->on->out.count > (size_t)unit->moded)
         status = maria_unit_hear(unit, NULL, "before the handler's work", err);
     if (status)
         return status;
@@ -277,7 +274,8 @@ static semel_status commit_failed(mariadb_unit *unit, semel_status status, const
     if (failed->unknown) {
         semel_error why = err ? *err : (semel_error){0};
         return semel_fail(err, SEMEL_EUNKNOWN,
-                          "%s; the COMMIT may have taken place: receive the message again", why.text);
+                          "%s; the COMMIT may have taken place: receive the message again",
+                          why.text);
     }
     switch (failed->kind) {
     case STEP_ASSUME:

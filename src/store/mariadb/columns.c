@@ -1,0 +1,163 @@
+/* A message's columns, in the order of MESSAGE_COLUMNS in statement.c.
+ *
+ * A statement and its values are one text, and a text is at most max_allowed_packet long; in hexadecimal, a body
+ * takes twice its length. One that does not fit is sent apart, in pieces, as a parameter of a prepared statement. */
+#include "base/message.h"
+#include "store/mariadb/mariadb.h"
+
+#include <string.h>
+
+enum { PIECE = 1 << 20 };
+
+static const char *text_or_null(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
+static size_t text_size(const char *text)
+{
+    return text ? 2 * strlen(text) : 0;
+}
+
+size_t maria_message_size(const semel_message *message)
+{
+    enum { OTHER_TEXT = 512 };
+    return OTHER_TEXT + text_size(message->group) + text_size(message->source) +
+           text_size(message->type) + text_size(message->topic) + text_size(message->content_type) +
+           2 * (message->id.len + message->correlation_id.len + headers_size(message) +
+                message->body.len);
+}
+
+void maria_message_write_head(query *q, const semel_message *message)
+{
+    maria_text(q, text_or_null(message->group));
+    maria_bytes(q, message->id);
+    maria_text(q, message->source);
+    maria_text(q, message->type);
+    maria_text(q, message->topic);
+    maria_bytes(q, message->correlation_id);
+    maria_text(q, message->content_type);
+    if (message->time_ms)
+        maria_int(q, message->time_ms);
+    else
+        maria_sql(q, "NULL");
+}
+
+/* The headers' blob, in the arena; none: data is NULL. */
+static semel_status headers_of(semel_bytes *out, mem_arena *arena, const semel_message *message,
+                               semel_error *err)
+{
+    size_t size = headers_size(message);
+    unsigned char *headers = size ? arena_alloc(arena, size) : NULL;
+    if (size && !headers)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's headers");
+    if (size)
+        headers_write(headers, message);
+    *out = (semel_bytes){headers, size};
+    return SEMEL_OK;
+}
+
+semel_status maria_message_write(query *q, mem_arena *arena, const semel_message *message,
+                                 semel_error *err)
+{
+    semel_bytes headers = {NULL, 0};
+    maria_message_write_head(q, message);
+    semel_status status = headers_of(&headers, arena, message, err);
+    maria_bytes(q, headers);
+    maria_bytes(q, message->body);
+    return status;
+}
+
+/* Borrowed from the row, but for the headers, which are in the arena. */
+semel_status maria_message_read(semel_message *out, mem_arena *arena, const row *r, unsigned first,
+                                semel_error *err)
+{
+    *out = (semel_message){.size = sizeof *out,
+                           .group = maria_column_text(r, first),
+                           .id = maria_column_bytes(r, first + 1),
+                           .source = maria_column_text(r, first + 2),
+                           .type = maria_column_text(r, first + 3),
+                           .topic = maria_column_text(r, first + 4),
+                           .correlation_id = maria_column_bytes(r, first + 5),
+                           .content_type = maria_column_text(r, first + 6),
+                           .time_ms = maria_column_int(r, first + 7),
+                           .body = maria_column_bytes(r, first + 9)};
+    return headers_read(&out->headers, &out->header_count, arena, maria_column_bytes(r, first + 8),
+                        err);
+}
+
+/* --- large ones --------------------------------------------------------------------------------------------- */
+
+static void bind(MYSQL_BIND *to, semel_bytes value, unsigned long *len, my_bool *is_null)
+{
+    *len = (unsigned long)value.len;
+    *is_null = !value.data;
+    *to = (MYSQL_BIND){.buffer_type = MYSQL_TYPE_LONG_BLOB,
+                       .buffer = (void *)(uintptr_t)value.data,
+                       .buffer_length = *len,
+                       .length = len,
+                       .is_null = is_null};
+}
+
+static int send_pieces(MYSQL_STMT *stmt, unsigned parameter, semel_bytes value)
+{
+    const char *from = value.data;
+    for (size_t at = 0; at < value.len; at += PIECE) {
+        size_t len = value.len - at < PIECE ? value.len - at : PIECE;
+        if (mysql_stmt_send_long_data(stmt, parameter, from + at, (unsigned long)len))
+            return 1;
+    }
+    return 0;
+}
+
+static int execute(MYSQL_STMT *stmt, const char *text, size_t len, const semel_bytes values[2])
+{
+    MYSQL_BIND binds[2];
+    unsigned long lengths[2];
+    my_bool nulls[2];
+    for (int i = 0; i < 2; i++)
+        bind(&binds[i], values[i], &lengths[i], &nulls[i]);
+    return mysql_stmt_prepare(stmt, text, (unsigned long)len) ||
+           mysql_stmt_bind_param(stmt, binds) || send_pieces(stmt, 0, values[0]) ||
+           send_pieces(stmt, 1, values[1]) || mysql_stmt_execute(stmt);
+}
+
+static semel_status run_statement(connection *on, const semel_bytes values[2], const char *doing,
+                                  semel_error *err)
+{
+    MYSQL_STMT *stmt = mysql_stmt_init(on->my);
+    if (!stmt)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
+    semel_status status = SEMEL_OK;
+    if (execute(stmt, on->out.text.bytes, on->out.text.len, values))
+        status = maria_fail_statement(on, stmt, doing, err);
+    (void)mysql_stmt_close(stmt);
+    return status;
+}
+
+static semel_status check_length(const connection *on, semel_bytes value, semel_error *err)
+{
+    if (value.len <= on->packet_max)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_ELIMIT,
+                      "mariadb: a message of %zu bytes; the server's max_allowed_packet is %zu: "
+                      "raise it",
+                      value.len, on->packet_max);
+}
+
+semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, const char *doing,
+                             semel_error *err)
+{
+    connection *on = unit->on;
+    semel_bytes values[2] = {{NULL, 0}, message->body};
+    semel_status status = headers_of(&values[0], &on->scratch, message, err);
+    for (int i = 0; !status && i < 2; i++)
+        status = check_length(on, values[i], err);
+    if (!status && on->out.failed)
+        status = semel_fail(err, SEMEL_ENOMEM, "out of memory for statements");
+    if (!status)
+        status = run_statement(on, values, doing, err);
+    maria_script_clear(&on->out);
+    unit->spoken = 1;
+    return status;
+}

@@ -1,0 +1,108 @@
+/* Dead letters: one per (origin, name, key); a second one replaces the first under its id. */
+#include "store/mariadb/mariadb.h"
+
+static const bound patient = {PATIENT, 0};
+
+static void write_head(query *q, const semel_dead *dead)
+{
+    maria_int(q, dead->origin);
+    maria_text(q, dead->name);
+    maria_bytes(q, dead->key);
+    maria_uint(q, dead->attempts);
+    maria_text(q, dead->error);
+}
+
+static semel_status put_large(mariadb_unit *unit, const semel_dead *dead, semel_error *err)
+{
+    semel_status status = maria_unit_begin_alone(unit, err);
+    if (status)
+        return status;
+    query q = maria_unit_say(unit, ST_DEAD_PUT, patient);
+    write_head(&q, dead);
+    maria_message_write_head(&q, dead->message);
+    maria_sql(&q, "?");
+    maria_sql(&q, "?");
+    (void)maria_end(&q);
+    return maria_run_large(unit, dead->message, "storing a large dead letter", err);
+}
+
+semel_status mariadb_dead_put(void *unit_state, const semel_dead *dead, semel_error *err)
+{
+    enum { HEAD_TEXT = 8192 };
+    mariadb_unit *unit = unit_state;
+    size_t size = maria_message_size(dead->message) + HEAD_TEXT;
+    unit->wrote = 1;
+    if (size > unit->on->text_max)
+        return put_large(unit, dead, err);
+    semel_status status = maria_unit_make_room(unit, size, err);
+    if (status)
+        return status;
+    query q = maria_unit_say(unit, ST_DEAD_PUT, maria_patience(unit->store));
+    write_head(&q, dead);
+    status = maria_message_write(&q, &unit->on->scratch, dead->message, err);
+    (void)maria_end(&q);
+    return status ? status : maria_unit_hear(unit, NULL, "storing a dead letter", err);
+}
+
+semel_status mariadb_dead_drop(void *unit_state, int64_t id, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    reply answer = {0};
+    query q = maria_unit_say(unit, ST_DEAD_DROP, maria_patience(unit->store));
+    maria_int(&q, id);
+    maria_end(&q)->answer = &answer;
+    semel_status status = maria_unit_hear(unit, NULL, "dropping a dead letter", err);
+    unit->wrote |= answer.changed > 0;
+    if (!status && !answer.changed)
+        status = semel_fail(err, SEMEL_ENOTFOUND, "there is no dead letter %lld (any more)",
+                            (long long)id);
+    return status;
+}
+
+typedef struct listing {
+    connection *on;
+    semel_dead_visitor *visitor;
+    void *context;
+} listing;
+
+/* A row that cannot be read is shown as damaged: it must not hide the others. */
+static semel_status show(const row *r, void *context, semel_error *err)
+{
+    enum { COLUMN_MESSAGE = 7 };
+    const listing *l = context;
+    semel_message message;
+    semel_error damage;
+    semel_dead dead = {.size = sizeof dead,
+                       .id = maria_column_int(r, 0),
+                       .origin = (semel_dead_origin)maria_column_int(r, 1),
+                       .name = maria_column_text(r, 2),
+                       .key = maria_column_bytes(r, 3),
+                       .attempts = (uint32_t)maria_column_uint(r, 4),
+                       .at_ms = maria_column_int(r, 5),
+                       .error = maria_column_text(r, 6)};
+    arena_reset(&l->on->scratch);
+    semel_status status = maria_message_read(&message, &l->on->scratch, r, COLUMN_MESSAGE, &damage);
+    if (status == SEMEL_ENOMEM)
+        return semel_fail(err, status, "%s", damage.text);
+    dead.message = status ? NULL : &message;
+    dead.error = status ? damage.text : dead.error ? dead.error : "";
+    return l->visitor(&dead, l->context, err);
+}
+
+semel_status mariadb_dead_list(void *unit_state, const semel_dead_filter *filter,
+                               semel_dead_visitor *visitor, void *context, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    listing l = {unit->on, visitor, context};
+    query q = maria_unit_say(unit, ST_DEAD_LIST, patient);
+    maria_int(&q, filter->after_id);
+    maria_int(&q, filter->origin);
+    maria_int(&q, filter->origin);
+    maria_text(&q, filter->name);
+    maria_text(&q, filter->name);
+    maria_uint(&q, filter->limit);
+    step *s = maria_end(&q);
+    s->call = show;
+    s->context = &l;
+    return maria_unit_hear(unit, NULL, "listing dead letters", err);
+}

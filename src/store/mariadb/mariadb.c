@@ -1,0 +1,251 @@
+/* The MariaDB store: opening, names, and the driver table.
+ *
+ * A pool of connections, one per unit that is open. The database is the application's own: semel has its tables in it,
+ * under a prefix, and touches nothing else. All names are qualified with the database, so nobody's USE matters.
+ * The clock is the server's: one for all clients. */
+#include "store/mariadb/mariadb.h"
+
+#include <semel/mariadb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- connections -------------------------------------------------------------------------------------------- */
+
+static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
+{
+    mariadb_store *store = context;
+    connection *on = NULL;
+    semel_status status = maria_open(&on, &store->at, store->texts, wait_ms, err);
+    if (!status)
+        *out = on;
+    return status;
+}
+
+static const pool_calls calls = {connect_for_pool, maria_is_alive, maria_close};
+
+semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err)
+{
+    void *taken = NULL;
+    semel_status status = pool_take(&taken, &store->connections, store->busy_ms, err);
+    if (status)
+        return status;
+    *out = taken;
+    (*out)->fresh = 1;
+    return SEMEL_OK;
+}
+
+void maria_give_back(mariadb_store *store, connection *on)
+{
+    maria_script_clear(&on->out);
+    arena_reset(&on->scratch);
+    pool_give(&store->connections, on, !on->lost);
+}
+
+semel_status maria_check_process(const mariadb_store *store, semel_error *err)
+{
+    if (store->connections.pid == getpid())
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EMISUSE,
+                      "the store was opened by another process: open it anew after fork()");
+}
+
+uint64_t maria_token(const mariadb_store *store)
+{
+    uint64_t token;
+    do
+        token = seam_random(store->seam);
+    while (!token);
+    return token;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------ */
+
+/* Both names were checked: neither has a quote in it. */
+static semel_status prepare_texts(mariadb_store *store, semel_error *err)
+{
+    size_t room = strlen(store->at.database) + strlen(store->at.prefix) + sizeof "`.`";
+    char *name = arena_alloc(&store->arena, room);
+    if (name) {
+        (void)snprintf(name, room, "%s`.`%s", store->at.database, store->at.prefix);
+        store->name = name;
+        store->texts = maria_statements(&store->arena, name);
+    }
+    return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
+}
+
+/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
+static semel_status look_at_server(mariadb_store *store, semel_error *err)
+{
+    connection *on = NULL;
+    semel_status status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    store->durability = on->safe_commits ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
+    store->packet_max = on->packet_max;
+    maria_give_back(store, on);
+    return SEMEL_OK;
+}
+
+static void mariadb_close(void *state)
+{
+    mariadb_store *store = state;
+    maria_close(store->sweeper);
+    pool_destroy(&store->connections);
+    maria_turns_free(store);
+    pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->sweep_lock);
+    arena_free(&store->arena);
+}
+
+static semel_status mariadb_open(void *state, const char *text,
+                                 const semel_store_settings *settings, semel_error *err)
+{
+    mariadb_store *store = state;
+    store->seam = settings->seam;
+    store->busy_ms = settings->busy_ms;
+    semel_status status = maria_address_read(&store->at, &store->arena, text, err);
+    if (!status)
+        status = prepare_texts(store, err);
+    if (!status)
+        status = pool_init(&store->connections, &calls, store, store->at.pool, err);
+    if (status) {
+        arena_free(&store->arena);
+        return status;
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->sweep_lock, NULL);
+    status = look_at_server(store, err);
+    if (status)
+        mariadb_close(store);
+    return status;
+}
+
+static semel_durability mariadb_durability(const void *state)
+{
+    return ((const mariadb_store *)state)->durability;
+}
+
+/* --- time and names ----------------------------------------------------------------------------------------- */
+
+static semel_status keep_number(const row *r, void *context, semel_error *err)
+{
+    (void)err;
+    *(int64_t *)context = maria_column_int(r, 0);
+    return SEMEL_OK;
+}
+
+static semel_status mariadb_now(void *state, int64_t *out_ms, semel_error *err)
+{
+    connection *on = NULL;
+    int64_t now = 0;
+    semel_status status = maria_borrow_pooled(&on, state, err);
+    if (status)
+        return status;
+    query q = maria_query(on, ST_NOW);
+    step *s = maria_end(&q);
+    s->call = keep_number;
+    s->context = &now;
+    status = maria_run(on, NULL, "asking for the time", err);
+    maria_give_back(state, on);
+    if (!status)
+        *out_ms = now;
+    return status;
+}
+
+static semel_status find_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
+                               semel_error *err)
+{
+    query q = maria_query(on, ST_SCOPE_FIND);
+    maria_int(&q, kind);
+    maria_text(&q, name);
+    step *s = maria_end(&q);
+    s->call = keep_number;
+    s->context = out;
+    return maria_run(on, NULL, "looking up a name", err);
+}
+
+/* Whoever is second gets the first one's number. */
+static semel_status add_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
+                              semel_error *err)
+{
+    reply answer = {0};
+    query q = maria_query(on, ST_SCOPE_ADD);
+    maria_int(&q, kind);
+    maria_text(&q, name);
+    maria_end(&q)->answer = &answer;
+    maria_say(on, ST_COMMIT);
+    semel_status status = maria_run(on, NULL, "storing a name", err);
+    *out = (int64_t)answer.id;
+    return status;
+}
+
+static semel_status mariadb_scope(void *state, semel_scope kind, const char *name, int64_t *out,
+                                  semel_error *err)
+{
+    connection *on = NULL;
+    int64_t found = 0;
+    semel_status status = maria_borrow_pooled(&on, state, err);
+    if (status)
+        return status;
+    status = maria_schema_check(state, on, err);
+    if (!status)
+        status = find_scope(on, kind, name, &found, err);
+    if (!status && !found)
+        status = add_scope(on, kind, name, &found, err);
+    if (!on->lost)
+        maria_push_rollback(on);
+    maria_give_back(state, on);
+    if (!status)
+        *out = found;
+    return status;
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------- */
+
+extern const semel_store_driver mariadb_store_driver;
+
+const semel_store_driver mariadb_store_driver = {
+    .version = SEMEL_STORE_DRIVER_VERSION,
+    .abilities =
+        SEMEL_STORE_TRANSACTIONS | SEMEL_STORE_JOIN | SEMEL_STORE_SHARED | SEMEL_STORE_DISTANT,
+    .scheme = "mariadb",
+    .store_size = sizeof(mariadb_store),
+    .unit_size = sizeof(mariadb_unit),
+    .open = mariadb_open,
+    .close = mariadb_close,
+    .migrate = mariadb_migrate,
+    .now = mariadb_now,
+    .durability = mariadb_durability,
+    .scope = mariadb_scope,
+    .begin = mariadb_begin,
+    .join = mariadb_join,
+    .commit = mariadb_commit,
+    .rollback = mariadb_rollback,
+    .queue = mariadb_queue,
+    .savepoint = mariadb_savepoint,
+    .keep = mariadb_keep,
+    .undo = mariadb_undo,
+    .used = mariadb_used,
+    .conflicted = mariadb_conflicted,
+    .native = mariadb_native,
+    .mark = mariadb_mark,
+    .assume = mariadb_assume,
+    .claim = mariadb_claim,
+    .finish = mariadb_finish,
+    .renew = mariadb_renew,
+    .fail = mariadb_fail,
+    .bury = mariadb_bury,
+    .forget = mariadb_forget,
+    .result_set = mariadb_result_set,
+    .result_get = mariadb_result_get,
+    .sweep = mariadb_sweep,
+    .put = mariadb_put,
+    .put_many = mariadb_put_many,
+    .take = mariadb_take,
+    .settle = mariadb_settle,
+    .unsent = mariadb_unsent,
+    .dead_put = mariadb_dead_put,
+    .dead_drop = mariadb_dead_drop,
+    .dead_list = mariadb_dead_list,
+};

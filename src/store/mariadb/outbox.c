@@ -1,0 +1,200 @@
+/* The outbox: capturing, settling, counting. Taking is in take.c. */
+#include "store/mariadb/mariadb.h"
+
+#include <string.h>
+
+static const bound patient = {PATIENT, 0};
+
+/* --- capturing --------------------------------------------------------------------------------------------- */
+
+static void write_head(query *q, int64_t outbox, const semel_message *message)
+{
+    maria_int(q, outbox);
+    maria_uint(q, message->delay_ms);
+}
+
+/* By itself, and now. */
+static semel_status put_large(mariadb_unit *unit, int64_t outbox, const semel_message *message,
+                              semel_error *err)
+{
+    semel_status status = maria_unit_begin_alone(unit, err);
+    if (status)
+        return status;
+    query q = maria_unit_say(unit, ST_PUT, patient);
+    write_head(&q, outbox, message);
+    maria_message_write_head(&q, message);
+    maria_sql(&q, "?");
+    maria_sql(&q, "?");
+    (void)maria_end(&q);
+    return maria_run_large(unit, message, "storing a large message", err);
+}
+
+/* As many of them as go into one statement of moderate length. */
+static semel_status put_some(mariadb_unit *unit, int64_t outbox,
+                             const semel_message *const messages[], size_t count, size_t *done,
+                             semel_error *err)
+{
+    enum { TEXT_TOGETHER = 1 << 20 };
+    size_t size = maria_message_size(messages[0]);
+    *done = 1;
+    if (size > unit->on->text_max)
+        return put_large(unit, outbox, messages[0], err);
+    semel_status status = maria_unit_make_room(unit, size, err);
+    query q = maria_unit_say(unit, ST_PUT, patient);
+    for (size_t i = 0; !status; i++) {
+        write_head(&q, outbox, messages[i]);
+        status = maria_message_write(&q, &unit->on->scratch, messages[i], err);
+        *done = i + 1;
+        if (i + 1 == count)
+            break;
+        size += maria_message_size(messages[i + 1]);
+        if (size > TEXT_TOGETHER || unit->on->out.text.len + size > unit->on->text_max)
+            break;
+        maria_more(&q, maria_put_pattern);
+    }
+    (void)maria_end(&q);
+    return status;
+}
+
+semel_status mariadb_put_many(void *unit_state, int64_t outbox,
+                              const semel_message *const messages[], size_t count, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    semel_status status = SEMEL_OK;
+    unit->wrote = 1;
+    for (size_t at = 0, done; !status && at < count; at += done)
+        status = put_some(unit, outbox, messages + at, count - at, &done, err);
+    return status;
+}
+
+semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err)
+{
+    return mariadb_put_many(unit, outbox, &message, 1, err);
+}
+
+/* --- settling ---------------------------------------------------------------------------------------------- */
+
+/* The settlements, and for those that are not removed what the server said. */
+typedef struct settling {
+    mariadb_unit *unit;
+    int64_t outbox;
+    semel_settlement *all;
+    size_t count;
+    size_t next; /* rows come in the same order, as a rule */
+    reply *answers;
+    int64_t *list;
+} settling;
+
+static semel_status note_removed(const row *r, void *context, semel_error *err)
+{
+    settling *s = context;
+    int64_t seq = maria_column_int(r, 0);
+    (void)err;
+    for (size_t tries = 0; tries < s->count; tries++) {
+        semel_settlement *one = &s->all[(s->next + tries) % s->count];
+        if (one->seq != seq || one->verdict != SEMEL_ITEM_REMOVE)
+            continue;
+        one->lost = 0;
+        s->next = (size_t)(one - s->all) + 1;
+        break;
+    }
+    return SEMEL_OK;
+}
+
+/* From `from` on, those that go in one statement: removed, and under one token, as all of a turn are. */
+static size_t say_removals(settling *s, size_t from)
+{
+    uint64_t token = s->all[from].token;
+    size_t count = 0, at = from;
+    for (; at < s->count && count < LIST_MAX && s->all[at].verdict == SEMEL_ITEM_REMOVE &&
+           s->all[at].token == token;
+         at++) {
+        s->list[count++] = s->all[at].seq;
+        s->all[at].lost = 1; /* until it is seen among those that were removed */
+    }
+    query q = maria_unit_say(s->unit, ST_REMOVE, maria_patience(s->unit->store));
+    maria_int(&q, s->outbox);
+    maria_uint(&q, token);
+    maria_ints(&q, s->list, count);
+    step *said = maria_end(&q);
+    said->call = note_removed;
+    said->context = s;
+    return at;
+}
+
+static void say_return(settling *s, size_t at)
+{
+    const semel_settlement *one = &s->all[at];
+    int retry = one->verdict == SEMEL_ITEM_RETRY;
+    query q =
+        maria_unit_say(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
+    if (retry) {
+        maria_uint(&q, one->delay_ms);
+        maria_uint(&q, one->refused != 0);
+    }
+    maria_int(&q, s->outbox);
+    maria_uint(&q, one->token);
+    maria_int(&q, one->seq);
+    maria_end(&q)->answer = &s->answers[at];
+}
+
+semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
+                            size_t count, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    mem_arena *arena = &unit->on->scratch;
+    settling s = {.unit = unit, .outbox = outbox, .all = settlements, .count = count};
+    s.answers = arena_alloc(arena, (count + 1) * sizeof *s.answers);
+    s.list = arena_alloc(arena, LIST_MAX * sizeof *s.list);
+    if (!s.answers || !s.list)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory settling %zu messages", count);
+    memset(s.answers, 0, (count + 1) * sizeof *s.answers);
+    for (size_t i = 0; i < count;) {
+        if (settlements[i].verdict == SEMEL_ITEM_REMOVE)
+            i = say_removals(&s, i);
+        else
+            say_return(&s, i++);
+    }
+    unit->wrote = 1;
+    semel_status status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
+    for (size_t i = 0; !status && i < count; i++)
+        if (settlements[i].verdict != SEMEL_ITEM_REMOVE)
+            settlements[i].lost = s.answers[i].changed == 0;
+    return status;
+}
+
+/* --- counting ---------------------------------------------------------------------------------------------- */
+
+typedef struct tally {
+    uint64_t count;
+    int64_t oldest_ms;
+} tally;
+
+static semel_status keep_tally(const row *r, void *context, semel_error *err)
+{
+    (void)err;
+    *(tally *)context = (tally){maria_column_uint(r, 0), maria_column_int(r, 1)};
+    return SEMEL_OK;
+}
+
+semel_status mariadb_unsent(void *state, uint64_t *count, int64_t *oldest_ms, semel_error *err)
+{
+    mariadb_store *store = state;
+    connection *on = NULL;
+    tally found = {0};
+    semel_status status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    query q = maria_query(on, ST_UNSENT);
+    step *s = maria_end(&q);
+    s->call = keep_tally;
+    s->context = &found;
+    status = maria_run(on, NULL, "counting outgoing messages", err);
+    maria_push_rollback(on);
+    maria_give_back(store, on);
+    if (status)
+        return status;
+    *count = found.count;
+    *oldest_ms = found.oldest_ms;
+    return SEMEL_OK;
+}

@@ -1,0 +1,102 @@
+/* The application's queued statements: their values are written in place of the marks, so that they travel in the
+ * same text as everything else. Whatever they are, values cannot be more than values; see script.h. */
+#include "base/sql.h"
+#include "store/mariadb/mariadb.h"
+
+#include <string.h>
+
+static size_t quoted_length(const char *at)
+{
+    size_t len = 1;
+    for (; at[len] && at[len] != *at; len++)
+        len += *at != '`' && at[len] == '\\' && at[len + 1];
+    return len + (at[len] != 0);
+}
+
+/* Of a quoted text or a comment, in which a ? is no mark; else 0. A doubled quote is two texts side by side. */
+static size_t opaque_length(const char *at)
+{
+    if (*at == '\'' || *at == '"' || *at == '`')
+        return quoted_length(at);
+    if (*at == '#' || (at[0] == '-' && at[1] == '-' && (unsigned char)at[2] <= ' '))
+        return strcspn(at, "\n");
+    if (at[0] != '/' || at[1] != '*')
+        return 0;
+    const char *end = strstr(at + 2, "*/");
+    return end ? (size_t)(end - at) + 2 : strlen(at);
+}
+
+/* Up to the next mark. */
+static size_t plain_length(const char *at)
+{
+    size_t len = 0;
+    while (at[len] && at[len] != '?') {
+        size_t opaque = opaque_length(at + len);
+        len += opaque ? opaque : 1;
+    }
+    return len;
+}
+
+static semel_status write_values(text_buffer *to, const char *text, const semel_value values[],
+                                 size_t count, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t used = 0; !status; used++) {
+        size_t len = plain_length(text);
+        text_append(to, text, len);
+        text += len;
+        if (!*text || used == count) /* the translation has counted: both at once */
+            break;
+        status = maria_value(to, &values[used], err);
+        text++;
+    }
+    return status;
+}
+
+static size_t size_of(const char *text, const semel_value values[], size_t count)
+{
+    enum { NUMBER_TEXT = 48 };
+    size_t size = strlen(text);
+    for (size_t i = 0; i < count; i++)
+        size += NUMBER_TEXT + 2 * values[i].bytes.len;
+    return size;
+}
+
+static int begins_with(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i < len; i++)
+        if (text_lower(text[i]) != word[i])
+            return 0;
+    return (unsigned char)text[len] <= ' ' || strchr("('\"`;/-#", text[len]) != NULL;
+}
+
+/* A procedure returns as many results as it likes: those of the statements behind it could not be told apart. */
+static int has_many_results(const char *text)
+{
+    while (*text && ((unsigned char)*text <= ' ' || *text == '(' || opaque_length(text))) {
+        size_t opaque = opaque_length(text);
+        text += opaque ? opaque : 1;
+    }
+    return begins_with(text, "call") || begins_with(text, "execute") ||
+           begins_with(text, "analyze");
+}
+
+semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value values[],
+                           size_t count, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    const char *text = NULL;
+    semel_status status = sql_translate(&text, &unit->on->scratch, SQL_MARIADB, sql, count, err);
+    if (!status)
+        status = maria_unit_make_room(unit, size_of(text, values, count), err);
+    if (status)
+        return status;
+    query q = maria_unit_say_text(unit, "");
+    status = write_values(&unit->on->out.text, text, values, count, err);
+    step *s = maria_end(&q);
+    s->kind = STEP_QUEUED;
+    s->alone = has_many_results(text);
+    unit->wrote = 1;
+    return status;
+}

@@ -1,0 +1,212 @@
+/* The schema: which version is there, and the steps from it to ours.
+ *
+ * The steps are the files in sql/mariadb/, embedded at build time. MariaDB commits after each CREATE TABLE, so a step
+ * cannot be undone; instead every statement of one may be run again, and the version is recorded when all of it
+ * is done. Dying in between leaves a part, and calling again goes on. One process at a time: a named lock, which
+ * the server drops if its owner dies.
+ *
+ * Three things are refused, since going on would destroy: tables of a newer semel, tables of our names that are not
+ * semel's, and no tables at all (which migrate makes). */
+#include "base/hash.h"
+#include "base/sql.h"
+#include "generated/mariadb_migrations.h"
+#include "store/mariadb/mariadb.h"
+
+#include <mysqld_error.h>
+#include <stdio.h>
+#include <string.h>
+
+static int64_t our_version(void)
+{
+    return mariadb_migrations[mariadb_migration_count - 1].version;
+}
+
+static semel_status keep_number(const row *r, void *context, semel_error *err)
+{
+    (void)err;
+    *(int64_t *)context = maria_column_int(r, 0);
+    return SEMEL_OK;
+}
+
+static semel_status ask_number(connection *on, query *q, int64_t *out, failure *failed,
+                               const char *doing, semel_error *err)
+{
+    step *s = maria_end(q);
+    s->call = keep_number;
+    s->context = out;
+    return maria_run(on, failed, doing, err);
+}
+
+/* --- which version is there --------------------------------------------------------------------------------- */
+
+/* No table of ours that tells the version: are there others of our names? */
+static semel_status check_strangers(mariadb_store *store, connection *on, semel_error *err)
+{
+    static const char *const names[] = {"meta", "scope", "marker", "outbox", "dead"};
+    char name[SQL_NAME_MAX + 16];
+    int64_t strangers = 0;
+    query q = maria_query(on, ST_SCHEMA_STRANGERS);
+    maria_text(&q, store->at.database);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(name, sizeof name, "%s%s", store->at.prefix, names[i]);
+        maria_text(&q, name);
+    }
+    semel_status status = ask_number(on, &q, &strangers, NULL, "reading the schema", err);
+    if (status || !strangers)
+        return status;
+    return semel_fail(err, SEMEL_ESCHEMA,
+                      "the database has tables named %smarker or the like that semel did not make "
+                      "(there is no %sschema): rename them, or choose another ?prefix=",
+                      store->at.prefix, store->at.prefix);
+}
+
+/* *version is 0 if there is nothing of ours yet. */
+static semel_status read_version(mariadb_store *store, connection *on, int64_t *version,
+                                 semel_error *err)
+{
+    failure failed;
+    *version = 0;
+    query q = maria_query(on, ST_SCHEMA_VERSION);
+    semel_status status = ask_number(on, &q, version, &failed, "reading the schema", err);
+    if (failed.number == ER_NO_SUCH_TABLE)
+        return check_strangers(store, on, err);
+    if (failed.number == ER_BAD_FIELD_ERROR)
+        return semel_fail(
+            err, SEMEL_ESCHEMA,
+            "the table %sschema is not semel's: rename it, or choose another ?prefix=",
+            store->at.prefix);
+    if (status || *version <= our_version())
+        return status;
+    return semel_fail(err, SEMEL_ESCHEMA,
+                      "the database has semel's tables in version %lld, this libsemel knows up to "
+                      "%lld: upgrade semel",
+                      (long long)*version, (long long)our_version());
+}
+
+semel_status maria_schema_check(mariadb_store *store, connection *on, semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(store, on, &version, err);
+    if (status || version == our_version())
+        return status;
+    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
+                      version ? "of an older version" : "not there yet");
+}
+
+/* --- one at a time ------------------------------------------------------------------------------------------ */
+
+/* Named locks are the server's, of all databases, and their names at most 64 characters. */
+static void name_lock(char name[64], const mariadb_store *store, const char *what)
+{
+    static const hash_key key = {3, 5};
+    (void)snprintf(name, 64, "semel:%016llx:%s",
+                   (unsigned long long)hash_bytes(key, store->name, strlen(store->name)), what);
+}
+
+semel_status maria_get_lock(connection *on, const mariadb_store *store, const char *what,
+                            uint32_t wait_ms, int *got, semel_error *err)
+{
+    char name[64];
+    int64_t answer = 0;
+    name_lock(name, store, what);
+    query q = maria_query(on, ST_LOCK);
+    maria_text(&q, name);
+    maria_uint(&q, wait_ms / 1000 + (wait_ms % 1000 != 0));
+    semel_status status = ask_number(on, &q, &answer, NULL, "getting a lock", err);
+    *got = answer == 1;
+    return status;
+}
+
+void maria_release_lock(connection *on, const mariadb_store *store, const char *what)
+{
+    char name[64];
+    name_lock(name, store, what);
+    query q = maria_query(on, ST_UNLOCK);
+    maria_text(&q, name);
+    (void)maria_end(&q);
+    if (maria_run(on, NULL, "releasing a lock", NULL))
+        on->lost = 1; /* with the connection goes the lock */
+}
+
+/* --- migrating ---------------------------------------------------------------------------------------------- */
+
+/* To the beginning of the next statement of a file, over comments, which stand between statements only. */
+static const char *next_statement(const char *at)
+{
+    while (*(at += strspn(at, "; \n")) == '-')
+        at += strcspn(at, "\n");
+    return at;
+}
+
+static void say_file(connection *on, const char *text)
+{
+    for (size_t len; *(text = next_statement(text)); text += len) {
+        query q = maria_start(&on->out, "", (bound){PATIENT, 0});
+        len = strcspn(text, ";");
+        text_append(&on->out.text, text, len);
+        (void)maria_end(&q);
+    }
+}
+
+static semel_status apply_step(mariadb_store *store, connection *on, const mariadb_migration *next,
+                               semel_error *err)
+{
+    const char *text = sql_fill(&on->scratch, next->sql, store->name);
+    if (!text)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
+    maria_say(on, ST_SCHEMA_MAKE);
+    say_file(on, text);
+    query q = maria_query(on, ST_SCHEMA_RECORD);
+    maria_int(&q, next->version);
+    maria_text(&q, next->name);
+    (void)maria_end(&q);
+    semel_status status = maria_run(on, NULL, "making semel's tables", err);
+    return status ? status : seam_fault(store->seam, "migrate.applied", err);
+}
+
+/* One step, if one is due. *more is 0 when there is none. */
+static semel_status migrate_step(mariadb_store *store, connection *on, int *more, semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(store, on, &version, err);
+    *more = !status && version < our_version();
+    if (!*more)
+        return status;
+    const mariadb_migration *next = mariadb_migrations;
+    while (next->version <= version)
+        next++;
+    status = apply_step(store, on, next, err);
+    if (status)
+        return status;
+    maria_say(on, ST_COMMIT);
+    status = maria_run(on, NULL, "committing a migration", err);
+    return status ? status : seam_fault(store->seam, "migrate.committed", err);
+}
+
+static semel_status migrate_locked(mariadb_store *store, connection *on, semel_error *err)
+{
+    int more = 1, got = 0;
+    semel_status status = maria_get_lock(on, store, "migrate", store->busy_ms, &got, err);
+    if (status)
+        return status;
+    if (!got)
+        return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
+    while (!status && more)
+        status = migrate_step(store, on, &more, err);
+    maria_script_clear(&on->out);
+    maria_say(on, ST_ROLLBACK);
+    maria_release_lock(on, store, "migrate");
+    return status;
+}
+
+semel_status mariadb_migrate(void *state, semel_error *err)
+{
+    mariadb_store *store = state;
+    connection *on = NULL;
+    semel_status status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    status = migrate_locked(store, on, err);
+    maria_give_back(store, on);
+    return status;
+}

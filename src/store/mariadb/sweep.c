@@ -1,0 +1,224 @@
+/* Retention without an index on time.
+ *
+ * InnoDB keeps the markers in the order of their keys. A sweep looks at them in that order, a bounded number at a
+ * time, by a read that locks nothing; then it locks the expired ones among them, as they are now, skips what others
+ * have locked, and deletes them, in one short transaction. Every row is looked at once in a round whatever its
+ * state, so there is none that no sweep can see.
+ *
+ * It has a connection of its own, and one process at a time makes a round: a named lock is held by that connection
+ * from the first step to the last. The server drops it when the connection goes, which it does by itself after a
+ * minute without a step; so a round that nobody goes on with keeps nobody else from beginning one.
+ *
+ * If the process dies in between, the next round looks again; the position is not worth storing. */
+#include "store/mariadb/mariadb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- the sweeper -------------------------------------------------------------------------------------------- */
+
+static void name_round(char name[32], int64_t inbox)
+{
+    (void)snprintf(name, 32, "sweep:%lld", (long long)inbox);
+}
+
+static void end_round(mariadb_store *store)
+{
+    char name[32];
+    name_round(name, store->sweeping);
+    if (store->sweeping && !store->sweeper->lost)
+        maria_release_lock(store->sweeper, store, name);
+    store->sweeping = 0;
+}
+
+/* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
+static void give_up(mariadb_store *store)
+{
+    maria_close(store->sweeper);
+    store->sweeper = NULL;
+    store->sweeping = 0;
+}
+
+static semel_status connect_sweeper(mariadb_store *store, semel_error *err)
+{
+    semel_status status =
+        maria_open(&store->sweeper, &store->at, store->texts, store->busy_ms, err);
+    if (status)
+        return status;
+    (void)maria_say_mode(store->sweeper, MODE_RELAXED);
+    maria_say(store->sweeper, ST_SWEEPER);
+    status = maria_run(store->sweeper, NULL, "preparing to sweep", err);
+    if (status)
+        give_up(store);
+    return status;
+}
+
+/* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
+static semel_status be_the_sweeper(mariadb_store *store, int64_t inbox, int *got, semel_error *err)
+{
+    char name[32];
+    semel_status status = SEMEL_OK;
+    if (store->sweeper && !maria_is_alive(store->sweeper))
+        give_up(store);
+    *got = store->sweeping == inbox;
+    if (*got)
+        return SEMEL_OK;
+    if (!store->sweeper)
+        status = connect_sweeper(store, err);
+    if (status)
+        return status;
+    end_round(store);
+    name_round(name, inbox);
+    status = maria_get_lock(store->sweeper, store, name, 0, got, err);
+    if (!status && *got)
+        store->sweeping = inbox;
+    return status;
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------- */
+
+/* Keys of the rows that were looked at, or locked. */
+typedef struct found_keys {
+    mem_arena *arena;
+    semel_bytes *keys;
+    size_t count;
+    size_t looked;
+    semel_sweep_position last;
+} found_keys;
+
+static semel_status keep_key(found_keys *out, semel_bytes key, semel_error *err)
+{
+    void *copy = arena_copy(out->arena, key.data, key.len);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
+    out->keys[out->count++] = (semel_bytes){copy, key.len};
+    return SEMEL_OK;
+}
+
+static semel_status note_looked(const row *r, void *context, semel_error *err)
+{
+    found_keys *out = context;
+    semel_bytes key = maria_column_bytes(r, 0);
+    out->looked++;
+    out->last.len = key.len <= sizeof out->last.key ? key.len : sizeof out->last.key;
+    memcpy(out->last.key, key.data, out->last.len);
+    return maria_column_int(r, 1) ? keep_key(out, key, err) : SEMEL_OK;
+}
+
+static semel_status note_locked(const row *r, void *context, semel_error *err)
+{
+    return keep_key(context, maria_column_bytes(r, 0), err);
+}
+
+static semel_status look(found_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
+                         uint32_t rows, const semel_sweep_position *from, semel_error *err)
+{
+    connection *on = store->sweeper;
+    query q = maria_query(on, ST_SWEEP_LOOK);
+    maria_int(&q, cutoff_ms);
+    maria_int(&q, inbox);
+    maria_bytes(&q, (semel_bytes){from->key, from->len});
+    maria_uint(&q, rows);
+    step *s = maria_end(&q);
+    s->call = note_looked;
+    s->context = out;
+    maria_say(on, ST_COMMIT); /* the end of what it sees */
+    semel_status status = maria_run(on, NULL, "looking for old markers", err);
+    return status ? status : seam_fault(store->seam, "sweep.looked", err);
+}
+
+/* `which` with the keys from `from` on, as many as go into a list. */
+static query say_keys(connection *on, statement which, int64_t inbox, const found_keys *found,
+                      size_t from)
+{
+    query q = maria_query(on, which);
+    maria_int(&q, inbox);
+    for (size_t i = from; i < found->count && i < from + LIST_MAX; i++) {
+        if (i > from)
+            maria_more(&q, "?");
+        maria_bytes(&q, found->keys[i]);
+    }
+    return q;
+}
+
+static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbox,
+                             int64_t cutoff_ms, const found_keys *found, semel_error *err)
+{
+    connection *on = store->sweeper;
+    for (size_t from = 0; from < found->count; from += LIST_MAX) {
+        query q = say_keys(on, ST_SWEEP_LOCK, inbox, found, from);
+        maria_rest(&q);
+        maria_int(&q, cutoff_ms);
+        step *s = maria_end(&q);
+        s->call = note_locked;
+        s->context = out;
+    }
+    return maria_run(on, NULL, "locking old markers", err);
+}
+
+static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
+                                  semel_error *err)
+{
+    connection *on = store->sweeper;
+    for (size_t from = 0; from < locked->count; from += LIST_MAX) {
+        query q = say_keys(on, ST_SWEEP_DELETE, inbox, locked, from);
+        (void)maria_end(&q);
+    }
+    semel_status status = maria_run(on, NULL, "removing old markers", err);
+    if (!status)
+        status = seam_fault(store->seam, "sweep.removed", err);
+    if (status)
+        return status;
+    maria_say(on, ST_COMMIT);
+    status = maria_run(on, NULL, "committing a sweep", err);
+    return status ? status : seam_fault(store->seam, "sweep.committed", err);
+}
+
+static semel_status sweep_step(mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
+                               uint32_t rows, semel_sweep_position *position, size_t *swept,
+                               semel_error *err)
+{
+    mem_arena *arena = &store->sweeper->scratch;
+    arena_reset(arena);
+    found_keys found = {.arena = arena}, locked = {.arena = arena};
+    found.keys = arena_alloc(arena, rows * sizeof *found.keys);
+    locked.keys = arena_alloc(arena, rows * sizeof *locked.keys);
+    if (!found.keys || !locked.keys)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
+    semel_status status = look(&found, store, inbox, cutoff_ms, rows, position, err);
+    if (!status && found.count)
+        status = lock_old(&locked, store, inbox, cutoff_ms, &found, err);
+    if (!status && found.count)
+        status = delete_locked(store, inbox, &locked, err);
+    if (status)
+        return status;
+    *position = found.looked < rows ? (semel_sweep_position){0} : found.last;
+    *swept = locked.count;
+    return SEMEL_OK;
+}
+
+semel_status mariadb_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                           semel_sweep_position *position, size_t *swept, semel_error *err)
+{
+    mariadb_store *store = state;
+    semel_sweep_position next = *position;
+    size_t removed = 0;
+    int got = 0;
+    semel_status status = maria_check_process(store, err);
+    if (status)
+        return status;
+    pthread_mutex_lock(&store->sweep_lock);
+    status = be_the_sweeper(store, inbox, &got, err);
+    if (!status && got)
+        status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
+    if (status)
+        give_up(store);
+    else if (got && !next.len)
+        end_round(store);
+    pthread_mutex_unlock(&store->sweep_lock);
+    if (status)
+        return status;
+    *position = got ? next : (semel_sweep_position){0};
+    *swept = removed;
+    return SEMEL_OK;
+}

@@ -1,0 +1,464 @@
+/* Taking outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+ *
+ * Rows without a group are locked by one statement, which skips what others have locked.
+ *
+ * In a group nobody may be overtaken, not even by a relay that cannot see yet what another one has leased. So the
+ * rows at the front of each group are looked at first, without locks; then exactly these are locked, skipping what
+ * is locked already. A row that was seen and cannot be locked is somebody else's, or gone: it ends its group for
+ * this time. What was locked is read as it is now, so a lease committed in between is seen. A relay that stops in
+ * the middle keeps others from the rows that it has locked, and so from its groups, and from nothing else.
+ *
+ * A row is chosen by what it is and not by a number that was passed: one that commits late is found late, and never
+ * skipped (P1).
+ *
+ * Groups are visited in turn, from where the last call stopped, and share each call with the rows that have no
+ * group. The lease itself goes with the commit. */
+#include "store/mariadb/mariadb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUPS_MAX = 256, GROUPS_MIN = 16, PAGES_MAX = 10 };
+
+static const bound patient = {PATIENT, 0};
+
+/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
+typedef struct outbox_turn {
+    struct outbox_turn *next;
+    int64_t outbox;
+    uint32_t calls;
+    int had_groups;                 /* when we last looked */
+    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
+} outbox_turn;
+
+/* A row at the front of its group, as it was seen. */
+typedef struct candidate {
+    int64_t seq;
+    uint32_t group; /* index into groups */
+} candidate;
+
+typedef struct front {
+    const char *name;
+    size_t len;
+    int64_t head;
+    int open;    /* more of it may go */
+    int blocked; /* a row of it could not be locked */
+} front;
+
+typedef struct taking {
+    mariadb_unit *unit;
+    int64_t outbox;
+    uint64_t token;
+    uint32_t limit;
+    uint32_t lease_ms;
+    semel_item_sink *sink;
+    void *context;
+    outbox_turn turn; /* a copy, put back at the end */
+    int64_t *taken;   /* their seq */
+    uint32_t count;
+    front groups[GROUPS_MAX];
+    uint32_t group_count;
+    uint32_t groups_asked;
+    char until[SEMEL_TEXT_MAX + 1]; /* "": to the end; else the group at which the round ends */
+    int past;                       /* the round has come that far */
+    candidate *candidates;
+    uint32_t candidate_count;
+    uint32_t last; /* group among them */
+    int full;      /* there were more than there is room for */
+    uint32_t next; /* candidate to be expected from the server */
+} taking;
+
+/* --- turns ------------------------------------------------------------------------------------------------- */
+
+static outbox_turn *find_turn(mariadb_store *store, int64_t outbox)
+{
+    outbox_turn *turn = store->turns;
+    while (turn && turn->outbox != outbox)
+        turn = turn->next;
+    return turn;
+}
+
+static void read_turn(taking *t)
+{
+    mariadb_store *store = t->unit->store;
+    pthread_mutex_lock(&store->lock);
+    const outbox_turn *turn = find_turn(store, t->outbox);
+    if (turn)
+        t->turn = *turn;
+    pthread_mutex_unlock(&store->lock);
+    t->turn.outbox = t->outbox;
+    t->turn.calls++;
+}
+
+/* Without memory for it the next call begins from the beginning, which is no harm. */
+static void write_turn(taking *t)
+{
+    mariadb_store *store = t->unit->store;
+    pthread_mutex_lock(&store->lock);
+    outbox_turn *turn = find_turn(store, t->outbox);
+    if (!turn && (turn = mem_alloc(sizeof *turn))) {
+        turn->next = store->turns;
+        store->turns = turn;
+    }
+    if (turn) {
+        t->turn.next = turn->next;
+        *turn = t->turn;
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+void maria_turns_free(mariadb_store *store)
+{
+    for (outbox_turn *turn = store->turns, *next; turn; turn = next) {
+        next = turn->next;
+        mem_free(turn);
+    }
+    store->turns = NULL;
+}
+
+/* --- handing out --------------------------------------------------------------------------------------------- */
+
+/* A row that cannot be read is not taken: it must not keep the others from leaving. It stays, and is counted as
+ * unsent, until somebody repairs it. */
+static semel_status hand_out(taking *t, const row *r, int *damaged, semel_error *err)
+{
+    semel_message message;
+    semel_item item = {.seq = maria_column_int(r, 0),
+                       .token = t->token,
+                       .attempts = (uint32_t)maria_column_uint(r, 1) + 1,
+                       .refusals = (uint32_t)maria_column_uint(r, 2),
+                       .message = &message};
+    semel_status status = maria_message_read(&message, &t->unit->on->scratch, r, 3, err);
+    *damaged = status == SEMEL_ESTORE;
+    if (*damaged)
+        return SEMEL_OK;
+    if (!status)
+        status = t->sink(&item, t->context, err);
+    if (!status)
+        t->taken[t->count++] = item.seq;
+    return status;
+}
+
+static semel_status hand_out_free(const row *r, void *context, semel_error *err)
+{
+    int damaged;
+    return hand_out(context, r, &damaged, err);
+}
+
+static void say_free(taking *t, uint32_t limit)
+{
+    query q = maria_unit_say(t->unit, ST_TAKE_FREE, patient);
+    maria_int(&q, t->outbox);
+    maria_uint(&q, limit);
+    step *s = maria_end(&q);
+    s->call = hand_out_free;
+    s->context = t;
+}
+
+/* --- groups: looking ----------------------------------------------------------------------------------------- */
+
+/* Of a row in a group: 1: it may go, 0: it is only delayed, -1: it blocks the rest of its group. The columns are
+ * those of TURN_COLUMNS in statement.c, from the first one on. */
+static int may_go(const row *r, unsigned first)
+{
+    if (maria_column_int(r, first + 1))
+        return 1;
+    return maria_column_int(r, first + 2) ? 0 : -1;
+}
+
+static void add_candidate(taking *t, int64_t seq, uint32_t group)
+{
+    t->full = t->count + t->candidate_count == t->limit;
+    if (t->full)
+        return;
+    t->candidates[t->candidate_count++] = (candidate){seq, group};
+    t->last = group;
+}
+
+static int compare_names(semel_bytes a, semel_bytes b)
+{
+    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static semel_status note_head(const row *r, void *context, semel_error *err)
+{
+    taking *t = context;
+    semel_bytes name = maria_column_bytes(r, 0);
+    int go = may_go(r, 1);
+    if (t->group_count == GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
+        return SEMEL_OK;
+    t->past |= t->until[0] && compare_names(name, semel_str(t->until)) > 0;
+    if (t->past)
+        return SEMEL_OK;
+    const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    t->groups[t->group_count++] = (front){.name = copy,
+                                          .len = name.len,
+                                          .head = go > 0 ? maria_column_int(r, 1) : 0,
+                                          .open = go >= 0};
+    return SEMEL_OK;
+}
+
+static void say_heads(taking *t, const char *from)
+{
+    uint32_t wanted = t->limit * 2 > GROUPS_MIN ? t->limit * 2 : GROUPS_MIN;
+    t->groups_asked = wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
+    t->group_count = 0;
+    query q = maria_unit_say(t->unit, ST_TAKE_HEADS, patient);
+    maria_int(&q, t->outbox);
+    maria_bytes(&q, semel_str(from));
+    maria_uint(&q, t->groups_asked);
+    maria_int(&q, t->outbox);
+    step *s = maria_end(&q);
+    s->call = note_head;
+    s->context = t;
+}
+
+/* More of the groups that are open, a fair share each: column 0 is the group's index. */
+static semel_status note_row(const row *r, void *context, semel_error *err)
+{
+    taking *t = context;
+    uint32_t group = (uint32_t)maria_column_uint(r, 0);
+    (void)err;
+    if (group >= t->group_count || !t->groups[group].open)
+        return SEMEL_OK;
+    int go = may_go(r, 1);
+    if (go > 0)
+        add_candidate(t, maria_column_int(r, 1), group);
+    else if (go < 0)
+        t->groups[group].open = 0;
+    return SEMEL_OK;
+}
+
+static uint32_t count_open(const taking *t)
+{
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < t->group_count; i++)
+        open += t->groups[i].open != 0;
+    return open;
+}
+
+static semel_status look_at_rows(taking *t, uint32_t open, semel_error *err)
+{
+    uint32_t share = (t->limit - t->count) / open + 1, said = 0;
+    query q = maria_unit_say(t->unit, ST_TAKE_ROWS, patient);
+    for (uint32_t i = 0; i < t->group_count; i++) {
+        if (!t->groups[i].open)
+            continue;
+        if (said++)
+            maria_union(&q, t->unit->store->texts[ST_TAKE_ROWS]);
+        maria_uint(&q, i);
+        maria_int(&q, t->outbox);
+        maria_bytes(&q, (semel_bytes){t->groups[i].name, t->groups[i].len});
+        maria_uint(&q, share);
+    }
+    maria_tail(&q, " ORDER BY 1, 2");
+    step *s = maria_end(&q);
+    s->call = note_row;
+    s->context = t;
+    return maria_unit_hear(t->unit, NULL, "looking at groups of messages", err);
+}
+
+/* Candidates: the heads alone if there are enough of them. */
+static semel_status choose(taking *t, semel_error *err)
+{
+    uint32_t open = count_open(t), room = t->limit - t->count;
+    t->candidate_count = 0;
+    t->full = 0;
+    if (!open || !room)
+        return SEMEL_OK;
+    if (open < room)
+        return look_at_rows(t, open, err);
+    for (uint32_t i = 0; i < t->group_count; i++)
+        if (t->groups[i].head)
+            add_candidate(t, t->groups[i].head, i);
+    return SEMEL_OK;
+}
+
+/* --- groups: taking ------------------------------------------------------------------------------------------ */
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+    return (a->seq > b->seq) - (a->seq < b->seq);
+}
+
+/* Candidates before this row have not come: they could not be locked, and block their groups. */
+static const candidate *expect(taking *t, int64_t seq)
+{
+    while (t->next < t->candidate_count && t->candidates[t->next].seq < seq)
+        t->groups[t->candidates[t->next++].group].blocked = 1;
+    if (t->next == t->candidate_count || t->candidates[t->next].seq != seq)
+        return NULL;
+    return &t->candidates[t->next++];
+}
+
+/* The last column says whether it is due: it may have been leased since it was seen. */
+static semel_status hand_out_of_group(const row *r, void *context, semel_error *err)
+{
+    enum { COLUMN_DUE = 3 + MESSAGE_COLUMN_COUNT };
+    taking *t = context;
+    int damaged = 0;
+    const candidate *seen = expect(t, maria_column_int(r, 0));
+    if (!seen || t->groups[seen->group].blocked)
+        return SEMEL_OK;
+    if (!maria_column_int(r, COLUMN_DUE)) {
+        t->groups[seen->group].blocked = 1;
+        return SEMEL_OK;
+    }
+    semel_status status = hand_out(t, r, &damaged, err);
+    t->groups[seen->group].blocked |= damaged;
+    return status;
+}
+
+static void say_lock(taking *t, int64_t list[LIST_MAX], uint32_t from)
+{
+    uint32_t count = 0;
+    for (uint32_t i = from; i < t->candidate_count && count < LIST_MAX; i++)
+        list[count++] = t->candidates[i].seq;
+    query q = maria_unit_say(t->unit, ST_TAKE_LOCK, patient);
+    maria_ints(&q, list, count);
+    maria_int(&q, t->outbox);
+    step *s = maria_end(&q);
+    s->call = hand_out_of_group;
+    s->context = t;
+}
+
+static semel_status take_candidates(taking *t, semel_error *err)
+{
+    int64_t *list = arena_alloc(&t->unit->on->scratch, LIST_MAX * sizeof *list);
+    if (!list)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    t->next = 0;
+    if (!t->candidate_count)
+        return SEMEL_OK;
+    qsort(t->candidates, t->candidate_count, sizeof *t->candidates, compare_candidates);
+    for (uint32_t from = 0; from < t->candidate_count; from += LIST_MAX)
+        say_lock(t, list, from);
+    return maria_unit_hear(t->unit, NULL, "taking groups of messages", err);
+}
+
+/* The next call goes on behind the last group that there was room for; past the last of all, with the first. */
+static void pass_turn(taking *t)
+{
+    int at_end = t->group_count < t->groups_asked;
+    const front *last = t->full ? &t->groups[t->last] : &t->groups[t->group_count - 1];
+    t->turn.had_groups |= t->group_count > 0;
+    if (at_end && !t->full)
+        t->turn.group[0] = 0;
+    else
+        memcpy(t->turn.group, last->name, last->len + 1);
+    t->past |= at_end && t->until[0];
+}
+
+static semel_status take_of_groups(taking *t, semel_error *err)
+{
+    semel_status status = choose(t, err);
+    if (!status)
+        status = take_candidates(t, err);
+    if (!status)
+        pass_turn(t);
+    return status;
+}
+
+/* 1 if the round has come to the end of the groups, and goes on at their beginning up to where it began. */
+static int turn_round(taking *t, const char *began)
+{
+    if (t->turn.group[0] || t->until[0] || !began[0])
+        return 0;
+    memcpy(t->until, began, strlen(began) + 1);
+    return 1;
+}
+
+/* Those that were named already; then, as long as there is nothing to take, further ones: each group once. */
+static semel_status take_groups(taking *t, semel_error *err)
+{
+    char *began = arena_copy(&t->unit->on->scratch, t->turn.group, strlen(t->turn.group));
+    if (!began)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    semel_status status = take_of_groups(t, err);
+    for (int pages = 0; !status && !t->count && !t->past && pages < PAGES_MAX; pages++) {
+        if (!turn_round(t, began) && !t->turn.group[0])
+            break;
+        say_heads(t, t->turn.group);
+        status = maria_unit_hear(t->unit, NULL, "looking for groups", err);
+        if (!status)
+            status = take_of_groups(t, err);
+    }
+    return status;
+}
+
+/* --- taking -------------------------------------------------------------------------------------------------- */
+
+static void say_lease(taking *t)
+{
+    for (uint32_t from = 0, some; from < t->count; from += some) {
+        some = t->count - from < LIST_MAX ? t->count - from : LIST_MAX;
+        query q = maria_unit_say(t->unit, ST_LEASE, patient);
+        maria_uint(&q, t->token);
+        maria_uint(&q, t->lease_ms);
+        maria_ints(&q, t->taken + from, some);
+        (void)maria_end(&q);
+        q = maria_unit_say(t->unit, ST_EXPECT, patient);
+        maria_uint(&q, some);
+        maria_end(&q)->kind = STEP_EXPECT;
+    }
+}
+
+/* Where there were groups last time, half of the room is theirs at first, so that neither kind starves the other (a
+ * single place goes to each in turn); what is left over is filled. */
+static uint32_t room_for_free(const taking *t)
+{
+    return t->turn.had_groups ? (t->limit + (t->turn.calls & 1)) / 2 : t->limit;
+}
+
+static semel_status take(taking *t, semel_error *err)
+{
+    uint32_t free_room = room_for_free(t);
+    t->turn.had_groups = 0;
+    say_heads(t, t->turn.group);
+    if (free_room)
+        say_free(t, free_room);
+    semel_status status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
+    int more_free = t->count == free_room;
+    if (!status)
+        status = take_groups(t, err);
+    if (!status && more_free && t->count < t->limit) {
+        say_free(t, t->limit - t->count);
+        status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
+    }
+    return status;
+}
+
+semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint32_t lease_ms,
+                          semel_item_sink *sink, void *context, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    mem_arena *arena = &unit->on->scratch;
+    taking *t = arena_alloc(arena, sizeof *t);
+    if (!t)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
+    *t = (taking){.unit = unit,
+                  .outbox = outbox,
+                  .token = maria_token(unit->store),
+                  .limit = limit,
+                  .lease_ms = lease_ms,
+                  .sink = sink,
+                  .context = context};
+    t->taken = arena_alloc(arena, limit * sizeof *t->taken);
+    t->candidates = arena_alloc(arena, limit * sizeof *t->candidates);
+    if (!t->taken || !t->candidates)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
+    read_turn(t);
+    semel_status status = take(t, err);
+    if (status)
+        return status;
+    if (t->count) {
+        unit->wrote = 1;
+        say_lease(t);
+    }
+    write_turn(t);
+    return SEMEL_OK;
+}
