@@ -1,8 +1,8 @@
 /* The outbox on a database server: putting messages in, and relays that take them out to the memory transport.
  *
  * The loop by hand leases a batch by SKIP LOCKED and removes it in a second statement, which is what a relay must
- * do that holds no transaction over the broker; it sends nothing, knows no groups, no attempts and no fence. Both
- * do not wait for the disk: a row that comes back is only sent again. */
+ * do that holds no transaction over the broker; it sends nothing, knows no groups, no attempts and no fence. On
+ * PostgreSQL both do not wait for the disk: a row that comes back is only sent again. */
 #include "server.h"
 
 #include <stdlib.h>
@@ -192,9 +192,9 @@ static void measure_relay(const server *on, const char *url)
     fight_relay(on, url, 4, 100);
     fight_relay(on, url, 1, 1000);
     fight_relay(on, url, 4, 1000);
-    report_note("raw leases by SKIP LOCKED and removes, without groups, fence and sending; neither "
-                "waits for");
-    report_note("the disk. The transport is in memory and confirms at once.");
+    report_note("raw leases by SKIP LOCKED and removes, without groups, fence and sending. The "
+                "transport is in");
+    report_note("memory and confirms at once. On PostgreSQL neither waits for the disk.");
 }
 
 void section_server_relay(void)

@@ -198,6 +198,7 @@ static void put_the_same_again(case_work *self, semel_unit *unit, const semel_me
     const char *sql = self->context;
     const char *sqlstate = case_sqlstate(unit, sql);
     (void)message;
+    self->work.attempt = semel_unit_attempt(unit);
     if (strcmp(sqlstate, "none") == 0)
         self->wrong = semel_unit_queue(unit, sql, NULL, 0, NULL);
     else /* a class of its own in both: 23505, and 23000 */

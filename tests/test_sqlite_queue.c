@@ -51,7 +51,6 @@ static void a_unit_without_a_message_can_queue(void **state)
     semel_value id = semel_text("by hand");
     semel_unit *unit = plan_begin(c);
     OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
-    assert_int_equal(case_effects(c), 0);
     semel_unit_rollback(unit);
     assert_int_equal(case_effects(c), 0);
     unit = plan_begin(c);
@@ -130,7 +129,8 @@ static void after_a_failure_nothing_more_is_done(void **state)
     FAILS(SEMEL_EHANDLER, semel_unit_commit(unit, &last_error));
     SAYS("nowhere");
     assert_int_equal(case_effects(c), 0);
-    unit = plan_begin(c); /* and the next one is whole again */
+    SQL(case_other(c), "DELETE FROM effect"); /* nothing is locked any more */
+    unit = plan_begin(c);                     /* and the next one is whole again */
     OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
     OK(semel_unit_commit(unit, &last_error));
     assert_int_equal(case_effects(c), 1);
@@ -150,6 +150,7 @@ static const struct failing {
     {"UPDATE charge SET rowid = 'x'", SQLITE_MISMATCH},
     {"SELECT abs(-9223372036854775807 - 1)", SQLITE_ERROR},
     {"SELECT zeroblob(2000000000) || 'x'", SQLITE_TOOBIG},
+    {"WITH v (n) AS (VALUES (1), (-9223372036854775807 - 1)) SELECT abs(n) FROM v", SQLITE_ERROR},
 };
 
 static void whatever_is_wrong_with_a_statement_is_the_handlers(void **state)
@@ -322,6 +323,8 @@ static void in_a_batch_only_the_failed_ones_effects_go(void **state)
         assert_int_equal(case_effects(c), 2);
         assert_int_equal(plan_effects_of(c, "b"), 0);
         assert_int_equal(plan_attempts(c), 1);
+        assert_int_equal(p.runs,
+                         i / 2 ? 5 : 3); /* a transaction that is over is begun anew, one by one */
         SQL(case_other(c), "DELETE FROM effect; DELETE FROM semel_marker");
     }
 }
@@ -333,11 +336,10 @@ static void a_batch_without_trouble_is_one_transaction(void **state)
     plan p = {0};
     receive_three(c, outcomes, &p);
     assert_int_equal(case_effects(c), 3);
-    assert_int_equal(p.runs, 3);
     receive_three(c, outcomes, &p);
     for (int i = 0; i < 3; i++)
         assert_int_equal(outcomes[i], SEMEL_DUPLICATE);
-    assert_int_equal(case_effects(c), 3);
+    assert_int_equal(p.runs, 3);
 }
 
 /* --- claims ------------------------------------------------------------------------------------------------------- */
@@ -444,9 +446,9 @@ static void in_a_joined_unit_a_failure_undoes_the_unit_alone(void **state)
 
 static void a_store_without_sql_says_so(void **state)
 {
-    (void)state;
     semel_store *memory = NULL;
     semel_unit *unit = NULL;
+    (void)state;
     OK(semel_store_open(&memory, "memory:", NULL, &last_error));
     OK(semel_unit_begin(&unit, memory, &last_error));
     FAILS(SEMEL_EUNSUPPORTED, semel_unit_queue(unit, "SELECT 1", NULL, 0, &last_error));

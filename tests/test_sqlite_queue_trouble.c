@@ -76,6 +76,7 @@ static void survive(sqlite_case *c, semel_inbox *inbox, const char *prefix,
         semel_status status =
             semel_inbox_receive(&outcome, inbox, &message, queue_plan, &p, &last_error);
         struck = source->disarm();
+        assert_int_equal(status, status ? source->status : SEMEL_OK);
         assert_true(struck || !status);
         assert_int_equal(plan_effects_of(c, id), !status);
         if (status)
@@ -180,6 +181,19 @@ static void those_used_last_are_kept(void **state)
     semel_unit_rollback(unit);
 }
 
+static void what_is_prepared_costs_no_memory(void **state)
+{
+    sqlite_case *c = *state;
+    semel_value id = semel_text("x");
+    semel_unit *unit = plan_begin(c);
+    OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
+    long before = mem_allocations();
+    for (int i = 0; i < 2000; i++)
+        OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
+    assert_int_equal(mem_allocations(), before);
+    semel_unit_rollback(unit);
+}
+
 static void what_cannot_be_prepared_or_run_leaves_no_trace(void **state)
 {
     sqlite_case *c = *state;
@@ -229,6 +243,8 @@ int main(void)
                                         case_teardown),
         cmocka_unit_test_setup_teardown(a_text_is_prepared_once, case_setup, case_teardown),
         cmocka_unit_test_setup_teardown(those_used_last_are_kept, case_setup, case_teardown),
+        cmocka_unit_test_setup_teardown(what_is_prepared_costs_no_memory, case_setup,
+                                        case_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_prepared_or_run_leaves_no_trace, case_setup,
                                         case_teardown),
         cmocka_unit_test_setup_teardown(a_kept_statement_follows_the_schema, case_setup,

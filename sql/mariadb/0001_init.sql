@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS `{}marker` (
     `key`          VARBINARY(255) NOT NULL,
     state          TINYINT UNSIGNED NOT NULL,
     at_ms          BIGINT NOT NULL,
-    fingerprint    BIGINT UNSIGNED,
+    fingerprint    BIGINT,
     attempts       INT UNSIGNED,
     token          BIGINT UNSIGNED,
     lease_until_ms BIGINT,

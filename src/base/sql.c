@@ -353,6 +353,18 @@ static int is_refused(sql_dialect dialect, word first, word second)
     return 0;
 }
 
+int sql_only_changes_rows(const char *sql)
+{
+    static const char *const harmless[] = {"INSERT", "UPDATE", "DELETE", "MERGE",
+                                           "SELECT", "WITH",   "VALUES"};
+    word first = {.at = sql + strspn(sql, " \t\r\n\f(")};
+    first.len = word_length(first.at);
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (word_is(first, harmless[i]))
+            return 1;
+    return 0;
+}
+
 /* --- translation ------------------------------------------------------------------------------------------- */
 
 typedef struct translation {

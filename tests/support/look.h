@@ -1,5 +1,6 @@
 /* A look into any SQL store behind the library's back, by its URL: a file of SQLite, a schema of PostgreSQL, a
- * database of MariaDB. Each look has a session of its own, as in peek.h and server.h. */
+ * database of MariaDB. No store
+ * may be looked into by two threads of a process at once. */
 #ifndef SEMEL_TESTS_SUPPORT_LOOK_H
 #define SEMEL_TESTS_SUPPORT_LOOK_H
 

@@ -400,7 +400,9 @@ int case_await_blocked(const server_case *c, int count)
 
 const char *case_commit_bytes(const server_case *c)
 {
-    return c->kind == SERVER_POSTGRES ? "semel_commit" : "COMMIT";
+    if (c->kind == SERVER_MARIADB)
+        return "COMMIT";
+    return c->mode == BY_QUEUE ? "semel_assume" : "semel_commit"; /* the one has no COMMIT */
 }
 
 int64_t case_unsent(server_case *c)

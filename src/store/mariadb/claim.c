@@ -51,7 +51,7 @@ static semel_status open_new(mariadb_unit *unit, const semel_mark *mark, uint32_
     query q = maria_unit_say(unit, ST_CLAIM, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_uint(&q, mark->attempts);
     maria_uint_or_null(&q, mark->token);
     write_lease(&q, lease_ms);
@@ -63,7 +63,7 @@ static semel_status open_again(mariadb_unit *unit, const semel_mark *mark, uint3
                                semel_error *err)
 {
     query q = maria_unit_say(unit, ST_REOPEN, patient);
-    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_uint(&q, mark->attempts);
     maria_uint_or_null(&q, mark->token);
     write_lease(&q, lease_ms);
@@ -167,7 +167,7 @@ static semel_status insert_failed(mariadb_unit *unit, const semel_mark *mark, in
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int(&q, state);
-    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_uint(&q, mark->attempts);
     maria_text(&q, why);
     maria_end(&q)->answer = answer;

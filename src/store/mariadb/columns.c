@@ -37,10 +37,7 @@ void maria_message_write_head(query *q, const semel_message *message)
     maria_text(q, message->topic);
     maria_bytes(q, message->correlation_id);
     maria_text(q, message->content_type);
-    if (message->time_ms)
-        maria_int(q, message->time_ms);
-    else
-        maria_sql(q, "NULL");
+    maria_int_or_null(q, message->time_ms);
 }
 
 /* The headers' blob, in the arena; none: data is NULL. */

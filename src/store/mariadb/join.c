@@ -146,8 +146,8 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
     return status;
 }
 
-semel_status semel_unit_join_mariadb(semel_unit **out, semel_store *store,
-                                     struct st_mysql *native, semel_error *err)
+semel_status semel_unit_join_mariadb(semel_unit **out, semel_store *store, struct st_mysql *native,
+                                     semel_error *err)
 {
     return semel_unit_join_native(out, store, "mariadb", native, err);
 }

@@ -13,7 +13,7 @@ marker_row maria_marker_of(const row *r)
 {
     return (marker_row){.found = 1,
                         .state = (int)maria_column_int(r, 1),
-                        .fingerprint = maria_column_uint(r, 2),
+                        .fingerprint = (uint64_t)maria_column_int(r, 2),
                         .attempts = (uint32_t)maria_column_uint(r, 3),
                         .live = (int)maria_column_int(r, 4),
                         .lease_until_ms = maria_column_int(r, 5)};
@@ -129,7 +129,7 @@ static semel_status look_up(lookup *l, mariadb_unit *unit, statement which, seme
 static void say_take_over(mariadb_unit *unit, const semel_mark *mark, reply *answer)
 {
     query q = maria_unit_say(unit, ST_TAKE_OVER, patient);
-    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_end(&q)->answer = answer;

@@ -52,6 +52,7 @@ typedef struct mariadb_unit {
     int wrote;           /* it has changed rows, or locked such as others may wait for */
     int marked;          /* it has taken keys */
     int shared;          /* the handler has, or had, the connection in its hands */
+    int watched;         /* a procedure is called that might end the transaction */
     int guarded;         /* the savepoint that tells whether the transaction is still ours is set */
     item_state item;     /* the savepoint of one message in a batch */
     size_t item_from;    /* WANTED: the statements that were said before it */
@@ -95,6 +96,8 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
 void maria_unit_begin_anew(mariadb_unit *unit);
 /* If handlers of this store ask for the connection: what they need, along with what is said now. */
 void maria_unit_expect_handler(mariadb_unit *unit);
+/* Somebody else's procedure is called next: see whether the transaction is still there afterwards. */
+void maria_unit_watch(mariadb_unit *unit);
 /* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
  * is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);

@@ -58,7 +58,7 @@ static step *say_mark(mariadb_unit *unit, statement which, const semel_mark *mar
     query q = maria_unit_say(unit, which, limit);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    maria_uint_or_null(&q, mark->fingerprint);
+    maria_int_or_null(&q, (int64_t)mark->fingerprint);
     return maria_end(&q);
 }
 
@@ -134,7 +134,7 @@ static void say_portion(marking *m, portion *p)
             maria_more(&q, maria_mark_pattern);
         maria_int(&q, p->marks[i].inbox);
         maria_bytes(&q, p->marks[i].key);
-        maria_uint_or_null(&q, p->marks[i].fingerprint);
+        maria_int_or_null(&q, (int64_t)p->marks[i].fingerprint);
     }
     maria_end(&q)->answer = &p->answer;
     q = maria_unit_say(m->unit, ST_TOUCHED, (bound){PATIENT, 0});

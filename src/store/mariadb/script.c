@@ -206,6 +206,14 @@ void maria_uint(query *q, uint64_t value)
     append_uint(&q->to->text, value);
 }
 
+void maria_int_or_null(query *q, int64_t value)
+{
+    if (value)
+        maria_int(q, value);
+    else
+        maria_sql(q, "NULL");
+}
+
 void maria_uint_or_null(query *q, uint64_t value)
 {
     if (value)

@@ -153,6 +153,7 @@ typedef struct query {
 query maria_start(script *to, const char *text, bound limit);
 void maria_int(query *q, int64_t value);
 void maria_uint(query *q, uint64_t value);
+void maria_int_or_null(query *q, int64_t value);   /* 0 is NULL */
 void maria_uint_or_null(query *q, uint64_t value); /* 0 is NULL */
 void maria_bytes(query *q, semel_bytes value);     /* data NULL is NULL */
 void maria_text(query *q, const char *value);      /* as bytes; NULL is NULL */

@@ -64,6 +64,8 @@ static void say_plain(mariadb_unit *unit, statement which)
     (void)maria_end(&q);
 }
 
+/* --- hearing ------------------------------------------------------------------------------------------- */
+
 static semel_status report_trouble(const mariadb_unit *unit, semel_error *err)
 {
     if (err)
@@ -71,95 +73,9 @@ static semel_status report_trouble(const mariadb_unit *unit, semel_error *err)
     return unit->trouble;
 }
 
-semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
-                             semel_error *err)
-{
-    connection *on = unit->on;
-    if (failed)
-        *failed = (failure){0};
-    if (unit->trouble)
-        return report_trouble(unit, err);
-    unit->spoken |= on->out.count > 0;
-    semel_status status = maria_run(on, failed, doing, err);
-    if (status && unit->moded)
-        on->mode = MODE_UNKNOWN; /* it may not have come to that */
-    unit->moded = 0;
-    return status;
-}
-
-void maria_unit_begin_anew(mariadb_unit *unit)
-{
-    unit->guarded = 0;
-    unit->begun = 0;
-    unit->moded = 0;
-}
-
-semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err)
-{
-    begin(unit);
-    return maria_unit_hear(unit, NULL, "before a large message", err);
-}
-
-semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
-{
-    connection *on = unit->on;
-    if (bytes > on->text_max)
-        return semel_fail(err, SEMEL_ELIMIT,
-                          "mariadb: a statement of %zu bytes; the server's max_allowed_packet lets "
-                          "through about %zu: raise it",
-                          bytes, on->text_max);
-    if (on->out.text.len + bytes <= on->text_max)
-        return SEMEL_OK;
-    return maria_unit_hear(unit, NULL, "sending what does not go with the commit", err);
-}
-
-/* --- the handler's part --------------------------------------------------------------------------------- */
-
 static int is_in_transaction(const mariadb_unit *unit)
 {
     return (unit->on->my->server_status & SERVER_STATUS_IN_TRANS) != 0;
-}
-
-static void say_guard(mariadb_unit *unit)
-{
-    if (!unit->joined && !unit->guarded)
-        say_plain(unit, ST_GUARD);
-    unit->guarded = 1;
-}
-
-void maria_unit_expect_handler(mariadb_unit *unit)
-{
-    if (atomic_load_explicit(&unit->store->natives, memory_order_relaxed))
-        say_guard(unit);
-}
-
-static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    if (unit->on->out.count > (size_t)unit->moded)
-        status = maria_unit_hear(unit, NULL, "before the handler's work", err);
-    if (status)
-        return status;
-    if (!unit->spoken || !is_in_transaction(unit))
-        say_plain(unit, ST_START);
-    say_guard(unit);
-    if (unit->item == ITEM_WANTED) {
-        say_plain(unit, ST_ITEM);
-        unit->item = ITEM_SET;
-    }
-    return maria_unit_hear(unit, NULL, "before the handler's work", err);
-}
-
-/* From here on the application speaks on the connection. If something went wrong, the commit will say so; until
- * then nothing that it does is committed by itself. */
-void *mariadb_native(void *unit_state)
-{
-    mariadb_unit *unit = unit_state;
-    atomic_store_explicit(&unit->store->natives, 1, memory_order_relaxed);
-    if (!unit->trouble)
-        unit->trouble = prepare_handler(unit, &unit->trouble_is);
-    unit->shared = 1;
-    return unit->on->my;
 }
 
 static semel_status ended_inside(semel_error *err)
@@ -198,6 +114,101 @@ static semel_status check_handler(mariadb_unit *unit, semel_error *err)
     if (has_undone_all(mysql_errno(on->my)))
         return maria_fail(on, "in the handler's work", err);
     return is_in_transaction(unit) ? SEMEL_OK : ended_inside(err);
+}
+
+/* Nothing is sent before it was seen that the transaction is still there. */
+semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
+                             semel_error *err)
+{
+    connection *on = unit->on;
+    if (failed)
+        *failed = (failure){0};
+    semel_status status = check_handler(unit, err);
+    if (status)
+        return status;
+    unit->spoken |= on->out.count > 0;
+    status = maria_run(on, failed, doing, err);
+    if (status && unit->moded)
+        on->mode = MODE_UNKNOWN; /* it may not have come to that */
+    unit->moded = 0;
+    return status;
+}
+
+void maria_unit_begin_anew(mariadb_unit *unit)
+{
+    unit->guarded = 0;
+    unit->begun = 0;
+    unit->moded = 0;
+}
+
+semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err)
+{
+    begin(unit);
+    return maria_unit_hear(unit, NULL, "before a large message", err);
+}
+
+semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
+{
+    connection *on = unit->on;
+    if (bytes > on->text_max)
+        return semel_fail(err, SEMEL_ELIMIT,
+                          "mariadb: a statement of %zu bytes; the server's max_allowed_packet lets "
+                          "through about %zu: raise it",
+                          bytes, on->text_max);
+    if (on->out.text.len + bytes <= on->text_max)
+        return SEMEL_OK;
+    return maria_unit_hear(unit, NULL, "sending what does not go with the commit", err);
+}
+
+/* --- the handler's part --------------------------------------------------------------------------------- */
+
+static void say_guard(mariadb_unit *unit)
+{
+    if (!unit->joined && !unit->guarded)
+        say_plain(unit, ST_GUARD);
+    unit->guarded = 1;
+}
+
+void maria_unit_watch(mariadb_unit *unit)
+{
+    say_guard(unit);
+    unit->watched = 1;
+}
+
+void maria_unit_expect_handler(mariadb_unit *unit)
+{
+    if (atomic_load_explicit(&unit->store->natives, memory_order_relaxed))
+        say_guard(unit);
+}
+
+static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    if (!unit->spoken || !is_in_transaction(unit)) { /* which a START TRANSACTION would end */
+        if (unit->on->out.count > (size_t)unit->moded)
+            status = maria_unit_hear(unit, NULL, "before the handler's work", err);
+        if (status)
+            return status;
+        say_plain(unit, ST_START);
+    }
+    say_guard(unit);
+    if (unit->item == ITEM_WANTED) {
+        say_plain(unit, ST_ITEM);
+        unit->item = ITEM_SET;
+    }
+    return maria_unit_hear(unit, NULL, "before the handler's work", err);
+}
+
+/* From here on the application speaks on the connection. If something went wrong, the commit will say so; until
+ * then nothing that it does is committed by itself. */
+void *mariadb_native(void *unit_state)
+{
+    mariadb_unit *unit = unit_state;
+    atomic_store_explicit(&unit->store->natives, 1, memory_order_relaxed);
+    if (!unit->trouble)
+        unit->trouble = prepare_handler(unit, &unit->trouble_is);
+    unit->shared = 1;
+    return unit->on->my;
 }
 
 /* What was wrong is told by the last statement of the handler's: who fails stops, as a rule. */
@@ -298,7 +309,7 @@ static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
 {
     failure failed;
     query q;
-    if (unit->joined || (unit->shared && unit->guarded)) {
+    if (unit->joined || (unit->guarded && (unit->shared || unit->watched))) {
         q = maria_unit_say(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
         maria_end(&q)->kind = STEP_GUARD;
     }

@@ -93,14 +93,24 @@ semel_status pg_fail(connection *on, const PGresult *result, const char *doing, 
 
 /* --- opening ------------------------------------------------------------------------------------------ */
 
+/* By the protocol's tag of what was done. ROLLBACK TO has the tag of ROLLBACK. */
+static int ends_transaction(const char *tag)
+{
+    return strcmp(tag, "COMMIT") == 0 || strcmp(tag, "ROLLBACK") == 0 ||
+           strcmp(tag, "BEGIN") == 0 || strcmp(tag, "START TRANSACTION") == 0 ||
+           strcmp(tag, "PREPARE TRANSACTION") == 0;
+}
+
 /* Sees every result, those of the handler's own statements, too: a conflict dooms the unit even if the handler
- * does not say so. */
+ * does not say so, and who may have ended the transaction is looked at more closely. */
 static int on_event(PGEventId id, void *info, void *context)
 {
     connection *on = context;
     if (id != PGEVT_RESULTCREATE)
         return 1;
-    const char *state = PQresultErrorField(((PGEventResultCreate *)info)->result, PG_DIAG_SQLSTATE);
+    PGresult *result = ((PGEventResultCreate *)info)->result;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    on->ended |= ends_transaction(PQcmdStatus(result));
     if (state && sqlstate_status(state) == SEMEL_ECONFLICT && strlen(state) == 5)
         memcpy(on->conflict, state, 6);
     return 1;
@@ -330,6 +340,20 @@ static void note_failure(connection *on, const step *at, const PGresult *result,
         memcpy(first->sqlstate, state, 6);
 }
 
+/* What is committed by the sync itself may fail there: then an error and a NULL come before its answer. */
+static PGresult *skip_to_sync(connection *on, PGresult *failed)
+{
+    for (int looks = 0; looks < 4; looks++) {
+        PGresult *result = PQgetResult(on->pg);
+        int found = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        PQclear(result);
+        if (found)
+            return failed;
+    }
+    on->lost = 1;
+    return failed;
+}
+
 /* One step's answer. A statement's is followed by a NULL, that of a sync is not. */
 static int read_step(connection *on, const step *at, failure *first, const char *doing,
                      semel_error *err, semel_status *status)
@@ -338,6 +362,8 @@ static int read_step(connection *on, const step *at, failure *first, const char 
     ExecStatusType got = PQresultStatus(result);
     if (!result || PQstatus(on->pg) == CONNECTION_BAD)
         on->lost = 1;
+    if (!on->lost && at->kind == STEP_SYNC && got != PGRES_PIPELINE_SYNC)
+        result = skip_to_sync(on, result);
     if (on->lost || !is_good(got)) {
         if (on->lost || got != PGRES_PIPELINE_ABORTED)
             note_failure(on, at, result, first, doing, err, status);

@@ -28,6 +28,7 @@ typedef enum statement {
     ST_MARK_ROLLBACK_TO,
     ST_BEGAN,
     ST_GUARD,
+    ST_STOP,
     ST_WRITTEN,
     ST_PATIENCE,
     ST_NOW,
@@ -80,6 +81,7 @@ typedef enum step_kind {
     STEP_QUEUED, /* the application's statement */
     STEP_ASSUME, /* a duplicate key here is a duplicate message */
     STEP_HOLD,   /* a division by zero here means that a row is not as it was believed: ELOST */
+    STEP_STOP,   /* it always fails: nothing before it in the pipeline is to happen */
     STEP_GUARD,  /* the same means that the transaction is not ours any more */
     STEP_COMMIT
 } step_kind;
@@ -119,6 +121,8 @@ typedef struct connection {
         [6]; /* SQLSTATE of a conflict that the application's own statements ran into, or "" */
     mem_arena scratch;   /* what lives until the unit ends */
     int64_t deadline_ms; /* of the current wait; 0: none */
+    int ended;           /* a statement that ends or begins a transaction has been answered */
+    int expects_copies;  /* the last key was known: the next one may be, too */
     kept_statement kept[KEPT_STATEMENTS];
     uint64_t kept_uses;
     unsigned kept_numbers;
@@ -175,6 +179,7 @@ typedef struct query {
 
 query pg_start(connection *on, statement which);
 void pg_int(query *q, int64_t value);
+void pg_time(query *q, int64_t value);        /* a moment as an answer has told it */
 void pg_int_or_null(query *q, int64_t value); /* 0 is NULL */
 void pg_bytes(query *q, semel_bytes value);   /* data NULL is NULL */
 void pg_text(query *q, const char *value);    /* NULL is NULL */

@@ -1,7 +1,7 @@
 /* Taking keys in transaction mode.
  *
- * A single key is inserted, and what is there is read, by one statement together with BEGIN: one round trip for a
- * first copy and one for a duplicate. A batch inserts all keys by one statement, in their order, and reads those
+ * A single key is inserted together with BEGIN, in one round trip; after a duplicate the row that may be there is
+ * asked for in the same one. A batch inserts all keys by one statement, in their order, and reads those
  * that were there by a second one. The server makes a second copy wait for the transaction of the first:
  * if that commits, the row may be newer than our statement and is read again; if it rolls back, the row is ours.
  *
@@ -129,52 +129,77 @@ static semel_status recover(postgres_unit *unit, int nested, semel_error *err)
 
 /* --- one ----------------------------------------------------------------------------------------------- */
 
-/* The answer to ST_MARK. *known is 0 if the row that was in our way is not to be seen yet, or is free. */
-static int read_mark(postgres_unit *unit, semel_mark *mark, const PGresult *answer, int *is_free)
+static void send_key(postgres_unit *unit, statement which, step_kind kind, const semel_mark *mark,
+                     PGresult **answer)
 {
-    enum { COLUMN_TAKEN = 1, COLUMN_LOOK = 2 };
-    int rows = PQntuples(answer);
-    *is_free = 0;
-    for (int row = 0; row < rows; row++) {
-        if (!unit->began_us)
-            unit->began_us = answer_int(answer, row, 0);
-        if (answer_int(answer, row, COLUMN_TAKEN)) {
-            report_taken(mark, 0);
-            return 1;
-        }
-        marker_row found = marker_read(answer, row, COLUMN_LOOK);
-        *is_free = marker_is_free(&found);
-        if (!*is_free)
-            marker_report(mark, &found);
-    }
-    return rows > 0 && !*is_free;
+    query q = pg_start(unit->on, which);
+    q.kind = kind;
+    q.answer = answer;
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
+    if (which != ST_MARK_LOOK)
+        pg_int_or_null(&q, (int64_t)mark->fingerprint);
+    pg_send(&q);
 }
 
+/* The row that was in our way; *known is 0 if it is gone again, or free and somebody else was faster. */
+static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
+                             const PGresult *answer, semel_error *err)
+{
+    *known = PQntuples(answer) > 0;
+    if (!*known)
+        return SEMEL_OK;
+    marker_row found = marker_read(answer, 0, 0);
+    if (marker_is_free(&found))
+        return take_over(known, unit, mark, err);
+    marker_report(mark, &found);
+    return SEMEL_OK;
+}
+
+static semel_status note_known(int *known, postgres_unit *unit, semel_mark *mark, PGresult *row,
+                               semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    unit->on->expects_copies = 1;
+    if (!row) {
+        send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
+        status = connection_wait(unit->on, 0, NULL, "reading a marker", err);
+    }
+    if (!status)
+        status = note_row(known, unit, mark, row, err);
+    PQclear(row);
+    return status;
+}
+
+/* Where copies are to be expected, the row is asked for in the same round trip. */
 static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
                               semel_error *err)
 {
     failure failed;
-    PGresult *answer = NULL;
-    int is_free = 0;
+    PGresult *inserted = NULL, *row = NULL;
     int nested = before_waiting(unit, wait_ms);
-    query q = pg_start(unit->on, ST_MARK);
-    q.answer = &answer;
-    pg_int(&q, mark->inbox);
-    pg_bytes(&q, mark->key);
-    pg_int_or_null(&q, (int64_t)mark->fingerprint);
-    pg_send(&q);
+    send_key(unit, ST_MARK, STEP_PLAIN, mark, &inserted);
     after_waiting(unit, nested, wait_ms);
+    if (unit->on->expects_copies)
+        send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
     semel_status status = connection_wait(unit->on, wait_ms, &failed, "inserting a marker", err);
     if (status && waited_too_long(&failed)) {
         mark->state = SEMEL_MARK_HELD;
         mark->held_until_ms = 0;
         *known = 1;
         status = recover(unit, nested, err);
+    } else if (!status && PQntuples(inserted) == 1) {
+        unit->began_us = answer_int(inserted, 0, 0);
+        unit->on->expects_copies = 0;
+        report_taken(mark, 0);
+        *known = 1;
     } else if (!status) {
-        *known = read_mark(unit, mark, answer, &is_free);
+        status = note_known(known, unit, mark, row, err);
+        row = NULL;
     }
-    PQclear(answer);
-    return status || !is_free ? status : take_over(known, unit, mark, err);
+    PQclear(inserted);
+    PQclear(row);
+    return status;
 }
 
 /* Again while the row in our way comes and goes. */
@@ -339,47 +364,69 @@ semel_status postgres_mark(void *unit_state, semel_mark marks[], size_t count, u
 
 /* --- assumed to be new ------------------------------------------------------------------------------------ */
 
-/* Before the insert the row is read, for the case that there is one: its violation stops all that follows. */
+/* The insert, and what follows it up to the sync, is one transaction without a BEGIN; unless an isolation was asked
+ * for, which BEGIN must say. */
+static void send_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait_ms)
+{
+    unit->assumed = mark;
+    unit->assumed_wait_ms = wait_ms;
+    unit->implicit = !unit->store->at.isolation;
+    unit->begun |= unit->implicit;
+    unit_begin(unit);
+    if (!wait_ms)
+        set_patience(unit, "1");
+    send_key(unit, ST_MARK_ASSUME, STEP_ASSUME, mark, NULL);
+    if (!wait_ms)
+        set_patience(unit, usual_patience(unit));
+}
+
+/* After a copy the next one is likely to be a copy, too (what is redelivered comes together), and a violation is an
+ * error, which the server writes to its log. So then the key is marked first, in a round trip of its own. */
 semel_status postgres_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    (void)err;
-    unit->assumed = mark;
-    unit->assumed_wait_ms = wait_ms;
     unit->marked = 1;
-    query look = unit_query(unit, ST_MARK_LOOK);
-    look.answer = &unit->assumed_row;
-    pg_int(&look, mark->inbox);
-    pg_bytes(&look, mark->key);
-    pg_send(&look);
-    if (!wait_ms)
-        set_patience(unit, "1");
-    query q = pg_start(unit->on, ST_MARK_ASSUME);
-    q.kind = STEP_ASSUME;
-    pg_int(&q, mark->inbox);
-    pg_bytes(&q, mark->key);
-    pg_int_or_null(&q, (int64_t)mark->fingerprint);
-    pg_send(&q);
-    if (!wait_ms)
-        set_patience(unit, usual_patience(unit));
-    return SEMEL_OK;
+    if (!unit->on->expects_copies) {
+        send_assumption(unit, mark, wait_ms);
+        return SEMEL_OK;
+    }
+    semel_status status = mark_one(unit, mark, wait_ms, err);
+    if (status || mark->state == SEMEL_MARK_TAKEN)
+        return status;
+    return semel_fail(err, SEMEL_EREJECTED, "the key is not new");
 }
 
-/* The insert failed. If the row was there before, we know what it is; if it came meanwhile, the ordinary way tells. */
-semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err)
+/* What the row is that was in our way: a free one, or one that is gone again, is for the ordinary way. */
+static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
 {
+    PGresult *row = NULL;
     semel_mark *mark = unit->assumed;
-    mark->state = 0;
-    mark->held_until_ms = 0;
-    if (waited_too_long(failed)) {
-        mark->state = SEMEL_MARK_HELD;
-    } else if (strcmp(failed->sqlstate, "23505") != 0) {
-        return semel_fail(err, sqlstate_status(failed->sqlstate),
-                          "postgres, inserting a marker: it failed (%s)", failed->sqlstate);
-    } else if (unit->assumed_row && PQntuples(unit->assumed_row) > 0) {
-        marker_row found = marker_read(unit->assumed_row, 0, 0);
+    unit->on->expects_copies = 1;
+    if (!unit->implicit)
+        statement_send(unit->on, ST_ROLLBACK);
+    send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
+    semel_status status = connection_wait(unit->on, 0, NULL, "reading a marker", err);
+    if (!status && PQntuples(row) > 0) {
+        marker_row found = marker_read(row, 0, 0);
         if (!marker_is_free(&found))
             marker_report(mark, &found);
     }
-    return semel_fail(err, SEMEL_EREJECTED, "the key is not new");
+    PQclear(row);
+    return status;
+}
+
+/* The insert failed, or was stopped. */
+semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    unit->assumed->state = 0;
+    unit->assumed->held_until_ms = 0;
+    if (waited_too_long(failed))
+        unit->assumed->state = SEMEL_MARK_HELD;
+    else if (strcmp(failed->sqlstate, "23505") == 0)
+        status = look_at_assumed(unit, err);
+    else if (failed->kind != STEP_STOP)
+        status = semel_fail(err, sqlstate_status(failed->sqlstate),
+                            "postgres, inserting a marker: it failed (%s)", failed->sqlstate);
+    return status ? status : semel_fail(err, SEMEL_EREJECTED, "the key is not new");
 }

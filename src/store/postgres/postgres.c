@@ -198,11 +198,15 @@ static semel_status find_or_add_scope(postgres_store *store, connection *on, sem
 static semel_status postgres_scope(void *state, semel_scope kind, const char *name, int64_t *out,
                                    semel_error *err)
 {
+    enum { CONFLICTS_MAX = 10 };
+    int tries = 0;
     connection *on = NULL;
     semel_status status = store_borrow(&on, state, err);
     if (status)
         return status;
-    status = find_or_add_scope(state, on, kind, name, out, err);
+    do /* another process adds the same name, and the server's isolation is strict */
+        status = find_or_add_scope(state, on, kind, name, out, err);
+    while (status == SEMEL_ECONFLICT && ++tries < CONFLICTS_MAX);
     store_give_back(state, on);
     return status;
 }

@@ -46,15 +46,15 @@ typedef struct postgres_unit {
     struct postgres_unit *next_joined;
     int joined;
     semel_begin durability;
-    int begun;                 /* BEGIN is on its way at least */
-    int shared;                /* the handler has the connection in its hands */
-    int guarded;               /* it has had it */
-    int64_t began_us;          /* the transaction's name: when it began; 0: not known yet */
+    int begun;        /* BEGIN is on its way at least */
+    int shared;       /* the handler has the connection in its hands */
+    int suspicious;   /* it may have ended the transaction */
+    int implicit;     /* no BEGIN, no COMMIT: what is sent up to a sync is one transaction */
+    int64_t began_us; /* the transaction's name: when it began; 0: not known yet */
     savepoint_state savepoint; /* of one message in a batch */
     int marked;                /* it has taken keys */
     int captured;              /* it has messages */
     semel_mark *assumed;       /* its answer comes with the commit */
-    PGresult *assumed_row;
     uint32_t assumed_wait_ms;
     char patience[PATIENCE_TEXT]; /* joined: the caller's lock_timeout */
 } postgres_unit;
@@ -82,6 +82,7 @@ semel_status postgres_queue(void *unit, const char *sql, const semel_value value
 
 /* BEGIN, and the savepoint if one is wanted, before the next statement. */
 void unit_begin(postgres_unit *unit);
+void unit_stop(postgres_unit *unit);
 /* A statement in the unit. */
 query unit_query(postgres_unit *unit, statement which);
 /* BEGIN has been undone: the next statement sends it again. */

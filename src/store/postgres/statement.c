@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
+enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
 /* The server's clock: at this very moment (after a wait, too), and at the beginning of the statement, which an
  * index can be searched by. And the moment at which the transaction began, by which it is known again. */
 #define NOW     "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
 #define STARTED "floor(date_part('epoch', statement_timestamp()) * 1000)::bigint"
-#define BEGAN   "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint"
+#define BEGAN   "transaction_timestamp()"
 
 #define MARKER "{}.semel_marker"
 #define OUTBOX "{}.semel_outbox"
@@ -53,6 +53,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_MARK_ROLLBACK_TO] = "ROLLBACK TO semel_mark",
     [ST_BEGAN] = "SELECT " BEGAN,
     [ST_GUARD] = "SELECT 1 / (" BEGAN " = $1)::int",
+    [ST_STOP] = "SELECT 1 / 0 WHERE $1 = 0",
     [ST_WRITTEN] = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL",
     [ST_PATIENCE] = "SELECT set_config('lock_timeout', $1, true)",
     [ST_NOW] = "SELECT " NOW,
@@ -74,11 +75,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCOPE_ADD] =
         "INSERT INTO {}.semel_scope (kind, name) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 
-    [ST_MARK] = "WITH mine AS (INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
-                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING 1) "
-                "SELECT " BEGAN ", true, NULL::smallint, NULL::bigint, NULL::int, NULL::bool, "
-                "NULL::bigint FROM mine UNION ALL "
-                "SELECT " BEGAN ", false, " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = $2",
+    [ST_MARK] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
+                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING " BEGAN,
     [ST_MARK_MANY] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
                      "SELECT $1, k, 0, (SELECT " NOW "), nullif(f, 0) "
                      "FROM unnest($2::bytea[], $3::bigint[]) AS t (k, f) "
@@ -213,7 +211,9 @@ const char *const *statements_fill(mem_arena *arena, const char *schema, const c
 const char *statement_name(char name[16], statement which)
 {
     if (which == ST_COMMIT)
-        return "semel_commit"; /* the one that people look for, in the server's log and on the wire */
+        return "semel_commit"; /* those that people look for, in the server's log and on the wire */
+    if (which == ST_MARK_ASSUME)
+        return "semel_assume";
     (void)snprintf(name, 16, "semel_%d", (int)which);
     return name;
 }
@@ -241,6 +241,12 @@ void pg_int(query *q, int64_t value)
     pg_raw(q, OID_INT8, bytes, 8);
 }
 
+void pg_time(query *q, int64_t value)
+{
+    pg_int(q, value);
+    q->types[q->count - 1] = OID_TIMESTAMPTZ;
+}
+
 void pg_int_or_null(query *q, int64_t value)
 {
     if (value)
@@ -263,7 +269,7 @@ void pg_text(query *q, const char *value)
 static void point_at_numbers(query *q)
 {
     for (int i = 0; i < q->count; i++)
-        if (q->types[i] == OID_INT8 && q->values[i])
+        if ((q->types[i] == OID_INT8 || q->types[i] == OID_TIMESTAMPTZ) && q->values[i])
             q->values[i] = (const char *)q->numbers[i];
 }
 

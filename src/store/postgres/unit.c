@@ -51,6 +51,7 @@ static void take_back(postgres_unit *unit)
 {
     if (unit->shared && !unit->on->refusal)
         unit->on->refusal = check_handler(unit, &unit->on->refusal_is);
+    unit->suspicious |= unit->shared && unit->on->ended;
     unit->shared = 0;
 }
 
@@ -250,7 +251,8 @@ void *postgres_native(void *unit_state)
     unit_note_began(unit, began);
     if (!on->refusal)
         on->refusal = connection_speak(on, &on->refusal_is);
-    unit->shared = unit->guarded = 1;
+    unit->shared = 1;
+    on->ended = 0;
     return on->pg;
 }
 
@@ -286,14 +288,24 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
     if (status)
         return status;
     unit_begin(unit);
+    if (unit->implicit && !sql_only_changes_rows(text))
+        unit_stop(unit);
     return application_send(unit->on, text, values, count, &unit->on->scratch, err);
+}
+
+/* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit by itself. */
+void unit_stop(postgres_unit *unit)
+{
+    query q = pg_start(unit->on, ST_STOP);
+    q.kind = STEP_STOP;
+    pg_int(&q, 0);
+    pg_send(&q);
 }
 
 /* --- ending ------------------------------------------------------------------------------------------- */
 
 static void leave(postgres_unit *unit, int usable)
 {
-    PQclear(unit->assumed_row);
     arena_reset(&unit->on->scratch);
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
@@ -314,7 +326,10 @@ static void roll_back(postgres_unit *unit)
 {
     int usable = can_roll_back(unit);
     unit->on->refusal = SEMEL_OK;
-    if (usable && unit->joined) {
+    if (unit->implicit && unit->on->unsynced) {
+        unit_stop(unit); /* or the sync would commit it */
+        connection_push(unit->on);
+    } else if (usable && unit->joined) {
         statement_send(unit->on, ST_ROLLBACK_TO);
         statement_send(unit->on, ST_RELEASE);
         (void)connection_wait(unit->on, 0, NULL, "rolling back", NULL); /* the caller's to notice */
@@ -337,7 +352,8 @@ static int is_applications_fault(const failure *failed, semel_status status)
 {
     int deferred =
         strncmp(failed->sqlstate, "23", 2) == 0 || strncmp(failed->sqlstate, "P0", 2) == 0;
-    return (failed->which == ST_APPLICATIONS || (failed->kind == STEP_COMMIT && deferred)) &&
+    int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
+    return (failed->which == ST_APPLICATIONS || (committing && deferred)) &&
            (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL);
 }
 
@@ -345,14 +361,14 @@ static int is_applications_fault(const failure *failed, semel_status status)
 static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_status status,
                                   const failure *failed, const semel_error *why, semel_error *err)
 {
-    int told = failed->sqlstate[0] && /* that it was rolled back; 26000: it was not even begun */
-               (failed->kind != STEP_COMMIT || strcmp(failed->sqlstate, "26000") == 0);
+    int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
+    int told = failed->sqlstate[0] && !(committing && status == SEMEL_EUNAVAILABLE);
     if (unit->on->lost && !was_lost && !told)
         return semel_fail(err, SEMEL_EUNKNOWN,
                           "the connection was lost while committing (%s): receive the message "
                           "again, and the store will know",
                           why->text);
-    if (failed->kind == STEP_ASSUME)
+    if (failed->kind == STEP_ASSUME || failed->kind == STEP_STOP)
         return assumed_answer(unit, failed, err);
     if (unit->assumed && unit->on->cancelled && strcmp(failed->sqlstate, "57014") == 0) {
         unit->assumed->state = 0; /* it was the work that took so long, and not another copy */
@@ -380,7 +396,7 @@ static void send_guard(postgres_unit *unit)
 {
     query q = pg_start(unit->on, ST_GUARD);
     q.kind = STEP_GUARD;
-    pg_int(&q, unit->began_us);
+    pg_time(&q, unit->began_us);
     pg_send(&q);
 }
 
@@ -403,15 +419,16 @@ static semel_status commit_begun(postgres_unit *unit, semel_error *err)
     failure failed;
     semel_error why = {0};
     PGresult *answer = NULL;
-    if (unit->guarded && unit->began_us)
+    if (unit->suspicious && unit->began_us)
         send_guard(unit);
     int was_lost = unit->on->lost; /* then it is not even sent */
-    send_commit(unit, &answer);
+    if (!unit->implicit)
+        send_commit(unit, &answer);
     semel_status status =
         connection_wait(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
     if (status && !answer)
         status = commit_failed(unit, was_lost, status, &failed, &why, err);
-    else if (is_committed(unit, answer))
+    else if (unit->implicit || is_committed(unit, answer))
         status = SEMEL_OK;
     else
         status = semel_fail(err, SEMEL_EMISUSE, "the transaction had failed before its COMMIT");
