@@ -6,6 +6,11 @@
 
 #include <stdint.h>
 
+#ifdef SEMEL_WITH_POSTGRES
+enum { SERVER_FIRST = SERVER_POSTGRES };
+#else
+enum { SERVER_FIRST = SERVER_MARIADB };
+#endif
 #ifdef SEMEL_WITH_MARIADB
 enum { SERVER_LAST = SERVER_MARIADB };
 #else
@@ -22,11 +27,13 @@ static inline server_kind kind_of_state(void **state)
     {#function ", postgres", function, before, after, (void *)(uintptr_t)SERVER_POSTGRES}
 #define ON_MARIADB(function, before, after) \
     {#function ", mariadb", function, before, after, (void *)(uintptr_t)SERVER_MARIADB}
-#ifdef SEMEL_WITH_MARIADB
+#if defined SEMEL_WITH_POSTGRES && defined SEMEL_WITH_MARIADB
 #define ON_EACH(function, before, after) \
     ON_POSTGRES(function, before, after), ON_MARIADB(function, before, after)
-#else
+#elif defined SEMEL_WITH_POSTGRES
 #define ON_EACH(function, before, after) ON_POSTGRES(function, before, after)
+#else
+#define ON_EACH(function, before, after) ON_MARIADB(function, before, after)
 #endif
 /* clang-format on */
 

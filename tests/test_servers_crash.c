@@ -55,7 +55,8 @@ int main(void)
     static programme all;
     static crash_workflow queued[CRASH_QUEUED_MAX];
     size_t queued_count = crash_queued_workflows(queued);
-    for (server_kind kind = SERVER_POSTGRES; (int)kind <= SERVER_LAST; kind++) {
+    for (int server = SERVER_FIRST; server <= SERVER_LAST; server++) {
+        server_kind kind = (server_kind)server;
         for (size_t i = 0; i < crash_workflow_count; i++)
             add(&all, kind, &crash_workflows[i]);
         for (size_t i = 0; i < queued_count; i++)

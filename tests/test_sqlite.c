@@ -25,9 +25,9 @@ static void a_new_file_is_its_owners_alone(void **state)
     sqlite_case *c = *state;
     work done = {0};
     mode_t before = umask(0);
-    case_open(c, 0);
+    lite_open(c, 0);
     umask(before);
-    SQL(case_other(c), "CREATE TABLE effect (id TEXT)");
+    SQL(lite_other(c), "CREATE TABLE effect (id TEXT)");
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
     assert_int_equal(mode_of(c->path, ""), 0600);
     assert_int_equal(mode_of(c->path, "-wal"), 0600);
@@ -37,16 +37,16 @@ static void a_new_file_is_its_owners_alone(void **state)
 static void a_file_that_is_there_keeps_its_mode(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "CREATE TABLE effect (id TEXT)");
+    SQL(lite_other(c), "CREATE TABLE effect (id TEXT)");
     assert_int_equal(chmod(c->path, 0640), 0);
-    case_open(c, 0);
+    lite_open(c, 0);
     assert_int_equal(mode_of(c->path, ""), 0640);
 }
 
 static void the_file_is_in_wal_mode(void **state)
 {
     sqlite_case *c = *state;
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM pragma_journal_mode "
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM pragma_journal_mode "
                                                 "WHERE journal_mode = 'wal'"),
                      1);
 }
@@ -55,14 +55,14 @@ static void the_file_is_in_wal_mode(void **state)
 static void migrating_leaves_the_applications_part_alone(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "PRAGMA user_version = 7; PRAGMA application_id = 77;"
+    SQL(lite_other(c), "PRAGMA user_version = 7; PRAGMA application_id = 77;"
                        "CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT);"
                        "INSERT INTO customer (name) VALUES ('Ada')");
-    case_open(c, 0);
-    assert_int_equal(case_number(case_other(c), "PRAGMA user_version"), 7);
-    assert_int_equal(case_number(case_other(c), "PRAGMA application_id"), 77);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM customer"), 1);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM sqlite_master WHERE name "
+    lite_open(c, 0);
+    assert_int_equal(lite_number(lite_other(c), "PRAGMA user_version"), 7);
+    assert_int_equal(lite_number(lite_other(c), "PRAGMA application_id"), 77);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM customer"), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master WHERE name "
                                                 "NOT GLOB 'semel_*' AND name NOT GLOB 'sqlite_*'"),
                      1);
 }
@@ -71,7 +71,7 @@ static void opening_changes_nothing_in_the_database(void **state)
 {
     sqlite_case *c = *state;
     OK(semel_store_open(&c->store, c->url, NULL, &last_error));
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM sqlite_master"), 0);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), 0);
 }
 
 static void what_is_no_database_is_refused(void **state)
@@ -141,7 +141,7 @@ static semel_grade grade_with(sqlite_case *c, const char *parameters, semel_dura
     OK(semel_inbox_open(&inbox, store, "orders", NULL, &last_error));
     semel_grade grade = semel_inbox_grade(inbox, NULL);
     OK(semel_unit_begin(&unit, store, &last_error));
-    assert_int_equal(case_number(semel_unit_sqlite(unit), "PRAGMA synchronous"), expected_pragma);
+    assert_int_equal(lite_number(semel_unit_sqlite(unit), "PRAGMA synchronous"), expected_pragma);
     semel_unit_rollback(unit);
     semel_inbox_close(inbox);
     semel_store_close(store);
@@ -179,29 +179,29 @@ static void expect_refused(sqlite_case *c, const char *says)
 static void a_newer_schema_is_refused(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "INSERT INTO semel_schema (version, name, applied_ms) "
+    SQL(lite_other(c), "INSERT INTO semel_schema (version, name, applied_ms) "
                        "VALUES (9999, 'from the future', 0)");
-    int64_t before = case_number(case_other(c), "SELECT count(*) FROM sqlite_master");
-    case_close(c);
+    int64_t before = lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master");
+    lite_close(c);
     expect_refused(c, "9999");
     SAYS("upgrade semel");
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM sqlite_master"), before);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), before);
 }
 
 static void tables_that_only_look_like_semels_are_refused(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "CREATE TABLE semel_sales (id INTEGER)");
+    SQL(lite_other(c), "CREATE TABLE semel_sales (id INTEGER)");
     expect_refused(c, "semel did not make");
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM sqlite_master"), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), 1);
 }
 
 static void a_schema_table_of_another_shape_is_refused(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "CREATE TABLE semel_schema (who TEXT, version INTEGER)");
+    SQL(lite_other(c), "CREATE TABLE semel_schema (who TEXT, version INTEGER)");
     expect_refused(c, "not semel's");
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM sqlite_master"), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), 1);
 }
 
 /* --- migrating, interrupted ------------------------------------------------------------------------ */
@@ -214,8 +214,8 @@ static void migrate_with_fault(sqlite_case *c, const char *point, int64_t tables
     OK(semel_store_open(&c->store, c->url, &options, &last_error));
     semel_test_fault(seam, point, 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_store_migrate(c->store, &last_error));
-    int64_t tables = case_number(case_other(c), "SELECT count(*) > 0 FROM sqlite_master");
-    case_close(c);
+    int64_t tables = lite_number(lite_other(c), "SELECT count(*) > 0 FROM sqlite_master");
+    lite_close(c);
     semel_test_seam_close(seam);
     assert_int_equal(tables, tables_expected);
 }
@@ -226,8 +226,8 @@ static void an_interrupted_migration_goes_on_where_it_was(void **state)
     work done = {0};
     migrate_with_fault(c, "migrate.applied", 0);
     migrate_with_fault(c, "migrate.committed", 1);
-    case_open(c, 0);
-    SQL(case_other(c), "CREATE TABLE effect (id TEXT)");
+    lite_open(c, 0);
+    SQL(lite_other(c), "CREATE TABLE effect (id TEXT)");
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
 }
 
@@ -256,8 +256,8 @@ static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "a", &hopeless);
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "b", &hopeless);
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "c", &hopeless);
-    int64_t id = case_number(case_other(c), "SELECT min(dead_id) FROM semel_dead");
-    SQL(case_other(c), "UPDATE semel_dead SET headers = x'ffffffffffffff00' WHERE key = x'61'");
+    int64_t id = lite_number(lite_other(c), "SELECT min(dead_id) FROM semel_dead");
+    SQL(lite_other(c), "UPDATE semel_dead SET headers = x'ffffffffffffff00' WHERE key = x'61'");
     OK(semel_dead_list(c->store, NULL, inspect, &seen, &last_error));
     assert_int_equal(seen.letters, 3);
     assert_int_equal(seen.damaged, 1);
@@ -265,10 +265,10 @@ static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
 
     work never = {0};
     FAILS(SEMEL_ESTORE,
-          semel_inbox_replay(&outcome, c->inbox, id, case_handle, &never, &last_error));
+          semel_inbox_replay(&outcome, c->inbox, id, lite_handle, &never, &last_error));
     SAYS("damaged");
     assert_int_equal(never.runs, 0);
-    OK(semel_inbox_replay(&outcome, c->inbox, id + 1, case_handle, &never, &last_error));
+    OK(semel_inbox_replay(&outcome, c->inbox, id + 1, lite_handle, &never, &last_error));
     OK(semel_dead_discard(c->store, id, &last_error));
 }
 
@@ -289,7 +289,7 @@ static void a_damaged_outgoing_message_holds_up_no_other(void **state)
         message.group = groups[i];
         OK(semel_outbox_send(c->outbox, &message, &last_error));
     }
-    SQL(case_other(c),
+    SQL(lite_other(c),
         "UPDATE semel_outbox SET headers = x'ffffffff00' WHERE id IN (x'61', x'62')");
     OK(semel_test_recorder_open(&broker, &last_error));
     OK(semel_relay_open(&relay, c->outbox, broker, &options, &last_error));
@@ -304,8 +304,8 @@ static void a_damaged_outgoing_message_holds_up_no_other(void **state)
 
 int main(void)
 {
-#define ON_EMPTY(test) cmocka_unit_test_setup_teardown(test, case_setup_empty, case_teardown)
-#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, case_setup, case_teardown)
+#define ON_EMPTY(test) cmocka_unit_test_setup_teardown(test, lite_setup_empty, lite_teardown)
+#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, lite_setup, lite_teardown)
     static const struct CMUnitTest tests[] = {
         ON_EMPTY(a_new_file_is_its_owners_alone),
         ON_EMPTY(a_file_that_is_there_keeps_its_mode),

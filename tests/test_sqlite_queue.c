@@ -13,9 +13,9 @@ static void effects_commit_with_the_marker(void **state)
     plan p = {0};
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
     assert_int_equal(plan_effects_of(c, "m-1"), 1);
-    assert_int_equal(case_markers(c), 1);
+    assert_int_equal(lite_markers(c), 1);
     QUEUES(SEMEL_OK, SEMEL_DUPLICATE, c->inbox, "m-1", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     assert_int_equal(p.runs, 1);
 }
 
@@ -24,11 +24,11 @@ static void effects_go_with_the_handlers_failure(void **state)
     sqlite_case *c = *state;
     plan p = {.then = SEMEL_EHANDLER};
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &p);
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     assert_int_equal(plan_attempts(c), 1);
     p.then = SEMEL_OK;
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 static void queued_mode_is_the_same_here(void **state)
@@ -41,7 +41,7 @@ static void queued_mode_is_the_same_here(void **state)
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &p);
     QUEUES(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &p);
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-2", &bad);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     semel_inbox_close(inbox);
 }
 
@@ -52,18 +52,18 @@ static void a_unit_without_a_message_can_queue(void **state)
     semel_unit *unit = plan_begin(c);
     OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
     semel_unit_rollback(unit);
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     unit = plan_begin(c);
     OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
     OK(semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 /* --- statements that fail ---------------------------------------------------------------------------------------- */
 
 static void make_charges(sqlite_case *c)
 {
-    SQL(case_other(c), "CREATE TABLE charge (id TEXT PRIMARY KEY, cents CHECK (cents > 0));"
+    SQL(lite_other(c), "CREATE TABLE charge (id TEXT PRIMARY KEY, cents CHECK (cents > 0));"
                        "INSERT INTO charge VALUES ('secret-7', 1)");
 }
 
@@ -78,12 +78,12 @@ static void a_statement_that_fails_is_the_handlers_failure(void **state)
     assert_true(last_error.retryable);
     SAYS("(INSERT INTO charge): UNIQUE constraint failed");
     assert_null(strstr(last_error.text, "secret"));
-    assert_int_equal(case_effects(c), 0);
-    assert_int_equal(case_markers(c), 0);
+    assert_int_equal(lite_effects(c), 0);
+    assert_int_equal(lite_markers(c), 0);
     assert_int_equal(plan_attempts(c), 1);
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &p);
     assert_int_equal(plan_attempts(c), 2);
-    SQL(case_other(c), "DELETE FROM charge");
+    SQL(lite_other(c), "DELETE FROM charge");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
     assert_int_equal(plan_number(c, "SELECT count(*) FROM charge"), 1);
 }
@@ -99,7 +99,7 @@ static void it_becomes_a_dead_letter_in_the_end(void **state)
     QUEUES(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &p);
     assert_int_equal(plan_number(c, "SELECT count(*) FROM semel_dead WHERE error LIKE '%nowhere%'"),
                      1);
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     semel_inbox_close(inbox);
 }
 
@@ -111,7 +111,7 @@ static void half_of_the_work_is_never_kept(void **state)
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &p);
     SAYS("(INSERT INTO nowhere VALUES): no such table");
     assert_int_equal(p.heard, SEMEL_EHANDLER);
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     assert_int_equal(plan_attempts(c), 1);
 }
 
@@ -128,12 +128,12 @@ static void after_a_failure_nothing_more_is_done(void **state)
     assert_int_equal(semel_unit_queue(unit, insert_effect, &id, 1, NULL), SEMEL_EHANDLER);
     FAILS(SEMEL_EHANDLER, semel_unit_commit(unit, &last_error));
     SAYS("nowhere");
-    assert_int_equal(case_effects(c), 0);
-    SQL(case_other(c), "DELETE FROM effect"); /* nothing is locked any more */
+    assert_int_equal(lite_effects(c), 0);
+    SQL(lite_other(c), "DELETE FROM effect"); /* nothing is locked any more */
     unit = plan_begin(c);                     /* and the next one is whole again */
     OK(semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
     OK(semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 static const struct failing {
@@ -166,14 +166,14 @@ static void whatever_is_wrong_with_a_statement_is_the_handlers(void **state)
         assert_int_equal(plan_attempts(c), (int64_t)i + 1);
         assert_null(strstr(last_error.text, "secret"));
     }
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
 }
 
 static void a_constraint_of_the_commit_is_the_handlers_too(void **state)
 {
     sqlite_case *c = *state;
     plan p = {.sql = "INSERT INTO child VALUES (7)"};
-    SQL(case_other(c),
+    SQL(lite_other(c),
         "CREATE TABLE parent (id INTEGER PRIMARY KEY);"
         "CREATE TABLE child (parent REFERENCES parent DEFERRABLE INITIALLY DEFERRED)");
     semel_unit *unit = plan_begin(c);
@@ -184,8 +184,8 @@ static void a_constraint_of_the_commit_is_the_handlers_too(void **state)
     SAYS("FOREIGN KEY");
     assert_int_equal(last_error.native, SQLITE_CONSTRAINT_FOREIGNKEY);
     assert_int_equal(plan_attempts(c), 1);
-    assert_int_equal(case_effects(c), 0);
-    SQL(case_other(c), "INSERT INTO parent VALUES (7)");
+    assert_int_equal(lite_effects(c), 0);
+    SQL(lite_other(c), "INSERT INTO parent VALUES (7)");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
 }
 
@@ -204,10 +204,10 @@ static void what_must_not_be_queued_changes_nothing(void **state)
     SAYS("value 1 is of no kind");
     FAILS(SEMEL_ELIMIT, semel_unit_queue(unit, "SELECT 1", &id, SEMEL_VALUES_MAX + 1, &last_error));
     OK(semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     plan p = {.sql = "ROLLBACK"};
     QUEUES(SEMEL_EINVAL, SEMEL_FAILED, c->inbox, "m-2", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
@@ -277,10 +277,10 @@ static void assert_kinds(sqlite_case *c)
 static void every_kind_of_value_arrives_as_it_is(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "CREATE TABLE kinds (n, v)");
+    SQL(lite_other(c), "CREATE TABLE kinds (n, v)");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", handle_kinds, NULL);
     assert_kinds(c);
-    SQL(case_other(c), "DELETE FROM kinds");
+    SQL(lite_other(c), "DELETE FROM kinds");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->claims, "m-1", handle_kinds, NULL);
     assert_kinds(c);
 }
@@ -292,7 +292,7 @@ static void rows_are_thrown_away(void **state)
     p.sql = "WITH v (value) AS (VALUES (1), (2), (3)) INSERT INTO effect SELECT value FROM v "
             "RETURNING id";
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
-    assert_int_equal(case_effects(c), 4);
+    assert_int_equal(lite_effects(c), 4);
     p.sql = "SELECT * FROM effect";
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &p);
 }
@@ -320,12 +320,12 @@ static void in_a_batch_only_the_failed_ones_effects_go(void **state)
         assert_int_equal(outcomes[0], SEMEL_PROCESSED);
         assert_int_equal(outcomes[1], SEMEL_FAILED);
         assert_int_equal(outcomes[2], SEMEL_PROCESSED);
-        assert_int_equal(case_effects(c), 2);
+        assert_int_equal(lite_effects(c), 2);
         assert_int_equal(plan_effects_of(c, "b"), 0);
         assert_int_equal(plan_attempts(c), 1);
         assert_int_equal(p.runs,
                          i / 2 ? 5 : 3); /* a transaction that is over is begun anew, one by one */
-        SQL(case_other(c), "DELETE FROM effect; DELETE FROM semel_marker");
+        SQL(lite_other(c), "DELETE FROM effect; DELETE FROM semel_marker");
     }
 }
 
@@ -335,7 +335,7 @@ static void a_batch_without_trouble_is_one_transaction(void **state)
     semel_outcome outcomes[3];
     plan p = {0};
     receive_three(c, outcomes, &p);
-    assert_int_equal(case_effects(c), 3);
+    assert_int_equal(lite_effects(c), 3);
     receive_three(c, outcomes, &p);
     for (int i = 0; i < 3; i++)
         assert_int_equal(outcomes[i], SEMEL_DUPLICATE);
@@ -349,7 +349,7 @@ static semel_status look_then_queue(semel_unit *unit, const semel_message *messa
 {
     plan p = {0};
     semel_status status = queue_plan(unit, message, &p, err);
-    if (!status && case_effects(context) != 0)
+    if (!status && lite_effects(context) != 0)
         return semel_fail(err, SEMEL_EGIVEUP, "it was there too early");
     return status;
 }
@@ -361,10 +361,10 @@ static void in_claim_mode_they_run_with_the_completion(void **state)
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->claims, "m-1", look_then_queue, c);
     assert_int_equal(plan_effects_of(c, "m-1"), 1);
     QUEUES(SEMEL_OK, SEMEL_DUPLICATE, c->claims, "m-1", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     p.then = SEMEL_EHANDLER;
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->claims, "m-2", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 static void in_claim_mode_a_failing_one_counts_as_well(void **state)
@@ -376,11 +376,11 @@ static void in_claim_mode_a_failing_one_counts_as_well(void **state)
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->claims, "m-1", &p);
     assert_int_equal(p.heard, SEMEL_OK); /* it was only kept then */
     assert_int_equal(last_error.native, SQLITE_CONSTRAINT_PRIMARYKEY);
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     assert_int_equal(plan_attempts(c), 1);
-    SQL(case_other(c), "DELETE FROM charge");
+    SQL(lite_other(c), "DELETE FROM charge");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->claims, "m-1", &p);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 /* --- joined units ------------------------------------------------------------------------------------------------- */
@@ -408,9 +408,9 @@ static void in_a_joined_unit_they_commit_with_the_caller(void **state)
     semel_unit *unit = join(c, db);
     queue_effect(unit, "m-1");
     OK(semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
     SQL(db, "COMMIT");
-    assert_int_equal(case_effects(c), 2);
+    assert_int_equal(lite_effects(c), 2);
     unit = join(c, db);
     queue_effect(unit, "m-2");
     semel_unit_rollback(unit);
@@ -460,41 +460,41 @@ static void a_store_without_sql_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(effects_commit_with_the_marker, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(effects_go_with_the_handlers_failure, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(queued_mode_is_the_same_here, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(a_unit_without_a_message_can_queue, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(a_statement_that_fails_is_the_handlers_failure, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(it_becomes_a_dead_letter_in_the_end, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(half_of_the_work_is_never_kept, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(after_a_failure_nothing_more_is_done, case_setup,
-                                        case_teardown),
+        cmocka_unit_test_setup_teardown(effects_commit_with_the_marker, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(effects_go_with_the_handlers_failure, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(queued_mode_is_the_same_here, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(a_unit_without_a_message_can_queue, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(a_statement_that_fails_is_the_handlers_failure, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(it_becomes_a_dead_letter_in_the_end, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(half_of_the_work_is_never_kept, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(after_a_failure_nothing_more_is_done, lite_setup,
+                                        lite_teardown),
         cmocka_unit_test_setup_teardown(whatever_is_wrong_with_a_statement_is_the_handlers,
-                                        case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(a_constraint_of_the_commit_is_the_handlers_too, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(what_must_not_be_queued_changes_nothing, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(every_kind_of_value_arrives_as_it_is, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(rows_are_thrown_away, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(in_a_batch_only_the_failed_ones_effects_go, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(a_batch_without_trouble_is_one_transaction, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(in_claim_mode_they_run_with_the_completion, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(in_claim_mode_a_failing_one_counts_as_well, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(in_a_joined_unit_they_commit_with_the_caller, case_setup,
-                                        case_teardown),
+                                        lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(a_constraint_of_the_commit_is_the_handlers_too, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(what_must_not_be_queued_changes_nothing, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(every_kind_of_value_arrives_as_it_is, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(rows_are_thrown_away, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(in_a_batch_only_the_failed_ones_effects_go, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(a_batch_without_trouble_is_one_transaction, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(in_claim_mode_they_run_with_the_completion, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(in_claim_mode_a_failing_one_counts_as_well, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(in_a_joined_unit_they_commit_with_the_caller, lite_setup,
+                                        lite_teardown),
         cmocka_unit_test_setup_teardown(in_a_joined_unit_a_failure_undoes_the_unit_alone,
-                                        case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(a_store_without_sql_says_so, case_setup, case_teardown),
+                                        lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(a_store_without_sql_says_so, lite_setup, lite_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,22 +21,22 @@ static void a_full_disk_is_not_the_handlers_failure(void **state)
                                          NULL, 0, &last_error));
     assert_int_equal(last_error.native, SQLITE_FULL);
     FAILS(SEMEL_ESTORE, semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
 }
 
 static void a_lock_of_somebody_else_is_not_the_handlers_failure(void **state)
 {
     sqlite_case *c = *state;
     semel_unit *joined = NULL;
-    SQL(case_other(c), "BEGIN"); /* not IMMEDIATE, as it should be */
-    OK(semel_unit_join_sqlite(&joined, c->store, case_other(c), &last_error));
+    SQL(lite_other(c), "BEGIN"); /* not IMMEDIATE, as it should be */
+    OK(semel_unit_join_sqlite(&joined, c->store, lite_other(c), &last_error));
     semel_unit *writing = plan_begin(c);
     FAILS(SEMEL_EBUSY,
           semel_unit_queue(joined, "INSERT INTO effect VALUES ('x')", NULL, 0, &last_error));
     assert_int_equal(last_error.native & 0xff, SQLITE_BUSY);
     semel_unit_rollback(joined);
     semel_unit_rollback(writing);
-    SQL(case_other(c), "ROLLBACK");
+    SQL(lite_other(c), "ROLLBACK");
 }
 
 static void a_transaction_that_is_over_takes_no_more(void **state)
@@ -47,7 +47,7 @@ static void a_transaction_that_is_over_takes_no_more(void **state)
     FAILS(SEMEL_EMISUSE,
           semel_unit_queue(unit, "INSERT INTO effect VALUES ('x')", NULL, 0, &last_error));
     FAILS(SEMEL_EMISUSE, semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
 }
 
 /* In claim mode the claim may be left behind, until its lease ends. */
@@ -83,7 +83,7 @@ static void survive(sqlite_case *c, semel_inbox *inbox, const char *prefix,
             receive_until_done(inbox, &message, &p);
         assert_int_equal(plan_effects_of(c, id), 1);
     }
-    assert_int_equal(plan_number(c, "SELECT count(*) FROM twin"), case_effects(c));
+    assert_int_equal(plan_number(c, "SELECT count(*) FROM twin"), lite_effects(c));
 }
 
 static void survive_all(sqlite_case *c, semel_mode mode, const char *name, const oom_source *source)
@@ -91,7 +91,7 @@ static void survive_all(sqlite_case *c, semel_mode mode, const char *name, const
     semel_inbox_options options = {
         .size = sizeof options, .mode = mode, .lease_ms = 100, .attempts_max = 1000};
     semel_inbox *inbox = NULL;
-    SQL(case_other(c), "CREATE TABLE twin (id TEXT)");
+    SQL(lite_other(c), "CREATE TABLE twin (id TEXT)");
     OK(semel_inbox_open(&inbox, c->store, name, mode == SEMEL_CLAIM ? &options : NULL,
                         &last_error));
     survive(c, inbox, name, source);
@@ -127,7 +127,7 @@ static void a_unit_that_ran_out_of_memory_does_not_commit(void **state)
     FAILS(SEMEL_ENOMEM, semel_unit_queue(unit, insert_effect, &id, 1, &last_error));
     mem_fail_at(0);
     FAILS(SEMEL_ENOMEM, semel_unit_commit(unit, &last_error));
-    assert_int_equal(case_effects(c), 0);
+    assert_int_equal(lite_effects(c), 0);
 }
 
 /* --- prepared statements ---------------------------------------------------------------------------------------- */
@@ -215,9 +215,9 @@ static void a_kept_statement_follows_the_schema(void **state)
     sqlite_case *c = *state;
     plan p = {0};
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &p);
-    SQL(case_other(c), "DROP TABLE effect");
+    SQL(lite_other(c), "DROP TABLE effect");
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-2", &p);
-    SQL(case_other(c), "CREATE TABLE effect (other, id)");
+    SQL(lite_other(c), "CREATE TABLE effect (other, id)");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &p);
     assert_int_equal(plan_effects_of(c, "m-2"), 1);
 }
@@ -225,30 +225,30 @@ static void a_kept_statement_follows_the_schema(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_full_disk_is_not_the_handlers_failure, case_setup,
-                                        case_teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_not_the_handlers_failure, lite_setup,
+                                        lite_teardown),
         cmocka_unit_test_setup_teardown(a_lock_of_somebody_else_is_not_the_handlers_failure,
-                                        case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(a_transaction_that_is_over_takes_no_more, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(without_memory_nothing_is_half_done, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(without_memory_no_claim_is_half_done, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(when_sqlite_has_no_memory_nothing_is_half_done, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(when_sqlite_has_no_memory_no_claim_is_half_done, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(a_unit_that_ran_out_of_memory_does_not_commit, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(a_text_is_prepared_once, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(those_used_last_are_kept, case_setup, case_teardown),
-        cmocka_unit_test_setup_teardown(what_is_prepared_costs_no_memory, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_prepared_or_run_leaves_no_trace, case_setup,
-                                        case_teardown),
-        cmocka_unit_test_setup_teardown(a_kept_statement_follows_the_schema, case_setup,
-                                        case_teardown),
+                                        lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(a_transaction_that_is_over_takes_no_more, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(without_memory_nothing_is_half_done, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(without_memory_no_claim_is_half_done, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(when_sqlite_has_no_memory_nothing_is_half_done, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(when_sqlite_has_no_memory_no_claim_is_half_done, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(a_unit_that_ran_out_of_memory_does_not_commit, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(a_text_is_prepared_once, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(those_used_last_are_kept, lite_setup, lite_teardown),
+        cmocka_unit_test_setup_teardown(what_is_prepared_costs_no_memory, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_prepared_or_run_leaves_no_trace, lite_setup,
+                                        lite_teardown),
+        cmocka_unit_test_setup_teardown(a_kept_statement_follows_the_schema, lite_setup,
+                                        lite_teardown),
     };
     oom_watch_sqlite();
     return cmocka_run_group_tests(tests, NULL, NULL);

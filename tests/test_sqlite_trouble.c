@@ -64,14 +64,14 @@ static void want(holder *child, lock_state wanted)
 static holder *start_holder(sqlite_case *c, pid_t *pid)
 {
     holder *child = process_share(sizeof *child);
-    case_open(c, 0);
-    SQL(case_other(c), "CREATE TABLE effect (id TEXT)");
-    case_close(c);
+    lite_open(c, 0);
+    SQL(lite_other(c), "CREATE TABLE effect (id TEXT)");
+    lite_close(c);
     sqlite3_close_v2(c->other);
     c->other = NULL;
     memcpy(child->path, c->path, sizeof child->path);
     *pid = process_start(hold_locks, child);
-    case_open(c, BUSY_MS);
+    lite_open(c, BUSY_MS);
     return child;
 }
 
@@ -99,7 +99,7 @@ static void a_lock_of_another_process_is_waited_for_up_to_busy_ms(void **state)
     assert_int_equal(done.runs, 0);
     want(child, UNLOCKED);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     end_holder(child, pid);
 }
 
@@ -109,8 +109,8 @@ static void a_lock_that_is_released_in_time_is_not_noticed(void **state)
     pid_t pid;
     holder *child = start_holder(c, &pid);
     work done = {0};
-    case_close(c);
-    case_open(c, PATIENCE_MS);
+    lite_close(c);
+    lite_open(c, PATIENCE_MS);
     atomic_store(&child->release_after_ms, 50);
     atomic_store(&child->wanted, LOCKED);
     for (int64_t until = process_now_ms() + PATIENCE_MS; !atomic_load(&child->taken);) {
@@ -118,7 +118,7 @@ static void a_lock_that_is_released_in_time_is_not_noticed(void **state)
         process_nap();
     }
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
     end_holder(child, pid);
 }
 
@@ -141,7 +141,7 @@ static void counters_are_read_while_another_process_has_the_lock(void **state)
 static int setup_counting(void **state)
 {
     sync_vfs_install();
-    return case_setup(state);
+    return lite_setup(state);
 }
 
 static void a_first_copy_is_one_fsync_and_a_duplicate_none(void **state)
@@ -176,7 +176,7 @@ static void a_batch_is_one_fsync_and_a_batch_of_duplicates_none(void **state)
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "warm", &done);
     (void)sync_vfs_taken();
     for (int round = 0; round < 2; round++) {
-        OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, MANY, case_handle, &done,
+        OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, MANY, lite_handle, &done,
                                      &last_error));
         assert_int_equal(sync_vfs_taken(), round == 0);
     }
@@ -234,10 +234,10 @@ static void a_commit_without_an_answer_is_unknown_until_asked_again(void **state
 
     semel_outcome outcome;
     semel_message message = text_message("m-1", "10 EUR");
-    OK(semel_inbox_receive(&outcome, c->inbox, &message, case_handle, &done, &last_error));
+    OK(semel_inbox_receive(&outcome, c->inbox, &message, lite_handle, &done, &last_error));
     assert_true(outcome == SEMEL_PROCESSED || outcome == SEMEL_DUPLICATE);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
-    assert_int_equal(case_markers(c), 2);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
+    assert_int_equal(lite_markers(c), 2);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
 }
 
@@ -273,15 +273,15 @@ static void a_message_that_does_not_fit_is_not_half_there(void **state)
     HANDLES(SEMEL_ESTORE, SEMEL_FAILED, c->inbox, "m-1", &sending);
     SAYS("full");
     assert_int_equal(sending.trouble, SEMEL_ESTORE);
-    assert_int_equal(case_effects(c), 0);
-    assert_int_equal(case_markers(c), 1); /* of set_full */
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(lite_effects(c), 0);
+    assert_int_equal(lite_markers(c), 1); /* of set_full */
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_outbox"), 0);
 
     set_full(c, 0);
     sending.trouble = SEMEL_OK;
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &sending);
-    assert_int_equal(case_effects(c), 1);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM semel_outbox"), 1);
+    assert_int_equal(lite_effects(c), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_outbox"), 1);
 }
 
 /* Until there is no room for a marker: then a message is not taken, and later it is, once. */
@@ -305,20 +305,20 @@ static void on_a_full_disk_a_key_is_not_taken_and_later_it_is(void **state)
     assert_int_equal(status, SEMEL_ESTORE);
     assert_int_equal(outcome, SEMEL_UNDECIDED);
     SAYS("full");
-    int64_t markers = case_markers(c);
+    int64_t markers = lite_markers(c);
     assert_int_equal(markers, done.runs + 1);
     set_full(c, 0);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, id, &done);
     HANDLES(SEMEL_OK, SEMEL_DUPLICATE, c->inbox, id, &done);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM pragma_integrity_check "
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM pragma_integrity_check "
                                                 "WHERE integrity_check <> 'ok'"),
                      0);
 }
 
 int main(void)
 {
-#define ON_FILE(test)  cmocka_unit_test_setup_teardown(test, case_setup_empty, case_teardown)
-#define COUNTING(test) cmocka_unit_test_setup_teardown(test, setup_counting, case_teardown)
+#define ON_FILE(test)  cmocka_unit_test_setup_teardown(test, lite_setup_empty, lite_teardown)
+#define COUNTING(test) cmocka_unit_test_setup_teardown(test, setup_counting, lite_teardown)
     static const struct CMUnitTest tests[] = {
         ON_FILE(a_lock_of_another_process_is_waited_for_up_to_busy_ms),
         ON_FILE(a_lock_that_is_released_in_time_is_not_noticed),

@@ -14,11 +14,11 @@ static void the_handlers_writes_commit_with_the_marker(void **state)
     semel_message mail = text_message("mail-1", "paid");
     work done = {.outbox = c->outbox, .sends = &mail};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
-    assert_int_equal(case_effects(c), 1);
-    assert_int_equal(case_markers(c), 1);
+    assert_int_equal(lite_effects(c), 1);
+    assert_int_equal(lite_markers(c), 1);
     HANDLES(SEMEL_OK, SEMEL_DUPLICATE, c->inbox, "m-1", &done);
-    assert_int_equal(case_effects(c), 1);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM semel_outbox"), 1);
+    assert_int_equal(lite_effects(c), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_outbox"), 1);
 }
 
 static void the_handlers_writes_go_with_its_failure(void **state)
@@ -27,11 +27,11 @@ static void the_handlers_writes_go_with_its_failure(void **state)
     semel_message mail = text_message("mail-1", "paid");
     work failing = {.failures = 1, .outbox = c->outbox, .sends = &mail};
     HANDLES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &failing);
-    assert_int_equal(case_effects(c), 0);
-    assert_int_equal(case_markers(c), 0);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(lite_effects(c), 0);
+    assert_int_equal(lite_markers(c), 0);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_outbox"), 0);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &failing);
-    assert_int_equal(case_effects(c), 1);
+    assert_int_equal(lite_effects(c), 1);
 }
 
 static void in_a_batch_only_the_failed_ones_writes_go(void **state)
@@ -42,11 +42,11 @@ static void in_a_batch_only_the_failed_ones_writes_go(void **state)
     const semel_message *pointers[3] = {&messages[0], &messages[1], &messages[2]};
     semel_outcome outcomes[3];
     work failing = {.failures = 1, .only = "b"};
-    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 3, case_handle, &failing,
+    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 3, lite_handle, &failing,
                                  &last_error));
     assert_int_equal(outcomes[1], SEMEL_FAILED);
-    assert_int_equal(case_effects(c), 2);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM effect WHERE id = 'b'"), 0);
+    assert_int_equal(lite_effects(c), 2);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect WHERE id = 'b'"), 0);
 }
 
 static semel_status expect_no_handle(semel_unit *unit, const semel_message *message, void *context,
@@ -73,7 +73,7 @@ static void another_store_has_no_handle(void **state)
     OK(semel_unit_begin(&unit, memory, &last_error));
     assert_null(semel_unit_sqlite(unit));
     semel_unit_rollback(unit);
-    FAILS(SEMEL_EUNSUPPORTED, semel_unit_join_sqlite(&joined, memory, case_other(c), &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_unit_join_sqlite(&joined, memory, lite_other(c), &last_error));
     semel_store_close(memory);
 }
 
@@ -94,10 +94,10 @@ static semel_status violate(semel_unit *unit, const semel_message *message, void
 static void a_business_conflict_is_not_a_duplicate(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c),
+    SQL(lite_other(c),
         "CREATE TABLE invoice (id INTEGER PRIMARY KEY); INSERT INTO invoice VALUES (1)");
     HANDLES_BY(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", violate, NULL);
-    SQL(case_other(c), "DELETE FROM invoice");
+    SQL(lite_other(c), "DELETE FROM invoice");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", violate, NULL);
 }
 
@@ -106,7 +106,7 @@ static void a_business_conflict_is_not_a_duplicate(void **state)
 static semel_unit *join(sqlite_case *c)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_join_sqlite(&unit, c->store, case_other(c), &last_error));
+    OK(semel_unit_join_sqlite(&unit, c->store, lite_other(c), &last_error));
     return unit;
 }
 
@@ -131,7 +131,7 @@ static semel_outcome claim_by_itself(sqlite_case *c, const char *id)
 static void a_joined_unit_commits_with_the_callers_transaction(void **state)
 {
     sqlite_case *c = *state;
-    sqlite3 *db = case_other(c);
+    sqlite3 *db = lite_other(c);
     semel_message mail = text_message("mail-1", "paid");
     SQL(db, "BEGIN IMMEDIATE; INSERT INTO effect VALUES ('earlier')");
     semel_unit *unit = join(c);
@@ -143,7 +143,7 @@ static void a_joined_unit_commits_with_the_callers_transaction(void **state)
     OK(semel_unit_commit(unit, &last_error));
     assert_false(sqlite3_get_autocommit(db)); /* the transaction is still the caller's */
     SQL(db, "COMMIT");
-    assert_int_equal(case_effects(c), 2);
+    assert_int_equal(lite_effects(c), 2);
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_DUPLICATE);
     semel_counters counters;
     OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
@@ -153,7 +153,7 @@ static void a_joined_unit_commits_with_the_callers_transaction(void **state)
 static void the_callers_rollback_takes_the_joined_unit_with_it(void **state)
 {
     sqlite_case *c = *state;
-    sqlite3 *db = case_other(c);
+    sqlite3 *db = lite_other(c);
     semel_message mail = text_message("mail-1", "paid");
     SQL(db, "BEGIN IMMEDIATE");
     semel_unit *unit = join(c);
@@ -162,23 +162,23 @@ static void the_callers_rollback_takes_the_joined_unit_with_it(void **state)
     OK(semel_unit_send(unit, c->outbox, &mail, &last_error));
     OK(semel_unit_commit(unit, &last_error));
     SQL(db, "ROLLBACK");
-    assert_int_equal(case_effects(c), 0);
-    assert_int_equal(case_number(db, "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(lite_effects(c), 0);
+    assert_int_equal(lite_number(db, "SELECT count(*) FROM semel_outbox"), 0);
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_CLAIMED);
 }
 
 static void rolling_a_joined_unit_back_leaves_the_callers_earlier_work(void **state)
 {
     sqlite_case *c = *state;
-    sqlite3 *db = case_other(c);
+    sqlite3 *db = lite_other(c);
     SQL(db, "BEGIN IMMEDIATE; INSERT INTO effect VALUES ('earlier')");
     semel_unit *unit = join(c);
     assert_int_equal(claim(unit, c->inbox, "m-1"), SEMEL_CLAIMED);
     SQL(db, "INSERT INTO effect VALUES ('m-1')");
     semel_unit_rollback(unit);
     SQL(db, "INSERT INTO effect VALUES ('later'); COMMIT");
-    assert_int_equal(case_effects(c), 2);
-    assert_int_equal(case_number(db, "SELECT count(*) FROM effect WHERE id = 'm-1'"), 0);
+    assert_int_equal(lite_effects(c), 2);
+    assert_int_equal(lite_number(db, "SELECT count(*) FROM effect WHERE id = 'm-1'"), 0);
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_CLAIMED);
 }
 
@@ -186,7 +186,7 @@ static void rolling_a_joined_unit_back_leaves_the_callers_earlier_work(void **st
 static void several_units_may_join_one_transaction(void **state)
 {
     sqlite_case *c = *state;
-    sqlite3 *db = case_other(c);
+    sqlite3 *db = lite_other(c);
     static const char *const ids[] = {"a", "b", "a"};
     static const semel_outcome expected[] = {SEMEL_CLAIMED, SEMEL_CLAIMED, SEMEL_DUPLICATE};
     SQL(db, "BEGIN IMMEDIATE");
@@ -199,14 +199,14 @@ static void several_units_may_join_one_transaction(void **state)
             semel_unit_rollback(unit);
     }
     SQL(db, "COMMIT");
-    assert_int_equal(case_markers(c), 2);
+    assert_int_equal(lite_markers(c), 2);
 }
 
 static void joining_needs_an_open_transaction(void **state)
 {
     sqlite_case *c = *state;
     semel_unit *unit = NULL;
-    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->store, case_other(c), &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->store, lite_other(c), &last_error));
     SAYS("BEGIN IMMEDIATE");
     FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->store, NULL, &last_error));
     assert_null(unit);
@@ -232,22 +232,22 @@ static void a_claim_cannot_be_joined(void **state)
     sqlite_case *c = *state;
     semel_message message = text_message("m-1", "10 EUR");
     semel_outcome outcome;
-    SQL(case_other(c), "BEGIN IMMEDIATE");
+    SQL(lite_other(c), "BEGIN IMMEDIATE");
     semel_unit *unit = join(c);
     FAILS(SEMEL_EINVAL, semel_unit_claim(&outcome, unit, c->claims, &message, &last_error));
     SAYS("claim mode");
     assert_int_equal(claim(unit, c->inbox, "m-1"), SEMEL_CLAIMED); /* the unit is as it was */
     semel_unit_rollback(unit);
-    SQL(case_other(c), "ROLLBACK");
+    SQL(lite_other(c), "ROLLBACK");
 }
 
 static void a_joined_unit_notices_that_its_transaction_is_over(void **state)
 {
     sqlite_case *c = *state;
-    SQL(case_other(c), "BEGIN IMMEDIATE");
+    SQL(lite_other(c), "BEGIN IMMEDIATE");
     semel_unit *unit = join(c);
     assert_int_equal(claim(unit, c->inbox, "m-1"), SEMEL_CLAIMED);
-    SQL(case_other(c), "ROLLBACK");
+    SQL(lite_other(c), "ROLLBACK");
     FAILS(SEMEL_EMISUSE, semel_unit_commit(unit, &last_error));
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_CLAIMED);
 }
@@ -259,9 +259,9 @@ static semel_status meddle(semel_unit *unit, const semel_message *message, void 
                            semel_error *err)
 {
     const char *sql = context;
-    semel_status status = case_write_effect(unit, message, err);
+    semel_status status = lite_write_effect(unit, message, err);
     (void)sqlite3_exec(semel_unit_sqlite(unit), sql, NULL, NULL, NULL);
-    (void)case_write_effect(unit, message, err);
+    (void)lite_write_effect(unit, message, err);
     return status;
 }
 
@@ -271,8 +271,8 @@ static void expect_misuse(sqlite_case *c, const char *sql)
 {
     HANDLES_BY(SEMEL_EMISUSE, SEMEL_UNDECIDED, c->inbox, "m-1", meddle, (void *)(uintptr_t)sql);
     SAYS("COMMIT or ROLLBACK");
-    assert_int_equal(case_markers(c), 0);
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM effect"), 0);
+    assert_int_equal(lite_markers(c), 0);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect"), 0);
     work done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
@@ -292,14 +292,14 @@ static void a_handler_that_begins_anew_is_told(void **state)
 {
     sqlite_case *c = *state;
     expect_misuse(c, "ROLLBACK; BEGIN IMMEDIATE");
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
 }
 
 static void a_handler_that_commits_and_begins_anew_is_told(void **state)
 {
     sqlite_case *c = *state;
     expect_misuse(c, "COMMIT; BEGIN");
-    assert_int_equal(case_number(case_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect WHERE id = 'm-1'"), 1);
 }
 
 static void a_batch_whose_handler_ends_the_transaction_is_told(void **state)
@@ -316,10 +316,10 @@ static void a_batch_whose_handler_ends_the_transaction_is_told(void **state)
                                         (void *)(uintptr_t)meddlings[i], &last_error));
         assert_int_equal(outcomes[0], SEMEL_UNDECIDED);
         assert_int_equal(outcomes[1], SEMEL_UNDECIDED);
-        assert_int_equal(case_markers(c), 0);
+        assert_int_equal(lite_markers(c), 0);
     }
-    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 2, case_handle, &done, &last_error));
-    assert_int_equal(case_markers(c), 2);
+    OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 2, lite_handle, &done, &last_error));
+    assert_int_equal(lite_markers(c), 2);
 }
 
 /* --- other habits --------------------------------------------------------------------------------- */
@@ -328,7 +328,7 @@ static semel_status leave_select_open(semel_unit *unit, const semel_message *mes
                                       semel_error *err)
 {
     sqlite3_stmt **stmt = context;
-    semel_status status = case_write_effect(unit, message, err);
+    semel_status status = lite_write_effect(unit, message, err);
     if (!status && (sqlite3_prepare_v2(semel_unit_sqlite(unit), "SELECT id FROM effect", -1, stmt,
                                        NULL) != SQLITE_OK ||
                     sqlite3_step(*stmt) != SQLITE_ROW))
@@ -342,13 +342,13 @@ static void a_handler_may_leave_a_read_open(void **state)
     sqlite_case *c = *state;
     sqlite3_stmt *stmt = NULL;
     work done = {0};
-    SQL(case_other(c), "INSERT INTO effect VALUES ('x')");
+    SQL(lite_other(c), "INSERT INTO effect VALUES ('x')");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", leave_select_open, &stmt);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
-    int64_t busy = case_number(case_other(c), "PRAGMA wal_checkpoint(TRUNCATE)");
+    int64_t busy = lite_number(lite_other(c), "PRAGMA wal_checkpoint(TRUNCATE)");
     sqlite3_finalize(stmt);
     assert_int_equal(busy, 0);
-    assert_int_equal(case_effects(c), 3);
+    assert_int_equal(lite_effects(c), 3);
 }
 
 typedef struct nesting {
@@ -388,7 +388,7 @@ static void a_handler_that_receives_on_its_own_store_is_told_at_once(void **stat
     assert_int_equal(inside.begun, SEMEL_EMISUSE);
     assert_int_equal(inside.sent, SEMEL_EMISUSE);
     assert_in_range(inside.took_ms, 0, 1000); /* the store's busy_ms is 2000 */
-    assert_int_equal(case_markers(c), 1);
+    assert_int_equal(lite_markers(c), 1);
 }
 
 /* In a claim no transaction is open, so there it is fine. */
@@ -451,12 +451,12 @@ static void a_store_is_refused_in_a_child_process(void **state)
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "before", &done);
     assert_int_equal(process_run(use_in_child, c), PROCESS_OK);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "after", &done); /* the parent's is as it was */
-    assert_int_equal(case_markers(c), 2);
+    assert_int_equal(lite_markers(c), 2);
 }
 
 int main(void)
 {
-#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, case_setup, case_teardown)
+#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, lite_setup, lite_teardown)
     static const struct CMUnitTest tests[] = {
         ON_STORE(the_handlers_writes_commit_with_the_marker),
         ON_STORE(the_handlers_writes_go_with_its_failure),

@@ -108,6 +108,7 @@ const pool_calls fake_calls = {fake_connect, fake_is_alive, fake_close};
 void pool_case_begin(pool_case *f, uint32_t limit)
 {
     fake_start(&f->server);
+    served_count = 0;
     OK(pool_init(&f->pool, &fake_calls, &f->server, limit, &last_error));
 }
 
@@ -145,7 +146,8 @@ static void customer_work(crew_member *member)
     if (c->status)
         return;
     pthread_mutex_lock(&served_lock);
-    served[served_count++] = c->name;
+    if (served_count < CREW_MAX)
+        served[served_count++] = c->name;
     pthread_mutex_unlock(&served_lock);
     if (!c->keeps)
         pool_give(&c->f->pool, c->got, 1);

@@ -61,7 +61,7 @@ typedef struct customer {
     semel_error err;
 } customer;
 
-extern int served[CREW_MAX]; /* names, in the order in which they got one */
+extern int served[CREW_MAX]; /* names, in the order in which they got one: the first of each case */
 extern int served_count;
 
 void customer_start(customer *c);

@@ -36,7 +36,7 @@ semel_status queue_plan(semel_unit *unit, const semel_message *message, void *co
 
 int64_t plan_number(sqlite_case *c, const char *sql)
 {
-    return case_number(case_other(c), sql);
+    return lite_number(lite_other(c), sql);
 }
 
 int64_t plan_effects_of(sqlite_case *c, const char *id)

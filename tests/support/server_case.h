@@ -106,7 +106,7 @@ semel_handler case_handle;
 semel_handler case_queue; /* by queueing in any case */
 
 /* Receives the message with this id, in the case's mode: a batch is CASE_BATCH messages, all of which must
- * have the same outcome if there is one. NULL: a work that does nothing. */
+ * be settled or none; if one is processed, the outcome is that. NULL: a work that does nothing. */
 semel_status case_receive(server_case *c, semel_outcome *out, const char *id, case_work *todo,
                           semel_error *err);
 
@@ -131,6 +131,7 @@ int case_times(const server_case *c, const char *id);
 int64_t case_number(const server_case *c, const char *sql); /* in a session of its own */
 int case_blocked(const server_case *c);                     /* sessions that wait for a lock */
 int case_open_transactions(const server_case *c);
+void case_nap(const server_case *c);                     /* between two looks at one of these */
 int case_await_blocked(const server_case *c, int count); /* 0 if it does not come to that */
 const char *case_commit_bytes(const server_case *c);     /* what a COMMIT looks like on the wire */
 int64_t case_unsent(server_case *c);

@@ -6,7 +6,7 @@
 
 /* --- opening and closing -------------------------------------------------------------------------- */
 
-int case_setup_empty(void **state)
+int lite_setup_empty(void **state)
 {
     sqlite_case *c = calloc(1, sizeof *c);
     if (!c)
@@ -18,7 +18,7 @@ int case_setup_empty(void **state)
     return 0;
 }
 
-void case_open(sqlite_case *c, uint32_t busy_ms)
+void lite_open(sqlite_case *c, uint32_t busy_ms)
 {
     semel_store_options options = {.size = sizeof options, .busy_ms = busy_ms};
     semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
@@ -29,7 +29,7 @@ void case_open(sqlite_case *c, uint32_t busy_ms)
     OK(semel_outbox_open(&c->outbox, c->store, "mail", &last_error));
 }
 
-void case_close(sqlite_case *c)
+void lite_close(sqlite_case *c)
 {
     semel_inbox_close(c->inbox);
     semel_inbox_close(c->claims);
@@ -40,26 +40,26 @@ void case_close(sqlite_case *c)
     c->store = NULL;
 }
 
-int case_setup(void **state)
+int lite_setup(void **state)
 {
-    if (case_setup_empty(state))
+    if (lite_setup_empty(state))
         return -1;
-    case_open(*state, 2000);
-    SQL(case_other(*state), "CREATE TABLE effect (id TEXT)");
+    lite_open(*state, 2000);
+    SQL(lite_other(*state), "CREATE TABLE effect (id TEXT)");
     return 0;
 }
 
-int case_teardown(void **state)
+int lite_teardown(void **state)
 {
     sqlite_case *c = *state;
     sqlite3_close_v2(c->other);
-    case_close(c);
+    lite_close(c);
     scratch_close(&c->directory);
     free(c);
     return 0;
 }
 
-sqlite3 *case_other(sqlite_case *c)
+sqlite3 *lite_other(sqlite_case *c)
 {
     if (!c->other)
         assert_int_equal(sqlite3_open(c->path, &c->other), SQLITE_OK);
@@ -68,7 +68,7 @@ sqlite3 *case_other(sqlite_case *c)
 
 /* --- SQL ------------------------------------------------------------------------------------------ */
 
-void case_run(sqlite3 *db, const char *sql, const char *file, int line)
+void lite_run(sqlite3 *db, const char *sql, const char *file, int line)
 {
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
         return;
@@ -76,7 +76,7 @@ void case_run(sqlite3 *db, const char *sql, const char *file, int line)
     _fail(file, line);
 }
 
-int64_t case_number(sqlite3 *db, const char *sql)
+int64_t lite_number(sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *stmt = NULL;
     int64_t number = -1;
@@ -90,19 +90,19 @@ int64_t case_number(sqlite3 *db, const char *sql)
     return number;
 }
 
-int64_t case_effects(sqlite_case *c)
+int64_t lite_effects(sqlite_case *c)
 {
-    return case_number(case_other(c), "SELECT count(*) FROM effect");
+    return lite_number(lite_other(c), "SELECT count(*) FROM effect");
 }
 
-int64_t case_markers(sqlite_case *c)
+int64_t lite_markers(sqlite_case *c)
 {
-    return case_number(case_other(c), "SELECT count(*) FROM semel_marker WHERE state = 0");
+    return lite_number(lite_other(c), "SELECT count(*) FROM semel_marker WHERE state = 0");
 }
 
 /* --- handling ------------------------------------------------------------------------------------- */
 
-semel_status case_write_effect(semel_unit *unit, const semel_message *message, semel_error *err)
+semel_status lite_write_effect(semel_unit *unit, const semel_message *message, semel_error *err)
 {
     sqlite3 *db = semel_unit_sqlite(unit);
     sqlite3_stmt *stmt = NULL;
@@ -117,14 +117,14 @@ semel_status case_write_effect(semel_unit *unit, const semel_message *message, s
     return code == SQLITE_DONE ? SEMEL_OK : semel_fail(err, SEMEL_EHANDLER, "the effect: %d", code);
 }
 
-semel_status case_handle(semel_unit *unit, const semel_message *message, void *context,
+semel_status lite_handle(semel_unit *unit, const semel_message *message, void *context,
                          semel_error *err)
 {
-    semel_status status = case_write_effect(unit, message, err);
+    semel_status status = lite_write_effect(unit, message, err);
     return status ? status : work_do(unit, message, context, err);
 }
 
-void case_receive(semel_status status, semel_outcome outcome, semel_inbox *inbox, const char *id,
+void lite_receive(semel_status status, semel_outcome outcome, semel_inbox *inbox, const char *id,
                   semel_handler *handler, void *context, const char *file, int line)
 {
     semel_outcome found = SEMEL_UNDECIDED;

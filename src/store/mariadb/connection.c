@@ -91,8 +91,7 @@ int maria_is_conflict(unsigned number)
     return meaning_of(number).status == SEMEL_ECONFLICT;
 }
 
-/* After these there is nobody at the other end. */
-static int is_lost(unsigned number)
+int maria_is_lost(unsigned number)
 {
     return number == CR_SERVER_GONE_ERROR || number == CR_SERVER_LOST ||
            number == CR_SERVER_LOST_EXTENDED || number == CR_MALFORMED_PACKET ||
@@ -117,7 +116,7 @@ static semel_status fail_with(semel_error *err, unsigned number, const char *tex
 semel_status maria_fail(connection *on, const char *doing, semel_error *err)
 {
     unsigned number = mysql_errno(on->my);
-    on->lost |= is_lost(number);
+    on->lost |= maria_is_lost(number);
     return fail_with(err, number, mysql_error(on->my), mysql_sqlstate(on->my), doing);
 }
 
@@ -125,7 +124,7 @@ semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *
                                   semel_error *err)
 {
     unsigned number = mysql_stmt_errno(stmt);
-    on->lost |= is_lost(number);
+    on->lost |= maria_is_lost(number);
     return fail_with(err, number, mysql_stmt_error(stmt), mysql_stmt_sqlstate(stmt), doing);
 }
 

@@ -211,12 +211,14 @@ void *mariadb_native(void *unit_state)
     return unit->on->my;
 }
 
-/* What was wrong is told by the last statement of the handler's: who fails stops, as a rule. */
+/* What was wrong is told by the last statement of the handler's: who fails stops, as a rule. That the connection was
+ * lost is not the handler's fault either. */
 int mariadb_conflicted(void *unit_state)
 {
     const mariadb_unit *unit = unit_state;
-    return !unit->joined && unit->shared && !unit->on->lost &&
-           maria_is_conflict(mysql_errno(unit->on->my));
+    return !unit->joined && unit->shared &&
+           (unit->on->lost || maria_is_lost(mysql_errno(unit->on->my)) ||
+            maria_is_conflict(mysql_errno(unit->on->my)));
 }
 
 /* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */

@@ -1,0 +1,61 @@
+/* P2, P18: processes that are stopped (SIGSTOP) past their lease, overtaken by another, and then go on. They find
+ * their tokens outdated and change nothing. On any SQL store. */
+#ifndef SEMEL_TESTS_SUPPORT_STOPPED_H
+#define SEMEL_TESTS_SUPPORT_STOPPED_H
+
+#include "support/scratch.h"
+#include "support/server.h"
+#include "support/shop.h"
+
+enum { STOPPED_LEASE_MS = 600, STOPPED_DEADLINE_MS = 30000 };
+
+typedef struct stopped {
+    scratch dir;
+    char url[SERVER_URL_ROOM], broker[SCRATCH_PATH];
+    struct stopped_shared {
+        shop_tally tally;
+        semel_status status; /* of the process that was stopped */
+        semel_outcome outcome;
+        atomic_uint sent; /* by the relays, together */
+    } * shared;
+} stopped;
+
+/* With the tables of a shop. `url` NULL: SQLite, in a file of its own. */
+stopped *stopped_open(const char *url);
+void stopped_close(stopped *now);
+
+/* --- relays ------------------------------------------------------------------------------------------ */
+
+typedef enum stopped_where {
+    STOP_NOWHERE,
+    STOP_BEFORE_PUBLISHING,
+    STOP_AFTER_PUBLISHING,
+    STOP_IN_TAKE,  /* its transaction is open, and the leases are in it */
+    STOP_IN_SETTLE /* the same with what it settled */
+} stopped_where;
+
+typedef struct stopped_plan {
+    stopped_where where; /* it stops itself there, once */
+    uint32_t batch;      /* 0: the default */
+    uint32_t lease_ms;   /* 0: STOPPED_LEASE_MS */
+    unsigned drain; /* 0: one step that finds something; else until this many are left, less one */
+    int cut;        /* its connection may be cut meanwhile: errors that pass are waited out */
+} stopped_plan;
+
+/* Inside a process: relays until its plan is over. */
+int stopped_relay(stopped *now, const stopped_plan *plan);
+
+/* Messages 1 to `count` were published under one id each, those of a group in order, and none is left. */
+void stopped_check_sent(const stopped *now, unsigned count);
+
+/* --- tests ------------------------------------------------------------------------------------------- */
+
+/* *state is a stopped. */
+void a_relay_overtaken_while_stopped_settles_nothing(void **state);
+void a_relay_that_publishes_late_keeps_the_order_of_first_deliveries(void **state);
+void a_claim_overtaken_while_stopped_cannot_commit(void **state);
+void a_claim_overtaken_while_stopped_cannot_fail(void **state);
+void a_claim_overtaken_while_stopped_cannot_make_a_dead_letter(void **state);
+void a_copy_waits_for_a_transaction_that_is_stopped(void **state);
+
+#endif

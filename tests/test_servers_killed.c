@@ -1,0 +1,62 @@
+/* The server itself dies (SIGKILL to all of its processes) and comes back, several times, under load: a fleet of
+ * processes receives and relays all the while, and nobody restarts any of those. What was committed is there;
+ * what was under way comes again by redelivery; a commit whose answer was lost is settled by asking again. One of
+ * the times it is shut down in order, so that clients are told goodbye. */
+#include "servers_each.h"
+#include "support/check.h"
+#include "support/fleet.h"
+#include "support/process.h"
+#include "support/shop.h"
+
+enum { COMMON = 400 / SLOWER, OWN = 100 / SLOWER, CRASHES = 3, IN_ORDER = 2 };
+
+/* The clients are in the middle of something: all of them have seen that it is gone. */
+static void wait_for_trouble(const fleet *f, unsigned before)
+{
+    int64_t deadline = process_now_ms() + FLEET_DEADLINE_MS;
+    while (fleet_troubles(f) == before) {
+        if (process_now_ms() > deadline)
+            fail_msg("nobody notices that the server is gone");
+        process_nap();
+    }
+}
+
+static void crash_and_restart(fleet *f, server_own *own, unsigned time)
+{
+    unsigned before = fleet_troubles(f);
+    if (time == IN_ORDER)
+        server_own_halt(own);
+    else
+        server_own_crash(own);
+    wait_for_trouble(f, before);
+    server_own_restart(own);
+}
+
+static void a_server_that_dies_under_load_loses_nothing_and_repeats_nothing(void **state)
+{
+    server_own own;
+    char url[SERVER_URL_ROOM];
+    static fleet f;
+    server_own_start(&own, kind_of_state(state));
+    server_fresh(url, &own.at);
+    fleet_open(&f, url, COMMON, OWN, 3);
+    unsigned stretch = f.planned / (CRASHES + 1);
+    fleet_start_all(&f);
+    for (unsigned i = 1; i <= CRASHES; i++) {
+        atomic_store(&f.shared->allowed, (i + 1) * stretch);
+        fleet_wait_acked(&f, FLEET_LANES * i * stretch);
+        crash_and_restart(&f, &own, i);
+    }
+    fleet_finish(&f);
+    fleet_check(&f);
+    fleet_close(&f);
+    server_own_stop(&own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_EACH(a_server_that_dies_under_load_loses_nothing_and_repeats_nothing, NULL, NULL),
+    };
+    return cmocka_run_group_tests_name("crash: the server", tests, NULL, NULL);
+}

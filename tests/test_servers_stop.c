@@ -1,0 +1,225 @@
+/* P18 on servers: relays and receivers that are stopped past their lease, also inside of a transaction, and then go
+ * on; and several relays at once on grouped messages, of which now and then one is stopped. */
+#include "servers_each.h"
+#include "support/check.h"
+#include "support/look.h"
+#include "support/process.h"
+#include "support/stopped.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static int setup(void **state)
+{
+    server_place at;
+    char url[SERVER_URL_ROOM];
+    server_find(&at, kind_of_state(state));
+    server_fresh(url, &at);
+    *state = stopped_open(url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    stopped *now = *state;
+    server_drop(now->url);
+    stopped_close(now);
+    return 0;
+}
+
+/* --- inside a transaction ---------------------------------------------------------------------------- */
+
+/* The one that is stopped takes one message at a time, and so may hold that one and the groups that it had a look
+ * at: no more than HELD_MAX messages. All others must leave. */
+enum {
+    GROUPS = 6,
+    OF_GROUP = 3,
+    FREE = 6,
+    MESSAGES = GROUPS * OF_GROUP + FREE,
+    SHORT_LEASE_MS = 50
+};
+enum { HELD_MAX = 2 * OF_GROUP + 1 };
+
+static int fill(void *context)
+{
+    stopped *now = context;
+    char text[SHOP_TEXT], group[SHOP_TEXT];
+    shop s;
+    shop_open(&s, now->url, NULL, &now->shared->tally);
+    for (unsigned i = 1; i <= MESSAGES; i++) {
+        semel_message message = shop_message(text, i);
+        (void)snprintf(group, sizeof group, "group-%u", i % GROUPS);
+        message.group = i <= GROUPS * OF_GROUP ? group : NULL;
+        PROCESS_REQUIRE(semel_outbox_send(s.outbox, &message, NULL) == SEMEL_OK);
+    }
+    shop_close(&s);
+    return PROCESS_OK;
+}
+
+static int stop_in_take(void *context)
+{
+    return stopped_relay(
+        context,
+        &(stopped_plan){
+            .where = STOP_IN_TAKE, .batch = 1, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+}
+
+static int stop_in_settle(void *context)
+{
+    return stopped_relay(
+        context,
+        &(stopped_plan){
+            .where = STOP_IN_SETTLE, .batch = 1, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+}
+
+static int send_what_is_not_held(void *context)
+{
+    return stopped_relay(context, &(stopped_plan){.batch = 4, .drain = HELD_MAX + 1});
+}
+
+static int send_all(void *context)
+{
+    return stopped_relay(context, &(stopped_plan){.batch = 4, .drain = 1});
+}
+
+static void wait_until(int64_t ms)
+{
+    while (process_now_ms() < ms)
+        process_nap();
+}
+
+/* Stopped in the middle of a transaction, past the end of its lease; another one goes on meanwhile. */
+static pid_t stop_and_overtake(stopped *now, process_body *first)
+{
+    assert_int_equal(process_run(fill, now), PROCESS_OK);
+    pid_t pid = process_start(first, now);
+    assert_true(process_wait_stopped(pid, STOPPED_DEADLINE_MS));
+    wait_until(process_now_ms() + SHORT_LEASE_MS);
+    int end = process_wait(process_start(send_what_is_not_held, now), STOPPED_DEADLINE_MS);
+    if (end != PROCESS_OK)
+        kill(pid, SIGCONT);
+    assert_int_equal(end, PROCESS_OK);
+    return pid;
+}
+
+static void go_on_and_check(stopped *now, pid_t first)
+{
+    kill(first, SIGCONT);
+    assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
+    assert_int_equal(process_run(send_all, now), PROCESS_OK);
+    stopped_check_sent(now, MESSAGES);
+}
+
+static void a_relay_stopped_while_taking_holds_up_only_what_it_holds(void **state)
+{
+    stopped *now = *state;
+    go_on_and_check(now, stop_and_overtake(now, stop_in_take));
+}
+
+static void a_relay_stopped_while_settling_holds_up_only_what_it_holds(void **state)
+{
+    stopped *now = *state;
+    go_on_and_check(now, stop_and_overtake(now, stop_in_settle));
+}
+
+/* What a server does by itself with a transaction in which nothing has happened for a minute. */
+static void end_open_transactions(const char *url)
+{
+    if (look_is_postgres(url))
+        look_run(url, "SELECT pg_terminate_backend(held.pid, 5000) FROM (SELECT DISTINCT l.pid FROM pg_locks l"
+                      " JOIN pg_class c ON c.oid = l.relation"
+                      " WHERE c.relnamespace = to_regnamespace(current_schema()::text)"
+                      " AND l.pid <> pg_backend_pid()) AS held");
+    else
+        look_run(url, "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR 1094 BEGIN END;"
+                      " FOR r IN (SELECT p.id FROM information_schema.processlist p"
+                      " JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id"
+                      " WHERE p.db = database() AND p.id <> connection_id())"
+                      " DO KILL r.id; END FOR; END");
+}
+
+static void a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it(void **state)
+{
+    stopped *now = *state;
+    pid_t first = stop_and_overtake(now, stop_in_take);
+    end_open_transactions(now->url);
+    assert_int_equal(process_wait(process_start(send_all, now), STOPPED_DEADLINE_MS), PROCESS_OK);
+    stopped_check_sent(now, MESSAGES);
+    go_on_and_check(now, first);
+}
+
+/* --- several relays ---------------------------------------------------------------------------------- */
+
+enum { RELAYS = 4, MANY = 480 / SLOWER, MANY_GROUPS = 8, STOPS = 12 / SLOWER };
+
+static int fill_groups(void *context)
+{
+    stopped *now = context;
+    char text[SHOP_TEXT], group[SHOP_TEXT];
+    semel_unit *unit;
+    shop s;
+    shop_open(&s, now->url, NULL, &now->shared->tally);
+    PROCESS_REQUIRE(semel_unit_begin(&unit, s.store, NULL) == SEMEL_OK);
+    for (unsigned i = 1; i <= MANY; i++) {
+        semel_message message = shop_message(text, i);
+        (void)snprintf(group, sizeof group, "group-%u", i % MANY_GROUPS);
+        message.group = i % 5 ? group : NULL;
+        PROCESS_REQUIRE(semel_unit_send(unit, s.outbox, &message, NULL) == SEMEL_OK);
+    }
+    PROCESS_REQUIRE(semel_unit_commit(unit, NULL) == SEMEL_OK);
+    shop_close(&s);
+    return PROCESS_OK;
+}
+
+static int send_side_by_side(void *context)
+{
+    return stopped_relay(
+        context, &(stopped_plan){.batch = 5, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+}
+
+/* Stopped for longer than its lease, while the others go on or, at the end, there is nothing left to do. */
+static void stop_for_a_while(stopped *now, pid_t pid, uint32_t *seed)
+{
+    unsigned before = atomic_load(&now->shared->sent);
+    int64_t deadline = process_now_ms() + SHORT_LEASE_MS + shop_random(seed, SHORT_LEASE_MS);
+    kill(pid, SIGSTOP);
+    wait_until(deadline);
+    deadline += STOPPED_LEASE_MS;
+    while (atomic_load(&now->shared->sent) == before && process_now_ms() < deadline)
+        process_nap();
+    kill(pid, SIGCONT);
+}
+
+static void relays_that_are_stopped_at_any_moment_keep_the_order(void **state)
+{
+    stopped *now = *state;
+    pid_t pids[RELAYS];
+    uint32_t seed = 7;
+    assert_int_equal(process_run(fill_groups, now), PROCESS_OK);
+    for (int i = 0; i < RELAYS; i++)
+        pids[i] = process_start(send_side_by_side, now);
+    for (int i = 0; i < STOPS; i++)
+        stop_for_a_while(now, pids[shop_random(&seed, RELAYS)], &seed);
+    for (int i = 0; i < RELAYS; i++)
+        assert_int_equal(process_wait(pids[i], STOPPED_DEADLINE_MS), PROCESS_OK);
+    stopped_check_sent(now, MANY);
+}
+
+#define TEST(function) ON_EACH(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_relay_overtaken_while_stopped_settles_nothing),
+        TEST(a_relay_that_publishes_late_keeps_the_order_of_first_deliveries),
+        TEST(a_claim_overtaken_while_stopped_cannot_commit),
+        TEST(a_claim_overtaken_while_stopped_cannot_fail),
+        TEST(a_claim_overtaken_while_stopped_cannot_make_a_dead_letter),
+        TEST(a_copy_waits_for_a_transaction_that_is_stopped),
+        TEST(a_relay_stopped_while_taking_holds_up_only_what_it_holds),
+        TEST(a_relay_stopped_while_settling_holds_up_only_what_it_holds),
+        TEST(a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it),
+        TEST(relays_that_are_stopped_at_any_moment_keep_the_order),
+    };
+    return cmocka_run_group_tests_name("crash: stopped, on servers", tests, NULL, NULL);
+}
