@@ -1,8 +1,8 @@
 /* Statements that travel with the commit: on a database server marker, writes and outgoing message are one round trip.
  *
  *     queued                                           a file, queued.db
- *     queued postgres://user@localhost/shop            the same on a server
- *     queued mariadb://user@localhost/shop
+ *     queued postgres://user@localhost/shop            the same on a server, where the application has its table:
+ *     queued mariadb://user@localhost/shop             CREATE TABLE example_charge (order_id VARCHAR(36), cents INT)
  *
  * The handler does nothing by itself: it says what is to be done, in SQL that all of them understand. */
 #include <semel/semel.h>
@@ -18,7 +18,7 @@ static semel_status charge(semel_unit *unit, const semel_message *order, void *o
     return status ? status : semel_unit_send(unit, outbox, &receipt, err);
 }
 
-/* The application's own table, beside semel's. */
+/* The application's own table, beside semel's. (Servers have other ways to do that; in MariaDB it would commit.) */
 static semel_status create_table(semel_store *store, semel_error *err)
 {
     semel_unit *unit;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     semel_inbox_options queued = {.size = sizeof queued, .mode = SEMEL_QUEUED};
 
     if (semel_store_open(&store, argc > 1 ? argv[1] : "sqlite:queued.db", NULL, &err) ||
-        semel_store_migrate(store, &err) || create_table(store, &err) ||
+        semel_store_migrate(store, &err) || (argc == 1 && create_table(store, &err)) ||
         semel_outbox_open(&outbox, store, "receipts", &err) ||
         semel_inbox_open(&inbox, store, "payments", &queued, &err) ||
         semel_inbox_receive(&first, inbox, &order, charge, outbox, &err) ||

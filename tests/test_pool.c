@@ -135,7 +135,6 @@ static void who_has_to_come_back_keeps_its_place(void **state)
     pool_case f;
     customer first, second;
     pool_case_begin(&f, 1);
-    served_count = 0;
     f.server.refusals = 1;
     fake_hold(&f.server, 1);
     customer_send(&first, &f, 1, POOL_MINUTE);

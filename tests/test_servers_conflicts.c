@@ -161,9 +161,8 @@ static void a_serialization_failure_is_begun_anew(void **state)
 
 static const char *raise_conflict(const server_case *c)
 {
-    return c->kind == SERVER_POSTGRES
-               ? "DO $$BEGIN RAISE SQLSTATE '40001'; END$$"
-               : "BEGIN NOT ATOMIC SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END";
+    return c->kind == SERVER_POSTGRES ? "DO $$BEGIN RAISE SQLSTATE '40001'; END$$"
+                                      : "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213";
 }
 
 static void always_conflict(case_work *self, semel_unit *unit, const semel_message *message)

@@ -64,12 +64,13 @@ static int stop_in_take(void *context)
             .where = STOP_IN_TAKE, .batch = 1, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
 }
 
+/* With some of a group and some of none: what it settles is locked, and its lease is over. */
 static int stop_in_settle(void *context)
 {
     return stopped_relay(
         context,
         &(stopped_plan){
-            .where = STOP_IN_SETTLE, .batch = 1, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+            .where = STOP_IN_SETTLE, .batch = 4, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
 }
 
 static int send_what_is_not_held(void *context)
@@ -126,7 +127,8 @@ static void a_relay_stopped_while_settling_holds_up_only_what_it_holds(void **st
 static void end_open_transactions(const char *url)
 {
     if (look_is_postgres(url))
-        look_run(url, "SELECT pg_terminate_backend(held.pid, 5000) FROM (SELECT DISTINCT l.pid FROM pg_locks l"
+        look_run(url, "SELECT pg_terminate_backend(held.pid, 5000) FROM (SELECT DISTINCT l.pid "
+                      "FROM pg_locks l"
                       " JOIN pg_class c ON c.oid = l.relation"
                       " WHERE c.relnamespace = to_regnamespace(current_schema()::text)"
                       " AND l.pid <> pg_backend_pid()) AS held");

@@ -95,8 +95,11 @@ static void make_template(const crash_stage *stage, const crash_workflow *flow)
 /* All of it in one go: each look is a session of its own. */
 static void restore_tables(const crash_stage *stage)
 {
-    char sql[1024] = "";
-    const char *numbers = look_is_postgres(stage->url) ? "OVERRIDING SYSTEM VALUE " : "";
+    int postgres = look_is_postgres(stage->url);
+    /* Both have columns that they fill themselves: PostgreSQL is told to take our values, MariaDB not to mind. */
+    char sql[1024];
+    const char *numbers = postgres ? "OVERRIDING SYSTEM VALUE " : "";
+    (void)snprintf(sql, sizeof sql, "%s", postgres ? "" : "SET sql_mode = '';");
     for (size_t i = 0; i < sizeof kept_tables / sizeof *kept_tables; i++) {
         const char *name = kept_tables[i];
         size_t len = strlen(sql);

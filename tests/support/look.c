@@ -54,6 +54,12 @@ static _Noreturn void die(const char *sql, const char *why)
 }
 
 #ifdef SEMEL_WITH_POSTGRES
+static void say_nothing(void *context, const char *text)
+{
+    (void)context;
+    (void)text;
+}
+
 static void *open_postgres(const char *url)
 {
     char text[2 * SERVER_URL_ROOM];
@@ -64,6 +70,7 @@ static void *open_postgres(const char *url)
     PGconn *conn = PQconnectdb(text);
     if (PQstatus(conn) != CONNECTION_OK)
         die(url, PQerrorMessage(conn));
+    PQsetNoticeProcessor(conn, say_nothing, NULL);
     return conn;
 }
 

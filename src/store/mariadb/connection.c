@@ -204,6 +204,7 @@ static semel_status read_settings(const row *r, void *context, semel_error *err)
     on->usual = level_named(maria_column_text(r, 1));
     on->safe_commits = (int)maria_column_int(r, 2);
     on->idle_s = maria_column_uint(r, 3);
+    on->blocks = !maria_column_int(r, 4); /* in that mode they are written otherwise */
     return SEMEL_OK;
 }
 
@@ -211,10 +212,15 @@ int maria_say_mode(connection *on, session_mode mode)
 {
     if (on->mode == mode)
         return 0;
+    static const statement which[] = {[MODE_UNKNOWN] = ST_DURABLE,
+                                      [MODE_DURABLE] = ST_DURABLE,
+                                      [MODE_RELAXED] = ST_RELAXED,
+                                      [MODE_LOOKING] = ST_LOOKING};
     isolation asked = on->at->level != ISOLATION_USUAL ? on->at->level : on->usual;
-    query q = maria_query(on, mode == MODE_RELAXED ? ST_RELAXED : ST_DURABLE);
-    maria_text(&q, level_names[mode == MODE_RELAXED ? ISOLATION_READ_COMMITTED : asked]);
-    if (mode != MODE_RELAXED)
+    query q = maria_query(on, which[mode]);
+    if (mode != MODE_LOOKING)
+        maria_text(&q, level_names[mode == MODE_RELAXED ? ISOLATION_READ_COMMITTED : asked]);
+    if (mode == MODE_DURABLE)
         maria_uint(&q, on->idle_s);
     (void)maria_end(&q);
     on->mode = mode;
@@ -228,7 +234,8 @@ static semel_status introduce(connection *on, semel_error *err)
     query q = maria_start(&on->out,
                           "SELECT @@max_allowed_packet, @@tx_isolation, "
                           "@@innodb_flush_log_at_trx_commit = 1 AND "
-                          "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout",
+                          "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout, "
+                          "FIND_IN_SET(x'4f5241434c45', @@sql_mode)", /* ORACLE */
                           patient);
     step *s = maria_end(&q);
     s->call = read_settings;
@@ -276,6 +283,8 @@ void maria_close(void *state)
         return;
     hang_up(on);
     maria_script_free(&on->out);
+    mem_free(on->spare.bytes);
+    on->spare = (text_buffer){0};
     arena_free(&on->scratch);
     mem_free(on);
 }
@@ -310,6 +319,8 @@ void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t pa
 void maria_return(connection *on)
 {
     maria_script_free(&on->out);
+    mem_free(on->spare.bytes);
+    on->spare = (text_buffer){0};
     arena_free(&on->scratch);
     on->my = NULL;
 }
@@ -332,6 +343,11 @@ void maria_say(connection *on, statement which)
     (void)maria_end(&q);
 }
 
+static int is_tagged(MYSQL_RES *result, const char *tag)
+{
+    return strcmp(mysql_fetch_field_direct(result, 0)->name, tag) == 0;
+}
+
 /* Rows are handed on as they come. If the receiver has had enough, the rest is read and thrown away. */
 static semel_status read_rows(connection *on, const step *s, const char *doing, semel_error *err)
 {
@@ -340,7 +356,8 @@ static semel_status read_rows(connection *on, const step *s, const char *doing, 
     if (!result)
         return maria_fail(on, doing, err);
     row r = {NULL, NULL};
-    while (!status && s->call && (r.columns = mysql_fetch_row(result))) {
+    int wanted = s->call && (!s->tag || is_tagged(result, s->tag));
+    while (!status && wanted && (r.columns = mysql_fetch_row(result))) {
         r.lengths = mysql_fetch_lengths(result);
         status = s->call(&r, s->context, err);
     }
@@ -360,8 +377,8 @@ static semel_status read_answer(connection *on, const step *s, const char *doing
     return SEMEL_OK;
 }
 
-/* All results of a statement that stands alone. */
-static semel_status read_alone(connection *on, const step *s, const char *doing, semel_error *err)
+/* All results of a statement that may have many. */
+static semel_status read_all(connection *on, const step *s, const char *doing, semel_error *err)
 {
     semel_status status = read_answer(on, s, doing, err);
     while (!status && mysql_more_results(on->my))
@@ -388,7 +405,7 @@ static semel_status take_answer(talk *t, const step *s, semel_error *err)
     const step *to = t->refused ? &deaf : s;
     t->answered = 1;
     semel_status status =
-        s->alone ? read_alone(on, to, t->doing, err) : read_answer(on, to, t->doing, err);
+        s->open_ended ? read_all(on, to, t->doing, err) : read_answer(on, to, t->doing, err);
     if (!status || mysql_errno(on->my))
         return status;
     t->refused = status;
@@ -397,12 +414,12 @@ static semel_status take_answer(talk *t, const step *s, semel_error *err)
     return SEMEL_OK;
 }
 
-/* From the first step on, as many as go in one text. */
+/* From the first step on, as many as go in one text: one with many results may be the last of it. */
 static size_t steps_together(const connection *on, size_t first)
 {
     const script *s = &on->out;
     size_t last = first + 1;
-    while (on->multi && !s->steps[first].alone && last < s->count && !s->steps[last].alone)
+    while (on->multi && last < s->count && !s->steps[last - 1].open_ended)
         last++;
     return last - first;
 }
@@ -410,7 +427,7 @@ static size_t steps_together(const connection *on, size_t first)
 static int has_commit(const script *s, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++)
-        if (s->steps[i].kind == STEP_COMMIT)
+        if (s->steps[i].kind == STEP_COMMIT || s->steps[i].kind == STEP_BLOCK)
             return 1;
     return 0;
 }

@@ -11,14 +11,20 @@
 
 #include <sys/types.h>
 
-/* How the session is set: as for the application's work, or as for our own short transactions. */
-typedef enum session_mode { MODE_UNKNOWN, MODE_DURABLE, MODE_RELAXED } session_mode;
+/* How the session is set. */
+typedef enum session_mode {
+    MODE_UNKNOWN,
+    MODE_DURABLE, /* for the application's work */
+    MODE_RELAXED, /* for our own short transactions */
+    MODE_LOOKING  /* for a look without a transaction */
+} session_mode;
 
 typedef struct connection {
     MYSQL *my;
     const address *at; /* NULL: it is the caller's, who joined us */
     const char *const *texts;
     script out;
+    text_buffer spare; /* for a script that is written anew */
     mem_arena scratch; /* of whoever uses it */
     int multi;         /* the server takes several statements in one text */
     int lost;          /* it cannot be used any more */
@@ -29,6 +35,7 @@ typedef struct connection {
     uint64_t idle_s;   /* ... its idle_transaction_timeout */
     size_t packet_max; /* max_allowed_packet */
     size_t text_max;   /* the longest text that goes into it */
+    int blocks;        /* the server takes compound statements */
     int safe_commits;  /* they survive a power failure */
     pid_t pid;         /* of the process that made it */
 } connection;

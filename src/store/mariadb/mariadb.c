@@ -71,6 +71,8 @@ static semel_status prepare_texts(mariadb_store *store, semel_error *err)
         store->name = name;
         store->texts = maria_statements(&store->arena, name);
     }
+    (void)snprintf(store->tag, sizeof store->tag, "semel_%016llx",
+                   (unsigned long long)seam_random(store->seam));
     return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
 }
 

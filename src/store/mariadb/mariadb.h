@@ -23,8 +23,11 @@ typedef struct mariadb_store {
     const char *name; /* of the tables: what {} stands for */
     address at;
     semel_durability durability;
-    size_t packet_max;  /* the server's max_allowed_packet */
-    atomic_int natives; /* handlers ask for the connection: have it ready for them */
+    size_t packet_max;           /* the server's max_allowed_packet */
+    char tag[24];                /* the name of a column that nobody else has */
+    atomic_uint copies;          /* in a row: see maria_look_first() */
+    atomic_uint_fast64_t blocks; /* numbers them */
+    atomic_int natives;          /* handlers ask for the connection: have it ready for them */
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
@@ -57,6 +60,8 @@ typedef struct mariadb_unit {
     item_state item;     /* the savepoint of one message in a batch */
     size_t item_from;    /* WANTED: the statements that were said before it */
     semel_mark *assumed; /* its answer comes with the commit */
+    uint64_t block;      /* its number, if it is said as one */
+    uint64_t told;       /* by a block whose key was there; 0: it was not */
     semel_status trouble; /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
@@ -123,10 +128,17 @@ void maria_release_lock(connection *on, const mariadb_store *store, const char *
 /* marker.c */
 semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                           semel_error *err);
+
+/* assume.c */
 semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
-/* The key that was assumed to be free is not, or may not be: what is the answer to the commit? */
+/* What was said becomes one compound statement, if it can. */
+void maria_assumed_block(mariadb_unit *unit);
+/* The block failed: at which statement of it. */
+semel_status maria_assumed_where(mariadb_unit *unit, failure *failed, semel_error *err);
+/* The key that was assumed to be free is not: EREJECTED, and what is known of it. */
 semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
                                   semel_error *err);
+semel_status maria_assumed_told(mariadb_unit *unit, semel_error *err);
 
 /* What LAST_INSERT_ID says after OR_TELL (statement.c) when the row was there; else the fingerprint of a row that
  * is done. */
@@ -156,6 +168,9 @@ static inline int maria_is_free(const marker_row *found)
 int maria_report_done(semel_mark *mark, uint64_t told);
 semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
                         const semel_mark *mark, semel_error *err);
+/* *known is 1 if the key needed nothing but a look. */
+semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err);
+void maria_note_copy(mariadb_store *store, int is_copy);
 semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
                                 semel_error *err);
 semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
@@ -213,6 +228,7 @@ semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, c
                              semel_error *err);
 
 /* statement.c: what may be repeated in ST_MARK_MANY and ST_PUT. */
+extern const char maria_or_tell[]; /* what makes ST_ASSUME ST_MARK */
 extern const char maria_mark_pattern[];
 extern const char maria_put_pattern[];
 

@@ -53,9 +53,9 @@ static void report_taken(mariadb_unit *unit, semel_mark *mark)
     unit->wrote = unit->marked = 1;
 }
 
-static step *say_mark(mariadb_unit *unit, statement which, const semel_mark *mark, bound limit)
+static step *say_mark(mariadb_unit *unit, const semel_mark *mark, bound limit)
 {
-    query q = maria_unit_say(unit, which, limit);
+    query q = maria_unit_say(unit, ST_MARK, limit);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
@@ -80,7 +80,7 @@ static semel_status insert_one(marking *m, reply *answer, failure *failed, semel
 {
     for (;;) {
         *answer = (reply){0};
-        say_mark(m->unit, ST_MARK, m->marks, wait_left(m))->answer = answer;
+        say_mark(m->unit, m->marks, wait_left(m))->answer = answer;
         maria_unit_expect_handler(m->unit);
         semel_status status = maria_unit_hear(m->unit, failed, "inserting a marker", err);
         if (!status || !say_again(m, failed))
@@ -93,9 +93,14 @@ static semel_status mark_one(marking *m, semel_error *err)
     semel_mark *mark = m->marks;
     reply answer;
     failure failed;
-    semel_status status = insert_one(m, &answer, &failed, err);
+    int known = 0;
+    semel_status status = maria_look_first(m->unit, mark, &known, err);
+    if (status || known)
+        return status;
+    status = insert_one(m, &answer, &failed, err);
     if (status)
         return maria_waited(&failed) ? maria_settle_held(m->unit, &mark, 1, err) : status;
+    maria_note_copy(m->unit->store, answer.id != MARK_INSERTED);
     if (answer.id == MARK_INSERTED) {
         report_taken(m->unit, mark);
         return SEMEL_OK;
@@ -235,7 +240,7 @@ static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped
     size_t end = from;
     for (size_t i = from; i < m->count && !is_long(m); i++, end++) {
         answers[i].changed = UINT64_MAX; /* not answered */
-        say_mark(m->unit, ST_MARK, &m->marks[i], (bound){IMPATIENT, 0})->answer = &answers[i];
+        say_mark(m->unit, &m->marks[i], (bound){IMPATIENT, 0})->answer = &answers[i];
     }
     semel_status status = maria_unit_hear(m->unit, &failed, "inserting markers", err);
     for (*to = from; *to < end && answers[*to].changed != UINT64_MAX; ++*to)
@@ -316,46 +321,4 @@ semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, ui
     if (!count)
         return SEMEL_OK;
     return count == 1 ? mark_one(&m, err) : mark_many(&m, err);
-}
-
-/* --- queued mode ----------------------------------------------------------------------------------------------- */
-
-/* A plain INSERT: its failure keeps all that follows from being done. */
-semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
-{
-    mariadb_unit *unit = unit_state;
-    (void)err;
-    bound limit = wait_ms ? (bound){FOR_MS, wait_ms} : (bound){IMPATIENT, 0};
-    say_mark(unit, ST_ASSUME, mark, limit)->kind = STEP_ASSUME;
-    unit->assumed = mark;
-    unit->wrote = unit->marked = 1;
-    return SEMEL_OK;
-}
-
-/* Nothing was done. What is there is looked at afresh, after a ROLLBACK. */
-static semel_status look_at_assumed(mariadb_unit *unit, marker_row *found, semel_error *err)
-{
-    statement back = unit->joined ? ST_JOIN_ROLLBACK : ST_ROLLBACK;
-    query q = maria_unit_say(unit, back, (bound){PATIENT, 0});
-    (void)maria_end(&q);
-    unit->wrote = 0; /* what is left to roll back has no locks */
-    return maria_look(found, unit, ST_LOOK, unit->assumed, err);
-}
-
-semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
-                                  semel_error *err)
-{
-    marker_row found;
-    semel_mark *mark = unit->assumed;
-    int waited = maria_waited(failed);
-    if (failed->number != ER_DUP_ENTRY && !waited)
-        return status;
-    status = look_at_assumed(unit, &found, err);
-    if (status)
-        return status;
-    mark->state = waited ? SEMEL_MARK_HELD : (semel_mark_state)0;
-    mark->held_until_ms = 0;
-    if (found.found && !maria_is_free(&found))
-        maria_report(mark, &found);
-    return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
 }

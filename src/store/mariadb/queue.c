@@ -92,14 +92,14 @@ semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value 
         status = maria_unit_make_room(unit, size_of(text, values, count), err);
     if (status)
         return status;
-    int alone = has_many_results(text);
-    if (alone)
+    int many = has_many_results(text);
+    if (many)
         maria_unit_watch(unit);
     query q = maria_unit_say_text(unit, "");
     status = write_values(&unit->on->out.text, text, values, count, err);
     step *s = maria_end(&q);
     s->kind = STEP_QUEUED;
-    s->alone = alone;
+    s->open_ended = many;
     unit->wrote = 1;
     return status;
 }

@@ -28,8 +28,10 @@ typedef enum statement {
     ST_BATCH_ROLLBACK,
     ST_DURABLE,
     ST_RELAXED,
+    ST_LOOKING,
     ST_NOW,
     ST_EXPECT,
+    ST_WHERE,
     ST_TOUCHED_CLEAR,
     ST_TOUCHED,
     ST_SCHEMA_VERSION,
@@ -88,7 +90,8 @@ typedef enum step_kind {
     STEP_ASSUME, /* a duplicate key here is a duplicate message */
     STEP_GUARD,  /* a missing savepoint here means that the transaction is not ours any more */
     STEP_EXPECT, /* a number out of range here means that a row is not as it was believed */
-    STEP_COMMIT
+    STEP_COMMIT,
+    STEP_BLOCK /* all of a queued unit: see assume.c */
 } step_kind;
 
 /* The answer to a statement that returns no rows. */
@@ -108,9 +111,10 @@ typedef semel_status row_call(const row *r, void *context, semel_error *err);
 typedef struct step {
     size_t start; /* in the text */
     step_kind kind;
-    int alone;      /* may have more than one result: nothing can be told by position behind it */
+    int open_ended; /* it may have more than one result: nothing can be told by position behind it */
     reply *answer;  /* may be NULL */
-    row_call *call; /* may be NULL: rows are thrown away */
+    row_call *call;  /* may be NULL: rows are thrown away */
+    const char *tag; /* ... and so are those whose first column has another name; NULL: none */
     void *context;
 } step;
 

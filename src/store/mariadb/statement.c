@@ -29,6 +29,7 @@
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?)"
 #define PUT_PATTERN     "(?, " NOW " + ?, 0, 0, " NOW ", " MESSAGE_PATTERN ")"
 
+const char maria_or_tell[] = OR_TELL;
 const char maria_mark_pattern[] = MARK_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
 
@@ -51,11 +52,13 @@ static const char *const texts[ST_COUNT] = {
     [ST_BATCH] = "SAVEPOINT semel_batch",
     [ST_BATCH_ROLLBACK] = "ROLLBACK TO SAVEPOINT semel_batch",
     /* Relaxed transactions are short. If their client is stopped in the middle, the server ends them. */
-    [ST_DURABLE] = "SET SESSION tx_isolation = ?, idle_transaction_timeout = ?",
-    [ST_RELAXED] = "SET SESSION tx_isolation = ?, idle_transaction_timeout = 30",
+    [ST_DURABLE] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = ?",
+    [ST_RELAXED] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = 30",
+    [ST_LOOKING] = "SET SESSION autocommit = 1",
     [ST_NOW] = "SELECT " NOW,
     /* Fails, by a number that is too large, unless the statement before it changed so many rows. */
     [ST_EXPECT] = "SET @semel = 9223372036854775807 + (ROW_COUNT() <> ?)",
+    [ST_WHERE] = "SELECT @semel_at",
     [ST_TOUCHED_CLEAR] = "SET @semel = x''",
     [ST_TOUCHED] = "SELECT @semel",
 

@@ -134,6 +134,48 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
     return status;
 }
 
+/* Of the application's statements every failure is the handler's, but for those that may pass. */
+static semel_status blame_handler(semel_status status, semel_error *err)
+{
+    if (status == SEMEL_ECONFLICT || status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM)
+        return status;
+    if (err) {
+        err->status = SEMEL_EHANDLER;
+        err->retryable = 1;
+    }
+    return SEMEL_EHANDLER;
+}
+
+/* What the failure of something that was put off means. */
+static semel_status explain(mariadb_unit *unit, semel_status status, failure *failed,
+                            semel_error *err)
+{
+    semel_error why = *err;
+    if (failed->kind == STEP_BLOCK && !failed->unknown)
+        (void)maria_assumed_where(unit, failed, err);
+    *err = why;
+    if (failed->unknown) {
+        return semel_fail(err, SEMEL_EUNKNOWN,
+                          "%s; the COMMIT may have taken place: receive the message again",
+                          why.text);
+    }
+    switch (failed->kind) {
+    case STEP_ASSUME:
+        return maria_assumed_answer(unit, failed, status, err);
+    case STEP_QUEUED:
+        return blame_handler(status, err);
+    case STEP_GUARD:
+        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
+    case STEP_EXPECT:
+        return failed->number == ER_DATA_OUT_OF_RANGE
+                   ? semel_fail(err, SEMEL_ELOST,
+                                "a row is not as this unit left it: somebody changed it by hand")
+                   : status;
+    default:
+        return status;
+    }
+}
+
 void maria_unit_begin_anew(mariadb_unit *unit)
 {
     unit->guarded = 0;
@@ -141,10 +183,21 @@ void maria_unit_begin_anew(mariadb_unit *unit)
     unit->moded = 0;
 }
 
+/* What was put off is said before the commit. */
+static semel_status say_now(mariadb_unit *unit, semel_error *err)
+{
+    failure failed;
+    semel_error local;
+    semel_error *why = err ? err : &local;
+    semel_status status =
+        maria_unit_hear(unit, &failed, "saying what does not go with the commit", why);
+    return status ? explain(unit, status, &failed, why) : SEMEL_OK;
+}
+
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err)
 {
     begin(unit);
-    return maria_unit_hear(unit, NULL, "before a large message", err);
+    return say_now(unit, err);
 }
 
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
@@ -157,7 +210,7 @@ semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error 
                           bytes, on->text_max);
     if (on->out.text.len + bytes <= on->text_max)
         return SEMEL_OK;
-    return maria_unit_hear(unit, NULL, "sending what does not go with the commit", err);
+    return say_now(unit, err);
 }
 
 /* --- the handler's part --------------------------------------------------------------------------------- */
@@ -186,7 +239,7 @@ static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
     semel_status status = SEMEL_OK;
     if (!unit->spoken || !is_in_transaction(unit)) { /* which a START TRANSACTION would end */
         if (unit->on->out.count > (size_t)unit->moded)
-            status = maria_unit_hear(unit, NULL, "before the handler's work", err);
+            status = say_now(unit, err);
         if (status)
             return status;
         say_plain(unit, ST_START);
@@ -196,7 +249,7 @@ static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
         say_plain(unit, ST_ITEM);
         unit->item = ITEM_SET;
     }
-    return maria_unit_hear(unit, NULL, "before the handler's work", err);
+    return say_now(unit, err);
 }
 
 /* From here on the application speaks on the connection. If something went wrong, the commit will say so; until
@@ -269,44 +322,6 @@ void mariadb_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
-/* Of the application's statements every failure is the handler's, but for those that may pass. */
-static semel_status blame_handler(semel_status status, semel_error *err)
-{
-    if (status == SEMEL_ECONFLICT || status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM)
-        return status;
-    if (err) {
-        err->status = SEMEL_EHANDLER;
-        err->retryable = 1;
-    }
-    return SEMEL_EHANDLER;
-}
-
-static semel_status commit_failed(mariadb_unit *unit, semel_status status, const failure *failed,
-                                  semel_error *err)
-{
-    if (failed->unknown) {
-        semel_error why = err ? *err : (semel_error){0};
-        return semel_fail(err, SEMEL_EUNKNOWN,
-                          "%s; the COMMIT may have taken place: receive the message again",
-                          why.text);
-    }
-    switch (failed->kind) {
-    case STEP_ASSUME:
-        return maria_assumed_answer(unit, failed, status, err);
-    case STEP_QUEUED:
-        return blame_handler(status, err);
-    case STEP_GUARD:
-        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
-    case STEP_EXPECT:
-        return failed->number == ER_DATA_OUT_OF_RANGE
-                   ? semel_fail(err, SEMEL_ELOST,
-                                "a row is not as this unit left it: somebody changed it by hand")
-                   : status;
-    default:
-        return status;
-    }
-}
-
 static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
 {
     failure failed;
@@ -319,8 +334,12 @@ static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
         q = maria_unit_say(unit, ST_COMMIT, patient);
         maria_end(&q)->kind = STEP_COMMIT;
     }
+    if (unit->assumed)
+        maria_assumed_block(unit);
     semel_status status = maria_unit_hear(unit, &failed, "committing", err);
-    return status ? commit_failed(unit, status, &failed, err) : SEMEL_OK;
+    if (status)
+        return explain(unit, status, &failed, err);
+    return unit->told ? maria_assumed_told(unit, err) : SEMEL_OK;
 }
 
 semel_status mariadb_commit(void *unit_state, semel_error *err)

@@ -64,8 +64,9 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
                         "c.relnamespace WHERE nspname = $1 AND relname = 'semel_schema'), "
-                        "(SELECT count(*) FROM information_schema.columns WHERE table_schema = $1 "
-                        "AND table_name = 'semel_schema' AND column_name IN "
+                        "(SELECT count(*) FROM pg_namespace n JOIN pg_class c ON c.relnamespace = "
+                        "n.oid JOIN pg_attribute a ON a.attrelid = c.oid WHERE nspname = $1 AND "
+                        "relname = 'semel_schema' AND attname IN "
                         "('version', 'name', 'applied_ms'))",
     [ST_SCHEMA_VERSION] = "SELECT coalesce(max(version), 0) FROM {}.semel_schema",
     [ST_SCHEMA_RECORD] =
@@ -155,13 +156,18 @@ static const char *const texts[ST_COUNT] = {
         "SELECT grp, CASE WHEN due THEN pg_try_advisory_xact_lock(hashtextextended(grp, "
         "'" OUTBOX "'::regclass::oid::bigint << 24 | $1)) ELSE false END FROM heads",
     [ST_OUTBOX_OF_GROUPS] =
-        "WITH pick AS (SELECT r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, turn), "
-        "LATERAL (SELECT seq, due, bool_or(NOT due) OVER (ORDER BY seq) AS blocked FROM "
+        "WITH pick AS (SELECT g.grp, r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, "
+        "turn), LATERAL (SELECT seq, due, bool_or(NOT due) OVER (ORDER BY seq) AS blocked FROM "
         "(SELECT seq, wake_ms <= " STARTED " AS due FROM " OUTBOX " WHERE outbox = $1 "
         "AND grp = g.grp AND NOT " DELAYED " ORDER BY seq LIMIT $6) AS f) AS r "
-        "WHERE NOT blocked ORDER BY turn, seq LIMIT $2) "
+        "WHERE NOT blocked ORDER BY turn, seq LIMIT $2), "
+        "mine AS (SELECT seq FROM " OUTBOX " WHERE seq = ANY (ARRAY(SELECT seq FROM pick)) "
+        "AND wake_ms <= " STARTED " FOR UPDATE SKIP LOCKED), "
+        "next AS (SELECT seq FROM (SELECT pick.seq, bool_or(mine.seq IS NULL) OVER (PARTITION BY "
+        "pick.grp ORDER BY pick.seq) AS held FROM pick LEFT JOIN mine ON mine.seq = pick.seq) "
+        "AS f WHERE NOT held) "
         "UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, attempts = o.attempts + 1 "
-        "FROM pick WHERE o.seq = pick.seq RETURNING " TAKEN_COLUMNS,
+        "FROM next WHERE o.seq = next.seq RETURNING " TAKEN_COLUMNS,
     [ST_OUTBOX_REMOVE] = "DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[]) AS s "
                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
                          "o.token = s.token RETURNING o.seq",

@@ -4,7 +4,8 @@
  * taken by one relay at a time: whoever gets the group's advisory lock reads its rows by a *new* statement, which
  * sees every lease that was committed before the lock was free; so nobody overtakes a lease that is not yet to be
  * seen. The locks end with the transaction, which is short, and which the server ends by itself if its client
- * has been stopped. A row is chosen by what it is and not by a number that was passed: one that commits late is
+ * has been stopped. A row of it that is locked all the same (a relay is settling it, late) holds up the rest of the
+ * group and is not waited for. A row is chosen by what it is and not by a number that was passed: one that commits late is
  * found late, and never skipped.
  *
  * Groups are visited in turn, from where the last call stopped, and share each call with the rows that have no
