@@ -15,6 +15,7 @@ test: ## all tests: plain, and under the address, undefined and thread sanitizer
 	@dev/test
 
 bench: release ## what semel costs, against the same work by hand
+	@dev/setup servers
 	@dev/build release bench
 	@build/release/semel-bench
 

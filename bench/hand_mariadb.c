@@ -1,6 +1,8 @@
-/* The same work by hand on libmariadb, which cannot send ahead of answers; but several statements in one text are
- * one round trip, and the server stops at the first that fails. Values are written into the text. The marker by
- * ON DUPLICATE KEY UPDATE that changes nothing, the work skipped if it was there. */
+/* The same work by hand on libmariadb, which cannot send ahead of answers. Several statements in one text are one
+ * round trip, but the server sends an answer for each, and the client wakes for each; in BEGIN NOT ATOMIC ... END
+ * there is one answer for all of them, and they stop at the first that fails. Without autocommit a transaction
+ * needs no beginning. Values are written into the text. The marker by ON DUPLICATE KEY UPDATE that changes nothing,
+ * the work skipped if it was there. */
 #include "hand_mariadb.h"
 
 #include "base/mem.h"
@@ -74,6 +76,13 @@ void tell(hand *h)
     mysql_free_result(told(h, NULL));
 }
 
+void commit_each(hand *h, int each)
+{
+    if (h->commits_each != each && mysql_autocommit(h->my, (my_bool)each) != 0)
+        die("mariadb: %s", mysql_error(h->my));
+    h->commits_each = each;
+}
+
 static hand *open_hand(const char *url, const char *room)
 {
     hand *h = must_alloc(sizeof *h);
@@ -87,6 +96,7 @@ static hand *open_hand(const char *url, const char *room)
         die("mariadb: %s", h->my ? mysql_error(h->my) : "out of memory");
     arena_free(&arena);
     h->room = room ? strdup(room) : NULL;
+    h->commits_each = 1;
     return h;
 }
 
@@ -168,7 +178,7 @@ static void receive(hand *h, const semel_message *const messages[], size_t count
 {
     uint64_t changed = 0;
     (void)count;
-    say(h, "START TRANSACTION;");
+    commit_each(h, 0);
     say_mark(h, messages[0]);
     say(h, " ON DUPLICATE KEY UPDATE state = state");
     mysql_free_result(told(h, &changed));
@@ -182,12 +192,13 @@ static void receive(hand *h, const semel_message *const messages[], size_t count
 static void receive_trip(hand *h, const semel_message *const messages[], size_t count)
 {
     (void)count;
-    say(h, "START TRANSACTION;");
+    commit_each(h, 0);
+    say(h, "BEGIN NOT ATOMIC ");
     say_mark(h, messages[0]);
     say(h, ";");
     say_effect(h, messages[0]);
-    say(h, ";");
-    commit(h);
+    say(h, "; COMMIT; END");
+    tell(h);
 }
 
 /* As most libraries do it: five round trips, and two copies at once would both do the work. */

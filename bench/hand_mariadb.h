@@ -9,7 +9,8 @@
 struct hand {
     MYSQL *my;
     char *room;
-    char *text; /* in the making: one or several statements */
+    int commits_each; /* statement by itself: autocommit */
+    char *text;       /* in the making: one or several statements */
     size_t len, capacity;
 };
 
@@ -19,6 +20,9 @@ struct hand {
 /* Adds to the text; a ; between statements is the caller's. */
 void say(hand *h, const char *format, ...) SEMEL_PRINTF(2, 3);
 void say_bytes(hand *h, semel_bytes value); /* as x'...', so nothing is to be escaped */
+
+/* The server is told only if it is not so already. */
+void commit_each(hand *h, int each);
 
 /* Sends the text, one round trip, and begins a new one. Gives back the answer to the last of its statements: the
  * rows if it has some (to be freed), else NULL; and how many rows it changed. */

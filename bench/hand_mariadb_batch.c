@@ -13,7 +13,7 @@ static int compare_ids(const void *left, const void *right)
     return memcmp(a->id.data, b->id.data, ID_TEXT);
 }
 
-/* Begins and inserts all markers, in the order of the keys, or two batches could lock each other up. `mine` gets
+/* Inserts all markers, in the order of the keys, or two batches could lock each other up. `mine` gets
  * those that were new: they come back in that order. */
 static size_t mark_all(hand *h, const semel_message *mine[BATCH_MAX],
                        const semel_message *const messages[], size_t count)
@@ -24,8 +24,9 @@ static size_t mark_all(hand *h, const semel_message *mine[BATCH_MAX],
         die("a batch of %zu; BATCH_MAX is %d", count, BATCH_MAX);
     memcpy((void *)sorted, (const void *)messages, count * sizeof *messages);
     qsort((void *)sorted, count, sizeof *sorted, compare_ids);
+    commit_each(h, 0);
     say(h,
-        "START TRANSACTION; INSERT IGNORE INTO %s_marker (inbox, `key`, state, at_ms, fingerprint) "
+        "INSERT IGNORE INTO %s_marker (inbox, `key`, state, at_ms, fingerprint) "
         "VALUES ",
         h->room);
     for (size_t i = 0; i < count; i++) {
@@ -46,25 +47,27 @@ static size_t mark_all(hand *h, const semel_message *mine[BATCH_MAX],
     return found;
 }
 
-/* [START TRANSACTION, all markers] [a statement for each new one, COMMIT] */
+/* [all markers] [a statement for each new one, COMMIT] */
 void hand_mariadb_batch(hand *h, const semel_message *const messages[], size_t count)
 {
     const semel_message *mine[BATCH_MAX];
     size_t found = mark_all(h, mine, messages, count);
+    say(h, "BEGIN NOT ATOMIC ");
     for (size_t i = 0; i < found; i++) {
         say(h, "INSERT INTO %s_effect (body) VALUES (", h->room);
         say_bytes(h, mine[i]->body);
         say(h, ");");
     }
-    say(h, "COMMIT");
+    say(h, "COMMIT; END");
     tell(h);
 }
 
-/* [START TRANSACTION, all markers] [all rows, COMMIT] */
+/* [all markers] [all rows, COMMIT] */
 void hand_mariadb_rows(hand *h, const semel_message *const messages[], size_t count)
 {
     const semel_message *mine[BATCH_MAX];
     size_t found = mark_all(h, mine, messages, count);
+    say(h, "BEGIN NOT ATOMIC ");
     if (found)
         say(h, "INSERT INTO %s_effect (body) VALUES ", h->room);
     for (size_t i = 0; i < found; i++) {
@@ -72,14 +75,15 @@ void hand_mariadb_rows(hand *h, const semel_message *const messages[], size_t co
         say_bytes(h, mine[i]->body);
         say(h, ")");
     }
-    say(h, "%sCOMMIT", found ? ";" : "");
+    say(h, "%sCOMMIT; END", found ? ";" : "");
     tell(h);
 }
 
+/* One statement, which is its own transaction. */
 void hand_mariadb_send(hand *h, const semel_message *const messages[], size_t count)
 {
     say(h,
-        "START TRANSACTION; INSERT INTO %s_outbox (outbox, wake_ms, attempts, refusals, "
+        "INSERT INTO %s_outbox (outbox, wake_ms, attempts, refusals, "
         "captured_ms, type, topic, id, body) VALUES ",
         h->room);
     for (size_t i = 0; i < count; i++) {
@@ -90,7 +94,6 @@ void hand_mariadb_send(hand *h, const semel_message *const messages[], size_t co
         say_bytes(h, messages[i]->body);
         say(h, ")");
     }
-    say(h, "; COMMIT");
     tell(h);
 }
 
@@ -104,17 +107,19 @@ static void say_numbers(hand *h, MYSQL_RES *taken)
     say(h, ")");
 }
 
-/* [START TRANSACTION, SELECT] [UPDATE, COMMIT] [DELETE] */
+/* [SELECT] [UPDATE, COMMIT] [DELETE, COMMIT] */
 size_t hand_mariadb_relay(hand *h, size_t batch)
 {
+    commit_each(h, 0);
     say(h,
-        "START TRANSACTION; SELECT seq, grp, id, source, type, topic, correlation_id, "
+        "SELECT seq, grp, id, source, type, topic, correlation_id, "
         "content_type, time_ms, headers, body FROM %s_outbox FORCE INDEX (turn) WHERE outbox = 1 "
         "AND grp IS NULL AND due_ms <= " MARIADB_NOW
         " ORDER BY due_ms, seq LIMIT %zu FOR UPDATE SKIP LOCKED",
         h->room, batch);
     MYSQL_RES *taken = told(h, NULL);
     size_t count = (size_t)mysql_num_rows(taken);
+    say(h, "BEGIN NOT ATOMIC ");
     if (count) {
         say(h,
             "UPDATE %s_outbox SET token = 1, wake_ms = " MARIADB_NOW
@@ -123,11 +128,12 @@ size_t hand_mariadb_relay(hand *h, size_t batch)
         say_numbers(h, taken);
         say(h, ";");
     }
-    say(h, "COMMIT");
+    say(h, "COMMIT; END");
     tell(h);
     if (count) {
-        say(h, "DELETE FROM %s_outbox WHERE token = 1 AND seq IN ", h->room);
+        say(h, "BEGIN NOT ATOMIC DELETE FROM %s_outbox WHERE token = 1 AND seq IN ", h->room);
         say_numbers(h, taken);
+        say(h, "; COMMIT; END");
         tell(h);
     }
     mysql_free_result(taken);

@@ -225,7 +225,7 @@ static void fight_copies(const server *on, const char *url, size_t workers, int 
     patron_close(&p);
     room_remove(on, url, room);
     report_duel(count_text(name, workers, queued ? "queued" : ""), &d, 1, 0,
-                queued || workers == 1 ? NO_AIM : AT_LEAST(2.5));
+                queued ? NO_AIM : AT_LEAST(2.5));
 }
 
 static void measure_duplicate(const server *on, const char *url)
@@ -233,11 +233,10 @@ static void measure_duplicate(const server *on, const char *url)
     char title[100];
     report_section("server-duplicate", server_title(title, on, "a copy by the first"), "first/s",
                    "copy/s");
-    for (size_t i = 0; i < COUNTS; i++)
-        fight_copies(on, url, connections[i], 0);
-    for (size_t i = 0; i < COUNTS; i++)
-        fight_copies(on, url, connections[i], 1);
-    explain_mark();
+    for (int queued = 0; queued < 2; queued++)
+        for (size_t i = 0; i < COUNTS; i++)
+            if (connections[i] > 1)
+                fight_copies(on, url, connections[i], queued);
 }
 
 void section_server_duplicate(void)

@@ -170,7 +170,7 @@ static void fight_relay(const server *on, const char *url, size_t count, size_t 
     snprintf(name, sizeof name, "batches of %zu, %zu relay%s", batch, count, count == 1 ? "" : "s");
     for (size_t round = 0; round < d.rounds; round++) {
         progress(name, round, d.rounds);
-        messages_make(&set, &keys, choose(20000, 10000));
+        messages_make(&set, &keys, choose(20000, 5000));
         fill(on, url, raw_room, &set);
         fill(on, url, semel_room, &set);
         relay_round(&d, round, &r, &p, &set);

@@ -8,13 +8,12 @@
 #include "support/process.h"
 #include "support/shop.h"
 
-enum { COMMON = 400 / SLOWER, OWN = 100 / SLOWER, CRASHES = 3, IN_ORDER = 2 };
+enum { COMMON = 600 / SLOWER, OWN = 100 / SLOWER, CRASHES = 3, IN_ORDER = 2 };
 
-/* The clients are in the middle of something: all of them have seen that it is gone. */
-static void wait_for_trouble(const fleet *f, unsigned before)
+static void wait_until_noticed(const fleet *f, unsigned before)
 {
     int64_t deadline = process_now_ms() + FLEET_DEADLINE_MS;
-    while (fleet_troubles(f) == before) {
+    while (fleet_cuts(f) == before) {
         if (process_now_ms() > deadline)
             fail_msg("nobody notices that the server is gone");
         process_nap();
@@ -23,12 +22,12 @@ static void wait_for_trouble(const fleet *f, unsigned before)
 
 static void crash_and_restart(fleet *f, server_own *own, unsigned time)
 {
-    unsigned before = fleet_troubles(f);
+    unsigned before = fleet_cuts(f);
     if (time == IN_ORDER)
         server_own_halt(own);
     else
         server_own_crash(own);
-    wait_for_trouble(f, before);
+    wait_until_noticed(f, before);
     server_own_restart(own);
 }
 
@@ -40,11 +39,11 @@ static void a_server_that_dies_under_load_loses_nothing_and_repeats_nothing(void
     server_own_start(&own, kind_of_state(state));
     server_fresh(url, &own.at);
     fleet_open(&f, url, COMMON, OWN, 3);
-    unsigned stretch = f.planned / (CRASHES + 1);
+    unsigned stretch = FLEET_LANES * f.planned / (CRASHES + 1);
+    atomic_store(&f.shared->allowed, f.planned);
     fleet_start_all(&f);
     for (unsigned i = 1; i <= CRASHES; i++) {
-        atomic_store(&f.shared->allowed, (i + 1) * stretch);
-        fleet_wait_acked(&f, FLEET_LANES * i * stretch);
+        fleet_wait_acked(&f, i * stretch);
         crash_and_restart(&f, &own, i);
     }
     fleet_finish(&f);

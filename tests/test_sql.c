@@ -221,6 +221,7 @@ static const struct bad {
     {L, 1, "SELECT $1", 8, "marked by ?"},
     {L, 1, "SELECT :a", 8, "marked by ?"},
     {L, 1, "SELECT @a", 8, "marked by ?"},
+    {L, 1, "SELECT #a", 8, "marked by ?"},
     {L, 1, "SELECT $a", 8, "marked by ?"},
     {L | M, 1, "SELECT a ?? ?", 10, "question mark"},
     /* what does not end */

@@ -147,9 +147,9 @@ static size_t comment_length(sql_dialect dialect, const char *at)
 static size_t quoted_length(const char *at, char end, int backslash)
 {
     for (size_t i = 1; at[i]; i++) {
-        if (backslash && at[i] == '\\' && at[i + 1])
-            i++;
-        else if (at[i] == end && end != ']' && at[i + 1] == end)
+        int escaped = backslash && at[i] == '\\' && at[i + 1];
+        int doubled = at[i] == end && end != ']' && at[i + 1] == end;
+        if (escaped || doubled)
             i++;
         else if (at[i] == end)
             return i + 1;
@@ -245,7 +245,8 @@ static int is_foreign_mark(sql_dialect dialect, const char *at)
         return is_digit(at[1]);
     if (dialect == SQL_POSTGRES)
         return *at == '$' && is_digit(at[1]);
-    return dialect == SQL_SQLITE && (*at == ':' || *at == '@' || *at == '$') && is_word(at[1]);
+    return dialect == SQL_SQLITE && (*at == ':' || *at == '@' || *at == '$' || *at == '#') &&
+           is_word(at[1]);
 }
 
 /* MariaDB runs what is in them. */

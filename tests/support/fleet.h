@@ -66,8 +66,8 @@ void fleet_kill(fleet *f, fleet_role role);
 unsigned fleet_acked(const fleet *f);
 void fleet_wait_acked(const fleet *f, unsigned acked);
 
-/* How many errors were waited out so far. */
-unsigned fleet_troubles(const fleet *f);
+/* How often a client has found the server gone so far, before a commit or while waiting for its answer. */
+unsigned fleet_cuts(const fleet *f);
 
 /* Lets all of them come to their end, one after the other, and looks at what they did. */
 void fleet_finish(fleet *f);

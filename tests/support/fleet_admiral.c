@@ -107,12 +107,10 @@ void fleet_wait_acked(const fleet *f, unsigned acked)
     }
 }
 
-unsigned fleet_troubles(const fleet *f)
+unsigned fleet_cuts(const fleet *f)
 {
-    unsigned all = 0;
-    for (unsigned status = 0; status <= SEMEL_EHANDLER; status++)
-        all += atomic_load(&f->shared->troubles[status]);
-    return all;
+    return atomic_load(&f->shared->troubles[SEMEL_EUNAVAILABLE]) +
+           atomic_load(&f->shared->troubles[SEMEL_EUNKNOWN]);
 }
 
 static void wait_for(const fleet *f, fleet_role first, fleet_role last)

@@ -51,8 +51,8 @@ static void print_url(server_case *c, const server_place *where, case_level leve
                              "%s&application_name=%s&options=-cdeadlock_timeout%%3D50%%20-csearch_"
                              "path%%3D%s%s%s",
                              fresh, c->name, c->name, level_parameter(level), parameters)
-                  : snprintf(c->url, sizeof c->url, "%s?pool=8%s%s", fresh, level_parameter(level),
-                             parameters);
+                  : snprintf(c->url, sizeof c->url, "%s?connect_timeout=10%s%s", fresh,
+                             level_parameter(level), parameters);
     if (len < 0 || (size_t)len >= sizeof c->url)
         abort();
 }

@@ -190,7 +190,7 @@ static semel_status reject(mariadb_unit *unit, semel_error *err)
 /* By a block: all is rolled back. */
 semel_status maria_assumed_told(mariadb_unit *unit, semel_error *err)
 {
-    unit->wrote = unit->spoken = 0;
+    unit->wrote = unit->locks = unit->spoken = 0;
     if (maria_report_done(unit->assumed, unit->told))
         return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
     return reject(unit, err);
@@ -209,6 +209,6 @@ semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, sem
     query q = maria_unit_say(unit, unit->joined ? ST_JOIN_ROLLBACK : ST_ROLLBACK,
                              (bound){PATIENT, 0}); /* to look afresh */
     (void)maria_end(&q);
-    unit->wrote = 0;
+    unit->wrote = unit->locks = 0;
     return reject(unit, err);
 }

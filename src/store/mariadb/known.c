@@ -2,6 +2,7 @@
  *
  * Whoever comes here has the rows locked, by the INSERT that found them in its way; or knows that somebody else has
  * them locked, and looks without waiting. */
+#include "base/wait.h"
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -146,9 +147,10 @@ static semel_status place_row(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static void say_look(mariadb_unit *unit, statement which, lookup *l, size_t from, size_t to)
+static void say_look(mariadb_unit *unit, statement which, bound limit, lookup *l, size_t from,
+                     size_t to)
 {
-    query q = maria_unit_say(unit, which, patient);
+    query q = maria_unit_say(unit, which, limit);
     maria_int(&q, l->marks[from]->inbox);
     for (size_t i = from; i < to; i++) {
         if (i > from)
@@ -160,15 +162,17 @@ static void say_look(mariadb_unit *unit, statement which, lookup *l, size_t from
     s->context = l;
 }
 
-static semel_status look_up(lookup *l, mariadb_unit *unit, statement which, semel_error *err)
+static semel_status look_up(lookup *l, mariadb_unit *unit, statement which, bound limit,
+                            failure *failed, semel_error *err)
 {
     l->rows = arena_alloc(&unit->on->scratch, l->count * sizeof *l->rows);
     if (!l->rows)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     memset(l->rows, 0, l->count * sizeof *l->rows);
     for (size_t from = 0; from < l->count; from += LIST_MAX)
-        say_look(unit, which, l, from, from + LIST_MAX < l->count ? from + LIST_MAX : l->count);
-    return maria_unit_hear(unit, NULL, "reading markers", err);
+        say_look(unit, which, limit, l, from,
+                 from + LIST_MAX < l->count ? from + LIST_MAX : l->count);
+    return maria_unit_hear(unit, failed, "reading markers", err);
 }
 
 static void say_take_over(mariadb_unit *unit, const semel_mark *mark, reply *answer)
@@ -208,7 +212,7 @@ semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], s
 {
     lookup l = {.marks = known, .count = count};
     int any_free = 0;
-    semel_status status = count ? look_up(&l, unit, ST_LOOK_LOCKED, err) : SEMEL_OK;
+    semel_status status = count ? look_up(&l, unit, ST_LOOK_LOCKED, patient, NULL, err) : SEMEL_OK;
     for (size_t i = 0; !status && i < count; i++) {
         if (!l.rows[i].found)
             return semel_fail(err, SEMEL_ESTORE,
@@ -221,13 +225,36 @@ semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], s
     return status || !any_free ? status : take_over(&l, unit, err);
 }
 
+/* A serializable transaction cannot look at a row that is locked. It looks again, for the lock of another copy that
+ * just found out the same is soon gone; then each row for itself. */
+static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err)
+{
+    enum { TRIES = 3, PAUSE_US = 1000 };
+    static const bound impatient = {IMPATIENT, 0};
+    failure failed = {0};
+    for (int tries = 0; tries < TRIES; tries++) {
+        semel_status status = look_up(l, unit, ST_LOOK, impatient, &failed, err);
+        if (!status || !maria_waited(&failed))
+            return status;
+        wait_nap_us(PAUSE_US);
+    }
+    for (size_t i = 0; l->count > 1 && i < l->count; i++) {
+        lookup one = {.marks = l->marks + i, .count = 1};
+        semel_status status = look_up(&one, unit, ST_LOOK, impatient, &failed, err);
+        if (status && !maria_waited(&failed))
+            return status;
+        l->rows[i] = status ? (marker_row){0} : one.rows[0];
+    }
+    return SEMEL_OK;
+}
+
 /* Somebody has the row locked. If what was committed of it is a final word or a live claim, that is the answer:
  * who has the lock may be just another copy that found out the same. */
 semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
                                semel_error *err)
 {
     lookup l = {.marks = held, .count = count};
-    semel_status status = count ? look_up(&l, unit, ST_LOOK, err) : SEMEL_OK;
+    semel_status status = count ? look_at_held(&l, unit, err) : SEMEL_OK;
     for (size_t i = 0; !status && i < count; i++) {
         held[i]->state = SEMEL_MARK_HELD;
         held[i]->held_until_ms = 0;

@@ -52,7 +52,8 @@ typedef struct mariadb_unit {
     int begun;           /* something was said */
     int moded;           /* ... and the first of it was the session's mode */
     int spoken;          /* something was sent: there may be a transaction */
-    int wrote;           /* it has changed rows, or locked such as others may wait for */
+    int wrote;           /* it has changed rows */
+    int locks;           /* it may have locked rows that others wait for */
     int marked;          /* it has taken keys */
     int shared;          /* the handler has, or had, the connection in its hands */
     int watched;         /* a procedure is called that might end the transaction */

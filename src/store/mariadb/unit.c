@@ -46,9 +46,16 @@ static void begin(mariadb_unit *unit)
     unit->begun = 1;
 }
 
+/* Those of markers, but for a mere look: even if they change nothing, others wait for what they have found. */
+static int locks(statement which)
+{
+    return which >= ST_MARK && which <= ST_RESULT_GET && which != ST_LOOK;
+}
+
 query maria_unit_say(mariadb_unit *unit, statement which, bound limit)
 {
     begin(unit);
+    unit->locks |= locks(which);
     return maria_query_bounded(unit->on, which, limit);
 }
 
@@ -296,7 +303,7 @@ void maria_unit_leave(mariadb_unit *unit, int usable)
     }
 }
 
-/* Others may wait for the rows of a unit that wrote: when this returns they are free. */
+/* Others may wait for the rows of a unit: when this returns they are free. One that has none need not wait itself. */
 static void roll_back(mariadb_unit *unit)
 {
     connection *on = unit->on;
@@ -307,7 +314,7 @@ static void roll_back(mariadb_unit *unit)
         maria_say(on, ST_JOIN_ROLLBACK);
         maria_say(on, ST_JOIN_RELEASE);
         (void)maria_run(on, NULL, "rolling back", NULL); /* the caller's to notice */
-    } else if (!on->lost && unit->spoken && (unit->wrote || unit->shared)) {
+    } else if (!on->lost && unit->spoken && (unit->wrote || unit->locks || unit->shared)) {
         maria_say(on, ST_ROLLBACK);
         if (maria_run(on, NULL, "rolling back", NULL))
             on->lost = 1;

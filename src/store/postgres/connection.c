@@ -27,6 +27,7 @@ semel_status sqlstate_status(const char *sqlstate)
     } known[] = {{"40001", SEMEL_ECONFLICT}, /* serialization failure */
                  {"40P01", SEMEL_ECONFLICT}, /* deadlock */
                  {"26000", SEMEL_ECONFLICT}, /* somebody deallocated our statements: prepare anew */
+                 {"3B001", SEMEL_EMISUSE},   /* our savepoint is gone: the handler's ROLLBACK */
                  {"55P03", SEMEL_EBUSY},     /* lock timeout */
                  {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
                  {"08", SEMEL_EUNAVAILABLE},
@@ -401,6 +402,8 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
             break;
     on->step_count = on->stale = 0;
     on->unsynced = 0;
+    if (!on->named && !on->lost) /* its owner need not know that it was */
+        (void)PQexitPipelineMode(on->pg);
     if (on->lost && !status)
         status = fail_unreachable(on, doing, err);
     if (failed)

@@ -21,7 +21,7 @@
 static semel_status check_handler(const postgres_unit *unit, semel_error *err)
 {
     connection *on = unit->on;
-    if (PQstatus(on->pg) == CONNECTION_BAD) {
+    if (on->lost || PQstatus(on->pg) == CONNECTION_BAD) { /* a goodbye comes before the end */
         on->lost = 1;
         return pg_fail(on, NULL, "after the handler's work", err);
     }
@@ -49,10 +49,10 @@ static semel_status check_handler(const postgres_unit *unit, semel_error *err)
  * if anything is wrong nothing more is sent. */
 static void take_back(postgres_unit *unit)
 {
-    if (unit->shared && !unit->on->refusal)
+    if (unit->shared && !unit->on->refusal && !unit->on->step_count)
         unit->on->refusal = check_handler(unit, &unit->on->refusal_is);
     unit->suspicious |= unit->shared && unit->on->ended;
-    unit->shared = 0;
+    unit->shared = unit->joined; /* the caller goes on with its connection between any two calls */
 }
 
 /* --- beginning ---------------------------------------------------------------------------------------- */
@@ -216,6 +216,7 @@ semel_status postgres_join(void *store_state, void *unit_state, void *native, se
         delist(unit);
         connection_return(unit->on);
     }
+    unit->shared = 1;
     return status;
 }
 
@@ -261,7 +262,8 @@ int postgres_conflicted(void *unit_state)
 {
     const postgres_unit *unit = unit_state;
     return !unit->joined &&
-           (unit->on->conflict[0] != 0 || PQstatus(unit->on->pg) == CONNECTION_BAD);
+           (unit->on->conflict[0] != 0 || unit->on->lost ||
+            PQstatus(unit->on->pg) == CONNECTION_BAD);
 }
 
 /* What was written: a transaction that writes has a number. */
@@ -354,7 +356,8 @@ static int is_applications_fault(const failure *failed, semel_status status)
         strncmp(failed->sqlstate, "23", 2) == 0 || strncmp(failed->sqlstate, "P0", 2) == 0;
     int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
     return (failed->which == ST_APPLICATIONS || (committing && deferred)) &&
-           (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL);
+           (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL ||
+            status == SEMEL_EMISUSE);
 }
 
 /* Why the pipeline with the COMMIT in it came to nothing. */
@@ -374,11 +377,13 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
         unit->assumed->state = 0; /* it was the work that took so long, and not another copy */
         return semel_fail(err, SEMEL_EREJECTED, "the work takes longer than a copy may wait");
     }
-    if (failed->kind == STEP_GUARD && strcmp(failed->sqlstate, "22012") == 0)
+    int held = failed->kind == STEP_HOLD && strcmp(failed->sqlstate, "22012") == 0;
+    if ((failed->kind == STEP_GUARD && strcmp(failed->sqlstate, "22012") == 0) ||
+        (held && unit->suspicious)) /* a handler that had the connection had no lease */
         return semel_fail(err, SEMEL_EMISUSE,
                           "the transaction was ended inside the unit, by the handler's own COMMIT "
                           "or ROLLBACK, and another one begun");
-    if (failed->kind == STEP_HOLD && strcmp(failed->sqlstate, "22012") == 0)
+    if (held)
         return semel_fail(err, SEMEL_ELOST,
                           "completing: the lease has ended, and the key is not ours any more");
     if (err)
@@ -484,7 +489,8 @@ semel_status postgres_undo(void *unit_state, semel_error *err)
         return SEMEL_OK;
     unit->shared = 0;
     unit->on->refusal = SEMEL_OK;
-    if (unit->on->step_count == 0 && PQtransactionStatus(unit->on->pg) == PQTRANS_IDLE)
+    PGTransactionStatusType left = PQtransactionStatus(unit->on->pg);
+    if (unit->on->step_count == 0 && left != PQTRANS_INTRANS && left != PQTRANS_INERROR)
         return check_handler(unit, err);
     statement_send(unit->on, ST_ROLLBACK_TO);
     statement_send(unit->on, ST_RELEASE);
