@@ -9,6 +9,9 @@ target_compile_definitions(semel_tests INTERFACE SEMEL_SOURCE_DIR="${PROJECT_SOU
 target_link_libraries(semel_tests INTERFACE semel_internal PkgConfig::semel_tests)
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
+if(NOT SEMEL_WITH_POSTGRES AND NOT SEMEL_WITH_MARIADB)
+  list(FILTER support_sources EXCLUDE REGEX "/server_[a-z]+\\.c$")
+endif()
 if(support_sources)
   add_library(semel_support STATIC ${support_sources})
   target_link_libraries(semel_support PUBLIC semel_tests)

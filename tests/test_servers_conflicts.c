@@ -257,6 +257,21 @@ static void a_violation_in_a_table_named_like_ours_is_no_duplicate(void **state)
     server_run(c->url, sql);
 }
 
+/* "A unique violation is a duplicate": then an order whose invoice number is taken is acknowledged and lost. And
+ * in PostgreSQL the transaction is over with it, marker or not. */
+static void p6_business_violation(void **state)
+{
+    server_case *c = *state;
+    static const char sql[] = "INSERT INTO invoice VALUES (1)";
+    case_work todo = {.after = put_the_same_again, .context = (void *)(uintptr_t)sql};
+    server_run(c->url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
+    assert_int_equal(case_times(c, "m"), 0);
+    server_run(c->url, "DELETE FROM invoice");
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    assert_int_equal(case_times(c, "m"), 1);
+}
+
 /* A constraint that is looked at by the COMMIT only. */
 static void defer(case_work *self, semel_unit *unit, const semel_message *message)
 {
@@ -355,6 +370,7 @@ int main(void)
         SERVER_TEST(conflicts_without_an_end_come_to_an_end, IN_TRANSACTION | IN_QUEUE),
         SERVER_TEST(a_violation_of_the_applications_own_is_the_handlers_failure, IN_ALL_MODES),
         SERVER_TEST(a_violation_in_a_table_named_like_ours_is_no_duplicate, IN_ALL_MODES),
+        SERVER_TEST(p6_business_violation, IN_TRANSACTION | IN_QUEUE | IN_CLAIM),
         SERVER_TEST(a_deferred_violation_is_the_handlers_failure_too,
                     IN_TRANSACTION | IN_QUEUE | IN_CLAIM | POSTGRES_ONLY),
         SERVER_TEST(a_queued_statement_that_is_none_is_the_handlers_failure,

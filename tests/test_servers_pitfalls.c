@@ -1,5 +1,5 @@
 /* What goes wrong in systems like this one, and needs a server to go wrong: P1 to P16. P18 to P21 are in
- * test_servers_pitfalls_late.c, P12 in test_servers_sweep.c. Above each test stands what the naive design does. */
+ * test_servers_pitfalls_late.c, P6 in test_servers_conflicts.c, P12 in test_servers_sweep.c. Above each test stands what the naive design does. */
 #include "support/broker_file.h"
 #include "support/crew.h"
 #include "support/process.h"
@@ -238,34 +238,6 @@ static void p5_check_then_act(void **state)
         assert_int_equal(atomic_load(&runs), 1);
 }
 
-/* --- P6 -------------------------------------------------------------------------------------------- */
-
-static void violate(case_work *self, semel_unit *unit, const semel_message *message)
-{
-    static const char sql[] = "INSERT INTO invoice VALUES (1)";
-    (void)message;
-    const char *sqlstate = case_sqlstate(unit, sql);
-    if (strcmp(sqlstate, "none") == 0)
-        self->wrong = semel_unit_queue(unit, sql, NULL, 0, NULL);
-    else
-        self->wrong = *sqlstate ? SEMEL_EHANDLER : SEMEL_OK;
-}
-
-/* "A unique violation is a duplicate": then an order whose invoice number is taken is acknowledged and lost. And
- * in PostgreSQL the transaction is over with it, marker or not. (In another language: test_servers_conflicts.c.) */
-static void p6_business_violation(void **state)
-{
-    server_case *c = *state;
-    case_work todo = {.after = violate};
-    server_run(c->url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
-    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
-    assert_int_equal(case_times(c, "m"), 0);
-    server_run(c->url, "DELETE FROM invoice");
-    todo.wrong = SEMEL_OK;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
-    assert_int_equal(case_times(c, "m"), 1);
-}
-
 /* --- P13 ------------------------------------------------------------------------------------------- */
 
 typedef struct slow_broker {
@@ -456,7 +428,6 @@ int main(void)
         SERVER_TEST(p1_late_committer_among_many, 0),
         SERVER_TEST(p2_stale_owner, IN_CLAIM),
         SERVER_TEST(p5_check_then_act, IN_TRANSACTION | IN_QUEUE | AT_ALL_LEVELS),
-        SERVER_TEST(p6_business_violation, IN_TRANSACTION | IN_QUEUE | IN_CLAIM),
         SERVER_TEST(p13_transaction_over_broker_io, 0),
         SERVER_TEST(p13_skip_locked_in_a_snapshot, AT_ALL_LEVELS),
         SERVER_TEST(p15_believed_before_the_commit, IN_ALL_MODES & ~IN_CLAIM),

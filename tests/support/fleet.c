@@ -195,9 +195,9 @@ static int relay(void *context)
 static void receive_entry(member *m, const broker_entry *entry, uint32_t delivery)
 {
     semel_message message = {.size = sizeof message,
-                             .id = semel_str(entry->id),
+                             .id = {entry->id, strlen(entry->id)},
                              .type = "order.charged",
-                             .body = semel_str(entry->body)};
+                             .body = {entry->body, strlen(entry->body)}};
     receive(m, &message, delivery);
 }
 

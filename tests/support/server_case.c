@@ -174,16 +174,25 @@ static void add_shapes(plan *p, const server_test *test, server_kind kind)
     }
 }
 
+#ifdef SEMEL_WITH_POSTGRES
+enum { HAS_POSTGRES = 1 };
+#else
+enum { HAS_POSTGRES = 0 };
+#endif
+#ifdef SEMEL_WITH_MARIADB
+enum { HAS_MARIADB = 1 };
+#else
+enum { HAS_MARIADB = 0 };
+#endif
+
 int server_case_run(const server_test tests[], size_t count)
 {
     static plan all;
     for (size_t i = 0; i < count; i++) {
-#ifdef SEMEL_WITH_POSTGRES
-        add_shapes(&all, &tests[i], SERVER_POSTGRES);
-#endif
-#ifdef SEMEL_WITH_MARIADB
-        add_shapes(&all, &tests[i], SERVER_MARIADB);
-#endif
+        if (HAS_POSTGRES)
+            add_shapes(&all, &tests[i], SERVER_POSTGRES);
+        if (HAS_MARIADB)
+            add_shapes(&all, &tests[i], SERVER_MARIADB);
     }
     cmocka_set_test_filter(getenv("SEMEL_TEST_FILTER")); /* NULL: all */
     return _cmocka_run_group_tests("tests", all.tests, all.count, NULL, NULL);

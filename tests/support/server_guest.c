@@ -47,6 +47,8 @@ static void *connect_mariadb(const server_case *c, const char *host, unsigned po
     MYSQL *conn = mysql_init(NULL);
     if (!conn || !mysql_real_connect(conn, host, "root", NULL, c->name, port, NULL, 0))
         die("connecting", conn ? mysql_error(conn) : "no memory");
+    if (mysql_query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"))
+        die("connecting", mysql_error(conn)); /* else its UPDATEs lock what is not there yet */
     return conn;
 #else
     (void)c, (void)host, (void)port;

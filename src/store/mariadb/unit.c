@@ -46,10 +46,10 @@ static void begin(mariadb_unit *unit)
     unit->begun = 1;
 }
 
-/* Those of markers, but for a mere look: even if they change nothing, others wait for what they have found. */
+/* All but mere looks: even where they change nothing, others wait for what they have found. */
 static int locks(statement which)
 {
-    return which >= ST_MARK && which <= ST_RESULT_GET && which != ST_LOOK;
+    return which != ST_LOOK && which != ST_DEAD_LIST;
 }
 
 query maria_unit_say(mariadb_unit *unit, statement which, bound limit)

@@ -261,9 +261,8 @@ void *postgres_native(void *unit_state)
 int postgres_conflicted(void *unit_state)
 {
     const postgres_unit *unit = unit_state;
-    return !unit->joined &&
-           (unit->on->conflict[0] != 0 || unit->on->lost ||
-            PQstatus(unit->on->pg) == CONNECTION_BAD);
+    return !unit->joined && (unit->on->conflict[0] != 0 || unit->on->lost ||
+                             PQstatus(unit->on->pg) == CONNECTION_BAD);
 }
 
 /* What was written: a transaction that writes has a number. */

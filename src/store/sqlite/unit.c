@@ -211,7 +211,7 @@ static semel_status commit_failed(sqlite_unit *unit, semel_error *err)
     semel_status status = why.status;
     if (code == SQLITE_IOERR)
         status = SEMEL_EUNKNOWN;
-    else if (code == SQLITE_CONSTRAINT && unit->queued)
+    else if (code == SQLITE_CONSTRAINT) /* ours are checked at once: it is the application's */
         status = SEMEL_EHANDLER;
     semel_fail(err, status, "%s", why.text);
     if (err)
