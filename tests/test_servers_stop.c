@@ -1,6 +1,7 @@
 /* P18 on servers: relays and receivers that are stopped past their lease, also inside of a transaction, and then go
  * on; and several relays at once on grouped messages, of which now and then one is stopped. */
 #include "servers_each.h"
+#include "support/broker_file.h"
 #include "support/check.h"
 #include "support/look.h"
 #include "support/process.h"
@@ -179,6 +180,29 @@ static int send_side_by_side(void *context)
         context, &(stopped_plan){.batch = 3, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
 }
 
+static int send_with_time(void *context)
+{
+    return stopped_relay(context,
+                         &(stopped_plan){.batch = 3, .lease_ms = STOPPED_DEADLINE_MS, .drain = 1});
+}
+
+/* What one has leased the others leave alone. */
+static void relays_side_by_side_send_everything_once_and_in_order(void **state)
+{
+    stopped *now = *state;
+    pid_t pids[RELAYS];
+    broker_log log;
+    assert_int_equal(process_run(fill_groups, now), PROCESS_OK);
+    for (int i = 0; i < RELAYS; i++)
+        pids[i] = process_start(send_with_time, now);
+    for (int i = 0; i < RELAYS; i++)
+        assert_int_equal(process_wait(pids[i], STOPPED_DEADLINE_MS), PROCESS_OK);
+    stopped_check_sent(now, MANY);
+    broker_log_read(&log, now->broker);
+    assert_int_equal(log.count, MANY);
+    broker_log_free(&log);
+}
+
 static int is_over(const stopped *now)
 {
     return atomic_load(&now->shared->sent) >= MANY;
@@ -229,6 +253,7 @@ int main(void)
         TEST(a_relay_stopped_while_taking_holds_up_only_what_it_holds),
         TEST(a_relay_stopped_while_settling_holds_up_only_what_it_holds),
         TEST(a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it),
+        TEST(relays_side_by_side_send_everything_once_and_in_order),
         TEST(relays_that_are_stopped_at_any_moment_keep_the_order),
     };
     return cmocka_run_group_tests_name("crash: stopped, on servers", tests, NULL, NULL);

@@ -28,6 +28,7 @@ typedef struct outbox_turn {
     struct outbox_turn *next;
     int64_t outbox;
     uint32_t calls;
+    int has_groups;   /* the last call has seen some */
     int64_t floor_ms; /* rows without group that are due are not due from before it, as a rule */
     int64_t looked_at_ms;           /* when we last looked at all of them, by wait_clock_ms() */
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
@@ -188,6 +189,7 @@ static semel_status note_groups(taking *t, const PGresult *answer, semel_error *
 {
     int rows = PQntuples(answer);
     t->at_end = (uint32_t)rows < groups_wanted(t);
+    t->turn.has_groups = rows > 0;
     for (int row = 0; row < rows; row++) {
         semel_bytes name = answer_bytes(answer, row, 0);
         const char *group = arena_copy(&t->unit->on->scratch, name.data, name.len);
@@ -263,7 +265,8 @@ static semel_status take_free(taking *t, semel_error *err)
     return status;
 }
 
-/* Half of it for rows without a group, at first, and in the same round trip the groups whose turn it is. */
+/* Half of it for rows without a group, at first (all of it, where no groups were seen), and in the same round trip
+ * the groups whose turn it is. */
 static semel_status take_first(taking *t, uint32_t half, semel_error *err)
 {
     PGresult *groups = NULL, *free_rows = NULL;
@@ -303,12 +306,12 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
                 .context = context};
     read_turn(&t);
     int began_within = t.turn.group[0] != 0;
-    uint32_t half = (limit + (t.turn.calls & 1)) / 2;
+    uint32_t half = t.turn.has_groups ? (limit + (t.turn.calls & 1)) / 2 : limit;
     semel_status status = take_first(&t, half, err);
     int more_free = t.count == half;
     if (!status && t.at_end && began_within)
         status = begin_round(&t, err);
-    if (!status && t.group_count)
+    if (!status && t.group_count && t.count < limit)
         status = take_of_groups(&t, err);
     if (!status && more_free && t.count < limit)
         status = take_free(&t, err);
