@@ -1,10 +1,12 @@
 /* Units inside a transaction that the caller has open on a connection of its own, on PostgreSQL. The caller goes on
  * with its connection as if nothing had happened: semel leaves it as it was after every call. */
+#include "support/crew.h"
 #include "support/server_case.h"
 
 #include <libpq-fe.h>
 #include <semel/postgres.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WAIT_MS = 150 };
@@ -176,6 +178,37 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
     PQfinish(conn);
 }
 
+static void join_in_thread(crew_member *member)
+{
+    server_case *c = member->context;
+    PGconn *conn = connect_to(c, "postgres");
+    semel_unit *unit = NULL;
+    semel_outcome out = SEMEL_UNDECIDED;
+    semel_message message = text_message("m-1", "10 EUR");
+    int good = PQtransactionStatus(conn) == PQTRANS_IDLE;
+    PQclear(PQexec(conn, "BEGIN"));
+    good = good && !semel_unit_join_postgres(&unit, c->store, conn, NULL) &&
+           !semel_unit_claim(&out, unit, c->inbox, &message, NULL);
+    if (good && out == SEMEL_CLAIMED) {
+        PQclear(PQexec(conn, "INSERT INTO effect VALUES ('m-1')"));
+        good = !semel_unit_commit(unit, NULL);
+    } else {
+        semel_unit_rollback(unit);
+    }
+    PQclear(PQexec(conn, "COMMIT"));
+    PQfinish(conn);
+    if (!good)
+        abort();
+}
+
+/* The store's first joined units, all at the same moment, and all for one key. */
+static void many_join_at_once(void **state)
+{
+    server_case *c = *state;
+    assert_true(crew_run(8, join_in_thread, c));
+    assert_int_equal(case_times(c, "m-1"), 1);
+}
+
 /* --- refused -------------------------------------------------------------------------------------- */
 
 static void only_an_open_and_healthy_transaction_is_joined(void **state)
@@ -330,6 +363,7 @@ int main(void)
         SERVER_TEST(rolling_it_back_mends_a_failed_transaction, POSTGRES_ONLY),
         SERVER_TEST(a_queued_statement_that_fails_undoes_the_unit_only, POSTGRES_ONLY),
         SERVER_TEST(several_units_join_one_transaction_one_after_the_other, POSTGRES_ONLY),
+        SERVER_TEST(many_join_at_once, POSTGRES_ONLY),
         SERVER_TEST(only_an_open_and_healthy_transaction_is_joined, POSTGRES_ONLY),
         SERVER_TEST(another_database_is_refused, POSTGRES_ONLY),
         SERVER_TEST(a_claim_inbox_cannot_take_part, IN_CLAIM | POSTGRES_ONLY),

@@ -262,7 +262,7 @@ static void run_offices(server_case *c, uint32_t poll_ms)
     mailer_make(&m, c);
     m.wanted = ALL;
     m.poll_ms = poll_ms;
-    case_close(c);
+    case_retire(c);
     m.child = process_start(relay_what_comes, &m);
     for (int64_t end = process_now_ms() + DEADLINE_MS;
          !atomic_load(m.settled) && process_now_ms() < end;)

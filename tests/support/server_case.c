@@ -109,6 +109,13 @@ void case_close(server_case *c)
     c->store = NULL;
 }
 
+void case_retire(server_case *c)
+{
+    case_close(c);
+    proxy_close(c->between);
+    c->between = NULL;
+}
+
 /* --- running -------------------------------------------------------------------------------------- */
 
 static int setup(void **state)

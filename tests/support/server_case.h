@@ -89,6 +89,7 @@ void case_open(server_case *c, uint32_t busy_ms, const semel_inbox_options *opti
 void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
                   const semel_inbox_options *options);
 void case_close(server_case *c);
+void case_retire(server_case *c); /* the proxy, too: children may start threads then */
 
 /* --- receiving ------------------------------------------------------------------------------------ */
 

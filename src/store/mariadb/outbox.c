@@ -85,7 +85,7 @@ typedef struct settling {
     int64_t *list;
 } settling;
 
-static semel_status note_removed(const row *r, void *context, semel_error *err)
+static semel_status note_ours(const row *r, void *context, semel_error *err)
 {
     settling *s = context;
     int64_t seq = maria_column_int(r, 0);
@@ -101,6 +101,16 @@ static semel_status note_removed(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
+/* Of the list: which are ours, or they are removed. */
+static step *say_removal(settling *s, statement which, uint64_t token, size_t count)
+{
+    query q = maria_unit_say(s->unit, which, maria_patience(s->unit->store));
+    maria_int(&q, s->outbox);
+    maria_uint(&q, token);
+    maria_ints(&q, s->list, count);
+    return maria_end(&q);
+}
+
 /* From `from` on, those that go in one statement: removed, and under one token, as all of a turn are. */
 static size_t say_removals(settling *s, size_t from)
 {
@@ -110,15 +120,12 @@ static size_t say_removals(settling *s, size_t from)
            s->all[at].token == token;
          at++) {
         s->list[count++] = s->all[at].seq;
-        s->all[at].lost = 1; /* until it is seen among those that were removed */
+        s->all[at].lost = 1; /* until it is seen among those that are ours */
     }
-    query q = maria_unit_say(s->unit, ST_REMOVE, maria_patience(s->unit->store));
-    maria_int(&q, s->outbox);
-    maria_uint(&q, token);
-    maria_ints(&q, s->list, count);
-    step *said = maria_end(&q);
-    said->call = note_removed;
-    said->context = s;
+    step *found = say_removal(s, ST_REMOVABLE, token, count);
+    found->call = note_ours;
+    found->context = s;
+    (void)say_removal(s, ST_REMOVE, token, count);
     return at;
 }
 

@@ -70,6 +70,7 @@ typedef enum statement {
     ST_TAKE_ROWS,
     ST_TAKE_LOCK,
     ST_LEASE,
+    ST_REMOVABLE,
     ST_REMOVE,
     ST_RETRY,
     ST_RELEASE,

@@ -13,6 +13,11 @@
 #define LIVE "(token IS NOT NULL AND COALESCE(lease_until_ms, 0) > " NOW ")"
 #define FREE "(state = 1 AND NOT " LIVE ")"
 
+/* A table of few rows is rather scanned than searched, and a scan waits for every lock that anybody has. */
+#define BY_KEY "FORCE INDEX (PRIMARY)"
+#define MARKER "`{}marker` " BY_KEY
+#define OUTBOX "`{}outbox` " BY_KEY
+
 #define THIS_MARKER "WHERE inbox = ? AND `key` = ?"
 #define LOOK        "`key`, state, fingerprint, attempts, " LIVE ", lease_until_ms"
 
@@ -91,43 +96,43 @@ static const char *const texts[ST_COUNT] = {
     [ST_FAILED] =
         "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
         "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_TELL,
-    [ST_LOOK] = "SELECT " LOOK " FROM `{}marker` WHERE inbox = ? AND `key` IN (?~)",
+    [ST_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
-        "SELECT " LOOK " FROM `{}marker` WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
+        "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
     [ST_TAKE_OVER] =
-        "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", fingerprint = ?, "
+        "UPDATE " MARKER " SET state = 0, at_ms = " NOW ", fingerprint = ?, "
         "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL " THIS_MARKER
         " AND " FREE,
     [ST_REOPEN] =
-        "UPDATE `{}marker` SET at_ms = " NOW ", fingerprint = ?, attempts = ?, token = ?, "
+        "UPDATE " MARKER " SET at_ms = " NOW ", fingerprint = ?, attempts = ?, token = ?, "
         "lease_until_ms = " NOW " + ? " THIS_MARKER " AND state = 1",
     [ST_FINISH] =
-        "UPDATE `{}marker` SET state = 0, at_ms = " NOW ", attempts = NULL, token = NULL, "
+        "UPDATE " MARKER " SET state = 0, at_ms = " NOW ", attempts = NULL, token = NULL, "
         "lease_until_ms = NULL, error = NULL " THIS_MARKER
         " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
     /* A millisecond more if it would be the same: a row that is not changed is not counted. */
-    [ST_RENEW] = "UPDATE `{}marker` SET lease_until_ms = " NOW " + ? + (lease_until_ms = " NOW
+    [ST_RENEW] = "UPDATE " MARKER " SET lease_until_ms = " NOW " + ? + (lease_until_ms = " NOW
                  " + ?) " THIS_MARKER " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
-    [ST_LET_GO] = "UPDATE `{}marker` SET state = ?, at_ms = " NOW ", error = ?, attempts = ?, "
+    [ST_LET_GO] = "UPDATE " MARKER " SET state = ?, at_ms = " NOW ", error = ?, attempts = ?, "
                   "token = NULL, lease_until_ms = NULL " THIS_MARKER
                   " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
-    [ST_SET_STATE] = "UPDATE `{}marker` SET state = ?, at_ms = " NOW ", attempts = ?, error = ?, "
+    [ST_SET_STATE] = "UPDATE " MARKER " SET state = ?, at_ms = " NOW ", attempts = ?, error = ?, "
                      "token = NULL, lease_until_ms = NULL, result = NULL " THIS_MARKER,
-    [ST_FORGET] = "DELETE FROM `{}marker` " THIS_MARKER " AND NOT " LIVE,
-    [ST_RESULT_SET] = "UPDATE `{}marker` SET result = ? " THIS_MARKER " AND state = 0",
+    [ST_FORGET] = "DELETE m FROM `{}marker` m " BY_KEY " " THIS_MARKER " AND NOT " LIVE,
+    [ST_RESULT_SET] = "UPDATE " MARKER " SET result = ? " THIS_MARKER " AND state = 0",
     [ST_RESULT_THERE] =
         "SET @semel = 9223372036854775807 + (NOT EXISTS (SELECT 1 FROM `{}marker` " THIS_MARKER
         " AND state = 0 AND result IS NOT NULL))",
     [ST_RESULT_GET] =
-        "SELECT result FROM `{}marker` " THIS_MARKER " AND state = 0 LOCK IN SHARE MODE",
+        "SELECT result FROM " MARKER " " THIS_MARKER " AND state = 0 LOCK IN SHARE MODE",
 
     [ST_SWEEPER] = "SET SESSION wait_timeout = 60",
-    [ST_SWEEP_LOOK] = "SELECT `key`, at_ms < ? AND NOT " LIVE " FROM `{}marker` "
-                      "WHERE inbox = ? AND `key` > ? ORDER BY `key` LIMIT ?",
+    [ST_SWEEP_LOOK] = "SELECT `key`, at_ms < ? AND NOT " LIVE " FROM " MARKER
+                      " WHERE inbox = ? AND `key` > ? ORDER BY `key` LIMIT ?",
     [ST_SWEEP_LOCK] =
-        "SELECT `key` FROM `{}marker` WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
+        "SELECT `key` FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
         "AND NOT " LIVE " FOR UPDATE SKIP LOCKED",
-    [ST_SWEEP_DELETE] = "DELETE FROM `{}marker` WHERE inbox = ? AND `key` IN (?~)",
+    [ST_SWEEP_DELETE] = "DELETE m FROM `{}marker` m " BY_KEY " WHERE inbox = ? AND `key` IN (?~)",
 
     [ST_PUT] =
         "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, " MESSAGE_COLUMNS
@@ -147,16 +152,18 @@ static const char *const texts[ST_COUNT] = {
         "(SELECT ?, " TURN_COLUMNS("") " FROM `{}outbox` FORCE INDEX (turn) "
                                        "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
     [ST_TAKE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
-                     " FROM `{}outbox` WHERE seq IN (?) AND outbox = ? ORDER BY seq "
+                     " FROM " OUTBOX " WHERE seq IN (?) AND outbox = ? ORDER BY seq "
                      "FOR UPDATE SKIP LOCKED",
-    [ST_LEASE] = "UPDATE `{}outbox` SET token = ?, wake_ms = " NOW " + ?, attempts = attempts + 1 "
+    [ST_LEASE] = "UPDATE " OUTBOX " SET token = ?, wake_ms = " NOW " + ?, attempts = attempts + 1 "
                  "WHERE seq IN (?)",
+    [ST_REMOVABLE] =
+        "SELECT seq FROM " OUTBOX " WHERE outbox = ? AND token = ? AND seq IN (?) FOR UPDATE",
     [ST_REMOVE] =
-        "DELETE FROM `{}outbox` WHERE outbox = ? AND token = ? AND seq IN (?) RETURNING seq",
+        "DELETE o FROM `{}outbox` o " BY_KEY " WHERE outbox = ? AND token = ? AND seq IN (?)",
     [ST_RETRY] =
-        "UPDATE `{}outbox` SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
+        "UPDATE " OUTBOX " SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
         "WHERE outbox = ? AND token = ? AND seq = ?",
-    [ST_RELEASE] = "UPDATE `{}outbox` SET token = NULL, wake_ms = captured_ms, "
+    [ST_RELEASE] = "UPDATE " OUTBOX " SET token = NULL, wake_ms = captured_ms, "
                    "attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox`), "
                   "(SELECT captured_ms FROM `{}outbox` ORDER BY seq LIMIT 1)",
@@ -170,7 +177,7 @@ static const char *const texts[ST_COUNT] = {
         "correlation_id = VALUES(correlation_id), "
         "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
         "headers = VALUES(headers), body = VALUES(body)",
-    [ST_DEAD_DROP] = "DELETE FROM `{}dead` WHERE dead_id = ?",
+    [ST_DEAD_DROP] = "DELETE d FROM `{}dead` d " BY_KEY " WHERE dead_id = ?",
     [ST_DEAD_LIST] = "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
                      " FROM `{}dead` WHERE dead_id > ? AND (? = 0 OR origin = ?) "
                      "AND (? IS NULL OR name = ?) ORDER BY dead_id LIMIT ?",

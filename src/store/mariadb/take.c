@@ -56,6 +56,7 @@ typedef struct taking {
     outbox_turn turn; /* a copy, put back at the end */
     int64_t *taken;   /* their seq */
     uint32_t count;
+    uint32_t leased; /* of those */
     front groups[GROUPS_MAX];
     uint32_t group_count;
     uint32_t groups_asked;
@@ -153,6 +154,22 @@ static void say_free(taking *t, uint32_t limit)
     step *s = maria_end(&q);
     s->call = hand_out_free;
     s->context = t;
+}
+
+/* Of what was taken since the last time. */
+static void say_lease(taking *t)
+{
+    for (uint32_t some; t->leased < t->count; t->leased += some) {
+        some = t->count - t->leased < LIST_MAX ? t->count - t->leased : LIST_MAX;
+        query q = maria_unit_say(t->unit, ST_LEASE, patient);
+        maria_uint(&q, t->token);
+        maria_uint(&q, t->lease_ms);
+        maria_ints(&q, t->taken + t->leased, some);
+        (void)maria_end(&q);
+        q = maria_unit_say(t->unit, ST_EXPECT, patient);
+        maria_uint(&q, some);
+        maria_end(&q)->kind = STEP_EXPECT;
+    }
 }
 
 /* --- groups: looking ----------------------------------------------------------------------------------------- */
@@ -392,21 +409,6 @@ static semel_status take_groups(taking *t, semel_error *err)
 
 /* --- taking -------------------------------------------------------------------------------------------------- */
 
-static void say_lease(taking *t)
-{
-    for (uint32_t from = 0, some; from < t->count; from += some) {
-        some = t->count - from < LIST_MAX ? t->count - from : LIST_MAX;
-        query q = maria_unit_say(t->unit, ST_LEASE, patient);
-        maria_uint(&q, t->token);
-        maria_uint(&q, t->lease_ms);
-        maria_ints(&q, t->taken + from, some);
-        (void)maria_end(&q);
-        q = maria_unit_say(t->unit, ST_EXPECT, patient);
-        maria_uint(&q, some);
-        maria_end(&q)->kind = STEP_EXPECT;
-    }
-}
-
 /* Where there were groups last time, half of the room is theirs at first, so that neither kind starves the other (a
  * single place goes to each in turn); what is left over is filled. */
 static uint32_t room_for_free(const taking *t)
@@ -426,6 +428,7 @@ static semel_status take(taking *t, semel_error *err)
     if (!status)
         status = take_groups(t, err);
     if (!status && more_free && t->count < t->limit) {
+        say_lease(t); /* or they would be found again */
         say_free(t, t->limit - t->count);
         status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
     }
@@ -455,10 +458,8 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
     semel_status status = take(t, err);
     if (status)
         return status;
-    if (t->count) {
-        unit->wrote = 1;
-        say_lease(t);
-    }
+    say_lease(t);
+    unit->wrote |= t->count > 0;
     write_turn(t);
     return SEMEL_OK;
 }
