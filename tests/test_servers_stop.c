@@ -153,7 +153,7 @@ static void a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it
 
 /* --- several relays ---------------------------------------------------------------------------------- */
 
-enum { RELAYS = 4, MANY = 900 / SLOWER, MANY_GROUPS = 8, STOPS = 12, STOPS_MIN = 3 };
+enum { RELAYS = 4, MANY = 900, MANY_GROUPS = 8, STOPS = 12, STOPS_MIN = 3 };
 
 static int fill_groups(void *context)
 {
@@ -177,7 +177,8 @@ static int fill_groups(void *context)
 static int send_side_by_side(void *context)
 {
     return stopped_relay(
-        context, &(stopped_plan){.batch = 3, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+        context, &(stopped_plan){
+                     .batch = 3, .lease_ms = SHORT_LEASE_MS, .drain = 1, .slow_ms = 5, .cut = 1});
 }
 
 static int send_with_time(void *context)

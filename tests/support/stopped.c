@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int build(void *context)
 {
@@ -44,6 +45,7 @@ void stopped_close(stopped *now)
 
 typedef struct brake {
     stopped_where where;
+    uint32_t slow_ms;
     int used;
 } brake;
 
@@ -57,6 +59,9 @@ static void stop_at(brake *b, stopped_where here)
 
 static void before_publishing(void *context)
 {
+    const brake *b = context;
+    struct timespec moment = {0, (long)b->slow_ms * 1000000};
+    nanosleep(&moment, NULL);
     stop_at(context, STOP_BEFORE_PUBLISHING);
 }
 
@@ -101,7 +106,7 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
     semel_outbox *outbox;
     semel_transport *transport;
     semel_relay *relay;
-    brake b = {plan->where, 0};
+    brake b = {plan->where, plan->slow_ms, 0};
     broker_file file = {
         .path = now->broker, .before = before_publishing, .after = after_publishing, .context = &b};
     semel_seam seam = {.size = sizeof seam, .context = &b, .fault = at_point};

@@ -39,7 +39,8 @@ typedef struct stopped_plan {
     uint32_t batch;      /* 0: the default */
     uint32_t lease_ms;   /* 0: STOPPED_LEASE_MS */
     unsigned drain; /* 0: one step that finds something; else until this many are left, less one */
-    int cut;        /* its connection may be cut meanwhile: errors that pass are waited out */
+    uint32_t slow_ms; /* how long the broker takes for a batch */
+    int cut;          /* its connection may be cut meanwhile: errors that pass are waited out */
 } stopped_plan;
 
 /* Inside a process: relays until its plan is over. */

@@ -167,6 +167,15 @@ static void set_options(MYSQL *my, const address *at, uint32_t wait_ms)
         mysql_optionsv(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
 }
 
+/* The library does not mind if the server cannot encrypt, unless the certificate is to be verified, too. */
+static semel_status check_tls(MYSQL *my, const address *at, semel_error *err)
+{
+    if (at->tls == TLS_OFF || mysql_get_ssl_cipher(my))
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EINVAL,
+                      "mariadb, connecting: the server does not encrypt, and the URL asks for tls");
+}
+
 static semel_status check_server(MYSQL *my, semel_error *err)
 {
     if (mariadb_connection(my) && mysql_get_server_version(my) >= VERSION_MIN)
@@ -260,7 +269,9 @@ static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
         return maria_fail(on, "connecting", err);
     on->lost = on->owes = on->fresh = 0;
     on->mode = MODE_UNKNOWN;
-    semel_status status = check_server(on->my, err);
+    semel_status status = check_tls(on->my, at, err);
+    if (!status)
+        status = check_server(on->my, err);
     if (!status)
         status = introduce(on, err);
     if (!status && at->level == ISOLATION_USUAL)

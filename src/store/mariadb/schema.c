@@ -138,29 +138,34 @@ static const char *next_statement(const char *at)
     return at;
 }
 
-static void say_file(connection *on, const char *text)
+/* Names are filled in when the statements are told apart: a database may have a semicolon in its name. */
+static semel_status say_file(connection *on, const char *text, const char *name, semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
-        query q = maria_start(&on->out, "", (bound){PATIENT, 0});
         len = strcspn(text, ";");
-        text_append(&on->out.text, text, len);
+        const char *one = arena_copy(&on->scratch, text, len);
+        const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
+        if (!filled)
+            return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
+        query q = maria_start(&on->out, "", (bound){PATIENT, 0});
+        text_append_z(&on->out.text, filled);
         (void)maria_end(&q);
     }
+    return SEMEL_OK;
 }
 
 static semel_status apply_step(mariadb_store *store, connection *on, const mariadb_migration *next,
                                semel_error *err)
 {
-    const char *text = sql_fill(&on->scratch, next->sql, store->name);
-    if (!text)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
     maria_say(on, ST_SCHEMA_MAKE);
-    say_file(on, text);
+    semel_status status = say_file(on, next->sql, store->name, err);
+    if (status)
+        return status;
     query q = maria_query(on, ST_SCHEMA_RECORD);
     maria_int(&q, next->version);
     maria_text(&q, next->name);
     (void)maria_end(&q);
-    semel_status status = maria_run(on, NULL, "making semel's tables", err);
+    status = maria_run(on, NULL, "making semel's tables", err);
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
