@@ -152,6 +152,7 @@ semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, c
         status = check_length(on, values[i], err);
     if (!status && on->out.failed)
         status = semel_fail(err, SEMEL_ENOMEM, "out of memory for statements");
+    on->fresh = 0; /* from here on a new session would not know of it */
     if (!status)
         status = run_statement(on, values, doing, err);
     maria_script_clear(&on->out);

@@ -93,10 +93,11 @@ int maria_is_conflict(unsigned number)
 
 int maria_is_lost(unsigned number)
 {
-    return number == CR_SERVER_GONE_ERROR || number == CR_SERVER_LOST ||
-           number == CR_SERVER_LOST_EXTENDED || number == CR_MALFORMED_PACKET ||
-           number == CR_SSL_CONNECTION_ERROR || number == CR_COMMANDS_OUT_OF_SYNC ||
-           number == ER_SERVER_SHUTDOWN || number == ER_CONNECTION_WAS_KILLED ||
+    int is_clients = (number >= CR_MIN_ERROR && number <= CR_MAX_ERROR) ||
+                     (number >= 5000 && number < 6000); /* the second range is MariaDB's own */
+    int is_networks = number >= ER_NET_READ_ERROR_FROM_PIPE - 4 && number <= ER_NET_WRITE_INTERRUPTED;
+    return is_clients || is_networks || number == ER_SERVER_SHUTDOWN ||
+           number == ER_NORMAL_SHUTDOWN || number == ER_CONNECTION_WAS_KILLED ||
            number == ER_NEW_ABORTING_CONNECTION || number == ER_NET_PACKET_TOO_LARGE;
 }
 
@@ -116,7 +117,7 @@ static semel_status fail_with(semel_error *err, unsigned number, const char *tex
 semel_status maria_fail(connection *on, const char *doing, semel_error *err)
 {
     unsigned number = mysql_errno(on->my);
-    on->lost |= maria_is_lost(number);
+    on->lost |= maria_is_lost(number) || number == CR_COMMANDS_OUT_OF_SYNC;
     return fail_with(err, number, mysql_error(on->my), mysql_sqlstate(on->my), doing);
 }
 
@@ -124,7 +125,7 @@ semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *
                                   semel_error *err)
 {
     unsigned number = mysql_stmt_errno(stmt);
-    on->lost |= maria_is_lost(number);
+    on->lost |= maria_is_lost(number) || number == CR_COMMANDS_OUT_OF_SYNC;
     return fail_with(err, number, mysql_stmt_error(stmt), mysql_stmt_sqlstate(stmt), doing);
 }
 
@@ -208,12 +209,15 @@ static void set_packet_max(connection *on, size_t max)
 static semel_status read_settings(const row *r, void *context, semel_error *err)
 {
     connection *on = context;
-    (void)err;
     set_packet_max(on, (size_t)maria_column_uint(r, 0));
     on->usual = level_named(maria_column_text(r, 1));
     on->safe_commits = (int)maria_column_int(r, 2);
     on->idle_s = maria_column_uint(r, 3);
     on->blocks = !maria_column_int(r, 4); /* in that mode they are written otherwise */
+    if (maria_column_int(r, 5)) /* markers would vanish with a wait that was too long */
+        return semel_fail(err, SEMEL_EUNSUPPORTED,
+                          "the server has innodb_rollback_on_timeout=ON; semel needs it OFF, as it "
+                          "is by default");
     return SEMEL_OK;
 }
 
@@ -244,7 +248,8 @@ static semel_status introduce(connection *on, semel_error *err)
                           "SELECT @@max_allowed_packet, @@tx_isolation, "
                           "@@innodb_flush_log_at_trx_commit = 1 AND "
                           "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout, "
-                          "FIND_IN_SET(x'4f5241434c45', @@sql_mode)", /* ORACLE */
+                          "FIND_IN_SET(x'4f5241434c45', @@sql_mode), " /* ORACLE */
+                          "@@innodb_rollback_on_timeout",
                           patient);
     step *s = maria_end(&q);
     s->call = read_settings;
@@ -466,7 +471,7 @@ static semel_status say(talk *t, size_t first, size_t count, semel_error *err)
     for (size_t i = first; i < first + count; i++) {
         const step *at = &s->steps[i];
         int code = i == first ? mysql_read_query_result(on->my) != 0 : mysql_next_result(on->my);
-        if (code > 0)
+        if (code != 0) /* less: fewer answers than statements, which is no success */
             return note_failure(t, at, commit_sent, err);
         semel_status status = take_answer(t, at, err);
         if (status)

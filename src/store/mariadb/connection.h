@@ -79,7 +79,7 @@ semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *
 /* A deadlock, a lock that was not to be had, a row that has changed: the same again may succeed. */
 int maria_is_conflict(unsigned number);
 
-/* After these there is nobody at the other end, or nothing can be said to it any more. */
+/* After these there is nobody at the other end. */
 int maria_is_lost(unsigned number);
 
 /* Between the handler's statements and ours: 0 if there is something unread. */

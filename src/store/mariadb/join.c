@@ -42,6 +42,8 @@ static semel_status know_identity(mariadb_store *store, semel_error *err)
         return status;
     ask_identity(on, identity);
     status = maria_run(on, NULL, "reading the database's identity", err);
+    if (!on->lost)
+        maria_push_rollback(on); /* or its snapshot would be the next unit's */
     maria_give_back(store, on);
     if (!status && !identity[0])
         status = semel_fail(err, SEMEL_ESCHEMA, "semel's tables are not whole: %smeta` is empty",
@@ -117,7 +119,10 @@ static semel_status enter(mariadb_unit *unit, semel_error *err)
                           "that connection is on another server than the store's: a marker there "
                           "would not commit with the work");
     maria_say(unit->on, ST_JOIN);
-    return maria_run(unit->on, NULL, "joining a transaction", err);
+    status = maria_run(unit->on, NULL, "joining a transaction", err);
+    if (!status && mysql_query(unit->on->my, "SAVEPOINT semel_live"))
+        status = maria_fail(unit->on, "joining a transaction", err);
+    return status;
 }
 
 semel_status mariadb_join(void *store_state, void *unit_state, void *native, semel_error *err)

@@ -56,6 +56,7 @@ typedef struct mariadb_unit {
     int locks;           /* it may have locked rows that others wait for */
     int marked;          /* it has taken keys */
     int shared;          /* the handler has, or had, the connection in its hands */
+    int spoiled;         /* ... and left it in a state in which nobody else can use it */
     int watched;         /* a procedure is called that might end the transaction */
     int guarded;         /* the savepoint that tells whether the transaction is still ours is set */
     item_state item;     /* the savepoint of one message in a batch */

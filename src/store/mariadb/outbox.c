@@ -156,14 +156,18 @@ semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement s
     if (!s.answers || !s.list)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling %zu messages", count);
     memset(s.answers, 0, (count + 1) * sizeof *s.answers);
-    for (size_t i = 0; i < count;) {
+    semel_status status = SEMEL_OK;
+    unit->wrote = 1;
+    for (size_t i = 0; !status && i < count;) {
         if (settlements[i].verdict == SEMEL_ITEM_REMOVE)
             i = say_removals(&s, i);
         else
             say_return(&s, i++);
+        if (unit->on->out.text.len > unit->on->text_max / 2) /* the server takes no more at once */
+            status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
     }
-    unit->wrote = 1;
-    semel_status status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
+    if (!status)
+        status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
     for (size_t i = 0; !status && i < count; i++)
         if (settlements[i].verdict != SEMEL_ITEM_REMOVE)
             settlements[i].lost = s.answers[i].changed == 0;

@@ -50,6 +50,28 @@ void maria_script_cut(script *s, size_t index)
     s->count--;
 }
 
+void maria_script_rotate(script *s)
+{
+    enum { SHORT = 64 };
+    char text[SHORT];
+    if (s->count < 2 || s->failed)
+        return;
+    step last = s->steps[s->count - 1];
+    size_t len = s->text.len - last.start;
+    if (len >= SHORT)
+        return;
+    memcpy(text, s->text.bytes + last.start, len);
+    memmove(s->text.bytes + len + 1, s->text.bytes, last.start - 1);
+    memcpy(s->text.bytes, text, len);
+    s->text.bytes[len] = ';';
+    for (size_t i = s->count - 1; i > 0; i--) {
+        s->steps[i] = s->steps[i - 1];
+        s->steps[i].start += len + 1;
+    }
+    last.start = 0;
+    s->steps[0] = last;
+}
+
 size_t maria_script_end(const script *s, size_t index)
 {
     return index + 1 < s->count ? s->steps[index + 1].start - 1 : s->text.len;

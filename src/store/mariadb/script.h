@@ -30,6 +30,7 @@ typedef enum statement {
     ST_RELAXED,
     ST_LOOKING,
     ST_NOW,
+    ST_NOTHING,
     ST_EXPECT,
     ST_WHERE,
     ST_TOUCHED_CLEAR,
@@ -131,6 +132,8 @@ void maria_script_clear(script *s);
 void maria_script_free(script *s);
 void maria_script_keep(script *s, size_t count); /* the first ones only */
 void maria_script_cut(script *s, size_t index);  /* all but this one */
+
+void maria_script_rotate(script *s); /* the last, a short one, becomes the first */
 
 /* Where the text of a step ends: before its semicolon. */
 size_t maria_script_end(const script *s, size_t index);

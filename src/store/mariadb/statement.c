@@ -60,6 +60,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_DURABLE] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = ?",
     [ST_RELAXED] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = 30",
     [ST_LOOKING] = "SET SESSION autocommit = 1",
+    [ST_NOTHING] = "DO 0",
     [ST_NOW] = "SELECT " NOW,
     /* Fails, by a number that is too large, unless the statement before it changed so many rows. */
     [ST_EXPECT] = "SET @semel = 9223372036854775807 + (ROW_COUNT() <> ?)",

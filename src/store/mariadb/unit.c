@@ -109,18 +109,33 @@ static semel_status check_handler(mariadb_unit *unit, semel_error *err)
     if (!unit->shared || on->lost)
         return SEMEL_OK;
     if (!maria_is_ready(on)) {
-        on->lost = 1; /* nothing can be said on it any more */
+        unit->spoiled = 1;
         return semel_fail(err, SEMEL_EMISUSE,
                           "the handler left results on the connection that it has not read");
     }
     if (!unit->joined && on->my->server_status & SERVER_STATUS_AUTOCOMMIT) {
-        on->lost = 1; /* nor is it to be given to another one */
+        unit->spoiled = 1;
         return semel_fail(err, SEMEL_EMISUSE,
                           "the handler switched autocommit on, which ended the transaction");
     }
     if (has_undone_all(mysql_errno(on->my)))
         return maria_fail(on, "in the handler's work", err);
     return is_in_transaction(unit) ? SEMEL_OK : ended_inside(err);
+}
+
+/* Where the caller's session commits each statement by itself, ours would be committed alone if the caller's
+ * transaction had ended: so it is looked at first. A savepoint that is gone tells it, and nothing else does. */
+static semel_status check_caller(mariadb_unit *unit, semel_error *err)
+{
+    MYSQL *my = unit->on->my;
+    if (!unit->joined || unit->on->lost || !unit->on->out.count ||
+        !(my->server_status & SERVER_STATUS_AUTOCOMMIT))
+        return SEMEL_OK;
+    if (!mysql_query(my, "RELEASE SAVEPOINT semel_live") && !mysql_query(my, "SAVEPOINT semel_live"))
+        return SEMEL_OK;
+    return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
+               ? ended_inside(err)
+               : maria_fail(unit->on, "looking for the caller's transaction", err);
 }
 
 /* Nothing is sent before it was seen that the transaction is still there. */
@@ -131,6 +146,8 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
     if (failed)
         *failed = (failure){0};
     semel_status status = check_handler(unit, err);
+    if (!status)
+        status = check_caller(unit, err);
     if (status)
         return status;
     unit->spoken |= on->out.count > 0;
@@ -271,14 +288,28 @@ void *mariadb_native(void *unit_state)
     return unit->on->my;
 }
 
-/* What was wrong is told by the last statement of the handler's: who fails stops, as a rule. That the connection was
- * lost is not the handler's fault either. */
+/* The handler has seen no end of the transaction, and the server knows of none: a conflict has undone it, and the
+ * number of that was forgotten when the handler closed its statement. */
+static int has_vanished(mariadb_unit *unit)
+{
+    if (unit->spoiled || !maria_is_ready(unit->on) || !is_in_transaction(unit))
+        return 0;
+    maria_script_clear(&unit->on->out);
+    say_plain(unit, ST_NOTHING);
+    return maria_run(unit->on, NULL, "looking for the transaction", NULL) ||
+           !is_in_transaction(unit);
+}
+
+/* The handler has failed. Why is told by its last statement, as a rule. That the connection was lost is not its fault
+ * either. */
 int mariadb_conflicted(void *unit_state)
 {
-    const mariadb_unit *unit = unit_state;
-    return !unit->joined && unit->shared &&
-           (unit->on->lost || maria_is_lost(mysql_errno(unit->on->my)) ||
-            maria_is_conflict(mysql_errno(unit->on->my)));
+    mariadb_unit *unit = unit_state;
+    unsigned number = mysql_errno(unit->on->my);
+    if (unit->joined || !unit->shared)
+        return 0;
+    return unit->on->lost || maria_is_lost(number) || maria_is_conflict(number) ||
+           (!number && has_vanished(unit));
 }
 
 /* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */
@@ -299,7 +330,7 @@ void maria_unit_leave(mariadb_unit *unit, int usable)
         maria_unit_delist(unit);
         maria_return(on);
     } else {
-        pool_give(&unit->store->connections, on, usable && !on->lost);
+        pool_give(&unit->store->connections, on, usable && !on->lost && !unit->spoiled);
     }
 }
 
@@ -308,17 +339,20 @@ static void roll_back(mariadb_unit *unit)
 {
     connection *on = unit->on;
     maria_script_clear(&on->out);
-    if (unit->shared && !on->lost && !maria_is_ready(on))
-        on->lost = 1;
-    if (!on->lost && unit->joined) {
+    unit->spoiled |= unit->shared && !on->lost && !maria_is_ready(on);
+    if (on->lost || unit->spoiled) {
+        maria_unit_leave(unit, 0);
+        return;
+    }
+    if (unit->joined) {
         maria_say(on, ST_JOIN_ROLLBACK);
         maria_say(on, ST_JOIN_RELEASE);
         (void)maria_run(on, NULL, "rolling back", NULL); /* the caller's to notice */
-    } else if (!on->lost && unit->spoken && (unit->wrote || unit->locks || unit->shared)) {
+    } else if (unit->spoken && (unit->wrote || unit->locks || unit->shared)) {
         maria_say(on, ST_ROLLBACK);
         if (maria_run(on, NULL, "rolling back", NULL))
             on->lost = 1;
-    } else if (!on->lost && unit->spoken) {
+    } else if (unit->spoken) {
         maria_push_rollback(on);
     }
     maria_unit_leave(unit, 1);
@@ -329,14 +363,22 @@ void mariadb_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
+/* Before all that was put off, so that none of it is run outside of our transaction; but behind a procedure that was
+ * called, and behind everything on a caller's connection, where it is the end of the unit. */
+static void say_release(mariadb_unit *unit)
+{
+    query q = maria_unit_say(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
+    maria_end(&q)->kind = STEP_GUARD;
+    if (!unit->joined && !unit->watched)
+        maria_script_rotate(&unit->on->out);
+}
+
 static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
 {
     failure failed;
     query q;
-    if (unit->joined || (unit->guarded && (unit->shared || unit->watched))) {
-        q = maria_unit_say(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
-        maria_end(&q)->kind = STEP_GUARD;
-    }
+    if (unit->joined || (unit->guarded && (unit->shared || unit->watched)))
+        say_release(unit);
     if (!unit->joined) {
         q = maria_unit_say(unit, ST_COMMIT, patient);
         maria_end(&q)->kind = STEP_COMMIT;
