@@ -71,11 +71,6 @@ static void leave_rows_unread(MYSQL *my)
 {
     (void)mysql_query(my, "SELECT * FROM effect, effect AS other");
 }
-static void leave_rows_half_read(MYSQL *my)
-{
-    (void)mysql_query(my, "SELECT seq FROM seq_1_to_100000");
-    (void)mysql_fetch_row(mysql_use_result(my)); /* the result is lost with the session */
-}
 static void leave_a_second_result(MYSQL *my)
 {
     if (mysql_query(my, "SELECT 1; SELECT 2") == 0)
@@ -143,17 +138,6 @@ static void a_handler_that_misbehaves_is_told_so(void **state)
         show_habit(c, i, &mail);
     }
     assert_int_equal(case_open_transactions(c), 0);
-}
-
-/* The result is the handler's own memory, which the session takes with it. */
-static void rows_half_read_are_noticed(void **state)
-{
-    server_case *c = *state;
-    misdeed *what = leave_rows_half_read;
-    case_work todo = {.after = do_misdeed, .context = &what};
-    RECEIVES(SEMEL_EMISUSE, SEMEL_UNDECIDED, c, "m", &todo);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
-    assert_int_equal(case_times(c, "m"), 1);
 }
 
 static void in_a_batch_it_spoils_nothing_that_redelivery_does_not_mend(void **state)
@@ -440,7 +424,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_handler_that_misbehaves_is_told_so, by_transaction),
-        CASE(rows_half_read_are_noticed, by_transaction),
         CASE(in_a_batch_it_spoils_nothing_that_redelivery_does_not_mend, by_batch),
         CASE(a_statement_that_fails_is_the_handlers_own_affair, by_transaction),
         CASE(a_deadlock_is_begun_anew_whatever_the_handler_made_of_it, by_transaction),

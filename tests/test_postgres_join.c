@@ -334,7 +334,12 @@ static void in_flight(server_case *c, const semel_inbox_options *options)
     unit = join(c, conn);
     OK(semel_unit_claim(&out, unit, c->inbox, &copy, &last_error));
     assert_int_equal(out, SEMEL_DUPLICATE);
+    read_text(setting, conn, "SHOW lock_timeout");
+    assert_string_equal(setting, "1234ms");
     semel_unit_rollback(unit);
+    unit = join(c, conn);
+    assert_int_equal(claim(c, unit, "m-2"), SEMEL_CLAIMED);
+    OK(semel_unit_commit(unit, &last_error));
     read_text(setting, conn, "SHOW lock_timeout");
     assert_string_equal(setting, "1234ms");
     SQL(conn, "INSERT INTO effect VALUES ('later'); COMMIT");

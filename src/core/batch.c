@@ -308,7 +308,7 @@ static semel_status run(batch *b, size_t count)
         return status;
     sort_entries(b);
     status = transact_and_retry(b);
-    return status == SEMEL_EHANDLER ? find_the_bad_one(b) : status;
+    return unit_blames_handler(status) ? find_the_bad_one(b) : status;
 }
 
 /* One allocation for the whole batch, kept in the unit's arena: none in the steady state. */

@@ -6,6 +6,7 @@
 #include "core/unit.h"
 
 #include "base/hash.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,10 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_b
     if (!inbox->options.faults)
         return SEMEL_OK;
     semel_bytes of = unit->message->id;
+    const char *content_type = unit->message->content_type;
+    if (content_type && !utf8_valid(content_type, strlen(content_type)))
+        content_type =
+            NULL; /* somebody else's, and no text: it must not keep the letter from being stored */
     semel_header headers[] = {{"semel-inbox", semel_str(inbox->name)},
                               {"semel-error", semel_str(why)},
                               {"semel-message-id", of}};
@@ -27,7 +32,7 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_b
                            .type = "semel.fault",
                            .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
                            .correlation_id = unit->message->correlation_id,
-                           .content_type = unit->message->content_type,
+                           .content_type = content_type,
                            .headers = headers,
                            .header_count = of.len ? 3 : 2,
                            .body = unit->message->body};

@@ -130,6 +130,12 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
         status = unit_run(unit, relay->handler, item->message, relay->context, &why);
         if (!status)
             status = store_fault(relay->store, "handoff.handled", &why);
+        if (status == SEMEL_ECONFLICT || (status && unit_conflicted(unit))) {
+            unit->captured = 0;
+            unit_drop_pending(unit);
+            unit_abandon(unit); /* nobody's fault: as if it had not been tried */
+            return put_back(relay, unit, item, SEMEL_ITEM_RELEASE, err);
+        }
         if (status)
             return after_failure(relay, unit, item, outcome, &why, err);
     }

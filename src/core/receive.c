@@ -123,6 +123,9 @@ static semel_status commit_plan(semel_unit *unit, semel_error *err)
     semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = unit->store->driver->assume(unit->state, &unit->mark, wait_ms, err);
+    if (!status &&
+        unit->mark.state == SEMEL_MARK_TAKEN) /* it is known already how often it failed */
+        unit->attempt = unit->mark.attempts + 1;
     return status ? status : unit_finish(unit, err);
 }
 

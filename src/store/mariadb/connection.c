@@ -95,7 +95,10 @@ int maria_is_lost(unsigned number)
 {
     int is_clients = (number >= CR_MIN_ERROR && number <= CR_MAX_ERROR) ||
                      (number >= 5000 && number < 6000); /* the second range is MariaDB's own */
-    int is_networks = number >= ER_NET_READ_ERROR_FROM_PIPE - 4 && number <= ER_NET_WRITE_INTERRUPTED;
+    if (number == CR_COMMANDS_OUT_OF_SYNC || number == CR_OUT_OF_MEMORY) /* the other end is there */
+        return 0;
+    int is_networks =
+        number >= ER_NET_READ_ERROR_FROM_PIPE - 4 && number <= ER_NET_WRITE_INTERRUPTED;
     return is_clients || is_networks || number == ER_SERVER_SHUTDOWN ||
            number == ER_NORMAL_SHUTDOWN || number == ER_CONNECTION_WAS_KILLED ||
            number == ER_NEW_ABORTING_CONNECTION || number == ER_NET_PACKET_TOO_LARGE;
@@ -214,7 +217,7 @@ static semel_status read_settings(const row *r, void *context, semel_error *err)
     on->safe_commits = (int)maria_column_int(r, 2);
     on->idle_s = maria_column_uint(r, 3);
     on->blocks = !maria_column_int(r, 4); /* in that mode they are written otherwise */
-    if (maria_column_int(r, 5)) /* markers would vanish with a wait that was too long */
+    if (maria_column_int(r, 5))           /* markers would vanish with a wait that was too long */
         return semel_fail(err, SEMEL_EUNSUPPORTED,
                           "the server has innodb_rollback_on_timeout=ON; semel needs it OFF, as it "
                           "is by default");

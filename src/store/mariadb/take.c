@@ -218,10 +218,15 @@ static semel_status note_head(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static void say_heads(taking *t, const char *from)
+static uint32_t groups_at_first(const taking *t)
 {
     uint32_t wanted = t->limit * 2 > GROUPS_MIN ? t->limit * 2 : GROUPS_MIN;
-    t->groups_asked = wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
+    return wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
+}
+
+static void say_heads(taking *t, const char *from, uint32_t groups)
+{
+    t->groups_asked = groups;
     t->group_count = 0;
     query q = maria_unit_say(t->unit, ST_TAKE_HEADS, patient);
     maria_int(&q, t->outbox);
@@ -361,13 +366,14 @@ static semel_status take_candidates(taking *t, semel_error *err)
 static void pass_turn(taking *t)
 {
     int at_end = t->group_count < t->groups_asked;
-    const front *last = t->full ? &t->groups[t->last] : &t->groups[t->group_count - 1];
     t->turn.had_groups |= t->group_count > 0;
-    if (at_end && !t->full)
-        t->turn.group[0] = 0;
-    else
-        memcpy(t->turn.group, last->name, last->len + 1);
     t->past |= at_end && t->until[0];
+    if (at_end && !t->full) {
+        t->turn.group[0] = 0;
+        return;
+    }
+    const front *last = &t->groups[t->full ? t->last : t->group_count - 1];
+    memcpy(t->turn.group, last->name, last->len + 1);
 }
 
 static semel_status take_of_groups(taking *t, semel_error *err)
@@ -399,7 +405,7 @@ static semel_status take_groups(taking *t, semel_error *err)
     for (int pages = 0; !status && !t->count && !t->past && pages < PAGES_MAX; pages++) {
         if (!turn_round(t, began) && !t->turn.group[0])
             break;
-        say_heads(t, t->turn.group);
+        say_heads(t, t->turn.group, GROUPS_MAX);
         status = maria_unit_hear(t->unit, NULL, "looking for groups", err);
         if (!status)
             status = take_of_groups(t, err);
@@ -420,7 +426,7 @@ static semel_status take(taking *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
     t->turn.had_groups = 0;
-    say_heads(t, t->turn.group);
+    say_heads(t, t->turn.group, groups_at_first(t));
     if (free_room)
         say_free(t, free_room);
     semel_status status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);

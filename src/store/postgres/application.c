@@ -37,6 +37,13 @@ void application_forget(connection *on, unsigned number)
         }
 }
 
+void application_distrust(connection *on, unsigned number)
+{
+    for (int i = 0; i < KEPT_STATEMENTS; i++)
+        if (on->kept[i].text && on->kept[i].number == number)
+            on->kept[i].distrusted = 1;
+}
+
 static void deallocate(connection *on, const kept_statement *old)
 {
     char text[48];
@@ -46,11 +53,10 @@ static void deallocate(connection *on, const kept_statement *old)
 }
 
 /* The place where it is kept, prepared by a step on its way; NULL if it is not worth keeping. */
-static kept_statement *keep(connection *on, const char *text)
+static kept_statement *keep(connection *on, const char *text, kept_statement *place)
 {
     char name[24];
     size_t len = strlen(text);
-    kept_statement *place = least_used(on);
     char *copy = on->named && len <= KEPT_TEXT_MAX ? mem_alloc(len + 1) : NULL;
     if (!copy)
         return NULL;
@@ -64,6 +70,24 @@ static kept_statement *keep(connection *on, const char *text)
         on, &(step){.kind = STEP_PREPARE, .which = ST_APPLICATIONS, .number = place->number},
         PQsendPrepare(on->pg, name, text, 0, NULL));
     return place;
+}
+
+/* With a point, whatever the locale has. */
+static void print_real(char *out, size_t room, double real)
+{
+    (void)snprintf(out, room, "%.17g", real);
+    char *comma = strchr(out, ',');
+    if (comma)
+        *comma = '.';
+}
+
+static int has_nul(const semel_value values[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (values[i].kind == SEMEL_VALUE_TEXT && values[i].bytes.len &&
+            memchr(values[i].bytes.data, 0, values[i].bytes.len))
+            return 1;
+    return 0;
 }
 
 typedef struct bound {
@@ -92,10 +116,10 @@ static int bind(bound *out, const semel_value values[], size_t count, mem_arena 
         if (value->kind == SEMEL_VALUE_INT)
             (void)snprintf(text, NUMBER_TEXT, "%lld", (long long)value->integer);
         else if (value->kind == SEMEL_VALUE_REAL)
-            (void)snprintf(text, NUMBER_TEXT, "%.17g", value->real);
+            print_real(text, NUMBER_TEXT, value->real);
         out->values[i] = text;
         out->lengths[i] = (int)value->bytes.len;
-        out->formats[i] = value->kind == SEMEL_VALUE_BYTES || value->kind == SEMEL_VALUE_TEXT;
+        out->formats[i] = value->kind == SEMEL_VALUE_BYTES;
     }
     return 1;
 }
@@ -105,13 +129,17 @@ semel_status application_send(connection *on, const char *text, const semel_valu
 {
     char name[24];
     bound b;
+    if (has_nul(values, count))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "a queued statement has a text with a NUL in it, which PostgreSQL does "
+                          "not take: give it as bytes");
     if (!bind(&b, values, count, arena))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
     if (!connection_pipe(on))
         return SEMEL_OK; /* told by the next wait */
     kept_statement *kept = find(on, text);
-    if (!kept)
-        kept = keep(on, text);
+    if (!kept || kept->distrusted)
+        kept = keep(on, text, kept ? kept : least_used(on));
     if (kept) {
         kept->used = ++on->kept_uses;
         name_of(name, kept->number);
@@ -119,6 +147,9 @@ semel_status application_send(connection *on, const char *text, const semel_valu
     int sent =
         kept ? PQsendQueryPrepared(on->pg, name, (int)count, b.values, b.lengths, b.formats, 1)
              : PQsendQueryParams(on->pg, text, (int)count, NULL, b.values, b.lengths, b.formats, 1);
-    connection_step(on, &(step){.kind = STEP_QUEUED, .which = ST_APPLICATIONS}, sent);
+    connection_step(
+        on,
+        &(step){.kind = STEP_QUEUED, .which = ST_APPLICATIONS, .number = kept ? kept->number : 0},
+        sent);
     return SEMEL_OK;
 }

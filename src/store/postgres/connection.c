@@ -30,10 +30,12 @@ semel_status sqlstate_status(const char *sqlstate)
                  {"3B001", SEMEL_EMISUSE},   /* our savepoint is gone: the handler's ROLLBACK */
                  {"55P03", SEMEL_EBUSY},     /* lock timeout */
                  {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
+                 {"08P01", SEMEL_ESTORE},    /* a value that is none of its type */
                  {"08", SEMEL_EUNAVAILABLE},
                  {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
                  {"53300", SEMEL_EUNAVAILABLE}, /* too many connections */
                  {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
+                 {"25P04", SEMEL_EUNAVAILABLE}, /* in transaction for too long */
                  {"42P01", SEMEL_ESCHEMA},
                  {"42703", SEMEL_ESCHEMA},
                  {"3F000", SEMEL_ESCHEMA},
@@ -112,7 +114,7 @@ static int on_event(PGEventId id, void *info, void *context)
     PGresult *result = ((PGEventResultCreate *)info)->result;
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     on->ended |= ends_transaction(PQcmdStatus(result));
-    if (state && sqlstate_status(state) == SEMEL_ECONFLICT && strlen(state) == 5)
+    if (state && (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0))
         memcpy(on->conflict, state, 6);
     return 1;
 }
@@ -323,6 +325,8 @@ static int is_good(ExecStatusType status)
 /* What was thought to be prepared is not. */
 static void unprepare(connection *on, const step *at)
 {
+    if (at->kind == STEP_QUEUED)
+        application_distrust(on, at->number);
     if (at->kind == STEP_PREPARE && at->which < ST_COUNT)
         on->prepared[at->which] = 0;
     else if (at->kind == STEP_PREPARE)
@@ -336,7 +340,10 @@ static void note_failure(connection *on, const step *at, const PGresult *result,
         return;
     *status = pg_fail(on, result, doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *severity =
+        result ? PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED) : NULL;
     *first = (failure){.kind = at->kind, .which = at->which};
+    first->is_final = severity && strcmp(severity, "ERROR") != 0;
     if (state && strlen(state) == 5)
         memcpy(first->sqlstate, state, 6);
 }
@@ -365,6 +372,8 @@ static int read_step(connection *on, const step *at, failure *first, const char 
         on->lost = 1;
     if (!on->lost && at->kind == STEP_SYNC && got != PGRES_PIPELINE_SYNC)
         result = skip_to_sync(on, result);
+    if (!on->lost && got == PGRES_PIPELINE_ABORTED && !*status && at >= on->steps + on->stale)
+        on->lost = 1; /* skipped for the sake of a failure that was not ours */
     if (on->lost || !is_good(got)) {
         if (on->lost || got != PGRES_PIPELINE_ABORTED)
             note_failure(on, at, result, first, doing, err, status);
@@ -374,6 +383,8 @@ static int read_step(connection *on, const step *at, failure *first, const char 
         result = NULL;
     }
     PQclear(result);
+    if (at->kind == STEP_ASSUME)
+        on->deadline_ms = 0; /* what follows waits for no copy, but perhaps for a standby */
     if (!on->lost && at->kind != STEP_SYNC) {
         PGresult *end = PQgetResult(on->pg);
         on->lost = end != NULL;
@@ -386,7 +397,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
                              semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    failure first = {STEP_PLAIN, ST_BEGIN, ""};
+    failure first = {.kind = STEP_PLAIN};
     if (failed)
         *failed = first;
     if (on->refusal && err)

@@ -53,6 +53,7 @@ typedef enum statement {
     ST_MARK_DELETE,
     ST_RESULT_SET,
     ST_RESULT_GET,
+    ST_SWEEP_PATIENCE,
     ST_SWEEP_LOCK,
     ST_SWEEP_UNLOCK,
     ST_SWEEP,
@@ -90,7 +91,7 @@ typedef struct step {
     step_kind kind;
     statement which;
     PGresult **answer; /* where the result goes; NULL: it is not wanted */
-    unsigned number;   /* STEP_PREPARE of the application's: which */
+    unsigned number;   /* of the application's: which */
 } step;
 
 enum { KEPT_STATEMENTS = 32, KEPT_TEXT_MAX = 4096 };
@@ -100,6 +101,7 @@ typedef struct kept_statement {
     char *text; /* NULL: the place is free */
     uint64_t used;
     unsigned number;
+    int distrusted; /* a table may have changed since it was prepared */
 } kept_statement;
 
 typedef struct connection {
@@ -133,6 +135,7 @@ typedef struct failure {
     step_kind kind;
     statement which;
     char sqlstate[6];
+    int is_final; /* FATAL or PANIC: the session, or the server, ended with it */
 } failure;
 
 semel_status connection_open(connection **out, const char *const *keywords,
@@ -196,7 +199,8 @@ void statement_send(connection *on, statement which); /* one without parameters 
 /* The application's statement, translated already. application.c. */
 semel_status application_send(connection *on, const char *text, const semel_value values[],
                               size_t count, mem_arena *arena, semel_error *err);
-void application_forget(connection *on, unsigned number); /* its preparation failed */
+void application_forget(connection *on, unsigned number);   /* its preparation failed */
+void application_distrust(connection *on, unsigned number); /* it failed: prepare it anew */
 
 /* Sends it, waits for it and all before it. The answer is the caller's to PQclear. */
 semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err);

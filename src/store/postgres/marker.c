@@ -57,24 +57,6 @@ static void report_taken(semel_mark *mark, uint32_t attempts)
     mark->attempts = attempts;
 }
 
-/* A free row becomes ours, unless somebody was faster: then *taken is 0. */
-static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark, semel_error *err)
-{
-    PGresult *answer = NULL;
-    query q = unit_query(unit, ST_MARK_TAKE_OVER);
-    pg_int(&q, mark->inbox);
-    pg_bytes(&q, mark->key);
-    pg_int_or_null(&q, (int64_t)mark->fingerprint);
-    semel_status status = pg_ask(&answer, &q, "taking over a marker", err);
-    if (status)
-        return status;
-    *taken = PQntuples(answer) == 1;
-    if (*taken)
-        report_taken(mark, (uint32_t)answer_int(answer, 0, 0));
-    PQclear(answer);
-    return SEMEL_OK;
-}
-
 /* --- patience ------------------------------------------------------------------------------------------ */
 
 static void set_patience(postgres_unit *unit, const char *lock_timeout)
@@ -142,22 +124,51 @@ static void send_key(postgres_unit *unit, statement which, step_kind kind, const
     pg_send(&q);
 }
 
+static void report_held(semel_mark *mark)
+{
+    mark->state = SEMEL_MARK_HELD;
+    mark->held_until_ms = 0;
+}
+
+/* A free row becomes ours, unless somebody was faster: then *taken is 0. Somebody may be at it right now. */
+static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
+                              semel_error *err)
+{
+    failure failed;
+    PGresult *answer = NULL;
+    int nested = before_waiting(unit, wait_ms);
+    send_key(unit, ST_MARK_TAKE_OVER, STEP_PLAIN, mark, &answer);
+    after_waiting(unit, nested, wait_ms);
+    semel_status status = connection_wait(unit->on, wait_ms, &failed, "taking over a marker", err);
+    *taken = 1;
+    if (status && waited_too_long(&failed)) {
+        report_held(mark);
+        status = recover(unit, nested, err);
+    } else if (!status && PQntuples(answer) == 1) {
+        report_taken(mark, (uint32_t)answer_int(answer, 0, 0));
+    } else {
+        *taken = 0;
+    }
+    PQclear(answer);
+    return status;
+}
+
 /* The row that was in our way; *known is 0 if it is gone again, or free and somebody else was faster. */
 static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
-                             const PGresult *answer, semel_error *err)
+                             const PGresult *answer, uint32_t wait_ms, semel_error *err)
 {
     *known = PQntuples(answer) > 0;
     if (!*known)
         return SEMEL_OK;
     marker_row found = marker_read(answer, 0, 0);
     if (marker_is_free(&found))
-        return take_over(known, unit, mark, err);
+        return take_over(known, unit, mark, wait_ms, err);
     marker_report(mark, &found);
     return SEMEL_OK;
 }
 
 static semel_status note_known(int *known, postgres_unit *unit, semel_mark *mark, PGresult *row,
-                               semel_error *err)
+                               uint32_t wait_ms, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     unit->on->expects_copies = 1;
@@ -166,7 +177,7 @@ static semel_status note_known(int *known, postgres_unit *unit, semel_mark *mark
         status = connection_wait(unit->on, 0, NULL, "reading a marker", err);
     }
     if (!status)
-        status = note_row(known, unit, mark, row, err);
+        status = note_row(known, unit, mark, row, wait_ms, err);
     PQclear(row);
     return status;
 }
@@ -184,8 +195,7 @@ static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark,
         send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
     semel_status status = connection_wait(unit->on, wait_ms, &failed, "inserting a marker", err);
     if (status && waited_too_long(&failed)) {
-        mark->state = SEMEL_MARK_HELD;
-        mark->held_until_ms = 0;
+        report_held(mark);
         *known = 1;
         status = recover(unit, nested, err);
     } else if (!status && PQntuples(inserted) == 1) {
@@ -194,7 +204,7 @@ static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark,
         report_taken(mark, 0);
         *known = 1;
     } else if (!status) {
-        status = note_known(known, unit, mark, row, err);
+        status = note_known(known, unit, mark, row, wait_ms, err);
         row = NULL;
     }
     PQclear(inserted);
@@ -288,7 +298,7 @@ static semel_status insert_all(int *held, postgres_unit *unit, semel_mark marks[
     *held = status && waited_too_long(&failed);
     if (*held)
         status = recover(unit, nested, err);
-    int rows = answer ? PQntuples(answer) : 0;
+    int rows = answer && !status && !*held ? PQntuples(answer) : 0;
     for (int row = 0; row < rows; row++) {
         semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
         if (mark)
@@ -376,6 +386,8 @@ static void send_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait
     if (!wait_ms)
         set_patience(unit, "1");
     send_key(unit, ST_MARK_ASSUME, STEP_ASSUME, mark, NULL);
+    if (unit->store->waits_for_standby && !unit->on->lost)
+        unit->on->lost = !PQsendFlushRequest(unit->on->pg); /* to know when it is over */
     if (!wait_ms)
         set_patience(unit, usual_patience(unit));
 }

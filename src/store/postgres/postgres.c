@@ -88,6 +88,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
         int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
         (void)snprintf(store->patience, sizeof store->patience, "%s", PQgetvalue(answer, 0, 2));
+        store->waits_for_standby = (int)answer_int(answer, 0, 4);
         status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);

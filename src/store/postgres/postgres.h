@@ -22,6 +22,7 @@ typedef struct postgres_store {
     const char *quoted;  /* the schema in quotes */
     const char *channel; /* of NOTIFY */
     semel_durability durability;
+    int waits_for_standby;        /* a commit may wait long for others than copies */
     char patience[PATIENCE_TEXT]; /* lock_timeout of our connections */
 
     pthread_mutex_t lock;         /* over what follows */

@@ -59,7 +59,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_NOW] = "SELECT " NOW,
     [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
                     "current_setting('synchronous_commit') <> 'off', "
-                    "current_setting('lock_timeout'), current_setting('server_encoding')",
+                    "current_setting('lock_timeout'), current_setting('server_encoding'), "
+                    "current_setting('synchronous_standby_names') <> ''",
 
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
@@ -119,6 +120,7 @@ static const char *const texts[ST_COUNT] = {
                       "AND key = $2 AND state = 0 RETURNING 1) SELECT 1 / count(*)::int FROM done",
     [ST_RESULT_GET] = "SELECT result FROM " MARKER " WHERE inbox = $1 AND key = $2 AND state = 0",
 
+    [ST_SWEEP_PATIENCE] = "SELECT set_config('idle_session_timeout', '30000', false)",
     [ST_SWEEP_LOCK] = "SELECT pg_try_advisory_lock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
     [ST_SWEEP_UNLOCK] = "SELECT pg_advisory_unlock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
     [ST_SWEEP] =

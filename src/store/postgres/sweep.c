@@ -55,6 +55,22 @@ static void end_round(postgres_store *store)
     store->sweeping = 0;
 }
 
+/* A process that stops in the middle of a round must not keep the others from sweeping for long: the server ends its
+ * idle session, and with it the lock. */
+static semel_status connect_sweeper(postgres_store *store, semel_error *err)
+{
+    semel_status status = store_connect(&store->sweeper, store, store->busy_ms, err);
+    if (status)
+        return status;
+    statement_send(store->sweeper, ST_SWEEP_PATIENCE);
+    status = connection_wait(store->sweeper, 0, NULL, "preparing to sweep", err);
+    if (status) {
+        connection_close(store->sweeper);
+        store->sweeper = NULL;
+    }
+    return status;
+}
+
 /* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
 static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *got, semel_error *err)
 {
@@ -71,7 +87,7 @@ static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *go
         return SEMEL_OK;
     semel_status status = SEMEL_OK;
     if (!store->sweeper)
-        status = store_connect(&store->sweeper, store, store->busy_ms, err);
+        status = connect_sweeper(store, err);
     if (status)
         return status;
     end_round(store);

@@ -148,8 +148,10 @@ static semel_status enter_joined(postgres_unit *unit, semel_error *err)
     query q = pg_start(unit->on, ST_IDENTITY);
     semel_status status = pg_ask(&answer, &q, "joining a transaction", err);
     pthread_mutex_lock(&unit->store->lock);
+    pthread_mutex_lock(&unit->store->lock);
     int same = !status && PQntuples(answer) == 1 &&
                strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
+    pthread_mutex_unlock(&unit->store->lock);
     pthread_mutex_unlock(&unit->store->lock);
     if (same)
         (void)snprintf(unit->patience, sizeof unit->patience, "%s", PQgetvalue(answer, 0, 1));
@@ -256,7 +258,8 @@ void *postgres_native(void *unit_state)
         on->refusal = connection_speak(on, &on->refusal_is);
     unit->shared = 1;
     on->ended = 0;
-    return on->pg;
+    on->conflict[0] = 0;
+    return on->refusal ? NULL : on->pg;
 }
 
 /* A connection that was lost has undone the unit, too: the handler's failure on it is not the handler's fault. */
@@ -310,6 +313,7 @@ void unit_stop(postgres_unit *unit)
 static void leave(postgres_unit *unit, int usable)
 {
     arena_reset(&unit->on->scratch);
+    connection_push(unit->on); /* what is on its way must not stand or fall with the next unit's */
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
         delist(unit);
@@ -366,7 +370,8 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                                   const failure *failed, const semel_error *why, semel_error *err)
 {
     int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
-    int told = failed->sqlstate[0] && !(committing && status == SEMEL_EUNAVAILABLE);
+    int told =
+        failed->sqlstate[0] && !(committing && (status == SEMEL_EUNAVAILABLE || failed->is_final));
     if (unit->on->lost && !was_lost && !told)
         return semel_fail(err, SEMEL_EUNKNOWN,
                           "the connection was lost while committing (%s): receive the message "
