@@ -95,7 +95,8 @@ int maria_is_lost(unsigned number)
 {
     int is_clients = (number >= CR_MIN_ERROR && number <= CR_MAX_ERROR) ||
                      (number >= 5000 && number < 6000); /* the second range is MariaDB's own */
-    if (number == CR_COMMANDS_OUT_OF_SYNC || number == CR_OUT_OF_MEMORY) /* the other end is there */
+    if (number == CR_COMMANDS_OUT_OF_SYNC ||
+        number == CR_OUT_OF_MEMORY) /* the other end is there */
         return 0;
     int is_networks =
         number >= ER_NET_READ_ERROR_FROM_PIPE - 4 && number <= ER_NET_WRITE_INTERRUPTED;

@@ -133,7 +133,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_SWEEP_LOCK] =
         "SELECT `key` FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
         "AND NOT " LIVE " FOR UPDATE SKIP LOCKED",
-    [ST_SWEEP_DELETE] = "DELETE m FROM `{}marker` m " BY_KEY " WHERE inbox = ? AND `key` IN (?~)",
+    [ST_SWEEP_DELETE] = "DELETE FROM `{}marker` WHERE inbox = ? AND `key` = ?",
 
     [ST_PUT] =
         "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, " MESSAGE_COLUMNS

@@ -156,15 +156,23 @@ static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbo
     return maria_run(on, NULL, "locking old markers", err);
 }
 
+/* One by one: for a list of most of a table the server may choose to read all of it, and then waits for rows that
+ * units have locked. */
 static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
                                   semel_error *err)
 {
     connection *on = store->sweeper;
-    for (size_t from = 0; from < locked->count; from += LIST_MAX) {
-        query q = say_keys(on, ST_SWEEP_DELETE, inbox, locked, from);
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < locked->count; i++) {
+        query q = maria_query(on, ST_SWEEP_DELETE);
+        maria_int(&q, inbox);
+        maria_bytes(&q, locked->keys[i]);
         (void)maria_end(&q);
+        if (on->out.text.len > on->text_max / 2)
+            status = maria_run(on, NULL, "removing old markers", err);
     }
-    semel_status status = maria_run(on, NULL, "removing old markers", err);
+    if (!status)
+        status = maria_run(on, NULL, "removing old markers", err);
     if (!status)
         status = seam_fault(store->seam, "sweep.removed", err);
     if (status)

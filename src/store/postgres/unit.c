@@ -148,10 +148,8 @@ static semel_status enter_joined(postgres_unit *unit, semel_error *err)
     query q = pg_start(unit->on, ST_IDENTITY);
     semel_status status = pg_ask(&answer, &q, "joining a transaction", err);
     pthread_mutex_lock(&unit->store->lock);
-    pthread_mutex_lock(&unit->store->lock);
     int same = !status && PQntuples(answer) == 1 &&
                strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
-    pthread_mutex_unlock(&unit->store->lock);
     pthread_mutex_unlock(&unit->store->lock);
     if (same)
         (void)snprintf(unit->patience, sizeof unit->patience, "%s", PQgetvalue(answer, 0, 1));
