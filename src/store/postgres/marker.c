@@ -205,6 +205,7 @@ static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark,
         *known = 1;
     } else if (!status) {
         status = note_known(known, unit, mark, row, wait_ms, err);
+        unit->only_looked = !nested && mark->state != SEMEL_MARK_TAKEN;
         row = NULL;
     }
     PQclear(inserted);

@@ -54,6 +54,7 @@ typedef struct postgres_unit {
     int64_t began_us; /* the transaction's name: when it began; 0: not known yet */
     savepoint_state savepoint; /* of one message in a batch */
     int marked;                /* it has taken keys */
+    int only_looked;           /* at a key that was known: it has locked nothing */
     int captured;              /* it has messages */
     semel_mark *assumed;       /* its answer comes with the commit */
     uint32_t assumed_wait_ms;

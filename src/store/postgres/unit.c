@@ -342,7 +342,9 @@ static void roll_back(postgres_unit *unit)
                (unit->on->step_count || PQtransactionStatus(unit->on->pg) != PQTRANS_IDLE)) {
         connection_push(unit->on); /* a failure before must not take the ROLLBACK with it */
         statement_send(unit->on, ST_ROLLBACK);
-        connection_push(unit->on);
+        if (!unit->only_looked ||
+            unit->shared) /* others may want its rows: when this returns they are free */
+            (void)connection_wait(unit->on, 0, NULL, "rolling back", NULL);
     }
     leave(unit, usable);
 }
