@@ -31,6 +31,7 @@ static semel_status queue_texts(semel_unit *unit, const semel_message *message, 
 static void a_text_is_read_as_its_columns_type(void **state)
 {
     server_case *c = *state;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, NULL);
     server_run(c->url, "CREATE TABLE typed (i int, b bigint, d date, r double precision)");
     assert_int_equal(receive(c->inbox, "m", queue_texts, NULL), SEMEL_PROCESSED);
@@ -54,6 +55,7 @@ static void what_keeps_failing_in_queued_mode_is_a_dead_letter(void **state)
     server_case *c = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = ATTEMPTS};
     semel_outcome out = SEMEL_UNDECIDED;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
     int deliveries = 0;
     for (; out != SEMEL_DEAD && deliveries < 4 * ATTEMPTS; deliveries++)
@@ -80,6 +82,7 @@ static void one_bad_statement_fails_one_message_of_a_batch(void **state)
     semel_message all[3] = {text_message("1", "a"), text_message("2", "b"), text_message("3", "c")};
     const semel_message *const messages[3] = {&all[0], &all[1], &all[2]};
     semel_outcome out[3];
+    case_close(c);
     case_open(c, CASE_BUSY_MS, NULL);
     OK(semel_inbox_receive_batch(out, c->inbox, messages, 3, queue_with_a_mark_too_many, "2",
                                  &last_error));
@@ -104,6 +107,7 @@ static void a_letter_and_its_announcement_are_kept_whatever_their_bytes(void **s
     server_case *c = *state;
     semel_inbox *inbox = NULL;
     semel_outcome out;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, NULL);
     semel_inbox_options options = {.size = sizeof options, .faults = c->outbox};
     semel_message message = text_message("m", "10 EUR");
@@ -130,6 +134,7 @@ static void after_a_key_in_flight_nothing_is_left_open(void **state)
     semel_unit *unit = NULL;
     semel_outcome out;
     semel_message message = text_message("m", "10 EUR");
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
     OK(semel_store_open(&other, c->url, NULL, &last_error));
     OK(semel_inbox_open(&elsewhere, other, "orders", NULL, &last_error));

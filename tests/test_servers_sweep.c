@@ -50,6 +50,7 @@ static size_t sweep_round(semel_inbox *inbox, uint32_t rows)
 static void P12_a_round_removes_what_is_old_and_nothing_else(void **state)
 {
     server_case *c = *state;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "new", NULL);
@@ -132,6 +133,7 @@ static void P12_eight_sweepers_and_nobody_is_hurt(void **state)
 {
     server_case *c = *state;
     fleet f = {.c = c};
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     assert_true(crew_run(SWEEPERS + 2, sweep_or_receive, &f));
@@ -150,6 +152,7 @@ static void P12_one_sweeper_at_a_time(void **state)
     semel_inbox *elsewhere = NULL;
     size_t swept = 0;
     int more = 0;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     OK(semel_store_open(&other, c->url, NULL, &last_error));
@@ -174,6 +177,7 @@ static void P12_a_sweeper_that_is_gone_is_followed_by_the_next(void **state)
     semel_inbox *elsewhere = NULL;
     size_t swept = 0;
     int more = 0;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     OK(semel_inbox_sweep(&swept, &more, c->inbox, STEP, &last_error));
@@ -200,6 +204,7 @@ static void P12_a_sweep_waits_for_no_unit_and_has_its_own_connection(void **stat
     semel_message message = text_message("m", "10 EUR");
     (void)snprintf(url, sizeof url, "%.400s%cpool=1", c->through,
                    strchr(c->through, '?') ? '&' : '?');
+    case_close(c);
     case_open_at(c, url, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     OK(semel_unit_begin(&unit, c->store, &last_error));
@@ -223,6 +228,7 @@ static void P12_a_locked_row_is_passed_over(void **state)
     server_case *c = *state;
     semel_store *other = NULL;
     semel_unit *unit = NULL;
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     OK(semel_store_open(&other, c->url, NULL, &last_error));
@@ -254,6 +260,7 @@ static void P12_no_plan_reads_the_whole_table(void **state)
 {
     server_case *c = *state;
     char plan[4096] = "";
+    case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
     server_run(c->url, "ANALYZE semel_marker");
