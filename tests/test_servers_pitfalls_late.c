@@ -287,7 +287,7 @@ static void p20_writers_without_notify(void **state)
 {
     server_case *c = *state;
     if (c->kind == SERVER_POSTGRES)
-        (void)strcat(c->url, "&notify=off");
+        (void)snprintf(c->url + strlen(c->url), 16, "&notify=off");
     run_offices(c, 50);
 }
 

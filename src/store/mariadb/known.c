@@ -58,8 +58,7 @@ static semel_status keep_row(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
-                        const semel_mark *mark, semel_error *err)
+void maria_say_look(marker_row *out, mariadb_unit *unit, statement which, const semel_mark *mark)
 {
     *out = (marker_row){0};
     query q = maria_unit_say(unit, which, maria_patience(unit->store));
@@ -68,6 +67,12 @@ semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
     step *s = maria_end(&q);
     s->call = keep_row;
     s->context = out;
+}
+
+semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
+                        const semel_mark *mark, semel_error *err)
+{
+    maria_say_look(out, unit, which, mark);
     return maria_unit_hear(unit, NULL, "reading a marker", err);
 }
 

@@ -39,6 +39,17 @@ typedef struct mariadb_store {
     int64_t sweeping;           /* the inbox whose round it is in, 0: none */
 } mariadb_store;
 
+typedef struct marker_row {
+    int found;
+    int state;
+    int live;
+    uint32_t attempts;
+    uint64_t fingerprint;
+    int64_t lease_until_ms;
+} marker_row;
+
+enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
+
 /* Of one message in a batch. */
 typedef enum item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } item_state;
 
@@ -63,7 +74,11 @@ typedef struct mariadb_unit {
     size_t item_from;    /* WANTED: the statements that were said before it */
     semel_mark *assumed; /* its answer comes with the commit */
     uint64_t block;      /* its number, if it is said as one */
-    uint64_t told;       /* by a block whose key was there; 0: it was not */
+    size_t block_from;   /* ... what it was made of */
+    size_t block_steps;
+    step block_first;
+    int tells;            /* it looks by itself if a key is there twice ... */
+    marker_row told;      /* ... and has found this */
     semel_status trouble; /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
@@ -133,31 +148,22 @@ semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t
 
 /* assume.c */
 semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
-/* What was said becomes one compound statement, if it can. */
-void maria_assumed_block(mariadb_unit *unit);
-/* The block failed: at which statement of it. */
-semel_status maria_assumed_where(mariadb_unit *unit, failure *failed, semel_error *err);
-/* The key that was assumed to be free is not: EREJECTED, and what is known of it. */
+/* The statement of the marker has failed, or the block that it is in: EREJECTED if the key is not free. */
 semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
                                   semel_error *err);
-semel_status maria_assumed_told(mariadb_unit *unit, semel_error *err);
+semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, failure *failed,
+                                  int *settled, semel_error *err);
+
+/* block.c: what was said becomes one statement, if it can and if that pays; and back; and where it failed. */
+void maria_block(mariadb_unit *unit);
+void maria_block_undo(mariadb_unit *unit);
+semel_status maria_block_where(mariadb_unit *unit, failure *failed, semel_error *err);
 
 /* What LAST_INSERT_ID says after OR_TELL (statement.c) when the row was there; else the fingerprint of a row that
  * is done. */
 enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_THERE_TEXT "1"
 #define MARK_DONE_TEXT  "2"
-
-typedef struct marker_row {
-    int found;
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} marker_row;
-
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
 
 /* known.c: rows that were there */
 marker_row maria_marker_of(const row *r);
@@ -168,6 +174,7 @@ static inline int maria_is_free(const marker_row *found)
 }
 /* 1 if the answer alone says all that there is to say: `mark` is a duplicate. */
 int maria_report_done(semel_mark *mark, uint64_t told);
+void maria_say_look(marker_row *out, mariadb_unit *unit, statement which, const semel_mark *mark);
 semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
                         const semel_mark *mark, semel_error *err);
 /* *known is 1 if the key needed nothing but a look. */
@@ -230,7 +237,6 @@ semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, c
                              semel_error *err);
 
 /* statement.c: what may be repeated in ST_MARK_MANY and ST_PUT. */
-extern const char maria_or_tell[]; /* what makes ST_ASSUME ST_MARK */
 extern const char maria_mark_pattern[];
 extern const char maria_put_pattern[];
 

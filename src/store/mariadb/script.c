@@ -299,9 +299,9 @@ void maria_tail(query *q, const char *sql)
     q->at = "";
 }
 
-void maria_union(query *q, const char *text)
+void maria_chain(query *q, const char *between, const char *text)
 {
-    maria_tail(q, " UNION ALL ");
+    maria_tail(q, between);
     q->at = text;
 }
 

@@ -49,6 +49,7 @@ typedef enum statement {
     ST_ASSUME,
     ST_CLAIM,
     ST_FAILED,
+    ST_TELL,
     ST_LOOK,
     ST_LOOK_LOCKED,
     ST_TAKE_OVER,
@@ -174,8 +175,8 @@ void maria_more(query *q, const char *pattern);
 /* Ends the repetition: values go on behind it. */
 void maria_rest(query *q);
 
-/* Ends one SELECT and goes on with another one; and what follows behind the last. */
-void maria_union(query *q, const char *text);
+/* Ends one statement and goes on with another one, with this between them; and what follows behind the last. */
+void maria_chain(query *q, const char *between, const char *text);
 void maria_tail(query *q, const char *sql);
 
 /* Ends it. What is returned lives until the next one begins, and may be told what its answer is for. */

@@ -34,7 +34,6 @@
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?)"
 #define PUT_PATTERN     "(?, " NOW " + ?, 0, 0, " NOW ", " MESSAGE_PATTERN ")"
 
-const char maria_or_tell[] = OR_TELL;
 const char maria_mark_pattern[] = MARK_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
 
@@ -97,6 +96,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_FAILED] =
         "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
         "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_TELL,
+    [ST_TELL] = "SELECT state AS ?, fingerprint FROM `{}marker` " THIS_MARKER,
     [ST_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
         "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",

@@ -156,23 +156,37 @@ static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbo
     return maria_run(on, NULL, "locking old markers", err);
 }
 
-/* One by one: for a list of most of a table the server may choose to read all of it, and then waits for rows that
+/* As many as go in one text, in one compound statement if the server takes those; *at is moved behind them. */
+static void say_deletes(connection *on, int64_t inbox, const found_keys *locked, size_t *at)
+{
+    const char *text = on->texts[ST_SWEEP_DELETE];
+    size_t first = *at;
+    query q = on->blocks ? maria_start(&on->out, "BEGIN NOT ATOMIC ", (bound){PATIENT, 0})
+                         : maria_query(on, ST_SWEEP_DELETE);
+    for (; *at < locked->count && on->out.text.len < on->text_max / 2; ++*at) {
+        if (on->blocks)
+            maria_chain(&q, *at > first ? ";" : "", text);
+        else if (*at > first)
+            break;
+        maria_int(&q, inbox);
+        maria_bytes(&q, locked->keys[*at]);
+    }
+    if (on->blocks)
+        maria_tail(&q, ";END");
+    (void)maria_end(&q);
+}
+
+/* Row by row: for a list of most of a table the server may choose to read all of it, and then waits for rows that
  * units have locked. */
 static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
                                   semel_error *err)
 {
     connection *on = store->sweeper;
     semel_status status = SEMEL_OK;
-    for (size_t i = 0; !status && i < locked->count; i++) {
-        query q = maria_query(on, ST_SWEEP_DELETE);
-        maria_int(&q, inbox);
-        maria_bytes(&q, locked->keys[i]);
-        (void)maria_end(&q);
-        if (on->out.text.len > on->text_max / 2)
-            status = maria_run(on, NULL, "removing old markers", err);
-    }
-    if (!status)
+    for (size_t at = 0; !status && at < locked->count;) {
+        say_deletes(on, inbox, locked, &at);
         status = maria_run(on, NULL, "removing old markers", err);
+    }
     if (!status)
         status = seam_fault(store->seam, "sweep.removed", err);
     if (status)

@@ -270,7 +270,7 @@ static semel_status look_at_rows(taking *t, uint32_t open, semel_error *err)
         if (!t->groups[i].open)
             continue;
         if (said++)
-            maria_union(&q, t->unit->store->texts[ST_TAKE_ROWS]);
+            maria_chain(&q, " UNION ALL ", t->unit->store->texts[ST_TAKE_ROWS]);
         maria_uint(&q, i);
         maria_int(&q, t->outbox);
         maria_bytes(&q, (semel_bytes){t->groups[i].name, t->groups[i].len});

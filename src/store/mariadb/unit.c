@@ -175,9 +175,15 @@ static semel_status blame_handler(semel_status status, semel_error *err)
 static semel_status explain(mariadb_unit *unit, semel_status status, failure *failed,
                             semel_error *err)
 {
+    if (failed->kind == STEP_BLOCK && !failed->unknown && unit->assumed) {
+        int settled;
+        status = maria_assumed_failed(unit, status, failed, &settled, err);
+        if (settled)
+            return status;
+    }
     semel_error why = *err;
-    if (failed->kind == STEP_BLOCK && !failed->unknown)
-        (void)maria_assumed_where(unit, failed, err);
+    if (failed->kind == STEP_BLOCK && !failed->unknown && !has_undone_all(failed->number))
+        (void)maria_block_where(unit, failed, err);
     *err = why;
     if (failed->unknown) {
         return semel_fail(err, SEMEL_EUNKNOWN,
@@ -384,12 +390,11 @@ static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
         q = maria_unit_say(unit, ST_COMMIT, patient);
         maria_end(&q)->kind = STEP_COMMIT;
     }
-    if (unit->assumed)
-        maria_assumed_block(unit);
+    maria_block(unit);
     semel_status status = maria_unit_hear(unit, &failed, "committing", err);
-    if (status)
-        return explain(unit, status, &failed, err);
-    return unit->told ? maria_assumed_told(unit, err) : SEMEL_OK;
+    if (!status && unit->assumed)
+        maria_note_copy(unit->store, 0);
+    return status ? explain(unit, status, &failed, err) : SEMEL_OK;
 }
 
 semel_status mariadb_commit(void *unit_state, semel_error *err)
