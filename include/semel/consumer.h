@@ -3,7 +3,8 @@
  * Routing is data. A message goes to every route whose pattern fits its type; each has its own inbox,
  * so its own marker and its own failure. A delivery is acknowledged when all its routes are settled;
  * if one fails it comes back after a backoff, and the others see a duplicate. What keeps failing
- * becomes a dead letter of its inbox. What is over a limit of message.h cannot be kept anywhere: it is
+ * becomes a dead letter of its inbox. Until then it is kept back here, unsettled, where the transport
+ * cannot do that; and so is everything while the store cannot be reached. What is over a limit of message.h cannot be kept anywhere: it is
  * rejected, to the broker's own dead letters if it has any.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_CONSUMER_H
@@ -17,19 +18,26 @@ SEMEL_BEGIN_DECLS
 typedef struct semel_consumer semel_consumer;
 
 typedef struct semel_route {
-    const char *pattern; /* a type; `*` stands for any run of characters: "order.*" */
+    const char *pattern; /* a type (of a message that has none: its topic); `*` stands for any run of characters: "order.*" */
     semel_inbox *inbox;
     semel_handler *handler;
     void *context;
 } semel_route;
 
-#define SEMEL_ROUTES_MAX ((size_t)256)
+#define SEMEL_ROUTES_MAX  ((size_t)256)
+#define SEMEL_WORKERS_MAX ((size_t)256)
 
 typedef enum semel_on_unrouted {
     SEMEL_UNROUTED_DEAD =
         0,                /* a dead letter of the first route's store, under the name "unrouted" */
     SEMEL_UNROUTED_IGNORE /* acknowledged and forgotten */
 } semel_on_unrouted;
+
+typedef enum semel_order {
+    SEMEL_ORDER_NONE = 0, /* a message that fails is overtaken by others */
+    SEMEL_ORDER_GROUP     /* messages of one group are handled in the order of their delivery, one after
+                           * the other: one that fails holds up its own group, and nothing else */
+} semel_order;
 
 typedef struct semel_consumer_options {
     size_t size;
@@ -38,6 +46,12 @@ typedef struct semel_consumer_options {
         backoff_ms; /* before the second attempt; doubles with each, with jitter; default 200 */
     uint32_t backoff_max_ms; /* default 60000 */
     semel_on_unrouted on_unrouted;
+    uint32_t workers; /* threads that semel_consumer_run() works with; default 1: the caller's own */
+    semel_order order;
+    uint32_t in_hand_max; /* deliveries kept here unsettled, at most; default: 2 * batch * workers,
+                           * and at least 100 */
+    semel_notice *notice;
+    void *notice_context;
 } semel_consumer_options;
 
 /* The routes are copied; inboxes, handlers and contexts are borrowed until the consumer is closed. */
@@ -48,9 +62,13 @@ SEMEL_API void semel_consumer_close(semel_consumer *consumer);
 
 /* One turn: waits up to `wait_ms` for deliveries, handles and settles them. *settled counts those
  * acknowledged. A handler's failure is not an error of the step. If the store cannot be reached the
- * deliveries go back unharmed and the step returns that error: call it again later. */
+ * deliveries stay in hand unharmed and the step returns that error: call it again later, which takes no
+ * more in before those are dealt with. What is in hand goes back to the broker when the consumer is closed. */
 SEMEL_API semel_status semel_consumer_step(size_t *settled, semel_consumer *consumer,
                                            uint32_t wait_ms, semel_error *err);
+
+/* Steps until stopped, with `workers` threads, which are gone when it returns. Errors that may pass
+ * (retryable) are waited out, with backoff; others end it. */
 SEMEL_API semel_status semel_consumer_run(semel_consumer *consumer, semel_error *err);
 SEMEL_API void semel_consumer_stop(semel_consumer *consumer);
 

@@ -56,6 +56,10 @@ SEMEL_API const char *semel_status_name(semel_status status);
 SEMEL_API semel_status semel_fail(semel_error *err, semel_status status, const char *format, ...)
     SEMEL_PRINTF(3, 4);
 
+/* Called by the loops that run until stopped (consumer, relay): once when trouble begins that they wait
+ * out, with what it is, and once when it is over, with NULL. Not for every attempt in between. */
+typedef void semel_notice(void *context, const semel_error *trouble);
+
 SEMEL_END_DECLS
 
 #endif

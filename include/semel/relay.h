@@ -23,6 +23,12 @@ typedef enum semel_relay_preset {
     SEMEL_RELAY_CAREFUL       /* 10    30000     2000     25            1000 .. 600000           */
 } semel_relay_preset;
 
+/* What to do with a message for which the broker has no place: no queue is bound for its topic. */
+typedef enum semel_on_unroutable {
+    SEMEL_UNROUTABLE_WAIT = 0, /* try again, with backoff, until somebody made the place */
+    SEMEL_UNROUTABLE_DEAD      /* as if refused: after attempts_max it is a dead letter */
+} semel_on_unroutable;
+
 /* Zero means the preset's value. */
 typedef struct semel_relay_options {
     size_t size;
@@ -33,6 +39,9 @@ typedef struct semel_relay_options {
     uint32_t attempts_max; /* refused (or failed, locally) so often, it becomes a dead letter */
     uint32_t backoff_ms;   /* before the second attempt; doubles with each, with jitter */
     uint32_t backoff_max_ms;
+    semel_on_unroutable on_unroutable;
+    semel_notice *notice; /* of semel_relay_run() */
+    void *notice_context;
 } semel_relay_options;
 
 SEMEL_API semel_status semel_relay_open(semel_relay **out, semel_outbox *outbox,

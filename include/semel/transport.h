@@ -3,7 +3,12 @@
  *     memory:                     queues in this process, shared by everyone who has the handle
  *     memory:?ack_ms=30000        an unsettled delivery comes back after this long
  *
- * A transport may be shared by threads if its driver says so (memory does).
+ *     amqp://user:password@host:5672/vhost?exchange=shop                   RabbitMQ: to publish
+ *     amqps://user:password@host/vhost?queue=stock&exchange=shop&declare=yes   ... and to receive, by TLS
+ *
+ * docs/RABBITMQ.md has all the parameters of the latter, and what each costs and promises.
+ *
+ * A transport may be shared by threads if its driver says so (memory and amqp do).
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TRANSPORT_H
 #define SEMEL_TRANSPORT_H
@@ -29,7 +34,9 @@ SEMEL_API void semel_transport_close(semel_transport *transport);
 typedef enum semel_publish_result {
     SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or the answer was lost: it may or may not be there */
     SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as it promises */
-    SEMEL_PUBLISH_REFUSED /* the broker does not take it: not routable, too large, not allowed */
+    SEMEL_PUBLISH_REFUSED,     /* the broker will not take it: too large, not allowed */
+    SEMEL_PUBLISH_UNROUTABLE,  /* nobody would get it: the broker has no place for its topic (yet) */
+    SEMEL_PUBLISH_NACKED       /* the broker cannot take it now: its queue is full, or it failed */
 } semel_publish_result;
 
 /* Publishes a batch and waits for the answers, up to `wait_ms`. SEMEL_OK: every result is written. On
@@ -38,6 +45,9 @@ SEMEL_API semel_status semel_transport_publish(semel_publish_result results[],
                                                semel_transport *transport,
                                                const semel_message *const messages[], size_t count,
                                                uint32_t wait_ms, semel_error *err);
+
+/* What may be lost by the way this transport is set up, one sentence per line; "" if nothing is known. */
+SEMEL_API const char *semel_transport_warnings(const semel_transport *transport);
 
 /* What may be said of effects for a store, a transport and a mode together. */
 typedef enum semel_grade {

@@ -17,7 +17,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 1
+#define SEMEL_TRANSPORT_DRIVER_VERSION 2
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* may be used by several threads at once */
@@ -25,7 +25,8 @@ enum {
         2, /* in one publish, nothing of a group is accepted after a failure in it */
     SEMEL_TRANSPORT_COUNTS =
         4, /* message.delivery is right: 1 first, more for a redelivery, never 0 */
-    SEMEL_TRANSPORT_DELAYS = 8 /* a retry's delay_ms is kept by the broker */
+    SEMEL_TRANSPORT_DELAYS = 8 /* a retry's delay_ms is kept; without it the delivery comes back at
+                                * once, and a consumer holds it back itself */
 };
 
 typedef struct semel_transport_settings {
@@ -68,8 +69,8 @@ typedef struct semel_transport_driver {
     semel_durability (*durability)(const void *transport);
 
     /* Sends all, then collects the answers. results[] is right whatever is returned: CONFIRMED only for
-     * what the broker confirmed, REFUSED for what it said it does not take, UNKNOWN for all else. OK if
-     * every message has its answer. Keeps the order given within a group. */
+     * what the broker confirmed and has a place for, UNKNOWN for what it did not answer. OK if every
+     * message has its answer. Keeps the order given within a group. */
     semel_status (*publish)(void *transport, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
                             semel_error *err);
@@ -78,10 +79,14 @@ typedef struct semel_transport_driver {
     semel_status (*receive)(void *transport, semel_delivery deliveries[], size_t max, size_t *count,
                             uint32_t wait_ms, semel_error *err);
 
-    /* Each verdict holds for its own delivery only, never cumulatively. An unknown tag is EINVAL, and the
-     * others are settled all the same. */
+    /* Each verdict holds for its own delivery only, never cumulatively over others. An unknown tag is
+     * EINVAL, and the others are settled all the same. EUNAVAILABLE: the connection is gone, with all the
+     * deliveries that came by it; they are no longer out here, and the broker delivers them again. */
     semel_status (*settle)(void *transport, const semel_settle settles[], size_t count,
                            semel_error *err);
+
+    /* What may be lost as it is set up, one sentence per line; NULL: such a driver has nothing to say. */
+    const char *(*warnings)(const void *transport);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not in the registry: for tests, and for wrappers. `argument`
