@@ -7,6 +7,7 @@ target_compile_definitions(
             $<$<BOOL:${SEMEL_WITH_SQLITE}>:SEMEL_WITH_SQLITE>
             $<$<BOOL:${SEMEL_WITH_POSTGRES}>:SEMEL_WITH_POSTGRES>
             $<$<BOOL:${SEMEL_WITH_MARIADB}>:SEMEL_WITH_MARIADB>
+            $<$<BOOL:${SEMEL_WITH_RABBITMQ}>:SEMEL_WITH_RABBITMQ>
             $<$<BOOL:${SEMEL_WITH_OPENSSL}>:SEMEL_WITH_OPENSSL>
             $<$<BOOL:${SEMEL_WITH_JSON}>:SEMEL_WITH_JSON>)
 target_compile_options(semel_flags INTERFACE -fstack-protector-strong -fno-semantic-interposition)

@@ -5,25 +5,31 @@ find_package(PkgConfig QUIET)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-function(semel_option NAME MODULE PACKAGE MEANING)
+# MODULES and PACKAGES may be lists: all are needed; the version that is shown is that of the first.
+function(semel_option NAME MODULES PACKAGES MEANING)
   set(SEMEL_${NAME} AUTO CACHE STRING "${MEANING}: AUTO, ON or OFF")
   set_property(CACHE SEMEL_${NAME} PROPERTY STRINGS AUTO ON OFF)
   string(TOLOWER semel_${NAME} prefix)
+  list(GET MODULES 0 first)
+  list(JOIN MODULES " and " modules)
+  list(JOIN PACKAGES ", " packages)
   set(found OFF)
   if(SEMEL_${NAME} AND PKG_CONFIG_FOUND) # AUTO is true, too
-    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${MODULE})
+    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${MODULES})
     set(found ${${prefix}_FOUND})
+    set(version ${${prefix}_VERSION} ${${prefix}_${first}_VERSION}) # CMake sets the one or the other
   endif()
   if(SEMEL_${NAME} AND NOT found AND NOT SEMEL_${NAME} STREQUAL AUTO)
-    message(FATAL_ERROR "SEMEL_${NAME}=${SEMEL_${NAME}}, but pkg-config does not find ${MODULE}. "
-                        "Install it (Debian: ${PACKAGE}), or configure with -DSEMEL_${NAME}=AUTO.")
+    message(FATAL_ERROR "SEMEL_${NAME}=${SEMEL_${NAME}}, but pkg-config does not find ${modules}. "
+                        "Install it (Debian: ${packages}), or configure with -DSEMEL_${NAME}=AUTO.")
   endif()
   if(found)
     set(SEMEL_WITH_${NAME} ON PARENT_SCOPE)
-    set(SEMEL_ABOUT_${NAME} "yes (${MODULE} ${${prefix}_VERSION})" PARENT_SCOPE)
+    list(GET version 0 version)
+    set(SEMEL_ABOUT_${NAME} "yes (${first} ${version})" PARENT_SCOPE)
   else()
     set(SEMEL_WITH_${NAME} OFF PARENT_SCOPE)
-    set(SEMEL_ABOUT_${NAME} "no (SEMEL_${NAME}=${SEMEL_${NAME}}; needs ${MODULE}, Debian: ${PACKAGE})"
+    set(SEMEL_ABOUT_${NAME} "no (SEMEL_${NAME}=${SEMEL_${NAME}}; needs ${modules}, Debian: ${packages})"
         PARENT_SCOPE)
   endif()
 endfunction()
@@ -31,6 +37,7 @@ endfunction()
 semel_option(SQLITE sqlite3 libsqlite3-dev "The SQLite store")
 semel_option(POSTGRES libpq libpq-dev "The PostgreSQL store")
 semel_option(MARIADB libmariadb libmariadb-dev "The MariaDB and MySQL store")
+semel_option(RABBITMQ "librabbitmq;libssl" "librabbitmq-dev;libssl-dev" "The RabbitMQ transport")
 semel_option(OPENSSL libcrypto libssl-dev "Digests: digest keys, long keys, fingerprints")
 semel_option(JSON json-c libjson-c-dev "JSON Pointer keys")
 if(PROJECT_IS_TOP_LEVEL AND SEMEL_WITH_SQLITE) # the tests stand on SQLite

@@ -4,6 +4,7 @@ foreach(line IN ITEMS
     "  SQLite store    ${SEMEL_ABOUT_SQLITE}"
     "  PostgreSQL      ${SEMEL_ABOUT_POSTGRES}"
     "  MariaDB         ${SEMEL_ABOUT_MARIADB}"
+    "  RabbitMQ        ${SEMEL_ABOUT_RABBITMQ}"
     "  digest keys     ${SEMEL_ABOUT_OPENSSL}"
     "  JSON keys       ${SEMEL_ABOUT_JSON}")
   message(STATUS "${line}")

@@ -1,5 +1,6 @@
 #include "base/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,17 @@ static int has_scheme(const char *text)
     return len && !strchr("0123456789+-.", text[0]) && text[len] == ':';
 }
 
+/* A ? in a password would make the rest of it look like parameters, whose names and values are shown. */
+static semel_status check_marks(const char *text, semel_error *err)
+{
+    const char *query = strchr(text, '?');
+    return query && strchr(query, '@')
+               ? semel_fail(err, SEMEL_EINVAL,
+                            "URL: there is an @ behind the ?; in a user's name, a password or a "
+                            "parameter write %%3F for ? and %%40 for @")
+               : SEMEL_OK;
+}
+
 semel_status url_parse(url *out, const char *text, semel_error *err)
 {
     memset(out, 0, sizeof *out);
@@ -47,6 +59,9 @@ semel_status url_parse(url *out, const char *text, semel_error *err)
         return semel_fail(err, SEMEL_EINVAL, "URL: it must begin with a scheme, such as sqlite:");
     if (strlen(text) >= URL_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: longer than %d bytes", URL_MAX - 1);
+    semel_status status = check_marks(text, err);
+    if (status)
+        return status;
     memcpy(out->text, text, strlen(text) + 1);
     char *colon = strchr(out->text, ':');
     *colon = 0;
@@ -102,4 +117,31 @@ semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint
                           name, min, max, text);
     *out = (uint32_t)value;
     return SEMEL_OK;
+}
+
+/* "a", "a or b", "a, b or c" */
+static void list_words(char *out, size_t room, const char *const words[])
+{
+    size_t len = 0;
+    for (size_t i = 0; words[i] && len < room; i++) {
+        const char *before = !i ? "" : words[i + 1] ? ", " : " or ";
+        len += (size_t)snprintf(out + len, room - len, "%s%s", before, words[i]);
+    }
+}
+
+semel_status url_choice(int *out, const url *parsed, const char *name, const char *const words[],
+                        int fallback, semel_error *err)
+{
+    const char *given = url_text(parsed, name, NULL);
+    char list[128] = "";
+    *out = fallback;
+    if (!given)
+        return SEMEL_OK;
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], given) == 0) {
+            *out = i;
+            return SEMEL_OK;
+        }
+    list_words(list, sizeof list, words);
+    return semel_fail(err, SEMEL_EINVAL, "URL: %s is %s, not \"%s\"", name, list, given);
 }

@@ -5,7 +5,7 @@
 #include <semel/error.h>
 #include <stddef.h>
 
-enum { URL_PARAMETERS_MAX = 16, URL_MAX = 2048 };
+enum { URL_PARAMETERS_MAX = 32, URL_MAX = 2048 };
 
 typedef struct url_parameter {
     const char *name;
@@ -29,5 +29,9 @@ semel_status url_only(const url *parsed, const char *names, semel_error *err);
 const char *url_text(const url *parsed, const char *name, const char *fallback);
 semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint32_t fallback,
                         uint32_t min, uint32_t max, semel_error *err);
+
+/* One of several words, the last of them followed by NULL; *out is its index, or `fallback` if none is given. */
+semel_status url_choice(int *out, const url *parsed, const char *name, const char *const words[],
+                        int fallback, semel_error *err);
 
 #endif

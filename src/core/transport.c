@@ -94,6 +94,11 @@ semel_status semel_transport_settle(semel_transport *transport, const semel_sett
     return transport->driver->settle(transport->state, settles, count, err);
 }
 
+const char *semel_transport_warnings(const semel_transport *transport)
+{
+    return transport->driver->warnings ? transport->driver->warnings(transport->state) : "";
+}
+
 /* --- grades ------------------------------------------------------------------------------------------ */
 
 /* An acknowledgement that survives more than the store's commit can lose the effect: the broker forgets a

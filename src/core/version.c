@@ -25,7 +25,11 @@ const char *semel_build_options(void)
 #ifdef SEMEL_WITH_MARIADB
            " mariadb"
 #endif
-           "; transports: memory; with:"
+           "; transports: memory"
+#ifdef SEMEL_WITH_RABBITMQ
+           " rabbitmq"
+#endif
+           "; with:"
 #ifdef SEMEL_WITH_JSON
            " json"
 #endif

@@ -1,10 +1,16 @@
-/* The one list of transports. */
+/* The one list of transports. A scheme that is known but not built in is told from one that is unknown. */
 #include "base/url.h"
 
 #include <semel/sys/transport.h>
 #include <string.h>
 
 extern const semel_transport_driver memory_transport_driver;
+#ifdef SEMEL_WITH_RABBITMQ
+extern const semel_transport_driver rabbitmq_transport_driver;
+#define RABBITMQ_DRIVER &rabbitmq_transport_driver
+#else
+#define RABBITMQ_DRIVER NULL
+#endif
 
 semel_status transport_driver_find(const semel_transport_driver **out, const char *url,
                                    semel_error *err);
@@ -13,8 +19,8 @@ static const struct {
     const char *scheme;
     const semel_transport_driver *driver; /* NULL: not built in */
 } transports[] = {{"memory", &memory_transport_driver},
-                  {"amqp", NULL},
-                  {"amqps", NULL},
+                  {"amqp", RABBITMQ_DRIVER},
+                  {"amqps", RABBITMQ_DRIVER},
                   {"kafka", NULL},
                   {"nats", NULL}};
 
@@ -35,5 +41,6 @@ semel_status transport_driver_find(const semel_transport_driver **out, const cha
         return SEMEL_OK;
     }
     return semel_fail(err, SEMEL_EINVAL,
-                      "\"%s:\" is not a transport; known is memory:", parsed.scheme);
+                      "\"%s:\" is not a transport; known are memory:, amqp: and amqps:",
+                      parsed.scheme);
 }

@@ -158,23 +158,10 @@ static semel_status read_own(address *out, mem_arena *arena, const url *parsed, 
     return out->schema ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
 }
 
-/* A ? in a password would make the rest of it look like parameters, whose names are shown. */
-static semel_status check_marks(const char *text, semel_error *err)
-{
-    const char *query = text ? strchr(text, '?') : NULL;
-    return query && strchr(query, '@')
-               ? semel_fail(err, SEMEL_EINVAL,
-                            "URL: there is an @ behind the ?; in a user's name, a password or a "
-                            "parameter write %%3F for ? and %%40 for @")
-               : SEMEL_OK;
-}
-
 semel_status address_read(address *out, mem_arena *arena, const char *text, semel_error *err)
 {
     url parsed;
-    semel_status status = check_marks(text, err);
-    if (!status)
-        status = url_parse(&parsed, text, err);
+    semel_status status = url_parse(&parsed, text, err);
     if (!status && strncmp(text + strlen(parsed.scheme), "://", 3) != 0)
         status = semel_fail(err, SEMEL_EINVAL,
                             "URL: after %s: it takes //, as in %s://user@host/database",

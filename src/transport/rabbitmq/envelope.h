@@ -1,4 +1,5 @@
-/* A semel_message as AMQP 0-9-1 properties and headers, and back. docs/RABBITMQ.md has the table.
+/* A semel_message as AMQP 0-9-1 properties and headers, and back. docs/RABBITMQ.md describes it, envelope_fields.h
+ * has the table.
  *
  * Everything is pure: no connection is touched. */
 #ifndef SEMEL_TRANSPORT_RABBITMQ_ENVELOPE_H
@@ -22,10 +23,12 @@ typedef struct rabbit_writer {
     int cloudevents;
 } rabbit_writer;
 
-/* SEMEL_ELIMIT with the reason if AMQP cannot carry it (a topic or a header's name over 255 bytes, headers that
- * do not fit into a frame of frame_max bytes); SEMEL_ENOMEM. `out` is valid until the next write. */
+/* SEMEL_ELIMIT with the reason if AMQP cannot carry it (a topic or a header's name over 255 bytes, a header
+ * CC or BCC, headers that do not fit into a frame of frame_max bytes; 0: any size does); SEMEL_EINVAL if it
+ * must be a CloudEvent and is none; SEMEL_ENOMEM. `out` is valid until the next write. */
 semel_status rabbit_envelope_write(rabbit_envelope *out, rabbit_writer *writer,
-                                   const semel_message *message, size_t frame_max, semel_error *err);
+                                   const semel_message *message, size_t frame_max,
+                                   semel_error *err);
 
 /* What came with a delivery. */
 typedef struct rabbit_parcel {

@@ -1,0 +1,11 @@
+/* Making a connection. */
+#ifndef SEMEL_TRANSPORT_RABBITMQ_CONNECT_H
+#define SEMEL_TRANSPORT_RABBITMQ_CONNECT_H
+
+#include "transport/rabbitmq/link.h"
+
+/* Leaves link->connection with an open channel and link->broker_major, or nothing. SEMEL_EUNAVAILABLE if the broker
+ * cannot be reached, SEMEL_ETRANSPORT if it does not let us in or is not who it should be. */
+semel_status rabbit_connect(rabbit_link *link, semel_error *err);
+
+#endif

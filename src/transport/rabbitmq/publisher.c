@@ -1,0 +1,230 @@
+/* A batch is written as fast as the socket takes it, answers are read in between, and then the rest is waited for.
+ *
+ * The results are right at every moment: UNKNOWN until the broker has spoken. If the process dies, or the connection,
+ * the messages may be there or not; whoever sent them sends them again, under the same id. A broker that is low on
+ * memory or disk blocks those who publish: that is noticed before, when it said so, or while it does not answer. */
+#include "transport/rabbitmq/publisher.h"
+
+#include "base/wait.h"
+#include "transport/rabbitmq/answers.h"
+#include "transport/rabbitmq/topology.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { READ_EVERY = 64 };
+
+/* --- the link ---------------------------------------------------------------------------------------------- */
+
+static semel_status confirm(void *owner, rabbit_link *link, semel_error *err)
+{
+    rabbit_publisher *self = owner;
+    semel_status status = rabbit_topology(link, err);
+    if (status)
+        return status;
+    if (!amqp_confirm_select(link->connection, RABBIT_CHANNEL))
+        return rabbit_link_refused(link, "asking for confirmations", err);
+    self->numbered = 0;
+    return SEMEL_OK;
+}
+
+static int keeps(const void *owner)
+{
+    const rabbit_publisher *self = owner;
+    return self->content.method != NULL;
+}
+
+/* No more answers to what was sent. */
+static void lost(void *owner)
+{
+    rabbit_publisher *self = owner;
+    rabbit_content_end(&self->content);
+    self->batch.open = 0;
+    self->batch.sent = 0;
+}
+
+semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_address *address,
+                                   const semel_seam *seam, semel_error *err)
+{
+    static const rabbit_owner calls = {confirm, rabbit_answers_take, keeps, lost};
+    publisher->writer.persistent = address->persistent;
+    publisher->writer.cloudevents = address->cloudevents;
+    return rabbit_link_init(&publisher->link, address, seam, &calls, publisher, err);
+}
+
+void rabbit_publisher_close(rabbit_publisher *publisher)
+{
+    rabbit_link_close(&publisher->link);
+    rabbit_content_free(&publisher->content);
+    arena_free(&publisher->writer.arena);
+    mem_free(publisher->batch.slots);
+}
+
+/* --- one at a time ----------------------------------------------------------------------------------------- */
+
+static semel_status enter(rabbit_publisher *self, int64_t until_ms, semel_error *err)
+{
+    while (self->busy) {
+        struct timespec until = wait_until(until_ms);
+        if (wait_clock_ms() >= until_ms)
+            return semel_fail(err, SEMEL_EBUSY, "another thread publishes by this transport");
+        (void)pthread_cond_timedwait(&self->link.changed, &self->link.lock,
+                                     &until); /* looks again */
+    }
+    self->busy = 1;
+    return SEMEL_OK;
+}
+
+static void leave(rabbit_publisher *self)
+{
+    self->busy = 0;
+    self->batch.open = self->batch.sent = 0;
+    pthread_cond_broadcast(&self->link.changed);
+}
+
+/* --- sending ----------------------------------------------------------------------------------------------- */
+
+static semel_status start_batch(rabbit_publisher *self, semel_publish_result results[],
+                                const semel_message *const messages[], size_t count,
+                                semel_error *err)
+{
+    rabbit_batch *batch = &self->batch;
+    if (count > batch->room) {
+        size_t *slots = mem_resize(batch->slots, count * sizeof *slots);
+        if (!slots)
+            return semel_fail(err, SEMEL_ENOMEM, "out of memory to publish %zu messages", count);
+        batch->slots = slots;
+        batch->room = count;
+    }
+    batch->messages = messages;
+    batch->results = results;
+    batch->sent = batch->lowest = batch->open = 0;
+    batch->first = self->numbered + 1;
+    return SEMEL_OK;
+}
+
+/* Frames go out in full packets, not each by itself. What cannot be set does not matter. */
+static void cork(const rabbit_link *link, int on)
+{
+    (void)setsockopt(link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+}
+
+/* What AMQP cannot carry is refused; `err` says why. Its slot is taken before it is written: an answer may come while
+ * the rest is. */
+static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    rabbit_batch *batch = &self->batch;
+    const semel_message *message = batch->messages[index];
+    rabbit_envelope envelope;
+    amqp_bytes_t body = {message->body.len, (void *)(uintptr_t)message->body.data};
+    semel_status status = rabbit_envelope_write(&envelope, &self->writer, message,
+                                                (size_t)amqp_get_frame_max(link->connection), err);
+    if (status) {
+        if (status != SEMEL_ENOMEM)
+            batch->results[index] = SEMEL_PUBLISH_REFUSED;
+        return;
+    }
+    batch->slots[batch->sent++] = index;
+    batch->open++;
+    self->numbered++;
+    int code = amqp_basic_publish(link->connection, RABBIT_CHANNEL,
+                                  amqp_cstring_bytes(link->address->exchange), envelope.routing_key,
+                                  1, 0, &envelope.properties, body);
+    if (code != AMQP_STATUS_OK)
+        rabbit_link_broke(link, code, "publishing");
+}
+
+static void send_all(rabbit_publisher *self, size_t count, int64_t until_ms, semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    cork(link, 1);
+    rabbit_link_write_begin(link, until_ms);
+    for (size_t i = 0; i < count && link->up && !link->blocked[0]; i++) {
+        send_one(self, i, err);
+        if ((i + 1) % READ_EVERY == 0)
+            rabbit_link_pump(link);
+    }
+    rabbit_link_write_end(link);
+    if (link->up)
+        cork(link, 0);
+}
+
+/* --- the answers ------------------------------------------------------------------------------------------- */
+
+static semel_status fail_blocked(const rabbit_link *link, semel_error *err)
+{
+    return semel_fail(err, SEMEL_EUNAVAILABLE,
+                      "the broker at %s:%u takes no messages at present: %s", link->address->host,
+                      (unsigned)link->address->port, link->blocked);
+}
+
+static semel_status judge(const rabbit_publisher *self, size_t count, semel_error *err)
+{
+    const rabbit_link *link = &self->link;
+    size_t unknown = 0;
+    for (size_t i = 0; i < count; i++)
+        unknown += self->batch.results[i] == SEMEL_PUBLISH_UNKNOWN;
+    if (!unknown)
+        return SEMEL_OK;
+    if (!link->up) {
+        *err = link->trouble;
+        return link->trouble.status;
+    }
+    if (link->blocked[0])
+        return fail_blocked(link, err);
+    if (err->status == SEMEL_ENOMEM)
+        return SEMEL_ENOMEM;
+    return semel_fail(err, SEMEL_EUNAVAILABLE,
+                      "%zu of %zu messages were not confirmed in time by the broker at %s:%u",
+                      unknown, count, link->address->host, (unsigned)link->address->port);
+}
+
+static semel_status wait_while_blocked(rabbit_link *link, int64_t until_ms, semel_error *err)
+{
+    rabbit_link_pump(link);
+    while (link->up && link->blocked[0] && wait_clock_ms() < until_ms)
+        rabbit_link_wait(link, until_ms);
+    return link->up && link->blocked[0] ? fail_blocked(link, err) : SEMEL_OK;
+}
+
+static semel_status publish(rabbit_publisher *self, semel_publish_result results[],
+                            const semel_message *const messages[], size_t count, int64_t until_ms,
+                            semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    semel_status status = rabbit_link_need(link, until_ms, err);
+    if (!status)
+        status = wait_while_blocked(link, until_ms, err);
+    if (!status)
+        status = rabbit_link_need(link, until_ms, err);
+    if (!status)
+        status = start_batch(self, results, messages, count, err);
+    if (status)
+        return status;
+    send_all(self, count, until_ms, err);
+    rabbit_link_pump(link);
+    while (link->up && self->batch.open && wait_clock_ms() < until_ms)
+        rabbit_link_wait(link, until_ms);
+    return judge(self, count, err);
+}
+
+semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],
+                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
+                            semel_error *err)
+{
+    semel_error why = {.status = SEMEL_OK}; /* also of single messages, which is not the caller's */
+    int64_t until_ms = wait_clock_ms() + wait_ms;
+    pthread_mutex_lock(&publisher->link.lock);
+    semel_status status = enter(publisher, until_ms, &why);
+    if (!status) {
+        status = publish(publisher, results, messages, count, until_ms, &why);
+        leave(publisher);
+    }
+    pthread_mutex_unlock(&publisher->link.lock);
+    if (status && err)
+        *err = why;
+    return status;
+}

@@ -1,0 +1,281 @@
+/* Deliveries come in as the broker sends them, up to the prefetch, whoever reads the link; they are handed out in
+ * that order.
+ *
+ * Settling: each delivery by its own verdict. Acknowledgements are one frame for many only where that says nothing
+ * about others: up to the first delivery of the channel that is not settled yet. If the process dies before a verdict
+ * has reached the broker, or the connection is lost, the delivery comes again. */
+#include "transport/rabbitmq/receiver.h"
+
+#include "base/wait.h"
+#include "transport/rabbitmq/envelope.h"
+#include "transport/rabbitmq/topology.h"
+
+#include <string.h>
+
+enum { LARGE = 65536, WRITE_MS = 10000 };
+
+/* --- the link ---------------------------------------------------------------------------------------------- */
+
+static semel_status consume(void *owner, rabbit_link *link, semel_error *err)
+{
+    const rabbit_address *address = link->address;
+    (void)owner;
+    semel_status status = rabbit_topology(link, err);
+    if (status)
+        return status;
+    if (!amqp_basic_qos(link->connection, RABBIT_CHANNEL, 0, (uint16_t)address->prefetch, 0))
+        return rabbit_link_refused(link, "setting the prefetch", err);
+    if (!amqp_basic_consume(link->connection, RABBIT_CHANNEL, amqp_cstring_bytes(address->queue),
+                            amqp_empty_bytes, 0, 0, 0, amqp_empty_table))
+        return rabbit_link_refused(link, "consuming the queue", err);
+    return SEMEL_OK;
+}
+
+static int keeps(const void *owner)
+{
+    const rabbit_receiver *self = owner;
+    return self->content.method && !self->content.too_large;
+}
+
+static void lost(void *owner)
+{
+    rabbit_receiver *self = owner;
+    rabbit_content_end(&self->content);
+    rabbit_shelf_orphan(&self->shelf);
+}
+
+/* --- coming in --------------------------------------------------------------------------------------------- */
+
+static int fill(rabbit_delivery *one, const rabbit_content *content, const char *queue)
+{
+    const amqp_basic_deliver_t *deliver = content->method;
+    semel_bytes body = {NULL, 0};
+    if (!content->too_large && content->body_size) {
+        body = (semel_bytes){arena_copy(&one->arena, content->body, (size_t)content->body_size),
+                             (size_t)content->body_size};
+        if (!body.data)
+            return 0;
+    }
+    rabbit_parcel parcel = {.properties = content->properties,
+                            .routing_key = deliver->routing_key,
+                            .queue = amqp_cstring_bytes(queue),
+                            .redelivered = deliver->redelivered,
+                            .body = body};
+    semel_message *message = rabbit_envelope_read(&one->arena, &parcel);
+    if (!message)
+        return 0;
+    if (content->too_large) /* over the limit, for all to see */
+        message->body = (semel_bytes){NULL, (size_t)content->body_size};
+    one->message = message;
+    one->broker_tag = deliver->delivery_tag;
+    one->large = content->body_size > LARGE;
+    return 1;
+}
+
+static void accept_delivery(rabbit_receiver *self, rabbit_link *link)
+{
+    rabbit_delivery *one = rabbit_shelf_new(&self->shelf);
+    if (one && fill(one, &self->content, link->address->queue)) {
+        rabbit_shelf_put(&self->shelf, one);
+        return;
+    }
+    if (one)
+        rabbit_shelf_discard(&self->shelf, one);
+    rabbit_link_lose(link, "out of memory for a delivery: it goes back to the broker");
+}
+
+/* A body that is too large is not waited for: its frames are thrown away as they come. */
+static void take_content(rabbit_receiver *self, rabbit_link *link, const amqp_frame_t *frame)
+{
+    int is_header = frame->frame_type == AMQP_FRAME_HEADER;
+    rabbit_piece piece = rabbit_content_add(&self->content, frame);
+    if (piece == RABBIT_PIECE_BAD) {
+        rabbit_link_lose(link, "the broker's frames make no sense, or there is no memory for them");
+        return;
+    }
+    if (self->content.too_large ? is_header : piece == RABBIT_PIECE_COMPLETE)
+        accept_delivery(self, link);
+    if (piece == RABBIT_PIECE_COMPLETE)
+        rabbit_content_end(&self->content);
+}
+
+static void take_frame(void *owner, rabbit_link *link, const amqp_frame_t *frame)
+{
+    rabbit_receiver *self = owner;
+    if (frame->frame_type != AMQP_FRAME_METHOD)
+        take_content(self, link, frame);
+    else if (frame->payload.method.id == AMQP_BASIC_DELIVER_METHOD)
+        rabbit_content_start(&self->content, frame->payload.method.decoded);
+    else if (frame->payload.method.id == AMQP_BASIC_CANCEL_METHOD)
+        rabbit_link_lose(link, "the queue \"%s\" was deleted, or is not available",
+                         link->address->queue);
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------- */
+
+semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
+                                  const semel_seam *seam, semel_error *err)
+{
+    static const rabbit_owner calls = {consume, take_frame, keeps, lost};
+    if (!rabbit_shelf_init(&receiver->shelf, address->prefetch))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a prefetch of %u",
+                          (unsigned)address->prefetch);
+    semel_status status = rabbit_link_init(&receiver->link, address, seam, &calls, receiver, err);
+    if (status)
+        rabbit_shelf_free(&receiver->shelf);
+    return status;
+}
+
+void rabbit_receiver_close(rabbit_receiver *receiver)
+{
+    rabbit_link_close(&receiver->link);
+    rabbit_shelf_free(&receiver->shelf);
+    rabbit_content_free(&receiver->content);
+}
+
+/* --- handing out ------------------------------------------------------------------------------------------- */
+
+static size_t hand_out(rabbit_receiver *self, semel_delivery deliveries[], size_t max)
+{
+    size_t count = 0;
+    while (count < max) {
+        const rabbit_delivery *one = rabbit_shelf_take(&self->shelf);
+        if (!one)
+            break;
+        deliveries[count++] = (semel_delivery){one->tag, one->message};
+    }
+    return count;
+}
+
+/* A link that was lost with nothing to hand out is an error once, and connected again by the next call: so that
+ * whoever works knows. */
+static semel_status receive(rabbit_receiver *self, semel_delivery deliveries[], size_t max,
+                            size_t *count, int64_t until_ms, semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    semel_status status = rabbit_link_need(link, until_ms, err);
+    if (status)
+        return status;
+    if (!self->shelf.ready.first)
+        rabbit_link_pump(link);
+    while (link->up && (*count = hand_out(self, deliveries, max)) == 0 &&
+           wait_clock_ms() < until_ms)
+        rabbit_link_wait(link, until_ms);
+    if (link->up || *count)
+        return SEMEL_OK;
+    if (err)
+        *err = link->trouble;
+    return link->trouble.status;
+}
+
+semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries[], size_t max,
+                            size_t *count, uint32_t wait_ms, semel_error *err)
+{
+    size_t found = 0;
+    pthread_mutex_lock(&receiver->link.lock);
+    semel_status status =
+        receive(receiver, deliveries, max, &found, wait_clock_ms() + wait_ms, err);
+    pthread_mutex_unlock(&receiver->link.lock);
+    if (!status)
+        *count = found;
+    return status;
+}
+
+/* --- settling ---------------------------------------------------------------------------------------------- */
+
+typedef struct tally {
+    size_t unknown; /* tags that are not out */
+    size_t gone;    /* of a connection that is */
+    uint64_t first_unknown;
+} tally;
+
+static void send_ack(rabbit_link *link, uint64_t broker_tag, int multiple)
+{
+    int code = amqp_basic_ack(link->connection, RABBIT_CHANNEL, broker_tag, multiple);
+    if (code != AMQP_STATUS_OK)
+        rabbit_link_broke(link, code, "acknowledging");
+}
+
+static void send_back(rabbit_link *link, uint64_t broker_tag, int requeue)
+{
+    int code = amqp_basic_nack(link->connection, RABBIT_CHANNEL, broker_tag, 0, requeue);
+    if (code != AMQP_STATUS_OK)
+        rabbit_link_broke(link, code, "giving a message back");
+}
+
+/* Marks those to be acknowledged; sends the other verdicts. */
+static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
+{
+    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, settle->tag);
+    if (!one || one->acked) {
+        if (!count->unknown++)
+            count->first_unknown = settle->tag;
+        return;
+    }
+    if (one->broker_tag && settle->verdict == SEMEL_SETTLE_ACK) {
+        one->acked = 1;
+        return;
+    }
+    if (one->broker_tag)
+        send_back(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
+    count->gone += !one->broker_tag; /* perhaps just now */
+    rabbit_shelf_settle(&self->shelf, one);
+}
+
+/* Everything before the first that is not settled, in one frame. */
+static void ack_finished(rabbit_receiver *self)
+{
+    uint64_t last = 0;
+    size_t count = 0;
+    for (rabbit_delivery *one; (one = self->shelf.out.first) != NULL && one->acked; count++) {
+        last = one->broker_tag;
+        rabbit_shelf_settle(&self->shelf, one);
+    }
+    if (count)
+        send_ack(&self->link, last, count > 1);
+}
+
+/* What is left: behind something unfinished, or of a link that was lost meanwhile. */
+static void ack_one(rabbit_receiver *self, uint64_t tag, tally *count)
+{
+    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, tag);
+    if (!one || !one->acked)
+        return;
+    if (one->broker_tag)
+        send_ack(&self->link, one->broker_tag, 0);
+    count->gone += !one->broker_tag;
+    rabbit_shelf_settle(&self->shelf, one);
+}
+
+static semel_status report(const rabbit_link *link, const tally *count, size_t all,
+                           semel_error *err)
+{
+    if (count->unknown)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "%zu of %zu deliveries are not out (any more), the first has tag %llu; "
+                          "the others are settled",
+                          count->unknown, all, (unsigned long long)count->first_unknown);
+    if (count->gone || !link->up)
+        return semel_fail(
+            err, SEMEL_EUNAVAILABLE,
+            "%zu of %zu deliveries came by a connection that is gone, and come again; %s",
+            count->gone, all, link->trouble.text);
+    return SEMEL_OK;
+}
+
+semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
+                           semel_error *err)
+{
+    tally seen = {0};
+    pthread_mutex_lock(&receiver->link.lock);
+    rabbit_link_write_begin(&receiver->link, wait_clock_ms() + WRITE_MS);
+    for (size_t i = 0; i < count; i++)
+        sort_one(receiver, &settles[i], &seen);
+    ack_finished(receiver);
+    for (size_t i = 0; i < count; i++)
+        ack_one(receiver, settles[i].tag, &seen);
+    rabbit_link_write_end(&receiver->link);
+    semel_status status = report(&receiver->link, &seen, count, err);
+    pthread_mutex_unlock(&receiver->link.lock);
+    return status;
+}

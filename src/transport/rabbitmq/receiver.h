@@ -1,0 +1,25 @@
+/* The receiving half: a link that consumes one queue. */
+#ifndef SEMEL_TRANSPORT_RABBITMQ_RECEIVER_H
+#define SEMEL_TRANSPORT_RABBITMQ_RECEIVER_H
+
+#include "transport/rabbitmq/content.h"
+#include "transport/rabbitmq/link.h"
+#include "transport/rabbitmq/shelf.h"
+
+typedef struct rabbit_receiver {
+    rabbit_link link; /* its lock guards the rest */
+    rabbit_shelf shelf;
+    rabbit_content content;
+} rabbit_receiver;
+
+semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
+                                  const semel_seam *seam, semel_error *err);
+void rabbit_receiver_close(rabbit_receiver *receiver);
+
+/* As in <semel/sys/transport.h>. */
+semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries[], size_t max,
+                            size_t *count, uint32_t wait_ms, semel_error *err);
+semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
+                           semel_error *err);
+
+#endif
