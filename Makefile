@@ -2,7 +2,7 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build release demo test bench check format install clean help
+.PHONY: build release demo test soak bench check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -13,6 +13,11 @@ demo: release ## watch a shop that is killed again and again and charges nobody 
 test: ## all tests: plain, and under the address, undefined and thread sanitizers
 	@dev/setup test
 	@dev/test
+
+soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 2', SOAK=--help)
+	@dev/setup test
+	@dev/build debug
+	@build/debug/semel-soak $(SOAK)
 
 bench: release ## what semel costs, against the same work by hand
 	@dev/setup servers

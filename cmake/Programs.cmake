@@ -35,11 +35,21 @@ if(bench_sources)
 endif()
 
 # Compiled as a reader of the docs would: the compiler's own dialect, public headers, the shared library.
+# Two of them are services, which need servers: tests/check_services.sh runs those.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
-foreach(example IN LISTS examples)
+set(services ${examples})
+list(FILTER services INCLUDE REGEX "/(orders|inventory)\\.c$")
+list(REMOVE_ITEM examples ${services})
+if(NOT SEMEL_WITH_POSTGRES OR NOT SEMEL_WITH_RABBITMQ)
+  set(services "")
+endif()
+foreach(example IN LISTS examples services)
   get_filename_component(name ${example} NAME_WE)
   add_executable(example_${name} ${example})
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} C_EXTENSIONS ON
                                                    RUNTIME_OUTPUT_DIRECTORY examples)
   target_link_libraries(example_${name} PRIVATE semel)
 endforeach()
+if(services) # its handler works on the connection itself
+  target_link_libraries(example_inventory PRIVATE PkgConfig::semel_postgres)
+endif()

@@ -96,6 +96,23 @@ static void many_stars_cost_no_time(void **state)
     assert_int_equal(todo.runs, 0);
 }
 
+static void a_message_without_a_type_is_routed_by_its_topic(void **state)
+{
+    static const char *const types[] = {"order.paid", "", NULL};
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work by_type = {0}, by_topic = {0};
+    semel_route routes[] = {{"order.*", world_inbox(w, "types", NULL), work_do, &by_type},
+                            {"orders", world_inbox(w, "topics", NULL), work_do, &by_topic}};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        publish_typed(queue, (const char *const[]){"1", "2", "3"}[i], types[i]);
+        assert_int_equal(step(consumer), 1);
+    }
+    assert_string_equal(by_type.ids, "1 ");
+    assert_string_equal(by_topic.ids, "2 3 ");
+}
+
 /* --- tables that are refused --------------------------------------------------------------------- */
 
 static semel_status another_handler(semel_unit *unit, const semel_message *message, void *context,
@@ -146,6 +163,23 @@ static void an_incomplete_route_is_refused_by_number(void **state)
           semel_consumer_open(&consumer, queue, many, SEMEL_ROUTES_MAX + 1, NULL, &last_error));
     OK(semel_consumer_open(&consumer, queue, many, SEMEL_ROUTES_MAX, NULL, &last_error));
     semel_consumer_close(consumer);
+}
+
+static void options_out_of_range_are_refused(void **state)
+{
+    world *w = *state;
+    semel_consumer *consumer = NULL;
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, NULL};
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_consumer_options options = {.size = sizeof options, .order = (semel_order)2};
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("order");
+    options = (semel_consumer_options){.size = sizeof options, .workers = SEMEL_WORKERS_MAX + 1};
+    FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("SEMEL_WORKERS_MAX");
+    options = (semel_consumer_options){.size = sizeof options, .in_hand_max = UINT32_MAX};
+    FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("SEMEL_IN_HAND_MAX");
 }
 
 static void routes_are_copied(void **state)
@@ -422,10 +456,13 @@ int main(void)
         ON_MEMORY("a star stands for any run of characters",
                   a_star_stands_for_any_run_of_characters),
         ON_MEMORY("many stars cost no time", many_stars_cost_no_time),
+        ON_MEMORY("a message without a type is routed by its topic",
+                  a_message_without_a_type_is_routed_by_its_topic),
         ON_MEMORY("a table that would lose messages is refused",
                   a_table_that_would_lose_messages_is_refused),
         ON_MEMORY("an incomplete route is refused by number",
                   an_incomplete_route_is_refused_by_number),
+        ON_MEMORY("options out of range are refused", options_out_of_range_are_refused),
         ON_MEMORY("routes are copied", routes_are_copied),
         ON_BOTH("each handler has its own marker and its own failure",
                 each_handler_has_its_own_marker_and_failure),

@@ -1,6 +1,7 @@
 /* The consumer in trouble: a store that fails, a transport that fails, handlers that fail again and again.
  * Nothing is lost, nothing happens twice, and it goes on by itself afterwards. An effect is a message in
  * the outbox: it is there if, and only if, the handler's unit was committed. */
+#include "support/blunt.h"
 #include "support/spy.h"
 
 #include <stdio.h>
@@ -65,7 +66,7 @@ static int run_dry(scene *s, size_t *settled)
 
 /* --- the store fails ----------------------------------------------------------------------------- */
 
-static void when_the_store_is_gone_everything_goes_back(void **state)
+static void when_the_store_is_gone_everything_waits_for_it(void **state)
 {
     world *w = *state;
     for (uint32_t batch = 1; batch <= 5; batch += 4) {
@@ -323,11 +324,89 @@ static void run_ends_with_an_error_that_will_not_pass(void **state)
     assert_int_equal(watch.receives, 1);
 }
 
+/* All that is in hand came by the connection that is lost; only the first that cannot be settled is news, or the
+ * others would be waited for longer and longer. */
+typedef struct cut {
+    semel_consumer *consumer;
+    unsigned runs;
+    unsigned notices;
+} cut;
+
+static semel_status fail_at_first_and_stop(semel_unit *unit, const semel_message *message,
+                                           void *context, semel_error *err)
+{
+    cut *self = context;
+    (void)unit;
+    (void)message;
+    if (++self->runs <= COUNT)
+        return semel_fail(err, SEMEL_EHANDLER, "later");
+    if (self->runs == 2 * COUNT)
+        semel_consumer_stop(self->consumer);
+    return SEMEL_OK;
+}
+
+static void count_notice(void *context, const semel_error *trouble)
+{
+    cut *self = context;
+    (void)trouble;
+    self->notices++;
+}
+
+static void a_lost_connection_is_waited_for_once_however_much_is_in_hand(void **state)
+{
+    world *w = *state;
+    blunt broker = {.inner = world_queue(w, "memory:")};
+    cut self = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), fail_at_first_and_stop, &self};
+    semel_consumer_options options = {
+        .size = sizeof options, .notice = count_notice, .notice_context = &self};
+    size_t settled;
+    OK(semel_consumer_open(&self.consumer, blunt_open(w, &broker, w->host), &route, 1, &options,
+                           &last_error));
+    for (int i = 0; i < COUNT; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "m%d", i);
+        publish(broker.inner, id);
+        OK(semel_consumer_step(&settled, self.consumer, 0, &last_error));
+    }
+    semel_test_advance_ms(w->seam, 60000);
+    int64_t before = w->host->steady_ms(w->host->context);
+    atomic_store(&broker.lost, COUNT);
+    OK(semel_consumer_run(self.consumer, &last_error));
+    assert_in_range(w->host->steady_ms(w->host->context) - before, 100, 200);
+    assert_int_equal(self.notices, 1);
+    semel_consumer_close(self.consumer);
+}
+
+static semel_status step_inside(semel_unit *unit, const semel_message *message, void *context,
+                                semel_error *err)
+{
+    scene *s = context;
+    size_t settled;
+    s->todo.trouble = semel_consumer_step(&settled, s->consumer, 0, err);
+    (void)unit;
+    (void)message;
+    return SEMEL_OK;
+}
+
+static void a_step_inside_a_handler_is_a_misuse(void **state)
+{
+    world *w = *state;
+    scene s = {.queue = world_queue(w, "memory:")};
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), step_inside, &s};
+    size_t settled;
+    s.consumer = world_consumer(w, s.queue, &route, 1, NULL);
+    publish(s.queue, "1");
+    OK(semel_consumer_step(&settled, s.consumer, 0, &last_error));
+    assert_int_equal(settled, 1);
+    assert_int_equal(s.todo.trouble, SEMEL_EMISUSE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_BOTH("when the store is gone everything goes back",
-                when_the_store_is_gone_everything_goes_back),
+        ON_BOTH("when the store is gone everything waits for it",
+                when_the_store_is_gone_everything_waits_for_it),
         ON_BOTH("wherever the store fails, each effect happens once",
                 wherever_the_store_fails_each_effect_happens_once),
         ON_BOTH("wherever the store fails in batches, each effect happens once",
@@ -349,6 +428,9 @@ int main(void)
                 run_waits_out_what_may_pass_and_ends_when_stopped),
         ON_BOTH("run ends with an error that will not pass",
                 run_ends_with_an_error_that_will_not_pass),
+        ON_BOTH("a lost connection is waited for once, however much is in hand",
+                a_lost_connection_is_waited_for_once_however_much_is_in_hand),
+        ON_MEMORY("a step inside a handler is a misuse", a_step_inside_a_handler_is_a_misuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,10 @@ static void a_url_that_is_wrong_is_refused_and_says_where(void **state)
                  {"mariadb://u:s3cret@127.0.0.1/db?isolation=chaos", "isolation"},
                  {"mariadb://u:s3cret@127.0.0.1/db?tls=perhaps", "tls"},
                  {"mariadb://u:s3cret@127.0.0.1/db?connect_timeout=soon", "connect_timeout"},
-                 {"mariadb://u:s3cret@127.0.0.1/db?pool=2&pool=3", "twice"}};
+                 {"mariadb://u:s3cret@127.0.0.1/db?pool=2&pool=3", "twice"},
+                 {"mariadb://u:s3?cret=1@127.0.0.1/db", "%3F"},
+                 {"mariadb://u:s3?a=1&a=cret@127.0.0.1/db", "%3F"},
+                 {"mariadb://u:s3/?cret=1@127.0.0.1/db", "%3F"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         FAILS(SEMEL_EINVAL, open_with(wrong[i].url, PATIENT_MS));

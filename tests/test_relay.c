@@ -106,10 +106,84 @@ static void what_is_refused_to_the_end_is_a_dead_letter(void **state)
     assert_int_equal(one.origin, SEMEL_DEAD_OUTBOX);
     assert_string_equal(one.message_id, "bad");
     assert_int_equal(one.attempts, 3);
+    assert_non_null(strstr(one.error, "refused"));
     assert_int_equal(world_counters(w).unsent, 0);
     assert_int_equal(world_counters(w).dead, 1);
     assert_int_equal(world_counters(w).send_failed, 3);
     assert_int_equal(semel_test_recorder_count(recorder), 0);
+}
+
+static void what_is_unroutable_waits_for_its_place(void **state)
+{
+    world *w = *state;
+    semel_transport *recorder = world_recorder(w);
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
+    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    send(outbox, "early");
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 20);
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 20);
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
+    for (int i = 0; i < 41; i++) { /* the one refusal is the first, whatever was said before */
+        assert_int_equal(step(relay), 0);
+        semel_test_advance_ms(w->seam, 60000);
+    }
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(world_counters(w).send_failed, 41);
+    assert_int_equal(step(relay), 1);
+    assert_int_equal(world_counters(w).unsent, 0);
+}
+
+/* As soon as it is answered, it is not sent again before its backoff is over. */
+static void what_is_unroutable_is_not_tried_in_a_hot_loop(void **state)
+{
+    world *w = *state;
+    semel_transport *recorder = world_recorder(w);
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    send(outbox, "early");
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 1);
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(step(relay), 0);
+        assert_int_equal(step(relay), 0);
+        assert_int_equal(world_counters(w).send_failed, i + 1);
+        semel_test_advance_ms(w->seam, 400);
+    }
+    assert_int_equal(step(relay), 1);
+}
+
+static void what_is_unroutable_to_the_end_is_a_dead_letter_if_asked_for(void **state)
+{
+    world *w = *state;
+    semel_transport *recorder = world_recorder(w);
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay_options options = {
+        .size = sizeof options, .attempts_max = 3, .on_unroutable = SEMEL_UNROUTABLE_DEAD};
+    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    send(outbox, "bad");
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 5);
+    semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 2);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(world_letters(w, NULL, 0), 0);
+        assert_int_equal(step(relay), 0);
+        semel_test_advance_ms(w->seam, 60000);
+    }
+    letter one = world_only_letter(w);
+    assert_string_equal(one.message_id, "bad");
+    assert_non_null(strstr(one.error, "no queue was bound for topic \"orders\""));
+    assert_int_equal(world_counters(w).unsent, 0);
+}
+
+static void a_choice_that_does_not_exist_is_refused(void **state)
+{
+    world *w = *state;
+    semel_relay *relay = NULL;
+    semel_relay_options options = {.size = sizeof options, .on_unroutable = (semel_on_unroutable)2};
+    FAILS(SEMEL_EINVAL, semel_relay_open(&relay, world_outbox(w, "out"), world_recorder(w),
+                                         &options, &last_error));
+    SAYS("on_unroutable");
 }
 
 static void a_replayed_letter_is_sent_again_under_its_id(void **state)
@@ -358,6 +432,13 @@ int main(void)
         ON_BOTH("what is confirmed is gone", what_is_confirmed_is_gone),
         ON_BOTH("what is refused to the end is a dead letter",
                 what_is_refused_to_the_end_is_a_dead_letter),
+        ON_BOTH("what is unroutable waits for its place", what_is_unroutable_waits_for_its_place),
+        ON_BOTH("what is unroutable is not tried in a hot loop",
+                what_is_unroutable_is_not_tried_in_a_hot_loop),
+        ON_BOTH("what is unroutable to the end is a dead letter, if asked for",
+                what_is_unroutable_to_the_end_is_a_dead_letter_if_asked_for),
+        ON_MEMORY("a choice that does not exist is refused",
+                  a_choice_that_does_not_exist_is_refused),
         ON_BOTH("a replayed letter is sent again under its id",
                 a_replayed_letter_is_sent_again_under_its_id),
         ON_BOTH("what has no answer is tried for ever", what_has_no_answer_is_tried_for_ever),

@@ -211,6 +211,82 @@ static void run_waits_out_a_broker_that_is_away(void **state)
     assert_int_equal(world_letters(w, NULL, 0), 0);
 }
 
+typedef struct notices {
+    char text[256]; /* a word for each, with a space behind it */
+    semel_error first;
+} notices;
+
+static void write_down(void *context, const semel_error *trouble)
+{
+    notices *self = context;
+    size_t used = strlen(self->text);
+    if (trouble && !used)
+        self->first = *trouble;
+    (void)snprintf(self->text + used, sizeof self->text - used, "%s ",
+                   trouble ? "trouble" : "over");
+}
+
+static void mend_at_the_fifth_and_stop(spy *self, const semel_message *const messages[],
+                                       size_t count)
+{
+    (void)messages;
+    (void)count;
+    if (self->publishes < 5)
+        return;
+    self->publish_broken = SEMEL_OK;
+    semel_relay_stop(self->context);
+}
+
+/* By the system's clock: the one message has to wait longer and longer, and meanwhile there are turns in which
+ * nothing is due. They do not mean that the broker is back. */
+static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
+{
+    world *w = *state;
+    semel_store *store = NULL;
+    semel_outbox *outbox = NULL;
+    semel_relay *relay = NULL;
+    notices said = {0};
+    spy s = {.inner = world_recorder(w),
+             .publish_broken = SEMEL_EUNAVAILABLE,
+             .on_publish = mend_at_the_fifth_and_stop};
+    semel_relay_options options = {.size = sizeof options,
+                                   .poll_ms = 1,
+                                   .backoff_ms = 5,
+                                   .backoff_max_ms = 50,
+                                   .notice = write_down,
+                                   .notice_context = &said};
+    semel_message message = text_message("1", "a");
+    OK(semel_store_open(&store, w->url, NULL, &last_error));
+    OK(semel_store_migrate(store, &last_error));
+    OK(semel_outbox_open(&outbox, store, "out", &last_error));
+    OK(semel_relay_open(&relay, outbox, spy_open(w, &s, 1), &options, &last_error));
+    s.context = relay;
+    OK(semel_outbox_send(outbox, &message, &last_error));
+    OK(semel_relay_run(relay, &last_error));
+    assert_string_equal(said.text, "trouble over ");
+    assert_int_equal(said.first.status, SEMEL_EUNAVAILABLE);
+    semel_relay_close(relay);
+    semel_outbox_close(outbox);
+    semel_store_close(store);
+}
+
+static void a_store_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
+{
+    world *w = *state;
+    notices said = {0};
+    spy s = {.inner = world_recorder(w), .on_publish = mend_at_the_fifth_and_stop, .publishes = 5};
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay_options options = {
+        .size = sizeof options, .notice = write_down, .notice_context = &said};
+    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_message message = text_message("1", "a");
+    s.context = relay;
+    OK(semel_outbox_send(outbox, &message, &last_error));
+    semel_test_fault(w->seam, "relay.leased", 1, SEMEL_EUNAVAILABLE);
+    OK(semel_relay_run(relay, &last_error));
+    assert_string_equal(said.text, "trouble over ");
+}
+
 static void run_ends_with_an_error_that_will_not_pass(void **state)
 {
     world *w = *state;
@@ -278,6 +354,10 @@ int main(void)
         ON_BOTH("run ends when it is stopped, and finishes its turn",
                 run_ends_when_it_is_stopped_and_finishes_its_turn),
         ON_BOTH("run waits out a broker that is away", run_waits_out_a_broker_that_is_away),
+        ON_BOTH("a broker that is away is noticed once, and so is its return",
+                a_broker_that_is_away_is_noticed_once_and_so_is_its_return),
+        ON_BOTH("a store that is away is noticed once, and so is its return",
+                a_store_that_is_away_is_noticed_once_and_so_is_its_return),
         ON_BOTH("run ends with an error that will not pass",
                 run_ends_with_an_error_that_will_not_pass),
         ON_BOTH("no transaction is held while the broker is talked to",

@@ -111,6 +111,25 @@ static void numbers_are_read_within_their_bounds(void **state)
     assert_int_equal(number, 5);
 }
 
+static void a_choice_is_one_of_its_words(void **state)
+{
+    static const char *const three[] = {"off", "on", "verify", NULL}, *const two[] = {"a", "b",
+                                                                                      NULL};
+    url parsed;
+    semel_error err = {0};
+    int choice = 7;
+    (void)state;
+    assert_int_equal(url_parse(&parsed, "x:?t=verify&u=c", NULL), SEMEL_OK);
+    assert_int_equal(url_choice(&choice, &parsed, "t", three, 0, NULL), SEMEL_OK);
+    assert_int_equal(choice, 2);
+    assert_int_equal(url_choice(&choice, &parsed, "absent", three, -1, NULL), SEMEL_OK);
+    assert_int_equal(choice, -1);
+    assert_int_equal(url_choice(&choice, &parsed, "u", three, 0, &err), SEMEL_EINVAL);
+    assert_string_equal(err.text, "URL: u is off, on or verify, not \"c\"");
+    assert_int_equal(url_choice(&choice, &parsed, "u", two, 0, &err), SEMEL_EINVAL);
+    assert_string_equal(err.text, "URL: u is a or b, not \"c\"");
+}
+
 static void no_error_repeats_a_password(void **state)
 {
     static const char *const urls[] = {"postgres://u:s3cret@h/db?odd",
@@ -119,7 +138,12 @@ static void no_error_repeats_a_password(void **state)
                                        "host=h password=s3cret:5432",
                                        "postgres://u:s3cret@h/db?x=1",
                                        "p://u:s3cret@h/?n=x",
-                                       "p://u:s3cret@h/?x=1&x=2"};
+                                       "p://u:s3cret@h/?x=1&x=2",
+                                       "p://u:a?s3cret=1@h/",
+                                       "p://u:a?n=s3cret@h/",
+                                       "p://u:a?s3cret=1&s3cret=2@h/",
+                                       "p://u:5/a?s3cret=1@h/",
+                                       "p://u:b@a?s3cret=1@h/"};
     url parsed;
     (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
@@ -144,6 +168,7 @@ int main(void)
         cmocka_unit_test(url_limits_are_kept),
         cmocka_unit_test(only_known_parameters_pass),
         cmocka_unit_test(numbers_are_read_within_their_bounds),
+        cmocka_unit_test(a_choice_is_one_of_its_words),
         cmocka_unit_test(no_error_repeats_a_password),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,9 @@ typedef struct semel_relay_options {
     uint32_t backoff_ms;   /* before the second attempt; doubles with each, with jitter */
     uint32_t backoff_max_ms;
     semel_on_unroutable on_unroutable;
-    semel_notice *notice; /* of semel_relay_run() */
+
+    /* Of semel_relay_run(), called by its thread. A broker is back when it has taken a message again. */
+    semel_notice *notice;
     void *notice_context;
 } semel_relay_options;
 

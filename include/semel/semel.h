@@ -9,7 +9,9 @@
  *  - Stores, inboxes and outboxes may be shared by threads; a unit, a relay and a consumer have one
  *    owner at a time. Nothing may be used in a child after fork().
  *  - Every wait has a deadline, every resource a limit with a name; units stand last (lease_ms).
- *  - The library starts no thread, writes no log, installs no signal handler, has no global state.
+ *  - The library writes no log, installs no signal handler, has no global state. It starts threads where
+ *    that is said, and only there: the workers of semel_consumer_run(), which are gone when it returns,
+ *    and the one that keeps a connection to RabbitMQ alive. No signal is delivered to them.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SEMEL_H

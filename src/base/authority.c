@@ -56,7 +56,7 @@ static const char *find_last(const char *from, size_t len, char c)
 
 static part part_of(const char *from, const char *end)
 {
-    return (part){end > from ? from : NULL, (size_t)(end - from)};
+    return end > from ? (part){from, (size_t)(end - from)} : (part){NULL, 0};
 }
 
 static semel_status read_user(authority *out, mem_arena *arena, part whole, semel_error *err)

@@ -5,8 +5,9 @@
  * each wave holds at most one message of a group, and a group that failed sends no more in this turn.
  *
  * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter when it
- * has been refused often enough. What has no answer is nobody's fault: it is tried again for as long as it
- * takes, and does not count towards that limit. */
+ * has been refused often enough. What has no answer is nobody's fault, and neither is what the broker cannot take
+ * now (NACKED): it is tried again for as long as it takes, and does not count towards that limit. For what is
+ * unroutable somebody has to make a place at the broker; whether that is waited for is the user's choice. */
 #include "core/relay.h"
 
 /* The items that may go out now, in order: untried, and not given back after another of their group. */
@@ -25,10 +26,17 @@ static size_t next_wave(semel_relay *relay)
     return count;
 }
 
+int relay_is_refused(const semel_relay *relay, const relay_item *item)
+{
+    return item->result == SEMEL_PUBLISH_REFUSED ||
+           (item->result == SEMEL_PUBLISH_UNROUTABLE &&
+            relay->options.on_unroutable == SEMEL_UNROUTABLE_DEAD);
+}
+
 static void judge(semel_relay *relay, size_t index)
 {
     relay_item *item = &relay->items[index];
-    int refused = item->result == SEMEL_PUBLISH_REFUSED;
+    int refused = relay_is_refused(relay, item);
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
         item->verdict = SEMEL_ITEM_REMOVE;
     } else if (relay_is_blocked(relay, item)) {

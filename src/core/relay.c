@@ -19,10 +19,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The numbers of <semel/relay.h>, in the order that they have there. */
+#define PRESET(batch_, lease, poll, attempts, backoff, backoff_max)                            \
+    {                                                                                          \
+        .batch = (batch_), .lease_ms = (lease), .poll_ms = (poll), .attempts_max = (attempts), \
+        .backoff_ms = (backoff), .backoff_max_ms = (backoff_max)                               \
+    }
+
 static const semel_relay_options presets[] = {
-    [SEMEL_RELAY_BALANCED] = {0, 0, 100, 30000, 1000, 10, 200, 60000},
-    [SEMEL_RELAY_THROUGHPUT] = {0, 0, 1000, 60000, 200, 10, 100, 30000},
-    [SEMEL_RELAY_CAREFUL] = {0, 0, 10, 30000, 2000, 25, 1000, 600000}};
+    [SEMEL_RELAY_BALANCED] = PRESET(100, 30000, 1000, 10, 200, 60000),
+    [SEMEL_RELAY_THROUGHPUT] = PRESET(1000, 60000, 200, 10, 100, 30000),
+    [SEMEL_RELAY_CAREFUL] = PRESET(10, 30000, 2000, 25, 1000, 600000)};
 
 static void fill(uint32_t *value, uint32_t preset)
 {
@@ -39,6 +46,10 @@ static semel_status read_options(semel_relay_options *out, const semel_relay_opt
     if ((unsigned)out->preset > SEMEL_RELAY_CAREFUL)
         return semel_fail(err, SEMEL_EINVAL, "semel_relay_options.preset: there is no choice %d",
                           (int)out->preset);
+    if ((unsigned)out->on_unroutable > SEMEL_UNROUTABLE_DEAD)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "semel_relay_options.on_unroutable: there is no choice %d",
+                          (int)out->on_unroutable);
     if (out->batch > SEMEL_BATCH_MAX)
         return semel_fail(err, SEMEL_ELIMIT,
                           "semel_relay_options.batch is %u; SEMEL_BATCH_MAX is %zu", out->batch,
@@ -246,10 +257,23 @@ static semel_status letter_key(semel_bytes *out, semel_relay *relay, const relay
     return SEMEL_OK;
 }
 
+/* What the letter says, of the last answer: the one before it may have been another. */
+static const char *reason_of(semel_error *room, const relay_item *item)
+{
+    const char *topic = item->message->topic;
+    if (item->result != SEMEL_PUBLISH_UNROUTABLE)
+        return "the broker refused it each time";
+    semel_fail(room, SEMEL_ETRANSPORT,
+               "the broker has no place for it: no queue was bound for topic \"%s\"",
+               topic ? topic : "");
+    return room->text;
+}
+
 static semel_status keep_dead_letter(semel_relay *relay, semel_unit *unit, const relay_item *item,
                                      semel_error *err)
 {
     semel_bytes key = {NULL, 0};
+    semel_error room;
     semel_status status = letter_key(&key, relay, item, err);
     if (status)
         return status;
@@ -259,7 +283,7 @@ static semel_status keep_dead_letter(semel_relay *relay, semel_unit *unit, const
                        .key = key,
                        .message = item->message,
                        .attempts = item->attempts,
-                       .error = "the broker refused it each time"};
+                       .error = reason_of(&room, item)};
     return relay->store->driver->dead_put(unit->state, &dead, err);
 }
 
@@ -273,7 +297,7 @@ static semel_status apply(semel_relay *relay, semel_unit *unit, semel_error *err
                                .token = item->token,
                                .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
                                .delay_ms = item->delay_ms,
-                               .refused = item->result == SEMEL_PUBLISH_REFUSED};
+                               .refused = relay_is_refused(relay, item)};
     }
     semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
                                                        relay->settlements, relay->count, err);
@@ -335,6 +359,7 @@ static void adapt(semel_relay *relay, semel_status status)
 
 static semel_status work(semel_relay *relay, size_t *sent, semel_error *err)
 {
+    relay->trouble = RELAY_TROUBLE_STORE;
     semel_status status = lease(relay, err);
     if (status || !relay->count)
         return status;
@@ -345,6 +370,8 @@ static semel_status work(semel_relay *relay, size_t *sent, semel_error *err)
     }
     semel_status published = relay_publish(relay, err);
     adapt(relay, published);
+    if (published)
+        relay->trouble = RELAY_TROUBLE_BROKER;
     status = store_fault(relay->store, "relay.published", err);
     if (!status)
         status = settle(relay, sent, published ? NULL : err);
@@ -382,6 +409,30 @@ semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms
     return SEMEL_OK;
 }
 
+/* Said once when it begins and once when it is over, however often it is met in between. */
+static void tell(const semel_relay *relay, const semel_error *trouble)
+{
+    if (relay->options.notice)
+        relay->options.notice(relay->options.notice_context, trouble);
+}
+
+static void meet_trouble(semel_relay *relay, const semel_error *why)
+{
+    if (!relay->troubles)
+        tell(relay, why);
+    relay->troubles |= relay->trouble;
+}
+
+/* A turn that found nothing to send says nothing of the broker. */
+static void turn_went_well(semel_relay *relay)
+{
+    int before = relay->troubles;
+    relay->failures = 0;
+    relay->troubles &= relay->count ? 0 : ~RELAY_TROUBLE_STORE;
+    if (before && !relay->troubles)
+        tell(relay, NULL);
+}
+
 /* Sleeps in pieces, so that stopping does not wait for the whole of it. */
 static void back_off(semel_relay *relay)
 {
@@ -398,11 +449,13 @@ static void back_off(semel_relay *relay)
 semel_status semel_relay_run(semel_relay *relay, semel_error *err)
 {
     semel_error why;
+    relay->failures = 0;
+    relay->troubles = 0;
     while (!is_stopped(relay)) {
         size_t sent;
         semel_status status = semel_relay_step(&sent, relay, relay->options.poll_ms, &why);
         if (!status) {
-            relay->failures = 0;
+            turn_went_well(relay);
             continue;
         }
         if (!why.retryable) {
@@ -410,6 +463,7 @@ semel_status semel_relay_run(semel_relay *relay, semel_error *err)
                 *err = why;
             return status;
         }
+        meet_trouble(relay, &why);
         back_off(relay);
     }
     return SEMEL_OK;

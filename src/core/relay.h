@@ -24,6 +24,9 @@ typedef struct relay_item {
     uint32_t chain;  /* the next one in the same bucket, counted from 1 */
 } relay_item;
 
+/* Who cannot be reached. */
+enum { RELAY_TROUBLE_STORE = 1, RELAY_TROUBLE_BROKER = 2 };
+
 struct semel_relay {
     semel_outbox *outbox;
     semel_store *store;
@@ -34,6 +37,8 @@ struct semel_relay {
     semel_relay_options options; /* complete */
     uint32_t limit;              /* of the next batch: falls to 1 after trouble, then doubles */
     uint32_t failures;           /* steps in a row that could not reach the broker or the store */
+    int trouble;                 /* whose it was, if the last turn failed */
+    int troubles;                /* that a run is waiting out */
     atomic_int stopped;
     store_watcher watcher;
     int woken; /* by the last wait */
@@ -51,6 +56,9 @@ struct semel_relay {
 
 /* Does the item before this one in its group still stand in the way? */
 int relay_is_blocked(const semel_relay *relay, const relay_item *item);
+
+/* Does what the broker said count towards attempts_max? */
+int relay_is_refused(const semel_relay *relay, const relay_item *item);
 
 /* Has so much of the lease passed that starting on another item is no longer safe? */
 int relay_is_late(const semel_relay *relay);

@@ -40,7 +40,7 @@ semel_status transport_driver_find(const semel_transport_driver **out, const cha
         *out = transports[i].driver;
         return SEMEL_OK;
     }
-    return semel_fail(err, SEMEL_EINVAL,
-                      "\"%s:\" is not a transport; known are memory:, amqp: and amqps:",
-                      parsed.scheme);
+    return semel_fail(
+        err, SEMEL_EINVAL,
+        "\"%s:\" is not a transport; known are memory:, amqp: and amqps:", parsed.scheme);
 }

@@ -118,11 +118,42 @@ semel_delivery take_id(transport_fixture *f, const char *id)
     return delivery;
 }
 
+void expect_nth(const transport_fixture *f, const semel_message *delivered, uint32_t nth)
+{
+    uint32_t known = nth > 2 && (f->quirks->flags & TRANSPORT_COUNTS_TO_TWO) ? 2 : nth;
+    if (f->abilities & SEMEL_TRANSPORT_COUNTS)
+        assert_int_equal(delivered->delivery, known);
+}
+
+/* By insertion, because headers of the same name keep their order. */
+static void sort_headers(semel_header headers[SEMEL_HEADERS_MAX], semel_message *message)
+{
+    for (size_t i = 0; i < message->header_count; i++) {
+        size_t place = i;
+        for (; place && strcmp(headers[place - 1].name, message->headers[i].name) > 0; place--)
+            headers[place] = headers[place - 1];
+        headers[place] = message->headers[i];
+    }
+    message->headers = headers;
+}
+
+void expect_delivery(const transport_fixture *f, const semel_message *published,
+                     const semel_message *delivered, uint32_t nth)
+{
+    semel_header headers[SEMEL_HEADERS_MAX];
+    semel_message expected = *published;
+    if (nth > 1 && (f->quirks->flags & TRANSPORT_SORTS_HEADERS))
+        sort_headers(headers, &expected);
+    MESSAGE_EQUAL(&expected, delivered);
+    expect_nth(f, delivered, nth);
+}
+
 void expect_nothing(transport_fixture *f)
 {
     semel_delivery delivery;
     size_t count = 9;
-    OK(semel_transport_receive(f->transport, &delivery, 1, &count, 0, &last_error));
+    OK(semel_transport_receive(f->transport, &delivery, 1, &count, f->quirks->settle_ms,
+                               &last_error));
     assert_int_equal(count, 0);
 }
 

@@ -19,7 +19,9 @@
 #include <semel/test.h>
 
 enum {
-    TRANSPORT_KEEPS = 1 /* what was published is there after closing and opening again */
+    TRANSPORT_KEEPS = 1,         /* what was published is there after closing and opening again */
+    TRANSPORT_COUNTS_TO_TWO = 2, /* message.delivery is 2 for every redelivery: more is not known */
+    TRANSPORT_SORTS_HEADERS = 4  /* a redelivery has its headers in the order of their names */
 };
 
 enum { TRANSPORT_URL_ROOM = 512 };
@@ -33,6 +35,9 @@ typedef struct transport_quirks {
     size_t body_max;             /* of one message; 0: SEMEL_BODY_MAX */
     uint32_t lapse_ms; /* with this URL an unsettled delivery comes back by itself after ...
                                     0: only when the transport is closed */
+    uint32_t
+        settle_ms; /* a message that is there to be had is delivered within this real time: so long
+                         * is waited for one that must not come. 0: at once */
 
     void (*make)(char url[TRANSPORT_URL_ROOM]); /* of a queue that is fresh and empty */
     void (*remove)(const char *url);            /* may be NULL */
@@ -84,6 +89,13 @@ void publish_id(transport_fixture *f, const char *id, const char *group);
 /* Exactly `count` deliveries, in as many calls as it takes. */
 void take(transport_fixture *f, semel_delivery deliveries[], size_t count);
 semel_delivery take_id(transport_fixture *f, const char *id);
+
+/* It is what was published, delivered for the nth time. */
+void expect_delivery(const transport_fixture *f, const semel_message *published,
+                     const semel_message *delivered, uint32_t nth);
+
+/* It is delivered for the nth time, if the driver counts. */
+void expect_nth(const transport_fixture *f, const semel_message *delivered, uint32_t nth);
 
 /* There is nothing to be had right now. */
 void expect_nothing(transport_fixture *f);

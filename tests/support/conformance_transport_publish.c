@@ -12,9 +12,7 @@ static void a_message_arrives_as_it_was_published(void **state)
     semel_delivery delivery;
     publish_all(f, &message, 1);
     take(f, &delivery, 1);
-    MESSAGE_EQUAL(message, delivery.message);
-    if (f->abilities & SEMEL_TRANSPORT_COUNTS)
-        assert_int_equal(delivery.message->delivery, 1);
+    expect_delivery(f, message, delivery.message, 1);
     settle(f, delivery.tag, SEMEL_SETTLE_ACK, 0);
 }
 
@@ -186,7 +184,8 @@ static void what_is_kept_is_there_after_opening_again(void **state)
         return;
     }
     take(f, &delivery, 1);
-    MESSAGE_EQUAL(message, delivery.message);
+    /* It may have been on its way to us before: then this is a redelivery already. */
+    expect_delivery(f, message, delivery.message, delivery.message->delivery);
 }
 
 const transport_test transport_publish_tests[] = {

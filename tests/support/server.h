@@ -1,7 +1,9 @@
-/* Real servers for tests: PostgreSQL and MariaDB, as dev/servers starts them.
+/* Real servers for tests: PostgreSQL, MariaDB and RabbitMQ, as dev/servers starts them.
  *
  * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they are. There
  * every test has stores of its own, fresh and empty. A test that kills its server starts one for itself.
+ *
+ * What is said of stores here is not for RabbitMQ: broker.h has the same for queues.
  *
  * All of it aborts with a message when it cannot: no test can go on without a server, and none is skipped. */
 #ifndef SEMEL_TESTS_SUPPORT_SERVER_H
@@ -11,23 +13,28 @@
 
 #include <stdint.h>
 
-typedef enum server_kind { SERVER_POSTGRES = 1, SERVER_MARIADB } server_kind;
+typedef enum server_kind { SERVER_POSTGRES = 1, SERVER_MARIADB, SERVER_RABBITMQ } server_kind;
 
 enum { SERVER_URL_ROOM = 512, SERVER_HOST_ROOM = 64 };
 
 /* Where a server is. */
 typedef struct server_place {
     server_kind kind;
-    char url[SERVER_URL_ROOM]; /* of a database that is always there: postgres, semel */
+    char state[SCRATCH_PATH];  /* the file that says all that */
+    char url[SERVER_URL_ROOM]; /* of what is always there: database postgres or semel, vhost / */
     char host[SERVER_HOST_ROOM];
     unsigned port;
     char directory[SCRATCH_PATH];
-    char socket[SCRATCH_PATH];   /* MariaDB: its socket; PostgreSQL: the directory that has it */
+    char socket
+        [SCRATCH_PATH]; /* MariaDB: its socket; PostgreSQL: the directory that has it; else "" */
     char pid_file[SCRATCH_PATH]; /* its first line is the number of the server's first process */
 } server_place;
 
 /* The one that all tests share. */
 void server_find(server_place *out, server_kind kind);
+
+/* Another line of the file: "TLS_PORT", without what stands before it. */
+void server_entry(char *out, size_t room, const server_place *where, const char *name);
 
 /* --- stores --------------------------------------------------------------------------------------- */
 

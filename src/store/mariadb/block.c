@@ -23,7 +23,8 @@ static unsigned place_of(step_kind kind)
 static void append_place(text_buffer *to, uint64_t block, unsigned place)
 {
     char text[NUMBER_TEXT];
-    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)(block * PLACES + place));
+    unsigned long long at = block * PLACES + place;
+    int len = snprintf(text, sizeof text, "%llu", at);
     text_append_z(to, "SET @semel_at = ");
     text_append(to, text, (size_t)len);
     text_append_z(to, ";");

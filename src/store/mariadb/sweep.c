@@ -26,7 +26,7 @@ static void end_round(mariadb_store *store)
 {
     char name[32];
     name_round(name, store->sweeping);
-    if (store->sweeping && !store->sweeper->lost)
+    if (store->sweeping && store->sweeper && !store->sweeper->lost)
         maria_release_lock(store->sweeper, store, name);
     store->sweeping = 0;
 }

@@ -16,9 +16,9 @@ typedef enum rabbit_declare {
 enum { RABBIT_NAME_ROOM = 256, RABBIT_PATH_ROOM = 1024, RABBIT_LIMIT_UNSET = -2 };
 
 typedef struct rabbit_address {
-    char host[RABBIT_NAME_ROOM];
-    uint32_t port; /* 5672, with TLS 5671 */
-    char user[RABBIT_NAME_ROOM];
+    char host[RABBIT_NAME_ROOM]; /* localhost */
+    uint32_t port;               /* 5672, with TLS 5671 */
+    char user[RABBIT_NAME_ROOM]; /* guest, with that password, if the URL names neither */
     char password[RABBIT_NAME_ROOM];
     char vhost[RABBIT_NAME_ROOM]; /* "/" if the path is empty; "%2F" is "/", too */
 
@@ -37,18 +37,18 @@ typedef struct rabbit_address {
     int quorum;  /* type=quorum (default) or classic */
     int durable; /* 1 unless durable=no */
     int single_active;
-    int64_t delivery_limit; /* RABBIT_LIMIT_UNSET; -1: none */
+    int64_t delivery_limit; /* RABBIT_LIMIT_UNSET; -1: none; a classic queue's is always unset */
     int has_dead_letter;
-    char dead_letter[RABBIT_NAME_ROOM]; /* an exchange */
+    char dead_letter[RABBIT_NAME_ROOM]; /* an exchange; "": the default one, then there is a key */
     char dead_letter_key[RABBIT_NAME_ROOM];
 
-    int persistent;     /* 1 unless persistent=no */
-    int cloudevents;    /* envelope=cloudevents */
-    int allow_loss;     /* loss=warn; else refuse */
-    uint32_t prefetch;  /* 1..65535, default 200 */
-    uint32_t heartbeat_s; /* 0..3600, default 30 */
-    uint32_t connect_ms; /* for the whole of connecting, default 5000 */
-    char name[RABBIT_NAME_ROOM]; /* what the broker's tools show for the connection; default "semel" */
+    int persistent;              /* 1 unless persistent=no */
+    int cloudevents;             /* envelope=cloudevents */
+    int allow_loss;              /* loss=warn; else refuse */
+    uint32_t prefetch;           /* 1..65535, default 200 */
+    uint32_t heartbeat_s;        /* 0..3600, default 30 */
+    uint32_t connect_ms;         /* for the whole of connecting, default 5000 */
+    char name[RABBIT_NAME_ROOM]; /* of the connection, in the broker's tools; "semel" */
 } rabbit_address;
 
 /* SEMEL_EINVAL says which part is wrong and what is possible; never repeats a password. */
@@ -56,6 +56,7 @@ semel_status rabbit_address_read(rabbit_address *out, const char *url, semel_err
 
 /* Writes a sentence per line for every way in which messages may get lost by what the URL says of a broker of
  * this major version; "" if there is none. Cut at `room`, at the end of a line. */
-void rabbit_address_losses(char *out, size_t room, const rabbit_address *address, unsigned broker_major);
+void rabbit_address_losses(char *out, size_t room, const rabbit_address *address,
+                           unsigned broker_major);
 
 #endif

@@ -68,8 +68,11 @@ static semel_status fail_to_reach(const rabbit_address *address, int code, semel
         status = SEMEL_ETRANSPORT;
         advice = "; is its certificate signed by one of ca=, and for this host name?";
     }
+    const char *what = code == AMQP_STATUS_SOCKET_ERROR /* it does not say which */
+                           ? "nobody listens there, or it cannot be reached"
+                           : amqp_error_string2(code);
     return semel_fail(err, status, "cannot connect to %s:%u: %s%s", address->host,
-                      (unsigned)address->port, amqp_error_string2(code), advice);
+                      (unsigned)address->port, what, advice);
 }
 
 static semel_status open_socket(rabbit_link *link, semel_error *err)

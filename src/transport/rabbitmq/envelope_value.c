@@ -32,7 +32,7 @@ int rabbit_value_integer(int64_t *out, const amqp_field_value_t *value)
 {
     switch (value->kind) {
     case AMQP_FIELD_KIND_I8:
-        *out = value->value.i8;
+        *out = (int)value->value.i8;
         return 1;
     case AMQP_FIELD_KIND_U8:
         *out = value->value.u8;

@@ -100,6 +100,9 @@ void rabbit_link_broke(rabbit_link *link, int code, const char *doing)
 {
     const char *why = code == AMQP_STATUS_HEARTBEAT_TIMEOUT ? "the broker has gone silent"
                                                             : amqp_error_string2(code);
+    if (link->blocked[0])
+        rabbit_link_lose(link, "the broker at %s:%u takes no messages at present: %s",
+                         link->address->host, (unsigned)link->address->port, link->blocked);
     rabbit_link_lose(link, "the connection to %s:%u was lost while %s: %s", link->address->host,
                      (unsigned)link->address->port, doing, why);
 }

@@ -111,8 +111,8 @@ static void cork(const rabbit_link *link, int on)
     (void)setsockopt(link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
-/* What AMQP cannot carry is refused; `err` says why. Its slot is taken before it is written: an answer may come while
- * the rest is. */
+/* What AMQP cannot carry, or what no receiver would take for a message, is refused; `err` says why. Its slot is taken
+ * before it is written: an answer may come while the rest is. */
 static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
 {
     rabbit_link *link = &self->link;
@@ -120,8 +120,12 @@ static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
     const semel_message *message = batch->messages[index];
     rabbit_envelope envelope;
     amqp_bytes_t body = {message->body.len, (void *)(uintptr_t)message->body.data};
-    semel_status status = rabbit_envelope_write(&envelope, &self->writer, message,
-                                                (size_t)amqp_get_frame_max(link->connection), err);
+    semel_status status =
+        body.len > SEMEL_BODY_MAX
+            ? semel_fail(err, SEMEL_ELIMIT, "message.body has %zu bytes; at most %zu are allowed",
+                         body.len, SEMEL_BODY_MAX)
+            : rabbit_envelope_write(&envelope, &self->writer, message,
+                                    (size_t)amqp_get_frame_max(link->connection), err);
     if (status) {
         if (status != SEMEL_ENOMEM)
             batch->results[index] = SEMEL_PUBLISH_REFUSED;
@@ -133,8 +137,10 @@ static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
     int code = amqp_basic_publish(link->connection, RABBIT_CHANNEL,
                                   amqp_cstring_bytes(link->address->exchange), envelope.routing_key,
                                   1, 0, &envelope.properties, body);
-    if (code != AMQP_STATUS_OK)
+    if (code != AMQP_STATUS_OK) {
+        rabbit_link_pump(link); /* the broker may have said that it takes no more */
         rabbit_link_broke(link, code, "publishing");
+    }
 }
 
 static void send_all(rabbit_publisher *self, size_t count, int64_t until_ms, semel_error *err)

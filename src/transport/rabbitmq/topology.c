@@ -26,11 +26,13 @@ static semel_status declare_exchange(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
     char doing[DOING_ROOM];
-    (void)snprintf(doing, sizeof doing, "declaring the durable %s exchange \"%s\"",
-                   address->exchange_type, address->exchange);
-    if (amqp_exchange_declare(
-            link->connection, RABBIT_CHANNEL, amqp_cstring_bytes(address->exchange),
-            amqp_cstring_bytes(address->exchange_type), 0, 1, 0, 0, amqp_empty_table))
+    (void)snprintf(doing, sizeof doing, "is the %s %s exchange \"%s\" as the URL says it is?",
+                   address->durable ? "durable" : "transient", address->exchange_type,
+                   address->exchange);
+    if (amqp_exchange_declare(link->connection, RABBIT_CHANNEL,
+                              amqp_cstring_bytes(address->exchange),
+                              amqp_cstring_bytes(address->exchange_type), 0, address->durable, 0, 0,
+                              amqp_empty_table))
         return SEMEL_OK;
     return rabbit_link_refused(link, doing, err);
 }

@@ -1,0 +1,21 @@
+# semel-soak: messages end to end, through RabbitMQ, on SQLite and PostgreSQL, while everybody is killed. It starts
+# servers of its own. `make soak` is the long run; CTest has a short one on PostgreSQL, and in the sanitized builds a
+# shorter one on SQLite.
+
+if(NOT SEMEL_WITH_RABBITMQ OR NOT SEMEL_WITH_POSTGRES)
+  return()
+endif()
+
+file(GLOB soak_sources CONFIGURE_DEPENDS tests/soak/*.c)
+add_executable(semel-soak ${soak_sources})
+target_include_directories(semel-soak PRIVATE tests/soak)
+target_link_libraries(semel-soak PRIVATE semel_support semel_tests)
+
+if(SEMEL_SANITIZE)
+  semel_add_test(soak_processes semel-soak --minutes 0 --messages 1000 --kills 4 --spare-servers --store sqlite)
+  set(soak soak_processes)
+else()
+  semel_add_test(soak_short semel-soak --minutes 0 --messages 3000 --kills 12 --store postgres)
+  set(soak soak_short)
+endif()
+set_tests_properties(${soak} PROPERTIES PROCESSORS 2) # it has a dozen processes

@@ -1,0 +1,90 @@
+/* Deliveries in hand: received, and not settled yet.
+ *
+ * A job is READY to be handled, in the hands of a worker (WORKING), WAITING for its backoff to pass, or BEHIND
+ * another of its group that is not done. Where order is kept the jobs of one group form a chain in the order of
+ * their delivery, and only the first of it is ever anything but BEHIND: so a message that fails holds up its
+ * own group, however many workers there are.
+ *
+ * All the room is made when the hand is opened: it is bounded, and takes no memory later. It has no lock of its
+ * own; whoever shares it brings one. */
+#ifndef SEMEL_CORE_HAND_H
+#define SEMEL_CORE_HAND_H
+
+#include "base/hash.h"
+
+#include <semel/consumer.h>
+#include <semel/sys/transport.h>
+
+typedef enum job_state { JOB_FREE = 0, JOB_READY, JOB_WORKING, JOB_WAITING, JOB_BEHIND } job_state;
+
+typedef struct job {
+    /* The hand's own. */
+    job_state state;
+    struct job *older, *newer;   /* among all that are in hand, in the order of delivery */
+    struct job *before, *behind; /* in the line of those that are ready, or that wait */
+    struct job *follower;        /* the next one of its group */
+    struct job *same_bucket;     /* among the last ones of their groups */
+    uint64_t group;              /* a hash; 0: it has none */
+    int64_t due_ms;              /* WAITING: until then */
+    semel_message copy;          /* what is handled again here counts one delivery more each time */
+    uint32_t setbacks;           /* came to nothing, by nobody's fault */
+
+    /* For whoever has it in work. */
+    uint64_t tag;
+    const semel_message *message;
+    uint32_t era; /* the consumer's number of losses when it came */
+    int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
+    int routed;
+    int unsettled; /* some route is not done with it ... */
+    int failed;    /* ... and some handler has tried */
+} job;
+
+typedef struct job_line {
+    job *first, *last;
+} job_line;
+
+typedef struct hand {
+    job *jobs; /* all, used or not */
+    uint32_t max;
+    uint32_t count;
+    job *unused;  /* linked by `behind` */
+    job_line all; /* linked by `older` and `newer` */
+    job_line ready;
+    job_line waiting; /* the one that is due first stands first */
+    job **tails;      /* the last one of each group, by its hash; NULL: no order is kept */
+    uint32_t bucket_count;
+    hash_key key;
+} hand;
+
+semel_status hand_open(hand *h, uint32_t max, semel_order order, hash_key key, semel_error *err);
+void hand_close(hand *h);
+
+static inline uint32_t hand_room(const hand *h)
+{
+    return h->max - h->count;
+}
+
+/* There must be room. */
+void hand_add(hand *h, const semel_delivery *delivery, uint32_t era);
+
+/* Up to `max` that may be handled now, and together: no two of a group. They are the caller's until each is
+ * given to one of the next three. */
+size_t hand_take(hand *h, job *out[], size_t max, int64_t now_ms);
+
+/* As if it had not been taken, but for its place in the line. */
+void hand_put_back(hand *h, job *j);
+
+/* Not before `due_ms`. It comes as another delivery if it has failed. */
+void hand_postpone(hand *h, job *j, int64_t due_ms);
+
+/* It is settled, or cannot be any more: what follows in its group may be handled. */
+void hand_remove(hand *h, job *j);
+
+/* The oldest that nobody works on, taken as by hand_take() whatever stands before it in its group; NULL: none.
+ * For giving back all there is, in order. */
+job *hand_take_oldest(hand *h);
+
+/* When the first of those that wait is due; INT64_MAX: none waits. */
+int64_t hand_due_ms(const hand *h);
+
+#endif

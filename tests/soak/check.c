@@ -1,0 +1,171 @@
+/* What has become of the messages: three lists of them (the effects, those of the second consumers, what the foreign
+ * consumer has written down), each compared with what the publisher says it has published. Rows have a serial number
+ * in the order in which handlers inserted them, and in a group of the ordered queue a handler begins when the one
+ * before has committed: so there the first of each number must come in order. */
+#include "soak.h"
+
+#include "support/look.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 2, GROUPS = 64 };
+
+static const char *const lanes[LANES] = {"ordered", "free"};
+
+typedef struct group {
+    uint64_t published; /* numbers 1 to this */
+    uint64_t latest;    /* the highest number seen */
+    struct sight {
+        uint32_t times;
+        uint32_t id; /* a digest of it; 0: none */
+    } * sights;
+} group;
+
+typedef struct checker {
+    group groups[LANES][GROUPS];
+    soak_tally tally;
+} checker;
+
+/* --- what was published --------------------------------------------------------------------------------------- */
+
+/* "LANE.GROUP NUMBER ..."; returns what follows, or NULL. */
+static const char *read_item(const char *text, unsigned *lane, unsigned *number_of_group,
+                             uint64_t *number)
+{
+    char *rest;
+    for (*lane = 0; *lane < LANES; (*lane)++) {
+        size_t len = strlen(lanes[*lane]);
+        if (strncmp(text, lanes[*lane], len) != 0 || text[len] != '.')
+            continue;
+        *number_of_group = (unsigned)strtoul(text + len + 1, &rest, 10);
+        if (*number_of_group >= GROUPS || *rest != ' ')
+            return NULL;
+        *number = strtoull(rest + 1, &rest, 10);
+        return rest;
+    }
+    return NULL;
+}
+
+static void expect(checker *c, const char *line)
+{
+    unsigned lane, number_of_group;
+    uint64_t published;
+    if (!read_item(line, &lane, &number_of_group, &published))
+        soak_die("publish.py wrote \"%s\"", line);
+    group *g = &c->groups[lane][number_of_group];
+    g->published = published;
+    g->sights = calloc(published + 1, sizeof *g->sights);
+    if (!g->sights)
+        soak_die("no memory for a group of %llu", (unsigned long long)published);
+}
+
+typedef void line_call(checker *c, const char *line);
+
+static void each_line(checker *c, const soak_run *run, const char *name, line_call *call)
+{
+    char path[SCRATCH_PATH], line[SOAK_URL];
+    FILE *file = fopen(scratch_file(path, &run->directory, name), "re");
+    if (!file)
+        soak_die("there is no %s", path);
+    while (fgets(line, sizeof line, file))
+        call(c, line);
+    (void)fclose(file);
+}
+
+static checker *checker_open(const soak_run *run)
+{
+    checker *c = calloc(1, sizeof *c);
+    if (!c)
+        soak_die("no memory for a checker");
+    each_line(c, run, "published", expect);
+    return c;
+}
+
+/* --- what was seen ---------------------------------------------------------------------------------------------- */
+
+static uint32_t digest(const char *text)
+{
+    uint32_t sum = 5381;
+    for (; *text && *text != '\n'; text++)
+        sum = sum * 33 + (unsigned char)*text;
+    return sum | 1;
+}
+
+static void see(checker *c, const char *text)
+{
+    unsigned lane, number_of_group;
+    uint64_t number;
+    const char *id = text ? read_item(text, &lane, &number_of_group, &number) : NULL;
+    c->tally.seen++;
+    group *g = id ? &c->groups[lane][number_of_group] : NULL;
+    if (!g || number == 0 || number > g->published) {
+        c->tally.unknown++;
+        return;
+    }
+    struct sight *sight = &g->sights[number];
+    if (sight->times++)
+        c->tally.doubled++;
+    else if (lane == 0 && number < g->latest)
+        c->tally.out_of_order++;
+    if (number > g->latest)
+        g->latest = number;
+    if (sight->id && sight->id != digest(id))
+        c->tally.renamed++;
+    sight->id = digest(id);
+}
+
+static void see_row(const char *text, void *context)
+{
+    see(context, text);
+}
+
+static soak_tally checker_close(checker *c)
+{
+    for (unsigned i = 0; i < LANES * GROUPS; i++) {
+        group *g = &c->groups[i / GROUPS][i % GROUPS];
+        for (uint64_t number = 1; number <= g->published; number++)
+            c->tally.lost += !g->sights[number].times;
+        free(g->sights);
+    }
+    soak_tally tally = c->tally;
+    free(c);
+    return tally;
+}
+
+static soak_tally check_store(const soak_run *run, unsigned stage)
+{
+    checker *c = checker_open(run);
+    look_each(run->urls[stage], "SELECT item FROM effect ORDER BY serial", see_row, c);
+    return checker_close(c);
+}
+
+static soak_tally check_foreign(const soak_run *run)
+{
+    checker *c = checker_open(run);
+    each_line(c, run, "foreign", see);
+    return checker_close(c);
+}
+
+void soak_check(soak_run *run)
+{
+    run->first = check_store(run, 0);
+    run->second = check_store(run, 1);
+    run->foreign = check_foreign(run);
+    for (unsigned stage = 0; stage < 2; stage++)
+        run->dead += look_number(run->urls[stage], "SELECT count(*) FROM semel_dead");
+}
+
+static int is_good(const soak_tally *tally)
+{
+    return !tally->lost && !tally->unknown && !tally->out_of_order && !tally->renamed;
+}
+
+/* The foreign consumer has no inbox, so copies are what it must expect. */
+int soak_run_is_good(const soak_run *run)
+{
+    return is_good(&run->first) && is_good(&run->second) && is_good(&run->foreign) &&
+           !run->first.doubled && !run->second.doubled && !run->dead && !run->surprises &&
+           !run->unfinished;
+}

@@ -1,0 +1,11 @@
+/* A transport that counts its deliveries, copies included. */
+#ifndef SEMEL_TESTS_SOAK_COUNTED_H
+#define SEMEL_TESTS_SOAK_COUNTED_H
+
+#include <semel/sys/transport.h>
+#include <stdatomic.h>
+
+semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
+                          semel_error *err);
+
+#endif

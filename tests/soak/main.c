@@ -1,0 +1,295 @@
+/* semel-soak: end to end, with everybody killed.
+ *
+ *     publish.py  ->  exchange "in"   ->  consumers: inbox, one row, one message to the outbox  (4 processes)
+ *     relays      ->  exchange "out"  ->  second consumers: another store, inbox, one row       (2 + 2 processes)
+ *                                     ->  consume.py: writes down what it gets
+ *
+ * The two scripts are pika's, not ours. The publisher sends one message in five twice, and again whatever was not
+ * confirmed when the broker died. All the while processes, the broker and the database get SIGKILL, and processes are
+ * started again at once (killer.c). In the end, of every message: one row of the first consumers, one row of the
+ * second, at least one line of the foreign consumer, always under the same id; no dead letter; nobody ended by himself.
+ *
+ * Order. Half of the groups go through a queue with one active consumer, whose workers keep the order of a group: there
+ * the first handling of each message of a group must come in the order of publishing, in the rows of the first and of
+ * the second consumers and in the lines of the foreign one. The other half goes through a queue from which all consumers
+ * take at once and where a message that fails is overtaken: there is no order to check, but much more to collide.
+ *
+ * soak.h shows the parts: ground.c, supervisor.c, killer.c, roles.c, check.c. */
+#include "soak.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+volatile sig_atomic_t soak_interrupted;
+static pid_t main_process;
+
+enum { KILLS_MIN = 50, KILLS_PER_MINUTE = 12, WINDOW_MIN = 400, WINDOW_MAX = 8000 };
+
+/* --- for all ------------------------------------------------------------------------------------------------- */
+
+void soak_die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fputs("\nsemel-soak: ", stderr);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+    va_end(arguments);
+    if (getpid() != main_process) /* a child, which has nothing to clear away */
+        _exit(PROCESS_REQUIRED);
+    exit(soak_interrupted ? 130 : 1); /* children and servers end with us */
+}
+
+void soak_print(char *out, size_t room, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vsnprintf(out, room, format, arguments);
+    va_end(arguments);
+    if (len < 0 || (size_t)len >= room)
+        soak_die("no room for \"%s\"", format);
+}
+
+const char *soak_store_name(soak_store store)
+{
+    return store == SOAK_SQLITE ? "sqlite" : "postgres";
+}
+
+void soak_log(const soak_run *run, const char *format, ...)
+{
+    char path[SCRATCH_PATH], text[SOAK_URL];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    FILE *file = fopen(scratch_file(path, &run->directory, "log"), "ae");
+    if (!file)
+        soak_die("cannot write to %s", path);
+    (void)fprintf(file, "%8.3f %s\n", (double)(process_now_ms() - run->started_ms) / 1000, text);
+    (void)fclose(file);
+}
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    soak_interrupted = 1;
+}
+
+/* --- options -------------------------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: semel-soak [option]...\n"
+    "\n"
+    "Messages from a publisher to a database and on to another one, while consumers, relays,\n"
+    "broker and database are killed again and again. Ends with 0 if nothing was lost, nothing\n"
+    "was done twice and no order was broken.\n"
+    "\n"
+    "  --minutes M       publish for so long, over all stores (default 10); 0: as short as it "
+    "takes\n"
+    "  --messages N      at least so many on each store (default 100000); with --minutes 0 "
+    "exactly\n"
+    "  --store NAME      sqlite, postgres or both (default)\n"
+    "  --kills K         on each store (default 12 per minute and at least 50)\n"
+    "  --spare-servers   kill processes only, not the broker and not PostgreSQL\n"
+    "  --seed S          who is killed, and when; what is sent twice (default: by the clock)\n"
+    "  --keep            leave the databases, logs and lists, and say where; so, too, when all is "
+    "not well\n";
+
+static _Noreturn void refuse(const char *option, const char *value)
+{
+    (void)fprintf(stderr, "semel-soak: %s does not take \"%s\"; --help says what it takes\n",
+                  option, value);
+    exit(2);
+}
+
+static double read_number(const char *option, const char *text, double min, double max)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end || !(number >= min && number <= max))
+        refuse(option, text);
+    return number;
+}
+
+static void read_store(soak_wish *wish, const char *text)
+{
+    int both = strcmp(text, "both") == 0;
+    wish->stores[SOAK_SQLITE] = both || strcmp(text, "sqlite") == 0;
+    wish->stores[SOAK_POSTGRES] = both || strcmp(text, "postgres") == 0;
+    if (!wish->stores[SOAK_SQLITE] && !wish->stores[SOAK_POSTGRES])
+        refuse("--store", text);
+}
+
+static void read_option(soak_wish *wish, int choice, const char *text)
+{
+    switch (choice) {
+    case 'm':
+        wish->minutes = read_number("--minutes", text, 0, 10000);
+        break;
+    case 'n':
+        wish->messages = (uint64_t)read_number("--messages", text, 1, 1e9);
+        break;
+    case 's':
+        read_store(wish, text);
+        break;
+    case 'k':
+        wish->kills = (unsigned)read_number("--kills", text, 0, SOAK_KILLS_MAX);
+        wish->kills_given = 1;
+        break;
+    case 'p':
+        wish->spare_servers = 1;
+        break;
+    case 'r':
+        wish->seed = (uint32_t)read_number("--seed", text, 0, UINT32_MAX);
+        break;
+    case 'l':
+        wish->keep = 1;
+        break;
+    default:
+        (void)fputs(help, choice == 'h' ? stdout : stderr);
+        exit(choice == 'h' ? 0 : 2);
+    }
+}
+
+static void read_arguments(soak_wish *wish, int argc, char **argv)
+{
+    static const struct option known[] = {{"minutes", required_argument, NULL, 'm'},
+                                          {"messages", required_argument, NULL, 'n'},
+                                          {"store", required_argument, NULL, 's'},
+                                          {"kills", required_argument, NULL, 'k'},
+                                          {"spare-servers", no_argument, NULL, 'p'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"keep", no_argument, NULL, 'l'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int choice;
+    *wish = (soak_wish){.minutes = 10, .messages = 100000, .stores = {1, 1}};
+    wish->seed = (uint32_t)process_now_ms();
+    while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1)
+        read_option(wish, choice, optarg);
+    if (optind < argc)
+        refuse("semel-soak", argv[optind]);
+}
+
+/* --- the table -------------------------------------------------------------------------------------------------- */
+
+static void row(const char *name, uint64_t number)
+{
+    printf("  %-44s %12llu\n", name, (unsigned long long)number);
+}
+
+static void print_tally(const char *name, const soak_tally *tally, int once)
+{
+    printf("  %s\n", name);
+    row("  effects", tally->seen);
+    row(once ? "  doubled" : "  copies, which it must expect", tally->doubled);
+    row("  lost", tally->lost);
+    row("  out of order", tally->out_of_order);
+    if (tally->unknown)
+        row("  never published", tally->unknown);
+    if (tally->renamed)
+        row("  under another id than before", tally->renamed);
+}
+
+static void print_kills(const soak_run *run)
+{
+    const unsigned *killed = run->killed;
+    unsigned all = 0;
+    for (unsigned i = 0; i < SOAK_VICTIMS; i++)
+        all += killed[i];
+    row("killed", all);
+    row("  consumers", killed[SOAK_VICTIM_CONSUMER]);
+    row("  relays", killed[SOAK_VICTIM_RELAY]);
+    row("  second consumers", killed[SOAK_VICTIM_SECOND]);
+    row("  the broker", killed[SOAK_VICTIM_BROKER]);
+    row(run->store == SOAK_SQLITE ? "  all processes at once" : "  the database",
+        killed[SOAK_VICTIM_DATABASE]);
+    row("ended by themselves", run->surprises);
+}
+
+static void print_table(const soak_run *run)
+{
+    const soak_board *board = run->board;
+    double seconds = (double)run->took_ms / 1000;
+    printf("%s, seed %u: %s\n", soak_store_name(run->store), run->wish->seed,
+           soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
+    row("published", atomic_load(&board->published));
+    row("  copies sent on purpose", atomic_load(&board->copies));
+    row("  sent again, the broker's answer being lost", atomic_load(&board->repeated));
+    row("deliveries to the consumers", atomic_load(&board->delivered[0]));
+    row("deliveries to the second consumers", atomic_load(&board->delivered[1]));
+    row("handlers that failed on purpose", atomic_load(&board->failed));
+    row("troubles waited out", atomic_load(&board->troubles));
+    print_kills(run);
+    print_tally("consumers", &run->first, 1);
+    print_tally("second consumers", &run->second, 1);
+    print_tally("foreign consumer", &run->foreign, 0);
+    row("dead letters", (uint64_t)run->dead);
+    printf("  %-44s %10.1f s\n", "took", seconds);
+    printf("  %-44s %10.0f /s\n", "messages", (double)atomic_load(&board->published) / seconds);
+    (void)fflush(stdout);
+}
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+static void choose_sizes(soak_run *run)
+{
+    const soak_wish *wish = run->wish;
+    int stores = wish->stores[SOAK_SQLITE] + wish->stores[SOAK_POSTGRES];
+    double minutes = wish->minutes / stores;
+    unsigned by_time = (unsigned)(minutes * KILLS_PER_MINUTE);
+    run->length_ms = (int64_t)(minutes * 60000);
+    run->kills = wish->kills_given ? wish->kills : by_time > KILLS_MIN ? by_time : KILLS_MIN;
+    run->window = wish->messages / 10;
+    if (run->window < WINDOW_MIN)
+        run->window = WINDOW_MIN;
+    if (run->window > WINDOW_MAX)
+        run->window = WINDOW_MAX;
+}
+
+/* 1 if all is well. */
+static int run_on(soak_store store, const soak_wish *wish, soak_servers *servers)
+{
+    static soak_run run;
+    run = (soak_run){.wish = wish, .servers = servers, .store = store};
+    choose_sizes(&run);
+    soak_ground_open(&run);
+    soak_supervise(&run);
+    if (!soak_interrupted && !run.unpublished) {
+        soak_check(&run);
+        print_table(&run);
+    }
+    int good = !soak_interrupted && soak_run_is_good(&run);
+    soak_ground_close(&run, wish->keep || !(good || soak_interrupted));
+    return good;
+}
+
+static void obey_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_interrupt};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int main(int argc, char **argv)
+{
+    soak_wish wish;
+    int good = 1;
+    main_process = getpid();
+    read_arguments(&wish, argc, argv);
+    obey_signals();
+    soak_servers *servers = soak_servers_start(wish.stores[SOAK_POSTGRES]);
+    for (unsigned store = 0; store < SOAK_STORES && !soak_interrupted; store++)
+        if (wish.stores[store])
+            good &= run_on((soak_store)store, &wish, servers);
+    soak_servers_stop();
+    if (soak_interrupted)
+        (void)fputs("semel-soak: interrupted\n", stderr);
+    return soak_interrupted ? 130 : !good;
+}

@@ -1,0 +1,248 @@
+/* The processes that are killed: consumers, relays, and the consumers of what the relays sent.
+ *
+ * A handler inserts one row, into a table that would take a second one of the same message, and (in the first
+ * stage) sends one message to the outbox. One message in some fails at its first attempt. The roles differ in what
+ * they use of the library: one message or a batch in a transaction, native or queued, ordered or not.
+ *
+ * Nobody helps a process here: one that loses its database or its broker must go on by itself. Ending for any
+ * other reason than SIGTERM or SIGKILL is a finding, and its last words go to stderr. */
+#include "soak.h"
+
+#include "counted.h"
+
+#include <semel/semel.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum {
+    OPENING_MS = 120000, /* for a server that is down to come back */
+    FAILING_EVERY = 53,
+    ATTEMPTS_MAX = 100, /* a message may be unlucky often, with so many kills */
+    WORKERS = 4
+};
+
+const char *const soak_role_names[SOAK_ROLES] = {"ordered", "free", "relay", "second"};
+
+static const struct habit {
+    semel_mode mode;
+    semel_order order;
+    uint32_t batch;
+} habits[SOAK_ROLES] = {
+    [SOAK_ORDERED] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP, 1},
+    [SOAK_FREE] = {SEMEL_QUEUED, SEMEL_ORDER_NONE, 20},
+    [SOAK_SECOND] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP, 20},
+};
+
+typedef struct worker {
+    const soak_seat *seat;
+    unsigned stage; /* 1 for the second consumers */
+    char insert[SOAK_TEXT];
+    semel_store *store;
+    semel_inbox *inbox;
+    semel_outbox *outbox;
+    semel_transport *transport;
+    semel_error err;
+} worker;
+
+/* --- what is said ------------------------------------------------------------------------------------------ */
+
+static void note(const worker *w, const char *what)
+{
+    soak_log(w->seat->run, "%s %u (%d): %s", soak_role_names[w->seat->role], w->seat->number,
+             (int)getpid(), what);
+}
+
+static void on_notice(void *context, const semel_error *trouble)
+{
+    worker *w = context;
+    if (trouble)
+        atomic_fetch_add(&w->seat->run->board->troubles, 1);
+    note(w, trouble ? trouble->text : "it is over");
+}
+
+static _Noreturn void give_up(worker *w, const char *where)
+{
+    note(w, w->err.text);
+    (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d) ends in %s: %s: %s\n",
+                  soak_role_names[w->seat->role], w->seat->number, (int)getpid(), where,
+                  semel_status_name(w->err.status), w->err.text);
+    _exit(PROCESS_REQUIRED);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------ */
+
+/* 1: call again. A server may be down at this moment; anything else is the end. */
+static int try_again(worker *w, semel_status status, int64_t deadline, const char *what)
+{
+    if (status == SEMEL_OK)
+        return 0;
+    if (!w->err.retryable || process_now_ms() > deadline)
+        give_up(w, what);
+    for (int naps = 0; naps < 250; naps++)
+        process_nap();
+    return 1;
+}
+
+#define UNTIL_OK(w, call)                                    \
+    do {                                                     \
+        int64_t until_ok = process_now_ms() + OPENING_MS;    \
+        while (try_again((w), (call), until_ok, #call) != 0) \
+            continue;                                        \
+    } while (0)
+
+static void begin(worker *w, const soak_seat *seat)
+{
+    *w = (worker){.seat = seat, .stage = seat->role == SOAK_SECOND};
+    prctl(PR_SET_NAME, soak_role_names[seat->role]);
+    soak_print(w->insert, sizeof w->insert, "INSERT INTO %s (item) VALUES (?)",
+               soak_ground_table(seat->run, w->stage));
+    UNTIL_OK(w, semel_store_open(&w->store, seat->run->urls[w->stage], NULL, &w->err));
+    UNTIL_OK(w, semel_outbox_open(&w->outbox, w->store, "out", &w->err));
+}
+
+static void end(worker *w)
+{
+    semel_transport_close(w->transport);
+    semel_inbox_close(w->inbox);
+    semel_outbox_close(w->outbox);
+    semel_store_close(w->store);
+}
+
+/* --- handling ----------------------------------------------------------------------------------------------- */
+
+static unsigned digest(semel_bytes bytes)
+{
+    const unsigned char *byte = bytes.data;
+    unsigned sum = 0;
+    for (size_t i = 0; i < bytes.len; i++)
+        sum = sum * 31 + byte[i];
+    return sum;
+}
+
+/* The body is "GROUP NUMBER". */
+static semel_status send_on(worker *w, semel_unit *unit, const semel_message *message,
+                            semel_error *err)
+{
+    char group[SOAK_TEXT];
+    soak_print(group, sizeof group, "%.*s", (int)message->body.len,
+               (const char *)message->body.data);
+    group[strcspn(group, " ")] = 0;
+    semel_message out = {.size = sizeof out,
+                         .type = "order.handled",
+                         .topic = group,
+                         .group = group,
+                         .content_type = "text/plain",
+                         .body = message->body};
+    return semel_unit_send(unit, w->outbox, &out, err);
+}
+
+static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
+                           semel_error *err)
+{
+    worker *w = context;
+    soak_board *board = w->seat->run->board;
+    semel_value item = {.kind = SEMEL_VALUE_TEXT, .bytes = message->body};
+    if (digest(message->body) % FAILING_EVERY == 0 && semel_unit_attempt(unit) == 1) {
+        atomic_fetch_add(&board->failed, 1);
+        return semel_fail(err, SEMEL_EHANDLER, "not the first time");
+    }
+    semel_status status = semel_unit_queue(unit, w->insert, &item, 1, err);
+    if (!status && w->stage == 0)
+        status = send_on(w, unit, message, err);
+    if (!status)
+        atomic_fetch_add(&board->handled[w->stage], 1);
+    return status;
+}
+
+/* --- consuming and relaying --------------------------------------------------------------------------------- */
+
+/* For the signal handler, which may run in any thread. */
+static semel_consumer *_Atomic running_consumer;
+static semel_relay *_Atomic running_relay;
+
+static void on_term(int number)
+{
+    semel_consumer *consumer = atomic_load(&running_consumer);
+    semel_relay *relay = atomic_load(&running_relay);
+    (void)number;
+    if (consumer)
+        semel_consumer_stop(consumer);
+    else if (relay)
+        semel_relay_stop(relay);
+    else
+        _exit(PROCESS_OK); /* nothing has begun */
+}
+
+static void obey_term(void)
+{
+    struct sigaction action = {.sa_handler = on_term};
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void consume(worker *w)
+{
+    char url[SOAK_URL];
+    semel_consumer *consumer;
+    const struct habit *habit = &habits[w->seat->role];
+    semel_inbox_options inbox = {
+        .size = sizeof inbox, .mode = habit->mode, .attempts_max = ATTEMPTS_MAX};
+    semel_consumer_options options = {.size = sizeof options,
+                                      .batch = habit->batch,
+                                      .backoff_ms = 50,
+                                      .backoff_max_ms = 2000,
+                                      .workers = WORKERS,
+                                      .order = habit->order,
+                                      .notice = on_notice,
+                                      .notice_context = w};
+    soak_ground_url(url, w->seat->run, w->seat->role, 0);
+    UNTIL_OK(
+        w, semel_inbox_open(&w->inbox, w->store, w->stage ? "mirror" : "orders", &inbox, &w->err));
+    UNTIL_OK(w,
+             counted_open(&w->transport, url, &w->seat->run->board->delivered[w->stage], &w->err));
+    semel_route route = {"order.*", w->inbox, handle, w};
+    UNTIL_OK(w, semel_consumer_open(&consumer, w->transport, &route, 1, &options, &w->err));
+    atomic_store(&running_consumer, consumer);
+    if (semel_consumer_run(consumer, &w->err) != SEMEL_OK)
+        give_up(w, "semel_consumer_run");
+    atomic_store(&running_consumer, NULL);
+    semel_consumer_close(consumer);
+}
+
+static void relay_on(worker *w)
+{
+    char url[SOAK_URL];
+    semel_relay *relay;
+    semel_relay_options options = {.size = sizeof options,
+                                   .poll_ms = 100,
+                                   .lease_ms = 3000,
+                                   .backoff_max_ms = 2000,
+                                   .notice = on_notice,
+                                   .notice_context = w};
+    soak_ground_url(url, w->seat->run, w->seat->role, 0);
+    UNTIL_OK(w, semel_transport_open(&w->transport, url, NULL, &w->err));
+    UNTIL_OK(w, semel_relay_open(&relay, w->outbox, w->transport, &options, &w->err));
+    atomic_store(&running_relay, relay);
+    if (semel_relay_run(relay, &w->err) != SEMEL_OK)
+        give_up(w, "semel_relay_run");
+    atomic_store(&running_relay, NULL);
+    semel_relay_close(relay);
+}
+
+int soak_role_run(void *context)
+{
+    const soak_seat *seat = context;
+    static worker w;
+    soak_leave();
+    obey_term();
+    begin(&w, seat);
+    if (seat->role == SOAK_RELAY)
+        relay_on(&w);
+    else
+        consume(&w);
+    end(&w);
+    return PROCESS_OK;
+}

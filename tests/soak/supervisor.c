@@ -1,0 +1,329 @@
+/* One run: starts everybody, starts again who was killed, lets the publisher go on as fast as the last of the chain
+ * works, and waits until all that was published has arrived everywhere.
+ *
+ * This process has no store and no transport open, for it forks. It knows how far the others are from the board,
+ * and looks into the stores only when the killing is over. */
+#include "soak.h"
+
+#include "support/look.h"
+
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    READY_MS = 30000,
+    STALL_MS = 150000,  /* without any progress: longer than a server is ever down */
+    SETTLE_MS = 600000, /* with nothing but progress, from the last kill on */
+    LEAVE_MS = 20000,
+    TICK_NAPS = 50,        /* between two turns */
+    SURPRISES_MAX = 5,     /* then it is no use to go on */
+    LINE_MS = 250,         /* between two lines of progress on a terminal ... */
+    QUIET_LINE_MS = 30000, /* ... and in a pipe */
+    LOOK_MS = 500
+};
+
+#define PYTHON "/usr/bin/python3" /* Debian's, which has python3-pika */
+
+typedef struct supervisor {
+    soak_run *run;
+    soak_killer *killer;
+    int published; /* the publisher has come to its end */
+    int64_t moved_ms, line_ms, look_ms;
+    int64_t deadline_ms; /* of settling; 0: not yet */
+    uint64_t moved;      /* all counters together, when they last changed */
+    int64_t effects[2], unsent, queued;
+} supervisor;
+
+/* --- scripts ------------------------------------------------------------------------------------------------- */
+
+typedef struct script {
+    const soak_run *run;
+    const char *name;
+    const char *output; /* a file in the run's directory */
+} script;
+
+/* NAME.py BOARD BROKER STORE OUTPUT SEED */
+static int become_script(void *context)
+{
+    const script *s = context;
+    char path[SCRATCH_PATH], board[SCRATCH_PATH], output[SCRATCH_PATH], seed[SOAK_TEXT];
+    soak_print(path, sizeof path, "%s/tests/soak/%s.py", SEMEL_SOURCE_DIR, s->name);
+    soak_print(seed, sizeof seed, "%u", s->run->wish->seed);
+    scratch_file(board, &s->run->directory, "board");
+    scratch_file(output, &s->run->directory, s->output);
+    soak_leave();
+    execl(PYTHON, PYTHON, "-B", path, board, s->run->servers->broker.at.url,
+          soak_store_name(s->run->store), output, seed, (char *)NULL);
+    process_give_up(__FILE__, __LINE__, PYTHON);
+}
+
+static pid_t start_script(const soak_run *run, const char *name, const char *output)
+{
+    script s = {run, name, output};
+    return process_start(become_script, &s);
+}
+
+static void start_foreigner(soak_run *run)
+{
+    int64_t deadline = process_now_ms() + READY_MS;
+    run->foreigner = start_script(run, "consume", "foreign");
+    while (!atomic_load(&run->board->ready)) {
+        if (process_now_ms() > deadline || soak_interrupted)
+            soak_die("tests/soak/consume.py is not ready");
+        process_nap();
+    }
+}
+
+/* 1: it came to its end, as it should. */
+static int publisher_is_over(supervisor *s)
+{
+    int status = 0;
+    if (waitpid(s->run->publisher, &status, WNOHANG) != s->run->publisher)
+        return 0;
+    if (status != 0)
+        soak_die("tests/soak/publish.py failed");
+    return 1;
+}
+
+/* --- seats --------------------------------------------------------------------------------------------------- */
+
+static void start_seats(soak_run *run)
+{
+    for (unsigned i = 0; i < SOAK_SEATS; i++) {
+        run->seats[i] = (soak_seat){.run = run,
+                                    .role = (soak_role)(i / SOAK_SEATS_EACH),
+                                    .number = i % SOAK_SEATS_EACH + 1};
+        run->seats[i].pid = process_start(soak_role_run, &run->seats[i]);
+    }
+}
+
+static void look_after(soak_seat *seat)
+{
+    int status = 0;
+    if (waitpid(seat->pid, &status, WNOHANG) != seat->pid)
+        return;
+    if (!seat->killed) {
+        seat->run->surprises++;
+        (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d) ended by itself: %s %d\n",
+                      soak_role_names[seat->role], seat->number, (int)seat->pid,
+                      WIFSIGNALED(status) ? "signal" : "status",
+                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    seat->killed = 0;
+    seat->pid = process_start(soak_role_run, seat);
+}
+
+/* Whoever is told to stop finishes what it is at, and leaves. */
+static void stop_seats(soak_run *run)
+{
+    for (unsigned i = 0; i < SOAK_SEATS; i++)
+        kill(run->seats[i].pid, SIGTERM);
+    for (unsigned i = 0; i < SOAK_SEATS; i++) {
+        soak_seat *seat = &run->seats[i];
+        int end = process_wait(seat->pid, LEAVE_MS);
+        int was_killed = seat->killed && end == PROCESS_KILLED + SIGKILL;
+        if (end != PROCESS_OK && !was_killed) {
+            run->surprises++;
+            (void)fprintf(stderr, "\nsemel-soak: %s %u does not stop when told to: %d\n",
+                          soak_role_names[seat->role], seat->number, end);
+        }
+        seat->pid = 0;
+    }
+}
+
+static void end_at_once(pid_t *pid)
+{
+    if (*pid > 0) {
+        kill(*pid, SIGKILL);
+        (void)process_wait(*pid, LEAVE_MS);
+    }
+    *pid = 0;
+}
+
+/* --- progress ------------------------------------------------------------------------------------------------ */
+
+static uint64_t all_counters(const soak_board *board)
+{
+    return atomic_load(&board->published) + atomic_load(&board->received) +
+           atomic_load(&board->handled[0]) + atomic_load(&board->handled[1]) +
+           atomic_load(&board->delivered[0]) + atomic_load(&board->delivered[1]);
+}
+
+static unsigned kills_so_far(const soak_run *run)
+{
+    unsigned all = 0;
+    for (unsigned i = 0; i < SOAK_VICTIMS; i++)
+        all += run->killed[i];
+    return all;
+}
+
+static void describe(char *out, size_t room, const supervisor *s, const char *phase)
+{
+    const soak_board *board = s->run->board;
+    int64_t since_s = (process_now_ms() - s->run->started_ms) / 1000;
+    const char *mood = soak_killer_mood(s->killer);
+    soak_print(out, room,
+               "%s %02lld:%02lld %s: published %llu, handled %llu, second %llu, foreign %llu,"
+               " killed %u of %u%s%s",
+               soak_store_name(s->run->store), (long long)(since_s / 60), (long long)(since_s % 60),
+               phase, (unsigned long long)atomic_load(&board->published),
+               (unsigned long long)atomic_load(&board->handled[0]),
+               (unsigned long long)atomic_load(&board->handled[1]),
+               (unsigned long long)atomic_load(&board->received), kills_so_far(s->run),
+               s->run->kills, *mood ? ", " : "", mood);
+}
+
+/* On a terminal one line, which is cut where that ends and written again; in a pipe now and then a new one. */
+static void show(supervisor *s, const char *phase)
+{
+    char line[SOAK_URL];
+    struct winsize size = {.ws_col = 0};
+    int64_t now = process_now_ms();
+    if (now < s->line_ms)
+        return;
+    describe(line, sizeof line, s, phase);
+    if (isatty(STDOUT_FILENO)) {
+        (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+        printf("\r\033[K%.*s", size.ws_col > 1 ? size.ws_col - 1 : SOAK_URL, line);
+        s->line_ms = now + LINE_MS;
+    } else {
+        puts(line);
+        s->line_ms = now + QUIET_LINE_MS;
+    }
+    (void)fflush(stdout);
+}
+
+static void hide_line(void)
+{
+    if (isatty(STDOUT_FILENO))
+        printf("\r\033[K");
+    (void)fflush(stdout);
+}
+
+/* 0 if nothing has moved for too long, or too much has gone wrong. */
+static int is_going_on(supervisor *s)
+{
+    uint64_t counters = all_counters(s->run->board) + kills_so_far(s->run);
+    int64_t now = process_now_ms();
+    if (counters != s->moved) {
+        s->moved = counters;
+        s->moved_ms = now;
+    }
+    if (now - s->moved_ms > STALL_MS || s->run->surprises > SURPRISES_MAX ||
+        (s->deadline_ms && now > s->deadline_ms))
+        s->run->unfinished = 1;
+    return !s->run->unfinished && !soak_interrupted;
+}
+
+/* --- the turns ------------------------------------------------------------------------------------------------ */
+
+/* How much of the run is over, by its last in the chain and by time. */
+static double share_of(const soak_run *run)
+{
+    double share = (double)atomic_load(&run->board->handled[1]) / (double)run->wish->messages;
+    double passed = (double)(process_now_ms() - run->started_ms);
+    if (run->length_ms && passed / (double)run->length_ms < share)
+        share = passed / (double)run->length_ms;
+    return share;
+}
+
+static void steer_publisher(const soak_run *run)
+{
+    soak_board *board = run->board;
+    uint64_t allowed = atomic_load(&board->handled[1]) + run->window;
+    int in_time = process_now_ms() - run->started_ms < run->length_ms;
+    if (!run->length_ms && allowed > run->wish->messages)
+        allowed = run->wish->messages;
+    if (allowed > atomic_load(&board->allowed))
+        atomic_store(&board->allowed, allowed);
+    if (!in_time && atomic_load(&board->published) >= run->wish->messages)
+        atomic_store(&board->ending, 1);
+}
+
+static void turn(supervisor *s, const char *phase)
+{
+    for (unsigned i = 0; i < SOAK_SEATS; i++)
+        look_after(&s->run->seats[i]);
+    soak_killer_step(s->killer, share_of(s->run));
+    show(s, phase);
+    for (int i = 0; i < TICK_NAPS; i++)
+        process_nap();
+}
+
+static void work(supervisor *s)
+{
+    while (is_going_on(s) && !(s->published && soak_killer_done(s->killer))) {
+        steer_publisher(s->run);
+        if (!s->published)
+            s->published = publisher_is_over(s);
+        turn(s, s->published ? "published all" : "publishing");
+    }
+    if (s->published)
+        s->run->publisher = 0;
+    s->run->unpublished = !s->published;
+}
+
+static void look(supervisor *s)
+{
+    static const char *const sqls[] = {"SELECT count(*) FROM effect",
+                                       "SELECT count(*) FROM semel_outbox"};
+    int64_t numbers[2];
+    look_numbers(numbers, s->run->urls[0], sqls, 2);
+    s->effects[0] = numbers[0];
+    s->unsent = numbers[1];
+    s->effects[1] = look_number(s->run->urls[1], sqls[0]);
+}
+
+/* Everything is where it belongs, and nothing is under way that could still be handled twice. */
+static int has_settled(supervisor *s)
+{
+    int64_t published = (int64_t)atomic_load(&s->run->board->published);
+    if (process_now_ms() < s->look_ms)
+        return 0;
+    look(s);
+    int complete = s->effects[0] >= published && s->effects[1] >= published && s->unsent == 0;
+    if (complete)
+        s->queued = soak_ground_queued(s->run);
+    s->look_ms = process_now_ms() + LOOK_MS;
+    return complete && s->queued == 0;
+}
+
+static void complain(supervisor *s)
+{
+    if (soak_killer_done(s->killer)) { /* else a server may be down */
+        look(s);
+        s->queued = soak_ground_queued(s->run);
+    }
+    (void)fprintf(
+        stderr,
+        "\nsemel-soak: it does not come to its end: of %llu messages %lld are handled, %lld by"
+        " the second consumers; %lld are in the outbox, %lld in the queues\n",
+        (unsigned long long)atomic_load(&s->run->board->published), (long long)s->effects[0],
+        (long long)s->effects[1], (long long)s->unsent, (long long)s->queued);
+}
+
+void soak_supervise(soak_run *run)
+{
+    supervisor s = {.run = run, .killer = soak_killer_open(run)};
+    start_foreigner(run);
+    run->started_ms = s.moved_ms = process_now_ms();
+    start_seats(run);
+    run->publisher = start_script(run, "publish", "published");
+    work(&s);
+    s.deadline_ms = process_now_ms() + SETTLE_MS;
+    while (is_going_on(&s) && !has_settled(&s))
+        turn(&s, "settling");
+    run->took_ms = process_now_ms() - run->started_ms;
+    hide_line();
+    if (run->unfinished)
+        complain(&s);
+    if (!soak_interrupted)
+        stop_seats(run);
+    for (unsigned i = 0; i < SOAK_SEATS; i++)
+        end_at_once(&run->seats[i].pid);
+    end_at_once(&run->publisher);
+    end_at_once(&run->foreigner);
+    soak_killer_close(s.killer);
+}

@@ -1,0 +1,159 @@
+/* rabbitmqctl, for what AMQP has no words for. See broker.h. */
+#include "support/broker.h"
+
+#include "support/process.h"
+#include "support/server_inside.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CTL_DEADLINE_MS = 60000, ARGUMENTS_MAX = 16, EXPRESSION_ROOM = 1024, SAID_ROOM = 4096 };
+
+static pid_t spawn_ctl(const server_place *where, const char *const *arguments, int said)
+{
+    char script[SCRATCH_PATH];
+    server_entry(script, sizeof script, where, "CTL");
+    const char *all[ARGUMENTS_MAX + 4] = {"sh", script, "-q"};
+    for (size_t i = 0; arguments[i]; i++) {
+        if (i == ARGUMENTS_MAX)
+            server_die("too many arguments for rabbitmqctl %s", arguments[0]);
+        all[i + 3] = arguments[i];
+    }
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int code = posix_spawn_file_actions_init(&files);
+    code = code ? code : posix_spawn_file_actions_adddup2(&files, said, STDOUT_FILENO);
+    code = code ? code
+                : posix_spawnp(&pid, "sh", &files, NULL, (char *const *)(uintptr_t)all, environ);
+    if (code)
+        server_die("cannot run %s: %s", script, strerror(code));
+    (void)posix_spawn_file_actions_destroy(&files);
+    return pid;
+}
+
+/* Until its end; what is beyond the room is lost. */
+static void listen_to(int from, char *out, size_t room, const char *name)
+{
+    int64_t deadline = process_now_ms() + CTL_DEADLINE_MS;
+    size_t used = 0;
+    char rest[256];
+    for (;;) {
+        struct pollfd ready = {.fd = from, .events = POLLIN};
+        int64_t left = deadline - process_now_ms();
+        if (left <= 0 || poll(&ready, 1, (int)left) == 0)
+            server_die("rabbitmqctl %s does not end", name);
+        int full = used + 1 >= room;
+        ssize_t got =
+            full ? read(from, rest, sizeof rest) : read(from, out + used, room - used - 1);
+        if (got <= 0)
+            break;
+        used += full ? 0 : (size_t)got;
+    }
+    out[used] = 0;
+}
+
+void broker_ctl(char *out, size_t room, const server_place *where, const char *const *arguments)
+{
+    char said[SAID_ROOM];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        server_die("no pipe for rabbitmqctl %s", arguments[0]);
+    pid_t pid = spawn_ctl(where, arguments, ends[1]);
+    (void)close(ends[1]);
+    listen_to(ends[0], out ? out : said, out ? room : sizeof said, arguments[0]);
+    (void)close(ends[0]);
+    if (process_wait(pid, CTL_DEADLINE_MS) != 0)
+        server_die("rabbitmqctl %s %s failed: %s", arguments[0], arguments[1] ? arguments[1] : "",
+                   out ? out : said);
+}
+
+void broker_eval(char *out, size_t room, const server_place *where, const char *expression)
+{
+    broker_ctl(out, room, where, (const char *const[]){"eval", expression, NULL});
+}
+
+static int64_t eval_number(const server_place *where, const char *expression)
+{
+    char said[SAID_ROOM], *end;
+    broker_eval(said, sizeof said, where, expression);
+    long long number = strtoll(said, &end, 10);
+    if (end == said)
+        server_die("%s is %s", expression, said);
+    return number;
+}
+
+/* Asks the queue itself, so that it is right at this moment: what RabbitMQ tells of a quorum queue is old. */
+int64_t broker_count(const server_place *where, const char *queue)
+{
+    char expression[EXPRESSION_ROOM];
+    server_print(expression, sizeof expression,
+                 "case rabbit_amqqueue:lookup(rabbit_misc:r(<<\"/\">>, queue, <<\"%s\">>)) of"
+                 " {ok, Q} -> case amqqueue:get_type(Q) of"
+                 " rabbit_quorum_queue -> {ok, N, _} = ra:consistent_query(amqqueue:get_pid(Q),"
+                 " fun rabbit_fifo:query_messages_total/1), N;"
+                 " _ -> proplists:get_value(messages, rabbit_amqqueue:info(Q, [messages])) end;"
+                 " _ -> -1 end.",
+                 queue);
+    return eval_number(where, expression);
+}
+
+void broker_sync(const server_place *where)
+{
+    if (eval_number(where, "length([ok = dets:sync(T) || T <- dets:all()]).") == 0)
+        server_die("RabbitMQ keeps its queues elsewhere by now");
+}
+
+int64_t broker_close_connections(const server_place *where, const char *name)
+{
+    char expression[EXPRESSION_ROOM], condition[EXPRESSION_ROOM / 2] = "true";
+    if (name)
+        server_print(condition, sizeof condition,
+                     "lists:keyfind(<<\"connection_name\">>, 1, C) =:="
+                     " {<<\"connection_name\">>, longstr, <<\"%s\">>}",
+                     name);
+    server_print(expression, sizeof expression,
+                 "length([rabbit_networking:close_connection(P, \"a test wants it\") ||"
+                 " P <- rabbit_networking:connections(), [{client_properties, C}] <-"
+                 " [rabbit_networking:connection_info(P, [client_properties])], %s]).",
+                 condition);
+    return eval_number(where, expression);
+}
+
+/* 0 is for ever above the limit; then it is again what dev/servers had set. */
+void broker_alarm(const server_place *where, int on)
+{
+    char said[SAID_ROOM];
+    broker_eval(said, sizeof said, where,
+                on ? "vm_memory_monitor:set_vm_memory_high_watermark(0)."
+                   : "{ok, M} = application:get_env(rabbit, vm_memory_high_watermark),"
+                     " vm_memory_monitor:set_vm_memory_high_watermark(M).");
+    if (strncmp(said, "ok", 2) != 0)
+        server_die("the alarm cannot be turned %s: %s", on ? "on" : "off", said);
+}
+
+void broker_user(const server_place *where, const char *user, const char *password)
+{
+    char expression[EXPRESSION_ROOM], said[SAID_ROOM];
+    server_print(expression, sizeof expression,
+                 "U = <<\"%s\">>, ok = (case rabbit_auth_backend_internal:exists(U) of"
+                 " true -> fun rabbit_auth_backend_internal:change_password/3;"
+                 " false -> fun rabbit_auth_backend_internal:add_user/3 end)"
+                 "(U, <<\"%s\">>, <<\"test\">>).",
+                 user, password);
+    broker_eval(said, sizeof said, where, expression);
+    if (strncmp(said, "ok", 2) != 0)
+        server_die("no user %s: %s", user, said);
+    broker_permissions(where, user, ".*", ".*", ".*");
+}
+
+void broker_permissions(const server_place *where, const char *user, const char *configure,
+                        const char *write, const char *read)
+{
+    broker_ctl(NULL, 0, where,
+               (const char *const[]){"set_permissions", user, configure, write, read, NULL});
+}
