@@ -428,9 +428,10 @@ static void a_consumer_handles_each_message_once_through_chaos(void **state)
     OK(semel_store_open(&store, "memory:", &options, NULL));
     OK(semel_inbox_open(&inbox, store, "in", NULL, NULL));
     semel_route route = {"*", inbox, fail_at_first, calls};
-    OK(semel_consumer_open(&consumer, m.chaos, &route, 1, NULL, NULL));
+    semel_consumer_options quick = {.size = sizeof quick, .backoff_ms = 1, .backoff_max_ms = 1};
+    OK(semel_consumer_open(&consumer, m.chaos, &route, 1, &quick, NULL));
     for (int turn = 0; turn < 10000 && total < 3 * MESSAGES; turn++) {
-        OK(semel_consumer_step(&settled, consumer, 0, NULL));
+        OK(semel_consumer_step(&settled, consumer, 1, NULL));
         total += settled;
     }
     assert_int_equal(total, 3 * MESSAGES);

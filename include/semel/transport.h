@@ -35,8 +35,8 @@ typedef enum semel_publish_result {
     SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or the answer was lost: it may or may not be there */
     SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as it promises */
     SEMEL_PUBLISH_REFUSED,     /* the broker will not take it: too large, not allowed */
-    SEMEL_PUBLISH_UNROUTABLE,  /* nobody would get it: the broker has no place for its topic (yet) */
-    SEMEL_PUBLISH_NACKED       /* the broker cannot take it now: its queue is full, or it failed */
+    SEMEL_PUBLISH_UNROUTABLE, /* nobody would get it: the broker has no place for its topic (yet) */
+    SEMEL_PUBLISH_NACKED      /* the broker cannot take it now: its queue is full, or it failed */
 } semel_publish_result;
 
 /* Publishes a batch and waits for the answers, up to `wait_ms`. SEMEL_OK: every result is written. On

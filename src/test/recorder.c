@@ -100,11 +100,17 @@ static semel_status record(recorder *self, const semel_message *message, semel_e
     return status;
 }
 
+/* An answer that was lost may hide that the broker has it. */
+static int is_taken(semel_publish_result said)
+{
+    return said == SEMEL_PUBLISH_CONFIRMED || said == SEMEL_PUBLISH_UNKNOWN;
+}
+
 static semel_status publish_one(recorder *self, semel_publish_result *result,
                                 const semel_message *message, semel_error *err)
 {
     semel_publish_result said = next_answer(self, message);
-    semel_status status = said == SEMEL_PUBLISH_REFUSED ? SEMEL_OK : record(self, message, err);
+    semel_status status = is_taken(said) ? record(self, message, err) : SEMEL_OK;
     if (!status)
         *result = said;
     return status;
