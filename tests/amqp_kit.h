@@ -219,6 +219,7 @@ typedef struct mail {
     amqp_table_entry_t entries[16];
     const char *routing_key, *queue;
     int redelivered;
+    int classic; /* the queue, which does not count */
     semel_bytes body;
     kit_wire wire;
     mem_arena arena;
@@ -265,6 +266,7 @@ static inline rabbit_parcel mail_parcel(const mail *m)
                            .routing_key = kit_text(m->routing_key ? m->routing_key : ""),
                            .queue = kit_text(m->queue ? m->queue : "stock"),
                            .redelivered = m->redelivered,
+                           .counted = !m->classic,
                            .body = m->body};
 }
 

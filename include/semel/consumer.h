@@ -82,11 +82,11 @@ SEMEL_API semel_status semel_consumer_step(size_t *settled, semel_consumer *cons
 
 /* Steps until stopped, with `workers` threads, which are gone when it returns; handlers are then called
  * from all of them, several at once. Errors that may pass (retryable) are waited out by all together,
- * with backoff; others end it. What is not at work when it ends stays in hand, for the next step or run
- * or for semel_consumer_close(). */
+ * with backoff; others end it. What is not at work when it ends stays in hand until semel_consumer_close(). */
 SEMEL_API semel_status semel_consumer_run(semel_consumer *consumer, semel_error *err);
 
-/* May be called from any thread and from a signal handler; what is at work is finished and settled. */
+/* For good: whoever runs it after that returns at once. May be called from any thread and from a signal
+ * handler, also before the run; what is at work is finished and settled. */
 SEMEL_API void semel_consumer_stop(semel_consumer *consumer);
 
 /* Runs a dead letter again through the route of its inbox: see semel_inbox_replay() in dead.h. */

@@ -68,7 +68,8 @@ SEMEL_API semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32
 /* Steps until stopped. Errors that may pass (retryable) are waited out, with backoff; others end it. */
 SEMEL_API semel_status semel_relay_run(semel_relay *relay, semel_error *err);
 
-/* May be called from any thread and from a signal handler; the turn under way is finished. */
+/* For good: whoever runs it after that returns at once. May be called from any thread and from a signal
+ * handler, also before the run; the turn under way is finished. */
 SEMEL_API void semel_relay_stop(semel_relay *relay);
 
 SEMEL_END_DECLS

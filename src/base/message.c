@@ -47,12 +47,12 @@ static semel_status check_text(const char *text, const char *member, semel_error
 static semel_status check_bytes(semel_bytes bytes, const char *member, size_t max,
                                 const char *max_name, semel_error *err)
 {
-    if (!bytes.data && bytes.len)
-        return semel_fail(err, SEMEL_EINVAL, "message.%s has a length of %zu and no data", member,
-                          bytes.len);
     if (bytes.len > max)
         return semel_fail(err, SEMEL_ELIMIT, "message.%s has %zu bytes, over %s (%zu)", member,
                           bytes.len, max_name, max);
+    if (!bytes.data && bytes.len)
+        return semel_fail(err, SEMEL_EINVAL, "message.%s has a length of %zu and no data", member,
+                          bytes.len);
     return SEMEL_OK;
 }
 

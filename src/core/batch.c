@@ -65,6 +65,8 @@ static semel_status handle_alone(batch *b, size_t index)
                                               b->handler, b->context, &why);
     if (status)
         note_error(b, &why);
+    if (b->out[index] == SEMEL_UNDECIDED && b->err)
+        *b->err = why; /* the call ends with it, so it says more than a handler's failure before */
     if (status == SEMEL_ELOST) /* its own lease, its own failure: the others go on */
         b->out[index] = SEMEL_FAILED;
     return b->out[index] == SEMEL_UNDECIDED ? status : SEMEL_OK;

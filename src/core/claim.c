@@ -275,7 +275,8 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
 {
     if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
         semel_status status = start_over(unit, err);
-        unit->mark.attempts = 1;
+        /* The first delivery was not counted; but perhaps it never began, and who has one attempt must get it. */
+        unit->mark.attempts = unit->inbox->options.attempts_max > 1;
         if (!status)
             status = store_claim_in_turn(unit, 0, err);
         if (status)

@@ -180,11 +180,14 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
 
 /* --- closing --------------------------------------------------------------------------------------------- */
 
-/* In the order of delivery, which a broker may keep. That it fails is no loss: what is not settled the broker
+/* In the order of delivery, which a broker may keep, or all at once. That it fails is no loss: what is not settled the broker
  * delivers again anyway, when the transport is closed or the connection ends. */
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
 {
     worker *w = &consumer->workers[0];
+    const semel_transport *transport = consumer->transport;
+    if (consumer->hand.count && transport->driver->give_back)
+        transport->driver->give_back(transport->state);
     do {
         job *j;
         w->count = 0;

@@ -2,6 +2,7 @@
  *
  * If the process dies on the way the deliveries come again, and the routes that were done see duplicates. The
  * same holds when the store fails on the way: nothing is said to the broker, and all is tried again. */
+#include "base/message.h"
 #include "core/consumer.h"
 
 /* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star moves. */
@@ -108,6 +109,28 @@ static semel_status handle_route(worker *self, const semel_route *route, semel_e
     return status ? status : kept;
 }
 
+/* What is over a limit no store could keep; but that it came can be kept, and what it was. The broker may have a
+ * place for the rest of it. */
+static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_error *err)
+{
+    semel_inbox *first = consumer->routes[0].inbox;
+    const semel_message *message = j->message;
+    semel_error why;
+    if (!j->unusable)
+        return SEMEL_OK;
+    message_check(message, &why);
+    semel_message stub = {.size = sizeof stub, .body = semel_str(why.text), .delivery = 1};
+    semel_message with_name = stub;
+    with_name.id = message->id;
+    with_name.type = message->type;
+    with_name.topic = message->topic;
+    if (message_check(&with_name, NULL) == SEMEL_OK)
+        stub = with_name;
+    semel_status status = inbox_bury_refused(first, "unusable", &stub, why.text, err);
+    j->unsettled = status != SEMEL_OK;
+    return status;
+}
+
 static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_error *err)
 {
     semel_inbox *first = consumer->routes[0].inbox;
@@ -128,6 +151,7 @@ semel_status deal_with_jobs(worker *self, semel_error *err)
     for (size_t i = 0; !status && i < consumer->route_count; i++)
         status = handle_route(self, &consumer->routes[i], err);
     for (size_t i = 0; !status && i < self->count; i++)
-        status = keep_unrouted(consumer, self->jobs[i], err);
+        if (!(status = note_unusable(consumer, self->jobs[i], err)))
+            status = keep_unrouted(consumer, self->jobs[i], err);
     return status;
 }

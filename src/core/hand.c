@@ -127,6 +127,7 @@ void hand_add(hand *h, const semel_delivery *delivery, uint32_t era)
     *j = (job){.tag = delivery->tag,
                .message = delivery->message,
                .era = era,
+               .suspect = delivery->message->delivery >= 2,
                .unusable = message_check(delivery->message, NULL) != SEMEL_OK};
     j->group = group_of(h, j->message, j->unusable);
     join_all(h, j);
@@ -136,8 +137,15 @@ void hand_add(hand *h, const semel_delivery *delivery, uint32_t era)
         j->state = JOB_BEHIND;
 }
 
+static void end_work(hand *h, const job *j)
+{
+    h->suspects -= j->suspect != 0;
+}
+
 void hand_remove(hand *h, job *j)
 {
+    if (j->state == JOB_WORKING)
+        end_work(h, j);
     leave_all(h, j);
     if (j->group)
         leave_group(h, j);
@@ -148,9 +156,10 @@ void hand_remove(hand *h, job *j)
 
 /* --- taking ------------------------------------------------------------------------------------------------ */
 
-static void start_work(job *j)
+static void start_work(hand *h, job *j)
 {
     j->state = JOB_WORKING;
+    h->suspects += j->suspect != 0;
     j->routed = j->unsettled = j->failed = 0;
 }
 
@@ -161,10 +170,13 @@ size_t hand_take(hand *h, job *out[], size_t max, int64_t now_ms)
         line_remove(&h->waiting, due);
         become_ready(h, due);
     }
-    while (count < max && h->ready.first) {
-        job *j = h->ready.first;
+    int others_have_suspects = h->suspects > 0;
+    for (job *j = h->ready.first, *next; j && count < max; j = next) {
+        next = j->behind;
+        if (j->suspect && others_have_suspects)
+            continue;
         line_remove(&h->ready, j);
-        start_work(j);
+        start_work(h, j);
         out[count++] = j;
     }
     return count;
@@ -181,12 +193,13 @@ job *hand_take_oldest(hand *h)
         line_remove(&h->ready, j);
     else if (j->state == JOB_WAITING)
         line_remove(&h->waiting, j);
-    start_work(j);
+    start_work(h, j);
     return j;
 }
 
 void hand_put_back(hand *h, job *j)
 {
+    end_work(h, j);
     become_ready(h, j);
 }
 
@@ -195,17 +208,22 @@ static void count_delivery(job *j)
     semel_message copy = {.size = sizeof copy};
     memcpy(&copy, j->message, j->message->size < sizeof copy ? j->message->size : sizeof copy);
     copy.size = sizeof copy;
-    copy.delivery = (copy.delivery ? copy.delivery : 1) + 1;
+    copy.delivery = copy.delivery > 1 ? copy.delivery : 1;
+    copy.delivery += copy.delivery < UINT32_MAX;
+    j->failures++;
     j->copy = copy;
     j->message = &j->copy;
 }
 
 void hand_postpone(hand *h, job *j, int64_t due_ms)
 {
-    if (j->failed)
+    end_work(h, j);
+    if (j->failed) {
         count_delivery(j);
-    else
+        j->suspect = 0; /* nobody died of it */
+    } else {
         j->setbacks++;
+    }
     j->state = JOB_WAITING;
     j->due_ms = due_ms;
     job *place = h->waiting.last;

@@ -5,6 +5,9 @@
  * their delivery, and only the first of it is ever anything but BEHIND: so a message that fails holds up its
  * own group, however many workers there are.
  *
+ * Only one worker at a time has suspects, deliveries that came again: their attempts are counted before they start, and
+ * if one of them kills the process, those of its neighbours must not be. What came for the first time is not counted.
+ *
  * All the room is made when the hand is opened: it is bounded, and takes no memory later. It has no lock of its
  * own; whoever shares it brings one. */
 #ifndef SEMEL_CORE_HAND_H
@@ -28,11 +31,13 @@ typedef struct job {
     int64_t due_ms;              /* WAITING: until then */
     semel_message copy;          /* what is handled again here counts one delivery more each time */
     uint32_t setbacks;           /* came to nothing, by nobody's fault */
+    uint32_t failures;           /* a handler failed, here */
 
     /* For whoever has it in work. */
     uint64_t tag;
     const semel_message *message;
     uint32_t era; /* the consumer's number of losses when it came */
+    int suspect;  /* it came again: whoever had it before may have died of it */
     int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
     int routed;
     int unsettled; /* some route is not done with it ... */
@@ -54,6 +59,7 @@ typedef struct hand {
     job **tails;      /* the last one of each group, by its hash; NULL: no order is kept */
     uint32_t bucket_count;
     hash_key key;
+    uint32_t suspects; /* in work */
 } hand;
 
 semel_status hand_open(hand *h, uint32_t max, semel_order order, hash_key key, semel_error *err);

@@ -292,12 +292,12 @@ static semel_status apply(semel_relay *relay, semel_unit *unit, semel_error *err
 {
     for (size_t i = 0; i < relay->count; i++) {
         const relay_item *item = &relay->items[i];
-        relay->settlements[i] =
-            (semel_settlement){.seq = item->seq,
-                               .token = item->token,
-                               .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
-                               .delay_ms = item->delay_ms,
-                               .refused = relay_is_refused(relay, item)};
+        relay->settlements[i] = (semel_settlement){
+            .seq = item->seq,
+            .token = item->token,
+            .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
+            .delay_ms = item->delay_ms,
+            .refused = item->verdict != SEMEL_ITEM_RELEASE && relay_is_refused(relay, item)};
     }
     semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
                                                        relay->settlements, relay->count, err);
@@ -423,12 +423,20 @@ static void meet_trouble(semel_relay *relay, const semel_error *why)
     relay->troubles |= relay->trouble;
 }
 
-/* A turn that found nothing to send says nothing of the broker. */
+static int is_confirmed_any(const semel_relay *relay)
+{
+    for (size_t i = 0; i < relay->count; i++)
+        if (relay->items[i].result == SEMEL_PUBLISH_CONFIRMED)
+            return 1;
+    return 0;
+}
+
+/* The broker is back when it has taken something. */
 static void turn_went_well(semel_relay *relay)
 {
     int before = relay->troubles;
     relay->failures = 0;
-    relay->troubles &= relay->count ? 0 : ~RELAY_TROUBLE_STORE;
+    relay->troubles &= is_confirmed_any(relay) ? 0 : ~RELAY_TROUBLE_STORE;
     if (before && !relay->troubles)
         tell(relay, NULL);
 }

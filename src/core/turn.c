@@ -53,6 +53,8 @@ static semel_status receive(worker *self, uint32_t wait_ms, semel_error *err)
 {
     semel_consumer *consumer = self->consumer;
     uint32_t room = hand_room(&consumer->hand);
+    uint32_t era =
+        consumer->losses; /* what a loss during the call leaves behind is not newer than it */
     size_t count = 0;
     consumer->receiving = 1;
     pthread_mutex_unlock(&consumer->lock);
@@ -68,7 +70,7 @@ static semel_status receive(worker *self, uint32_t wait_ms, semel_error *err)
     }
     crew_trouble_over(self, TROUBLE_BROKER);
     for (size_t i = 0; i < count; i++)
-        hand_add(&consumer->hand, &consumer->deliveries[i], consumer->losses);
+        hand_add(&consumer->hand, &consumer->deliveries[i], era);
     return SEMEL_OK;
 }
 
@@ -108,7 +110,8 @@ static int may_delegate(const semel_consumer *consumer)
 
 static uint32_t delay_of(const semel_consumer *consumer, const job *j)
 {
-    return consumer_backoff_ms(consumer, j->message->delivery + j->setbacks);
+    uint32_t before = may_delegate(consumer) ? j->message->delivery : j->failures + 1;
+    return consumer_backoff_ms(consumer, before + j->setbacks);
 }
 
 static semel_settle verdict_on(const semel_consumer *consumer, const job *j)

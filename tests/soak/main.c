@@ -9,12 +9,12 @@
  * started again at once (killer.c). In the end, of every message: one row of the first consumers, one row of the
  * second, at least one line of the foreign consumer, always under the same id; no dead letter; nobody ended by himself.
  *
- * Order. Half of the groups go through a queue with one active consumer, whose workers keep the order of a group: there
- * the first handling of each message of a group must come in the order of publishing, in the rows of the first and of
- * the second consumers and in the lines of the foreign one. The other half goes through a queue from which all consumers
- * take at once and where a message that fails is overtaken: there is no order to check, but much more to collide.
+ * Order. Half of the messages go through a queue with one active consumer, whose workers keep the order of a group:
+ * there the first handling of each message of a group must come in the order of publishing, in the rows of the first
+ * and of the second consumers and in the lines of the foreign one. The other half goes through a queue from which all
+ * consumers take at once and where a message that fails is overtaken: no order to check, but much more to collide.
  *
- * soak.h shows the parts: ground.c, supervisor.c, killer.c, roles.c, check.c. */
+ * soak.h shows the parts: servers.c, ground.c, supervisor.c, killer.c, roles.c, check.c. */
 #include "soak.h"
 
 #include <getopt.h>

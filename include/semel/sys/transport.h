@@ -87,6 +87,10 @@ typedef struct semel_transport_driver {
 
     /* What may be lost as it is set up, one sentence per line; NULL: such a driver has nothing to say. */
     const char *(*warnings)(const void *transport);
+
+    /* All that is out, and all that was fetched for the next receive, goes back to the broker, to its old place. The
+     * deliveries are settled afterwards, by whoever has them, with SEMEL_SETTLE_RETRY. NULL: that alone does it. */
+    void (*give_back)(void *transport);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not in the registry: for tests, and for wrappers. `argument`

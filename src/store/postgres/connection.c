@@ -33,7 +33,8 @@ semel_status sqlstate_status(const char *sqlstate)
                  {"08P01", SEMEL_ESTORE},    /* a value that is none of its type */
                  {"08", SEMEL_EUNAVAILABLE},
                  {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
-                 {"53300", SEMEL_EUNAVAILABLE}, /* too many connections */
+                 {"53", SEMEL_EUNAVAILABLE},    /* disk full, no memory, too many connections */
+                 {"25006", SEMEL_EUNAVAILABLE}, /* a standby: somebody will promote it, or find out */
                  {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
                  {"25P04", SEMEL_EUNAVAILABLE}, /* in transaction for too long */
                  {"42P01", SEMEL_ESCHEMA},

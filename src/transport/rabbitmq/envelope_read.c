@@ -62,6 +62,8 @@ static semel_bytes keep_bytes(reading *r, amqp_bytes_t bytes)
 static int set_member(reading *r, const rabbit_field *field, amqp_bytes_t value)
 {
     char *member = (char *)r->message + field->offset;
+    if (value.len > SEMEL_TEXT_MAX)
+        return 0;
     if (field->is_bytes && value.len) {
         semel_bytes bytes = keep_bytes(r, value);
         memcpy(member, &bytes, sizeof bytes);
@@ -152,13 +154,15 @@ static uint64_t count_deaths(const reading *r)
     return sum;
 }
 
+/* A classic queue does not count: there x-delivery-count is anybody's. No count is believed beyond reason. */
 static uint32_t count_deliveries(const reading *r)
 {
-    uint64_t count =
-        1 + count_of(rabbit_table_find(&r->table, "x-delivery-count")) + count_deaths(r);
+    uint64_t count = 1 + count_deaths(r);
+    if (r->parcel->counted)
+        count += count_of(rabbit_table_find(&r->table, "x-delivery-count"));
     if (r->parcel->redelivered && count < 2)
         count = 2;
-    return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+    return count > RABBIT_DELIVERY_MAX ? RABBIT_DELIVERY_MAX : (uint32_t)count;
 }
 
 /* --- headers -------------------------------------------------------------------------------------------- */
@@ -174,9 +178,11 @@ static int value_text(amqp_bytes_t *out, char room[RABBIT_NUMBER_ROOM],
     return len > 0;
 }
 
+/* What is over a limit of message.h is left out: better a message without it than none. */
 static void add_header(reading *r, const char *name, amqp_bytes_t value)
 {
-    if (name)
+    if (name && r->message->header_count < SEMEL_HEADERS_MAX &&
+        strlen(name) + value.len <= SEMEL_HEADER_MAX)
         r->headers[r->message->header_count++] = (semel_header){name, keep_bytes(r, value)};
 }
 
@@ -348,7 +354,7 @@ static const semel_header *join_headers(size_t *count, mem_arena *arena, const s
     for (size_t i = 0; all && i < event->header_count; i++)
         all[i] = event->headers[i];
     for (size_t i = 0; all && i < message->header_count; i++)
-        if (!semel_message_header(event, message->headers[i].name).data)
+        if (at < SEMEL_HEADERS_MAX && !semel_message_header(event, message->headers[i].name).data)
             all[at++] = message->headers[i];
     *count = at;
     return all;

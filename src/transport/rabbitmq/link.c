@@ -15,7 +15,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { BACKOFF_MS = 100, BACKOFF_MAX_MS = 10000, WATCH_MS = 250, GOODBYE_S = 1 };
+enum {
+    BACKOFF_MS = 100,
+    BACKOFF_MAX_MS = 3000,
+    WATCH_MS = 250,
+    GOODBYE_S = 1,
+    SHORT_LIFE_MS = 2000
+};
 
 /* --- opening and closing ----------------------------------------------------------------------------------- */
 
@@ -57,15 +63,28 @@ static void destroy_connection(rabbit_link *link)
 
 /* A socket that is closed with something unread in it takes along what we wrote last, such as an acknowledgement.
  * So the broker is asked, and given a moment to answer. */
-void rabbit_link_close(rabbit_link *link)
+static void say_goodbye(rabbit_link *link)
 {
     struct timeval patience = {GOODBYE_S, 0};
     if (link->up && amqp_set_rpc_timeout(link->connection, &patience) == AMQP_STATUS_OK)
         (void)amqp_connection_close(link->connection, AMQP_REPLY_SUCCESS); /* gone either way */
+}
+
+void rabbit_link_close(rabbit_link *link)
+{
+    say_goodbye(link);
     destroy_connection(link);
     pthread_cond_destroy(&link->changed);
     pthread_mutex_destroy(&link->fd_lock);
     pthread_mutex_destroy(&link->lock);
+}
+
+void rabbit_link_leave(rabbit_link *link, const char *why)
+{
+    say_goodbye(link);
+    rabbit_link_lose(link, "%s", why);
+    link->failures = 0;
+    link->retry_at_ms = 0;
 }
 
 /* --- losing ------------------------------------------------------------------------------------------------ */
@@ -76,6 +95,17 @@ static void cut(rabbit_link *link)
     if (link->fd >= 0)
         (void)shutdown(link->fd, SHUT_RDWR); /* it may be cut already */
     pthread_mutex_unlock(&link->fd_lock);
+}
+
+/* At once, the first time; but one that is let in and thrown out again and again takes its time. */
+static void plan_retry(rabbit_link *link)
+{
+    int64_t now = wait_clock_ms();
+    link->failures = now - link->up_since_ms < SHORT_LIFE_MS ? link->failures + 1 : 0;
+    link->retry_at_ms = now;
+    if (link->failures)
+        link->retry_at_ms +=
+            seam_backoff_ms(link->seam, BACKOFF_MS, BACKOFF_MAX_MS, link->failures);
 }
 
 void rabbit_link_lose(rabbit_link *link, const char *format, ...)
@@ -90,7 +120,7 @@ void rabbit_link_lose(rabbit_link *link, const char *format, ...)
     semel_fail(&link->trouble, SEMEL_EUNAVAILABLE, "%s", text);
     link->up = 0;
     link->blocked[0] = 0;
-    link->retry_at_ms = 0; /* at once, the first time */
+    plan_retry(link);
     cut(link);
     link->calls->lost(link->owner);
     pthread_cond_broadcast(&link->changed);
@@ -228,7 +258,7 @@ static void connect_now(rabbit_link *link)
         return;
     }
     link->patient = 1;
-    link->failures = 0;
+    link->up_since_ms = wait_clock_ms();
 }
 
 semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *err)

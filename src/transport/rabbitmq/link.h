@@ -46,6 +46,7 @@ struct rabbit_link {
     int patient;       /* a refusal is waited out: it was let in once */
     uint32_t failures; /* to connect, in a row */
     int64_t retry_at_ms;
+    int64_t up_since_ms;
     semel_error trouble;              /* why it is not up */
     char blocked[RABBIT_REASON_ROOM]; /* the broker takes no messages, and why; "" if it does */
 
@@ -78,6 +79,9 @@ void rabbit_link_write_end(rabbit_link *link);
 void rabbit_link_broke(rabbit_link *link, int code, const char *doing);
 void rabbit_link_lose(rabbit_link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Ends the connection in good order, for at most a second; the next who needs it makes another. */
+void rabbit_link_leave(rabbit_link *link, const char *why);
 
 /* The failure of the last synchronous call on the link, in words; SEMEL_ETRANSPORT if the broker refused. */
 semel_status rabbit_link_refused(const rabbit_link *link, const char *doing, semel_error *err);

@@ -190,6 +190,12 @@ static semel_status settle(void *transport, const semel_settle settles[], size_t
     return rabbit_settle(&self->receiver, settles, count, err);
 }
 
+static void give_back(void *transport)
+{
+    rabbit *self = transport;
+    rabbit_give_back(&self->receiver);
+}
+
 const semel_transport_driver rabbitmq_transport_driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS,
@@ -202,4 +208,5 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .receive = receive,
     .settle = settle,
     .warnings = rabbit_warnings,
+    .give_back = give_back,
 };

@@ -10,25 +10,44 @@
 #include "transport/rabbitmq/envelope.h"
 #include "transport/rabbitmq/topology.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { LARGE = 65536, WRITE_MS = 10000 };
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
-static semel_status consume(void *owner, rabbit_link *link, semel_error *err)
+static semel_status consume(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
-    (void)owner;
-    semel_status status = rabbit_topology(link, err);
-    if (status)
-        return status;
+    char doing[RABBIT_NAME_ROOM + 32];
+    (void)snprintf(doing, sizeof doing, "consuming the queue \"%s\"", address->queue);
     if (!amqp_basic_qos(link->connection, RABBIT_CHANNEL, 0, (uint16_t)address->prefetch, 0))
         return rabbit_link_refused(link, "setting the prefetch", err);
     if (!amqp_basic_consume(link->connection, RABBIT_CHANNEL, amqp_cstring_bytes(address->queue),
                             amqp_empty_bytes, 0, 0, 0, amqp_empty_table))
-        return rabbit_link_refused(link, "consuming the queue", err);
+        return rabbit_link_refused(link, doing, err);
     return SEMEL_OK;
+}
+
+static semel_status prepare(void *owner, rabbit_link *link, semel_error *err)
+{
+    const rabbit_receiver *self = owner;
+    semel_status status = rabbit_topology(link, err);
+    return status || !self->wanted ? status : consume(link, err);
+}
+
+/* Messages come from the first call on that asks for one. Who only publishes, or has not begun yet, must not keep
+ * them from others. */
+static semel_status begin(rabbit_receiver *self, int64_t until_ms, semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    semel_error why;
+    int begun = self->wanted;
+    self->wanted = 1;
+    if (!begun && link->up && consume(link, &why))
+        rabbit_link_lose(link, "%s", why.text);
+    return rabbit_link_need(link, until_ms, err);
 }
 
 static int keeps(const void *owner)
@@ -46,7 +65,7 @@ static void lost(void *owner)
 
 /* --- coming in --------------------------------------------------------------------------------------------- */
 
-static int fill(rabbit_delivery *one, const rabbit_content *content, const char *queue)
+static int fill(rabbit_delivery *one, const rabbit_content *content, const char *queue, int counted)
 {
     const amqp_basic_deliver_t *deliver = content->method;
     semel_bytes body = {NULL, 0};
@@ -60,6 +79,7 @@ static int fill(rabbit_delivery *one, const rabbit_content *content, const char 
                             .routing_key = deliver->routing_key,
                             .queue = amqp_cstring_bytes(queue),
                             .redelivered = deliver->redelivered,
+                            .counted = counted,
                             .body = body};
     semel_message *message = rabbit_envelope_read(&one->arena, &parcel);
     if (!message)
@@ -75,7 +95,7 @@ static int fill(rabbit_delivery *one, const rabbit_content *content, const char 
 static void accept_delivery(rabbit_receiver *self, rabbit_link *link)
 {
     rabbit_delivery *one = rabbit_shelf_new(&self->shelf);
-    if (one && fill(one, &self->content, link->address->queue)) {
+    if (one && fill(one, &self->content, link->address->queue, link->address->quorum)) {
         rabbit_shelf_put(&self->shelf, one);
         return;
     }
@@ -116,7 +136,7 @@ static void take_frame(void *owner, rabbit_link *link, const amqp_frame_t *frame
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
                                   const semel_seam *seam, semel_error *err)
 {
-    static const rabbit_owner calls = {consume, take_frame, keeps, lost};
+    static const rabbit_owner calls = {prepare, take_frame, keeps, lost};
     if (!rabbit_shelf_init(&receiver->shelf, address->prefetch))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a prefetch of %u",
                           (unsigned)address->prefetch);
@@ -153,7 +173,7 @@ static semel_status receive(rabbit_receiver *self, semel_delivery deliveries[], 
                             size_t *count, int64_t until_ms, semel_error *err)
 {
     rabbit_link *link = &self->link;
-    semel_status status = rabbit_link_need(link, until_ms, err);
+    semel_status status = begin(self, until_ms, err);
     if (status)
         return status;
     if (!self->shelf.ready.first)
@@ -278,4 +298,14 @@ semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles
     semel_status status = report(&receiver->link, &seen, count, err);
     pthread_mutex_unlock(&receiver->link.lock);
     return status;
+}
+
+/* Nacks would come back behind what is on the shelf, and what the broker sends meanwhile. With the connection goes all
+ * that came by it, to its old place. */
+void rabbit_give_back(rabbit_receiver *receiver)
+{
+    pthread_mutex_lock(&receiver->link.lock);
+    rabbit_link_leave(&receiver->link, "everything was given back to the broker");
+    receiver->wanted = 0;
+    pthread_mutex_unlock(&receiver->link.lock);
 }

@@ -10,6 +10,7 @@ typedef struct rabbit_receiver {
     rabbit_link link; /* its lock guards the rest */
     rabbit_shelf shelf;
     rabbit_content content;
+    int wanted; /* somebody has asked for messages */
 } rabbit_receiver;
 
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
@@ -21,5 +22,6 @@ semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries
                             size_t *count, uint32_t wait_ms, semel_error *err);
 semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
                            semel_error *err);
+void rabbit_give_back(rabbit_receiver *receiver);
 
 #endif
