@@ -7,10 +7,12 @@
  *     messages.c  keys and messages
  *     raw.c       the hand-written SQLite loop that semel is measured against
  *     subject.c   the same work through semel
+ *     outbox.h    the outbox on SQLite, by hand and through semel
  *     syncs.c     counts fsyncs and SQLite's allocations
  *     set.c       the bare hash set that the memory store is measured against
  *     section_*.c what is measured; one function for each name of --only
  *     server.h    the same for database servers, with its own list of files
+ *     broker.h    ... and for the broker
  *
  * Nothing here asserts a time: the table says what was measured and whether the aim is met. */
 #ifndef SEMEL_BENCH_H
@@ -20,7 +22,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 6, ID_TEXT = 36, BODY_BYTES = 100 };
+enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 6, ID_TEXT = 36, BODY_BYTES = 100, BROKER_BODY = 200 };
+#define BROKER_TOPIC "orders" /* as in the outboxes that are filled by hand */
 
 /* --- main.c ------------------------------------------------------------------------------------------ */
 
@@ -31,6 +34,7 @@ typedef struct bench_options {
     const char *directory; /* where the scratch directory is made */
     const char *postgres;  /* URL of a server, or "off"; NULL: start one */
     const char *mariadb;
+    const char *rabbitmq;
 } bench_options;
 
 extern bench_options options;
@@ -89,6 +93,9 @@ typedef struct message_set {
     const semel_message **pointers;
 } message_set;
 
+/* Where a relay by hand gives its messages away. */
+typedef void recipient(void *context, const semel_message *const messages[], size_t count);
+
 const char *order_name(key_order order);
 uint64_t next_random(uint64_t *state);
 
@@ -98,6 +105,7 @@ void keys_next(key_source *keys, char out[ID_TEXT + 1]);
 
 /* Makes `count` messages with new keys, a type and a body of BODY_BYTES, in the memory of the last ones. */
 void messages_make(message_set *set, key_source *keys, size_t count);
+void messages_address(message_set *set); /* a topic, and BROKER_BODY bytes: for a broker */
 void messages_free(message_set *set);
 
 /* --- duel.c ------------------------------------------------------------------------------------------ */
@@ -114,6 +122,7 @@ typedef struct contender {
 typedef struct duel {
     size_t rounds;
     size_t contenders;
+    double rest_s; /* before each turn, if the last one left work behind */
     double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
 } duel;
 
@@ -121,6 +130,9 @@ typedef struct duel {
  * alternates. One round before the first is not counted. */
 void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
               size_t batches, size_t rounds, const char *label);
+/* One such round; the one with number 0 is not kept. For those who have something to prepare for each. */
+void duel_round(duel *d, size_t round, const contender *contenders, const message_set *set,
+                size_t slice);
 spread spread_of(const double values[], size_t count);
 spread duel_rate(const duel *d, size_t who);
 spread duel_ratio(const duel *d, size_t who, size_t against);   /* of the rates, round by round */
@@ -194,6 +206,7 @@ void subject_open(subject *s, const char *url, const semel_inbox_options *inbox,
 void subject_receive(void *subject, const message_set *set);
 void subject_receive_idly(void *subject,
                           const message_set *set); /* with a handler that does nothing */
+semel_handler subject_handler; /* for whoever calls it by himself; its context is the subject */
 void subject_close(subject *s);
 
 /* --- syncs.c ----------------------------------------------------------------------------------------- */

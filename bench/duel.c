@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SLICES = 10 };
 
@@ -16,6 +17,14 @@ static message_set slice_of(const message_set *set, size_t start, size_t count)
                          .pointers = set->pointers + start};
 }
 
+static void rest(double seconds)
+{
+    const struct timespec pause = {.tv_sec = (time_t)seconds,
+                                   .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    if (seconds > 0)
+        nanosleep(&pause, NULL);
+}
+
 static double seconds_for(const contender *c, const message_set *slice)
 {
     double start = now_s();
@@ -23,28 +32,28 @@ static double seconds_for(const contender *c, const message_set *slice)
     return now_s() - start;
 }
 
-/* One round: slice by slice, who begins alternates with each. */
-static void run_round(double rates[CONTENDERS_MAX], const contender *contenders, size_t count,
-                      const message_set *set, size_t slice)
+/* Slice by slice; who begins alternates with each, and with the rounds. */
+void duel_round(duel *d, size_t round, const contender *contenders, const message_set *set,
+                size_t slice)
 {
     double took[CONTENDERS_MAX] = {0};
-    for (size_t start = 0, number = 0; start < set->count; start += slice, number++) {
+    for (size_t start = 0, number = round; start < set->count; start += slice, number++) {
         message_set part = slice_of(set, start, slice);
-        for (size_t turn = 0; turn < count; turn++) {
-            size_t who = number % 2 ? count - 1 - turn : turn;
+        for (size_t turn = 0; turn < d->contenders; turn++) {
+            size_t who = number % 2 ? d->contenders - 1 - turn : turn;
+            rest(d->rest_s);
             took[who] += seconds_for(&contenders[who], &part);
             stop_if_asked();
         }
     }
-    for (size_t who = 0; who < count; who++)
-        rates[who] = (double)set->count / took[who];
+    for (size_t who = 0; round > 0 && who < d->contenders; who++)
+        d->rate[who][round - 1] = (double)set->count / took[who];
 }
 
 void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
               size_t batches, size_t rounds, const char *label)
 {
     message_set set = {0};
-    double rates[CONTENDERS_MAX];
     size_t slice = (batches + SLICES - 1) / SLICES * batch;
     if (count > CONTENDERS_MAX)
         die("a duel of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
@@ -52,9 +61,7 @@ void duel_run(duel *out, const contender *contenders, size_t count, key_source *
     for (size_t round = 0; round <= out->rounds; round++) {
         progress(label, round, out->rounds + 1);
         messages_make(&set, keys, batch * batches);
-        run_round(rates, contenders, count, &set, slice);
-        for (size_t who = 0; round > 0 && who < count; who++)
-            out->rate[who][round - 1] = rates[who];
+        duel_round(out, round, contenders, &set, slice);
     }
     progress_clear();
     messages_free(&set);

@@ -342,5 +342,6 @@ const server postgres_server = {
     .batch_rows = hand_postgres_rows,
     .send = hand_postgres_send,
     .relay = hand_postgres_relay,
+    .relay_to = hand_postgres_relay_to,
     .handler = handle,
 };

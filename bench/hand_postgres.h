@@ -46,5 +46,6 @@ PGresult *hand_answers(hand *h, int from_last, int wanted);
 
 hand_work hand_postgres_batch, hand_postgres_rows, hand_postgres_send;
 size_t hand_postgres_relay(hand *h, size_t batch);
+size_t hand_postgres_relay_to(hand *h, size_t batch, recipient *publish, void *context);
 
 #endif

@@ -141,13 +141,36 @@ void hand_postgres_send(hand *h, const semel_message *const messages[], size_t c
     (void)hand_answers(h, 0, 0);
 }
 
-size_t hand_postgres_relay(hand *h, size_t batch)
+/* The rows as messages; they point into the result. */
+static void publish_rows(const PGresult *taken, size_t count, recipient *publish, void *context)
+{
+    enum { ID = 2, TYPE = 4, TOPIC, BODY = 10 };
+    semel_message *messages = must_alloc(count * sizeof *messages);
+    const semel_message **pointers = must_alloc(count * sizeof *pointers);
+    for (size_t i = 0; i < count; i++) {
+        int row = (int)i;
+        messages[i] = (semel_message){
+            .size = sizeof messages[i],
+            .id = {PQgetvalue(taken, row, ID), (size_t)PQgetlength(taken, row, ID)},
+            .type = PQgetvalue(taken, row, TYPE),
+            .topic = PQgetvalue(taken, row, TOPIC),
+            .body = {PQgetvalue(taken, row, BODY), (size_t)PQgetlength(taken, row, BODY)}};
+        pointers[i] = &messages[i];
+    }
+    publish(context, pointers, count);
+    free(messages);
+    free((void *)pointers);
+}
+
+size_t hand_postgres_relay_to(hand *h, size_t batch, recipient *publish, void *context)
 {
     hand_values v = {0};
     hand_int(&v, (int64_t)batch);
     hand_send(h, H_TAKE, &v);
     PGresult *taken = hand_answers(h, 0, 1);
     size_t count = (size_t)PQntuples(taken);
+    if (publish && count)
+        publish_rows(taken, count, publish, context);
     unsigned char *at = array_begin(h, 0, OID_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
         at = array_add(at, PQgetvalue(taken, (int)i, 0), 8);
@@ -159,4 +182,9 @@ size_t hand_postgres_relay(hand *h, size_t batch)
         (void)hand_answers(h, 0, 0);
     }
     return count;
+}
+
+size_t hand_postgres_relay(hand *h, size_t batch)
+{
+    return hand_postgres_relay_to(h, batch, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* semel-bench: what semel costs, against the same work by hand, in the same run.
  *
  * A section is a function and a line in the list below; each prints its rows as it goes. */
+#include "broker.h"
 #include "server.h"
 
 #include <getopt.h>
@@ -32,6 +33,12 @@ static const struct section {
     {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
      section_server_relay},
     {"server-sweep", "servers, retention, and who receives meanwhile", section_server_sweep},
+#ifdef SEMEL_WITH_RABBITMQ
+    {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
+     section_broker_publish},
+    {"broker-relay", "outbox to RabbitMQ, from PostgreSQL and SQLite", section_broker_relay},
+    {"broker-consume", "RabbitMQ to inbox, on PostgreSQL and SQLite", section_broker_consume},
+#endif
 };
 
 enum { SECTIONS = sizeof sections / sizeof *sections };
@@ -45,7 +52,7 @@ static void print_help(void)
 {
     puts(
         "usage: semel-bench [--quick | --large] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
-        "                   [--postgres URL] [--mariadb URL]\n"
+        "                   [--postgres URL] [--mariadb URL] [--rabbitmq URL]\n"
         "\n"
         "  --quick         fewer and shorter rounds, up to a million markers: about a minute\n"
         "  --large         ten million markers in server-sweep: minutes more\n"
@@ -56,6 +63,7 @@ static void print_help(void)
         "  --postgres URL  this server, in a database where it may make and drop schemas named\n"
         "                  bench_...; \"off\": none. Default: one is started for the run\n"
         "  --mariadb URL   the same, with tables named bench_...\n"
+        "  --rabbitmq URL  this broker, with exchanges and queues named bench_...; \"off\": none\n"
         "\n"
         "sections:");
     for (size_t i = 0; i < SECTIONS; i++)
@@ -83,6 +91,7 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
                                           {"postgres", required_argument, NULL, 'p'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"mariadb", required_argument, NULL, 'm'},
+                                          {"rabbitmq", required_argument, NULL, 'r'},
                                           {NULL, 0, NULL, 0}};
     int choice, some = 0;
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
@@ -98,6 +107,8 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
             options.postgres = optarg;
         else if (choice == 'm')
             options.mariadb = optarg;
+        else if (choice == 'r')
+            options.rabbitmq = optarg;
         else if (choice == 'o')
             some = wanted[section_number(optarg)] = 1;
         else {

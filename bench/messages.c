@@ -78,6 +78,20 @@ void messages_make(message_set *set, key_source *keys, size_t count)
     }
 }
 
+void messages_address(message_set *set)
+{
+    static const char body[BROKER_BODY + 1] =
+        "{\"order\":\"12345678\",\"amount\":4200,\"currency\":\"EUR\",\"customer\":\"c-0815\","
+        "\"note\":\"two hundred bytes, since a message that travels by a broker has to say for "
+        "itself "
+        "what the tables of some database know\"}";
+    for (size_t i = 0; i < set->count; i++) {
+        set->messages[i].topic = BROKER_TOPIC;
+        set->messages[i].body = (semel_bytes){body, BROKER_BODY};
+        set->messages[i].time_ms = raw_now_ms();
+    }
+}
+
 void messages_free(message_set *set)
 {
     free(set->ids);

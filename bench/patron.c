@@ -10,6 +10,11 @@ static semel_status queue_effect(semel_unit *unit, const semel_message *message,
     return semel_unit_queue(unit, p->effect_sql, &body, 1, err);
 }
 
+semel_handler *patron_handler(const patron *p)
+{
+    return p->queues ? queue_effect : p->on->handler;
+}
+
 void patron_open(patron *p, const char *url, const char *room)
 {
     char with_room[1024], with_pool[1100], table[100];
@@ -60,7 +65,7 @@ static void receive_job(void *context, size_t worker, const semel_message *const
     patron *p = context;
     semel_error err;
     semel_outcome outcomes[1000];
-    semel_handler *handler = p->queues ? queue_effect : p->on->handler;
+    semel_handler *handler = patron_handler(p);
     (void)worker;
     if (p->batch == 1) {
         receive_one(p, messages[0], handler);

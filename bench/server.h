@@ -53,6 +53,8 @@ typedef struct server {
     hand_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
     hand_work *send;       /* one transaction: all into the outbox */
     size_t (*relay)(hand *h, size_t batch); /* leases so many rows, reads and removes them */
+    /* The same, with the messages given away in between; NULL where nobody measures it. */
+    size_t (*relay_to)(hand *h, size_t batch, recipient *publish, void *context);
 
     semel_handler *handler; /* inserts the business row on the native handle; context: a patron */
 } server;
@@ -62,9 +64,10 @@ extern const server postgres_server, mariadb_server;
 
 /* --- servers.c ---------------------------------------------------------------------------------------- */
 
-/* Calls the function for each server that is wanted, with its URL; the first time, starts them. Ends the
+/* Calls the function for each database server that is wanted, with its URL; the first time, starts it. Ends the
  * program if one cannot be had. */
 void each_server(void (*measure)(const server *on, const char *url));
+void one_server(const char *name, void (*measure)(const server *on, const char *url));
 
 /* "PostgreSQL 15.4: receive": for the head of a table. */
 const char *server_title(char out[100], const server *on, const char *what);
@@ -114,6 +117,8 @@ typedef struct patron {
     atomic_size_t latency_count;
 } patron;
 
+/* For whoever calls it by himself; its context is the patron. */
+semel_handler *patron_handler(const patron *p);
 void patron_open(patron *p, const char *url, const char *room);
 void patron_receive(void *patron, const message_set *set);
 void patron_send(void *patron, const message_set *set);

@@ -1,5 +1,6 @@
-/* The servers that are measured: those of the URLs that were given, or else both, started by dev/servers on the
- * disk and removed again when the program ends, however it ends. */
+/* The servers that are measured: those of the URLs that were given, or else started by dev/servers on the disk, when
+ * a section first asks for one, and removed again when the program ends, however it ends. */
+#include "broker.h"
 #include "server.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 extern char **environ;
 
-enum { SERVERS = 2, URL_ROOM = 512 };
+enum { BROKER = 2, SERVERS, URL_ROOM = 512 };
 
 #ifdef SEMEL_WITH_POSTGRES
 #define POSTGRES &postgres_server
@@ -23,18 +24,25 @@ enum { SERVERS = 2, URL_ROOM = 512 };
 #define MARIADB NULL
 #endif
 
+#ifdef SEMEL_WITH_RABBITMQ
+#define WITH_RABBITMQ 1
+#else
+#define WITH_RABBITMQ 0
+#endif
+
+/* The databases, then the broker. */
 static struct wanted {
     const char *name; /* as dev/servers calls it */
     const char *variable;
     const char **option;
-    const server *on;   /* NULL: not built in */
+    const server *on;   /* NULL: not built in, or the broker */
     char url[URL_ROOM]; /* "" until it is known */
+    char state_file[512];
 } servers[SERVERS] = {
-    {"postgres", "POSTGRES_URL=", &options.postgres, POSTGRES, ""},
-    {"mariadb", "MARIADB_URL=", &options.mariadb, MARIADB, ""},
+    {"postgres", "POSTGRES_URL=", &options.postgres, POSTGRES, "", ""},
+    {"mariadb", "MARIADB_URL=", &options.mariadb, MARIADB, "", ""},
+    [BROKER] = {"rabbitmq", "RABBITMQ_URL=", &options.rabbitmq, NULL, "", ""},
 };
-
-static char state_file[512];
 
 /* --- dev/servers --------------------------------------------------------------------------------------- */
 
@@ -53,8 +61,11 @@ static int run_script(char *const arguments[])
 static void stop_servers(void)
 {
     char script[] = SEMEL_BENCH_SERVERS, stop[] = "stop";
-    char *const arguments[] = {script, stop, state_file, NULL};
-    (void)run_script(arguments);
+    for (size_t i = 0; i < SERVERS; i++) {
+        char *const arguments[] = {script, stop, servers[i].state_file, NULL};
+        if (servers[i].state_file[0])
+            (void)run_script(arguments);
+    }
 }
 
 static int is_off(const struct wanted *w)
@@ -62,76 +73,84 @@ static int is_off(const struct wanted *w)
     return *w->option && strcmp(*w->option, "off") == 0;
 }
 
-static void read_state(void)
+static int is_built_in(const struct wanted *w)
+{
+    return w->on || (WITH_RABBITMQ && w == &servers[BROKER]);
+}
+
+static void read_state(struct wanted *w)
 {
     char line[URL_ROOM + 32];
-    FILE *state = fopen(state_file, "re");
+    size_t len = strlen(w->variable);
+    FILE *state = fopen(w->state_file, "re");
     if (!state)
-        die("dev/servers left no %s", state_file);
+        die("dev/servers left no %s", w->state_file);
     while (fgets(line, sizeof line, state))
-        for (size_t i = 0; i < SERVERS; i++) {
-            size_t len = strlen(servers[i].variable);
-            if (strncmp(line, servers[i].variable, len) != 0)
-                continue;
+        if (strncmp(line, w->variable, len) == 0) {
             line[strcspn(line, "\n")] = 0;
-            snprintf(servers[i].url, URL_ROOM, "%s", line + len);
+            snprintf(w->url, URL_ROOM, "%s", line + len);
         }
     fclose(state);
 }
 
-static void start_servers(void)
+static void start_server(struct wanted *w)
 {
+    static int will_be_stopped;
     char script[] = SEMEL_BENCH_SERVERS, start[] = "start", disk[] = "--disk", watch[] = "--watch";
-    char names[SERVERS][16];
-    char *arguments[5 + SERVERS + 1] = {script, start, disk, watch, state_file};
-    size_t count = 5;
-    for (size_t i = 0; i < SERVERS; i++)
-        if (!*servers[i].option) {
-            snprintf(names[i], sizeof names[i], "%s", servers[i].name);
-            arguments[count++] = names[i];
-        }
-    if (count == 5)
-        return;
+    char name[16];
+    char *const arguments[] = {script, start, disk, watch, w->state_file, name, NULL};
+    snprintf(name, sizeof name, "%s", w->name);
     progress("starting servers", 0, 1);
     setenv("SEMEL_SERVERS_DIR", options.directory, 1);
-    scratch_path(state_file, "servers");
-    atexit(stop_servers);
+    scratch_path(w->state_file, w->name);
+    if (!will_be_stopped)
+        atexit(stop_servers);
+    will_be_stopped = 1;
     int status = run_script(arguments);
     stop_if_asked();
     if (status != 0)
-        die("%s cannot start the servers; dev/setup servers installs them, --postgres and "
-            "--mariadb name others",
-            script);
-    read_state();
+        die("%s cannot start %s; dev/setup servers installs it, --%s names another", script, name,
+            name);
+    read_state(w);
 }
 
-static void find_servers(void)
+static const char *url_of(struct wanted *w)
 {
-    static int found;
-    if (found)
-        return;
-    found = 1;
-    for (size_t i = 0; i < SERVERS; i++) {
-        if (!is_off(&servers[i]) && !servers[i].on)
-            die("the %s store is not built in; \"--%s off\" leaves it out", servers[i].name,
-                servers[i].name);
-        if (*servers[i].option)
-            snprintf(servers[i].url, URL_ROOM, "%s", *servers[i].option);
-    }
-    start_servers();
+    if (!is_built_in(w))
+        die("%s is not built in; \"--%s off\" leaves it out", w->name, w->name);
+    if (!w->url[0] && *w->option)
+        snprintf(w->url, URL_ROOM, "%s", *w->option);
+    if (!w->url[0])
+        start_server(w);
+    return w->url;
+}
+
+void one_server(const char *name, void (*measure)(const server *on, const char *url))
+{
+    for (size_t i = 0; i < BROKER; i++)
+        if (!is_off(&servers[i]) && strcmp(servers[i].name, name) == 0)
+            measure(servers[i].on, url_of(&servers[i]));
 }
 
 void each_server(void (*measure)(const server *on, const char *url))
 {
-    find_servers();
-    for (size_t i = 0; i < SERVERS; i++)
-        if (!is_off(&servers[i]))
-            measure(servers[i].on, servers[i].url);
+    for (size_t i = 0; i < BROKER; i++)
+        one_server(servers[i].name, measure);
+}
+
+int broker_is_off(void)
+{
+    return is_off(&servers[BROKER]);
+}
+
+const char *broker_url(void)
+{
+    return url_of(&servers[BROKER]);
 }
 
 const char *server_title(char out[100], const server *on, const char *what)
 {
-    static char versions[SERVERS][32];
+    static char versions[BROKER][32];
     size_t i = 0;
     while (servers[i].on != on)
         i++;

@@ -34,8 +34,8 @@ void subject_close(subject *s)
     free(s->outcomes);
 }
 
-static semel_status insert_effect(semel_unit *unit, const semel_message *message, void *context,
-                                  semel_error *err)
+semel_status subject_handler(semel_unit *unit, const semel_message *message, void *context,
+                             semel_error *err)
 {
     subject *s = context;
     (void)err;
@@ -96,7 +96,7 @@ static void receive_with(subject *s, const message_set *set, semel_handler *hand
 
 void subject_receive(void *context, const message_set *set)
 {
-    receive_with(context, set, insert_effect);
+    receive_with(context, set, subject_handler);
 }
 
 void subject_receive_idly(void *context, const message_set *set)

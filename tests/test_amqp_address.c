@@ -285,16 +285,18 @@ static void nothing_is_said_of_what_is_safe_or_not_used(void **state)
                                        "amqp://h?exchange=e",
                                        "amqp://h?exchange=e&durable=no",
                                        "amqp://h?exchange=e&declare=no",
-                                       "amqp://h?queue=q",
-                                       "amqp://h?queue=q&declare=yes",
                                        "amqp://h?queue=q&delivery_limit=-1",
+                                       "amqp://h?queue=q&declare=yes&delivery_limit=-1",
                                        "amqp://h?queue=q&delivery_limit=9&dead_letter=d",
                                        "amqp://h?queue=q&type=classic",
-                                       "amqps://h?queue=q&verify=no"};
+                                       "amqps://h?queue=q&type=classic&verify=no"};
     (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
         for (unsigned major = 3; major <= 4; major++)
             assert_string_equal(losses_of(urls[i], major), "");
+    assert_string_equal(losses_of("amqp://h?queue=q", 3),
+                        ""); /* where there is no limit by itself */
+    assert_string_equal(losses_of("amqp://h?queue=q&declare=yes", 3), "");
 }
 
 static void each_setting_that_loses_messages_has_its_sentence(void **state)

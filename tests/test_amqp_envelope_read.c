@@ -272,10 +272,10 @@ static void the_count_of_a_quorum_queue_may_be_of_any_type(void **state)
                   {KIT_VALUE(U32, u32, UINT32_MAX), RABBIT_DELIVERY_MAX},
                   {KIT_VALUE(U64, u64, UINT64_MAX), RABBIT_DELIVERY_MAX},
                   {KIT_VALUE(I64, i64, INT64_MAX), RABBIT_DELIVERY_MAX},
-                  {KIT_VALUE(I64, i64, -7), 1}};
+                  {KIT_VALUE(I64, i64, -7), 2}};
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        mail m = {0};
+        mail m = {.redelivered = 1};
         mail_add(&m, "x-delivery-count", counts[i].value);
         assert_int_equal(mail_deliver(&m)->delivery, counts[i].delivery);
         assert_int_equal(m.message->header_count, 0);
@@ -294,7 +294,7 @@ static amqp_field_value_t death(amqp_table_entry_t room[3], const char *queue, c
 
 static void the_deaths_in_this_queue_count_and_no_others(void **state)
 {
-    mail m = {.queue = "stock"};
+    mail m = {.queue = "stock", .redelivered = 1};
     amqp_table_entry_t room[5][3];
     amqp_field_value_t deaths[] = {
         death(room[0], "stock", "rejected", 3),        death(room[1], "stock.retry", "expired", 30),

@@ -40,11 +40,10 @@ __attribute__((format(printf, 2, 3))) static void say(text *out, const char *for
 static void say_limit(text *out, const rabbit_address *a, unsigned broker_major)
 {
     int64_t limit = a->delivery_limit;
-    if (limit == RABBIT_LIMIT_UNSET && a->declare == RABBIT_TRUST && broker_major >= LIMIT_SINCE)
+    if (limit == RABBIT_LIMIT_UNSET && broker_major >= LIMIT_SINCE)
         say(out,
-            "queue %s: unless it was declared with another delivery limit, it drops a message that "
-            "came back more than %d times; name an exchange with dead_letter=, or set its limit to "
-            "-1",
+            "queue %s: a broker of this version drops a message that came back more than %d times; "
+            "name an exchange with dead_letter=, or declare the queue with delivery_limit=-1",
             a->queue, LIMIT_USUAL);
     else if (limit >= 0)
         say(out,

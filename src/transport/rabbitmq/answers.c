@@ -1,12 +1,10 @@
 /* A confirmation has the number of a message, or means all up to it. A return has no number: it brings the message
- * back, and comes before the confirmation of that message. So it belongs to the first one not answered that is the
- * same in everything, for an exchange may route by the headers; if there are two of them, it does not matter which.
- * Should a broker have changed the properties, the first with its address, id and body must do: it is never passed
- * over, or a message that nobody got would count as confirmed. A message that was returned stays unroutable although
- * it is confirmed afterwards: all that the broker confirms then is that it dealt with it. */
+ * back, and comes before the confirmation of that message. So it is taken for all that are not answered and have the
+ * same address, id and body: one of them was not routed, and none must pass for it that was not. (They differ in their
+ * headers at most; ids are the outbox's, so this takes two copies in one batch, and costs another copy.) A message that
+ * was returned stays unroutable although it is confirmed afterwards: all that the broker confirms then is that it dealt
+ * with it. */
 #include "transport/rabbitmq/answers.h"
-
-#include "transport/rabbitmq/envelope_fields.h"
 
 #include <string.h>
 
@@ -56,62 +54,14 @@ static int is_alike(const rabbit_content *content, const semel_message *message)
            is_same(content->properties->message_id, message->id.data, message->id.len);
 }
 
-static int are_same_tables(const amqp_table_t *a, const amqp_table_t *b)
+static void take_back(rabbit_batch *batch, const rabbit_content *content)
 {
-    if (a->num_entries != b->num_entries)
-        return 0;
-    for (int i = 0; i < a->num_entries; i++) {
-        const amqp_table_entry_t *one = &a->entries[i], *other = &b->entries[i];
-        if (!is_same(one->key, other->key.bytes, other->key.len) ||
-            one->value.kind != other->value.kind)
-            return 0;
-        if (one->value.kind == AMQP_FIELD_KIND_UTF8
-                ? !is_same(one->value.value.bytes, other->value.value.bytes.bytes,
-                           other->value.value.bytes.len)
-                : one->value.value.i64 != other->value.value.i64) /* the envelope has no others */
-            return 0;
-    }
-    return 1;
-}
-
-/* The properties, as they were sent. */
-static int is_equal(rabbit_publisher *self, const semel_message *message)
-{
-    const amqp_basic_properties_t *back = self->content.properties;
-    rabbit_envelope sent;
-    if (rabbit_envelope_write(&sent, &self->writer, message, 0, NULL) ||
-        sent.properties._flags != back->_flags)
-        return 0;
-    for (size_t i = 0; i < RABBIT_FIELDS; i++) {
-        amqp_bytes_t one, other;
-        if (!(back->_flags & rabbit_fields[i].flag))
-            continue;
-        memcpy(&one, (const char *)back + rabbit_fields[i].property, sizeof one);
-        memcpy(&other, (const char *)&sent.properties + rabbit_fields[i].property, sizeof other);
-        if (!is_same(one, other.bytes, other.len))
-            return 0;
-    }
-    return !(back->_flags & AMQP_BASIC_HEADERS_FLAG) ||
-           are_same_tables(&back->headers, &sent.properties.headers);
-}
-
-static void take_back(rabbit_publisher *self)
-{
-    rabbit_batch *batch = &self->batch;
-    semel_publish_result *alike = NULL;
     for (size_t slot = batch->lowest; slot < batch->sent; slot++) {
         size_t index = batch->slots[slot];
-        if (index == RABBIT_ANSWERED || batch->results[index] != SEMEL_PUBLISH_UNKNOWN ||
-            !is_alike(&self->content, batch->messages[index]))
-            continue;
-        int equal = is_equal(self, batch->messages[index]);
-        if (equal || !alike)
-            alike = &batch->results[index];
-        if (equal)
-            break;
+        if (index != RABBIT_ANSWERED && batch->results[index] == SEMEL_PUBLISH_UNKNOWN &&
+            is_alike(content, batch->messages[index]))
+            batch->results[index] = SEMEL_PUBLISH_UNROUTABLE;
     }
-    if (alike)
-        *alike = SEMEL_PUBLISH_UNROUTABLE;
 }
 
 static void take_content(rabbit_publisher *self, rabbit_link *link, const amqp_frame_t *frame)
@@ -120,7 +70,7 @@ static void take_content(rabbit_publisher *self, rabbit_link *link, const amqp_f
     if (piece == RABBIT_PIECE_BAD) {
         rabbit_link_lose(link, "the broker's frames make no sense, or there is no memory for them");
     } else if (piece == RABBIT_PIECE_COMPLETE) {
-        take_back(self);
+        take_back(&self->batch, &self->content);
         rabbit_content_end(&self->content);
     }
 }

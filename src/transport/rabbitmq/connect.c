@@ -4,6 +4,8 @@
  * All of it must be done within connect_ms; only looking up the name has deadlines of its own. */
 #include "transport/rabbitmq/connect.h"
 
+#include "base/wait.h"
+
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
 #include <openssl/ssl.h>
@@ -13,9 +15,22 @@
 
 enum { FRAME_MAX = 131072, MILLION = 1000000 };
 
-static struct timeval patience(const rabbit_address *address)
+/* What is left, and a moment at least. */
+static struct timeval patience(const rabbit_link *link)
 {
-    return (struct timeval){address->connect_ms / 1000, (long)(address->connect_ms % 1000) * 1000};
+    int64_t left = link->connect_until_ms - wait_clock_ms();
+    left = left > 1 ? left : 1;
+    return (struct timeval){left / 1000, (left % 1000) * 1000};
+}
+
+semel_status rabbit_connect_patience(rabbit_link *link, semel_error *err)
+{
+    struct timeval timeout = patience(link);
+    if (amqp_set_handshake_timeout(link->connection, &timeout) == AMQP_STATUS_OK &&
+        amqp_set_rpc_timeout(link->connection, &timeout) == AMQP_STATUS_OK)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_EINVAL, "rabbitmq-c does not take a timeout of %u ms",
+                      (unsigned)link->address->connect_ms);
 }
 
 /* --- the socket -------------------------------------------------------------------------------------------- */
@@ -26,6 +41,13 @@ static semel_status fail_tls(semel_error *err, const char *what, const char *fil
                       what, file);
 }
 
+/* Nobody is asked at the terminal. */
+static int no_passphrase(char *out, int room, int writing, void *context)
+{
+    (void)out, (void)room, (void)writing, (void)context;
+    return 0;
+}
+
 static semel_status make_tls(amqp_socket_t **out, const rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
@@ -33,6 +55,7 @@ static semel_status make_tls(amqp_socket_t **out, const rabbit_link *link, semel
     if (!socket)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a TLS connection");
     *out = socket; /* it belongs to the connection */
+    SSL_CTX_set_default_passwd_cb(amqp_ssl_socket_get_context(socket), no_passphrase);
     amqp_ssl_socket_set_verify_peer(socket, address->verify);
     amqp_ssl_socket_set_verify_hostname(socket, address->verify);
     if (amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST) != AMQP_STATUS_OK)
@@ -47,7 +70,10 @@ static semel_status make_tls(amqp_socket_t **out, const rabbit_link *link, semel
     }
     if (address->certificate[0] &&
         amqp_ssl_socket_set_key(socket, address->certificate, address->key) != AMQP_STATUS_OK)
-        return fail_tls(err, "the certificate or key", address->certificate);
+        return semel_fail(err, SEMEL_EINVAL,
+                          "TLS: the certificate %s or the key %s cannot be used: are they there, "
+                          "readable, PEM, without a passphrase, and of each other?",
+                          address->certificate, address->key);
     return SEMEL_OK;
 }
 
@@ -63,10 +89,12 @@ static semel_status fail_to_reach(const rabbit_address *address, int code, semel
 {
     semel_status status = SEMEL_EUNAVAILABLE;
     const char *advice = "";
-    if (code == AMQP_STATUS_SSL_PEER_VERIFY_FAILED || code == AMQP_STATUS_SSL_CONNECTION_FAILED ||
+    if (code == AMQP_STATUS_SSL_PEER_VERIFY_FAILED ||
         code == AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED) {
         status = SEMEL_ETRANSPORT;
         advice = "; is its certificate signed by one of ca=, and for this host name?";
+    } else if (code == AMQP_STATUS_SSL_CONNECTION_FAILED) {
+        advice = "; does it speak TLS at this port?";
     }
     const char *what = code == AMQP_STATUS_SOCKET_ERROR /* it does not say which */
                            ? "nobody listens there, or it cannot be reached"
@@ -78,7 +106,7 @@ static semel_status fail_to_reach(const rabbit_address *address, int code, semel
 static semel_status open_socket(rabbit_link *link, semel_error *err)
 {
     amqp_socket_t *socket = NULL;
-    struct timeval timeout = patience(link->address);
+    struct timeval timeout = patience(link);
     semel_status status = make_socket(&socket, link, err);
     if (status)
         return status;
@@ -166,16 +194,17 @@ static unsigned major_version(amqp_connection_state_t connection)
 static semel_status introduce(rabbit_link *link, semel_error *err)
 {
     char doing[2 * RABBIT_NAME_ROOM + 64];
-    struct timeval timeout = patience(link->address);
-    if (amqp_set_handshake_timeout(link->connection, &timeout) != AMQP_STATUS_OK ||
-        amqp_set_rpc_timeout(link->connection, &timeout) != AMQP_STATUS_OK)
-        return semel_fail(err, SEMEL_EINVAL, "rabbitmq-c does not take connect_ms=%u",
-                          (unsigned)link->address->connect_ms);
+    semel_status status = rabbit_connect_patience(link, err);
+    if (status)
+        return status;
     (void)snprintf(doing, sizeof doing, "logging in as \"%s\" to the virtual host \"%s\"",
                    link->address->user, link->address->vhost);
     amqp_rpc_reply_t reply = log_in(link);
     if (reply.reply_type != AMQP_RESPONSE_NORMAL)
         return fail_by_reply(link, reply, doing, err);
+    status = rabbit_connect_patience(link, err);
+    if (status)
+        return status;
     if (!amqp_channel_open(link->connection, RABBIT_CHANNEL))
         return rabbit_link_refused(link, "opening a channel", err);
     link->broker_major = major_version(link->connection);
@@ -184,6 +213,7 @@ static semel_status introduce(rabbit_link *link, semel_error *err)
 
 semel_status rabbit_connect(rabbit_link *link, semel_error *err)
 {
+    link->connect_until_ms = wait_clock_ms() + link->address->connect_ms;
     link->connection = amqp_new_connection();
     if (!link->connection)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");

@@ -8,4 +8,7 @@
  * cannot be reached, SEMEL_ETRANSPORT if it does not let us in or is not who it should be. */
 semel_status rabbit_connect(rabbit_link *link, semel_error *err);
 
+/* Before each further call that waits for the broker: what is left of connect_ms. */
+semel_status rabbit_connect_patience(rabbit_link *link, semel_error *err);
+
 #endif

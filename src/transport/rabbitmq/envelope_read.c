@@ -154,11 +154,12 @@ static uint64_t count_deaths(const reading *r)
     return sum;
 }
 
-/* A classic queue does not count: there x-delivery-count is anybody's. No count is believed beyond reason. */
+/* A classic queue does not count, and a quorum queue says nothing the first time: there x-delivery-count is anybody's.
+ * No count is believed beyond reason. */
 static uint32_t count_deliveries(const reading *r)
 {
     uint64_t count = 1 + count_deaths(r);
-    if (r->parcel->counted)
+    if (r->parcel->counted && r->parcel->redelivered)
         count += count_of(rabbit_table_find(&r->table, "x-delivery-count"));
     if (r->parcel->redelivered && count < 2)
         count = 2;

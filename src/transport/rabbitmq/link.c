@@ -1,7 +1,7 @@
 /* Waiting, reading, and the end of a connection. connect.c makes one.
  *
- * A lost link is only marked: its socket is shut down, so that whoever watches it wakes, but it is closed when the
- * next connection is made and nobody watches any more. A number of a file that somebody polls is never reused. */
+ * A lost link is only marked: its socket is shut down, so that whoever watches it wakes, but our number for it is closed
+ * when the next connection is made and nobody watches any more. */
 #include "transport/rabbitmq/link.h"
 
 #include "base/seam.h"
@@ -9,11 +9,13 @@
 #include "transport/rabbitmq/connect.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     BACKOFF_MS = 100,
@@ -46,16 +48,31 @@ semel_status rabbit_link_init(rabbit_link *link, const rabbit_address *address,
     return SEMEL_OK;
 }
 
-static void set_fd(rabbit_link *link, int fd)
+/* A number of our own for the socket, because rabbitmq-c closes its one when it likes. */
+static semel_status open_fd(rabbit_link *link, semel_error *err)
 {
+    int fd = fcntl(amqp_get_sockfd(link->connection), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "no file descriptor for a connection: %s",
+                          strerror(errno));
     pthread_mutex_lock(&link->fd_lock);
     link->fd = fd;
+    pthread_mutex_unlock(&link->fd_lock);
+    return SEMEL_OK;
+}
+
+static void close_fd(rabbit_link *link)
+{
+    pthread_mutex_lock(&link->fd_lock);
+    if (link->fd >= 0)
+        (void)close(link->fd); /* nothing was written by it */
+    link->fd = -1;
     pthread_mutex_unlock(&link->fd_lock);
 }
 
 static void destroy_connection(rabbit_link *link)
 {
-    set_fd(link, -1);
+    close_fd(link);
     if (link->connection)
         (void)amqp_destroy_connection(link->connection); /* it has nothing to say but OK */
     link->connection = NULL;
@@ -94,6 +111,16 @@ static void cut(rabbit_link *link)
     pthread_mutex_lock(&link->fd_lock);
     if (link->fd >= 0)
         (void)shutdown(link->fd, SHUT_RDWR); /* it may be cut already */
+    pthread_mutex_unlock(&link->fd_lock);
+}
+
+/* Whoever writes holds the lock, so the connection is still the one that it writes to. */
+static void cut_if_stuck(rabbit_link *link)
+{
+    pthread_mutex_lock(&link->fd_lock);
+    int64_t write_until = atomic_load(&link->write_until_ms);
+    if (link->fd >= 0 && write_until && wait_clock_ms() > write_until)
+        (void)shutdown(link->fd, SHUT_RDWR);
     pthread_mutex_unlock(&link->fd_lock);
 }
 
@@ -170,10 +197,18 @@ static void take_frame(rabbit_link *link, const amqp_frame_t *frame)
             take_connection_frame(link, &frame->payload.method);
     } else if (is_method && frame->payload.method.id == AMQP_CHANNEL_CLOSE_METHOD) {
         const amqp_channel_close_t *closed = frame->payload.method.decoded;
+        link->closed_by = closed->reply_code;
         lose_to_broker(link, closed->reply_code, closed->reply_text);
     } else {
         link->calls->frame(link->owner, link, frame);
     }
+}
+
+/* What has come is read in one go; only TLS may hold back something that the socket does not show. */
+static int may_have_more(const rabbit_link *link)
+{
+    return link->address->tls || amqp_data_in_buffer(link->connection) ||
+           amqp_frames_enqueued(link->connection);
 }
 
 void rabbit_link_pump(rabbit_link *link)
@@ -191,6 +226,8 @@ void rabbit_link_pump(rabbit_link *link)
         take_frame(link, &frame);
         if (link->up && !link->calls->keeps(link->owner))
             amqp_maybe_release_buffers(link->connection);
+        if (link->up && !may_have_more(link))
+            return;
     }
 }
 
@@ -245,8 +282,9 @@ static void connect_now(rabbit_link *link)
     semel_error why = {.status = SEMEL_OK};
     destroy_connection(link);
     semel_status status = rabbit_connect(link, &why);
+    if (!status)
+        status = open_fd(link, &why);
     if (!status) {
-        set_fd(link, amqp_get_sockfd(link->connection));
         link->up = 1; /* what the owner does may find out that it is not */
         status = link->calls->connected(link->owner, link, &why);
     }
@@ -258,6 +296,7 @@ static void connect_now(rabbit_link *link)
         return;
     }
     link->patient = 1;
+    link->closed_by = 0;
     link->up_since_ms = wait_clock_ms();
 }
 
@@ -298,9 +337,7 @@ void rabbit_link_write_end(rabbit_link *link)
 /* Who has the lock reads, or will, and so keeps the heartbeat; or it writes, and must not do so for ever. */
 void rabbit_link_tend(rabbit_link *link)
 {
-    int64_t write_until = atomic_load(&link->write_until_ms);
-    if (write_until && wait_clock_ms() > write_until)
-        cut(link);
+    cut_if_stuck(link);
     if (pthread_mutex_trylock(&link->lock) != 0)
         return;
     rabbit_link_pump(link);

@@ -47,7 +47,9 @@ struct rabbit_link {
     uint32_t failures; /* to connect, in a row */
     int64_t retry_at_ms;
     int64_t up_since_ms;
+    int64_t connect_until_ms;         /* while it is being made */
     semel_error trouble;              /* why it is not up */
+    unsigned closed_by;               /* the broker's code, if it closed the channel; 0 */
     char blocked[RABBIT_REASON_ROOM]; /* the broker takes no messages, and why; "" if it does */
 
     pthread_mutex_t fd_lock; /* guards fd for those who have not the lock */

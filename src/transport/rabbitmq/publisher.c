@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { READ_EVERY = 64 };
+enum { READ_EVERY = 65536, MESSAGE_COST = 1024, GRACE_MS = 2000 }; /* bytes; milliseconds */
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
@@ -36,11 +36,27 @@ static int keeps(const void *owner)
     return self->content.method != NULL;
 }
 
+/* The broker answers what it does not like of a message by closing the channel, without saying which. If only one was
+ * under way it is that: too large (406), or a topic that we may not publish to (403), which somebody may yet allow. */
+static void blame(rabbit_publisher *self)
+{
+    rabbit_batch *batch = &self->batch;
+    int forbidden = self->link.closed_by == AMQP_ACCESS_REFUSED;
+    if (!batch->open || !(forbidden || self->link.closed_by == AMQP_PRECONDITION_FAILED))
+        return;
+    self->careful = 1;
+    self->forbidden |= forbidden;
+    if (batch->open == 1)
+        batch->results[batch->slots[batch->lowest]] =
+            forbidden ? SEMEL_PUBLISH_NACKED : SEMEL_PUBLISH_REFUSED;
+}
+
 /* No more answers to what was sent. */
 static void lost(void *owner)
 {
     rabbit_publisher *self = owner;
     rabbit_content_end(&self->content);
+    blame(self);
     self->batch.open = 0;
     self->batch.sent = 0;
 }
@@ -143,19 +159,36 @@ static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
     }
 }
 
-static void send_all(rabbit_publisher *self, size_t count, int64_t until_ms, semel_error *err)
+/* As many as there is time for; the others stay unknown. Answers are read in between, or they would fill the broker's
+ * side, and it may say that it takes no more. */
+static size_t send_some(rabbit_publisher *self, size_t from, size_t to, int64_t until_ms,
+                        semel_error *err)
 {
     rabbit_link *link = &self->link;
-    cork(link, 1);
-    rabbit_link_write_begin(link, until_ms);
-    for (size_t i = 0; i < count && link->up && !link->blocked[0]; i++) {
+    size_t unread = 0, i = from;
+    for (; i < to && link->up && !link->blocked[0] && wait_clock_ms() < until_ms; i++) {
         send_one(self, i, err);
-        if ((i + 1) % READ_EVERY == 0)
+        unread += MESSAGE_COST + self->batch.messages[i]->body.len;
+        if (unread >= READ_EVERY) {
             rabbit_link_pump(link);
+            unread = 0;
+        }
     }
+    return i;
+}
+
+static size_t send_all(rabbit_publisher *self, size_t from, size_t to, int64_t until_ms,
+                       semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    if (to - from > 1)
+        cork(link, 1);
+    rabbit_link_write_begin(link, until_ms + GRACE_MS);
+    size_t next = send_some(self, from, to, until_ms, err);
     rabbit_link_write_end(link);
-    if (link->up)
+    if (link->up && to - from > 1)
         cork(link, 0);
+    return next;
 }
 
 /* --- the answers ------------------------------------------------------------------------------------------- */
@@ -196,24 +229,50 @@ static semel_status wait_while_blocked(rabbit_link *link, int64_t until_ms, seme
     return link->up && link->blocked[0] ? fail_blocked(link, err) : SEMEL_OK;
 }
 
+/* If nothing at all was let through, it is not the messages that are wrong. */
+static void blame_the_broker(rabbit_publisher *self, size_t count)
+{
+    semel_publish_result *results = self->batch.results;
+    int let_through = 0;
+    for (size_t i = 0; i < count; i++)
+        let_through |= results[i] == SEMEL_PUBLISH_CONFIRMED;
+    for (size_t i = 0; i < count && !let_through; i++)
+        if (results[i] == SEMEL_PUBLISH_NACKED)
+            results[i] = SEMEL_PUBLISH_UNKNOWN;
+}
+
+static semel_status get_ready(rabbit_link *link, int64_t until_ms, semel_error *err)
+{
+    semel_status status = rabbit_link_need(link, until_ms, err);
+    if (!status)
+        status = wait_while_blocked(link, until_ms, err);
+    return status ? status : rabbit_link_need(link, until_ms, err);
+}
+
 static semel_status publish(rabbit_publisher *self, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, int64_t until_ms,
                             semel_error *err)
 {
     rabbit_link *link = &self->link;
-    semel_status status = rabbit_link_need(link, until_ms, err);
-    if (!status)
-        status = wait_while_blocked(link, until_ms, err);
-    if (!status)
-        status = rabbit_link_need(link, until_ms, err);
-    if (!status)
-        status = start_batch(self, results, messages, count, err);
-    if (status)
-        return status;
-    send_all(self, count, until_ms, err);
-    rabbit_link_pump(link);
-    while (link->up && self->batch.open && wait_clock_ms() < until_ms)
-        rabbit_link_wait(link, until_ms);
+    int careful = self->careful;
+    self->forbidden = 0;
+    for (size_t sent = 0; sent < count;) {
+        semel_status status = get_ready(link, until_ms, err);
+        if (!status)
+            status = start_batch(self, results, messages, count, err);
+        if (status)
+            return status; /* in the middle of it, what was sent has its result */
+        size_t before = sent;
+        sent = send_all(self, sent, careful ? sent + 1 : count, until_ms, err);
+        while (link->up && self->batch.open && wait_clock_ms() < until_ms)
+            rabbit_link_wait(link, until_ms);
+        if (!careful || sent == before || results[before] == SEMEL_PUBLISH_UNKNOWN)
+            break;
+    }
+    if (careful && link->up)
+        self->careful = 0;
+    if (self->forbidden)
+        blame_the_broker(self, count);
     return judge(self, count, err);
 }
 

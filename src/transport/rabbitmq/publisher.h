@@ -28,6 +28,8 @@ typedef struct rabbit_publisher {
     rabbit_batch batch;
     uint64_t numbered; /* messages published on the channel */
     int busy;          /* somebody publishes: one at a time */
+    int forbidden;     /* it did so because of a permission, in this call */
+    int careful;       /* the broker closed the channel over some message: one by one, to find it */
 } rabbit_publisher;
 
 semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_address *address,

@@ -123,6 +123,11 @@ static void close_links(rabbit *self)
     rabbit_receiver_close(&self->receiver);
 }
 
+static void forget_password(rabbit *self)
+{
+    explicit_bzero(self->address.password, sizeof self->address.password);
+}
+
 static semel_status rabbit_open(void *transport, const char *url,
                                 const semel_transport_settings *settings, semel_error *err)
 {
@@ -137,8 +142,10 @@ static semel_status rabbit_open(void *transport, const char *url,
         self->receiver.link.patient = self->publisher.link.patient = 1;
         status = start_tender(self, err);
     }
-    if (status)
+    if (status) {
         close_links(self);
+        forget_password(self);
+    }
     return status;
 }
 
@@ -147,7 +154,7 @@ static void rabbit_close(void *transport)
     rabbit *self = transport;
     stop_tender(self);
     close_links(self);
-    memset(self->address.password, 0, sizeof self->address.password);
+    forget_password(self);
 }
 
 /* --- the rest ---------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "transport/rabbitmq/receiver.h"
 
 #include "base/wait.h"
+#include "transport/rabbitmq/connect.h"
 #include "transport/rabbitmq/envelope.h"
 #include "transport/rabbitmq/topology.h"
 
@@ -45,8 +46,12 @@ static semel_status begin(rabbit_receiver *self, int64_t until_ms, semel_error *
     semel_error why;
     int begun = self->wanted;
     self->wanted = 1;
-    if (!begun && link->up && consume(link, &why))
-        rabbit_link_lose(link, "%s", why.text);
+    link->connect_until_ms = wait_clock_ms() + link->address->connect_ms;
+    semel_status status = begun || !link->up ? SEMEL_OK : rabbit_connect_patience(link, &why);
+    if (!status && !begun && link->up)
+        status = consume(link, &why);
+    if (status)
+        rabbit_link_lose(link, "%s", why.text); /* and it is tried anew, as after any loss */
     return rabbit_link_need(link, until_ms, err);
 }
 

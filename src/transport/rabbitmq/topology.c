@@ -3,6 +3,8 @@
  * a queue cannot be seen this way; docs/RABBITMQ.md says so. */
 #include "transport/rabbitmq/topology.h"
 
+#include "transport/rabbitmq/connect.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -85,14 +87,11 @@ static void add_dead_letter(arguments *to, const rabbit_address *address)
     add_text(to, "x-overflow", "reject-publish");            /* and this is its condition */
 }
 
-/* Brokers from 4.0 on drop a message at its 20th delivery unless told not to; the attempts are counted here. */
+/* Before 4.0 no limit is no argument; since then it is one of its own, and saying nothing means 20. */
 static void add_limit(arguments *to, const rabbit_link *link)
 {
     int64_t limit = link->address->delivery_limit;
-    if (limit == RABBIT_LIMIT_UNSET && link->broker_major >= LIMITLESS_SINCE)
-        limit = -1;
-    if (link->address->quorum && limit != RABBIT_LIMIT_UNSET &&
-        (limit >= 0 || link->broker_major >= LIMITLESS_SINCE))
+    if (limit >= 0 || (limit == -1 && link->broker_major >= LIMITLESS_SINCE))
         add(to, "x-delivery-limit", AMQP_FIELD_KIND_I64)->value.i64 = limit;
 }
 
@@ -177,8 +176,11 @@ static semel_status settle_bindings(rabbit_link *link, semel_error *err)
 
 semel_status rabbit_topology(rabbit_link *link, semel_error *err)
 {
-    semel_status status = settle_exchange(link, err);
-    if (!status)
-        status = settle_queue(link, err);
-    return status ? status : settle_bindings(link, err);
+    semel_status (*const steps[])(rabbit_link *, semel_error *) = {settle_exchange, settle_queue,
+                                                                   settle_bindings};
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++)
+        if (!(status = rabbit_connect_patience(link, err)))
+            status = steps[i](link, err);
+    return status ? status : rabbit_connect_patience(link, err);
 }

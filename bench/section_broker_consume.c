@@ -1,0 +1,346 @@
+/* From a queue through the inbox: consume, marker and business row, commit, acknowledge.
+ *
+ * It cannot be faster than either of its halves: consuming and acknowledging with nothing done in between, and the
+ * store's part with messages that are in memory already. So it is compared with the slower of the two, round by
+ * round; and with both halves by hand in one loop, which is what it replaces. One at a time each delivery is
+ * acknowledged by itself; a batch by hand is acknowledged as a whole.
+ *
+ * Everybody has a queue of his own, which is filled before anyone is timed and is empty at the end of his turn.
+ * After each turn there is a rest: the broker still works on the acknowledgements when nobody waits for it. */
+#include "broker.h"
+#include "server.h"
+
+enum { EACH, TOGETHER, STORE, SEMEL, HAND, CONTESTANTS };
+
+/* All but STORE have a queue; the last three have tables. */
+static const char *const places[CONTESTANTS] = {"bench_each", "bench_together", "bench_store",
+                                                "bench_semel", "bench_hand"};
+
+typedef struct consume_fight {
+    const server *on; /* NULL: SQLite */
+    const char *url;
+    queue_kind kind;
+    size_t batch, workers, prefetch;
+    broker *manager;
+    broker *brokers[CONTESTANTS]; /* of those who consume by hand */
+    gang store, by_hand;
+    patron patron;
+    raw_db raw_store, raw_by_hand;
+    subject subject;
+    semel_transport *transport;
+    semel_consumer *consumer;
+    atomic_size_t left; /* of this turn */
+} consume_fight;
+
+/* --- the stores ------------------------------------------------------------------------------------------ */
+
+static hand_work *work_of(const consume_fight *f)
+{
+    return f->batch == 1 ? f->on->receive : f->on->batch;
+}
+
+static void open_server(consume_fight *f)
+{
+    for (size_t i = STORE; i < CONTESTANTS; i++)
+        room_make(f->on, f->url, places[i]);
+    f->store = f->by_hand =
+        (gang){.on = f->on, .workers = f->workers, .batch = f->batch, .work = work_of(f)};
+    gang_open(&f->store, f->url, places[STORE]);
+    gang_open(&f->by_hand, f->url, places[HAND]);
+    f->patron =
+        (patron){.on = f->on, .workers = f->workers, .batch = f->batch, .queues = f->batch > 1};
+    patron_open(&f->patron, f->url, places[SEMEL]);
+}
+
+static void close_server(consume_fight *f)
+{
+    gang_close(&f->store);
+    gang_close(&f->by_hand);
+    patron_close(&f->patron);
+    for (size_t i = STORE; i < CONTESTANTS; i++)
+        room_remove(f->on, f->url, places[i]);
+}
+
+static void open_sqlite(consume_fight *f)
+{
+    char path[512], url[600];
+    const semel_inbox_options inbox = {.size = sizeof inbox};
+    raw_open(&f->raw_store, scratch_path(path, places[STORE]));
+    raw_open(&f->raw_by_hand, scratch_path(path, places[HAND]));
+    f->raw_store.batch = f->raw_by_hand.batch = f->batch;
+    snprintf(url, sizeof url, "sqlite:%s", scratch_path(path, places[SEMEL]));
+    subject_open(&f->subject, url, &inbox, f->batch);
+}
+
+static void close_sqlite(consume_fight *f)
+{
+    raw_close(&f->raw_store);
+    raw_close(&f->raw_by_hand);
+    subject_close(&f->subject);
+    for (size_t i = STORE; i < CONTESTANTS; i++)
+        scratch_remove(places[i]);
+}
+
+/* --- by hand -------------------------------------------------------------------------------------------- */
+
+static void consume_each(void *context, const message_set *set)
+{
+    consume_fight *f = context;
+    for (size_t i = 0; i < set->count; i++) {
+        (void)broker_take(f->brokers[EACH], 1);
+        broker_ack_each(f->brokers[EACH]);
+    }
+}
+
+static size_t at_most(size_t batch, size_t left)
+{
+    return left < batch ? left : batch;
+}
+
+static void consume_together(void *context, const message_set *set)
+{
+    consume_fight *f = context;
+    size_t batch = f->batch > 1 ? f->batch : f->prefetch / 2;
+    for (size_t done = 0, count; done < set->count; done += count) {
+        count = at_most(batch, set->count - done);
+        (void)broker_take(f->brokers[TOGETHER], count);
+        broker_ack_together(f->brokers[TOGETHER]);
+    }
+}
+
+static void store_only(void *context, const message_set *set)
+{
+    consume_fight *f = context;
+    if (f->on)
+        gang_run(&f->store, set);
+    else
+        raw_receive(&f->raw_store, set);
+}
+
+static void store_taken(consume_fight *f, const semel_message *const *taken, size_t count)
+{
+    const message_set set = {.count = count, .pointers = (const semel_message **)(uintptr_t)taken};
+    if (f->on)
+        f->by_hand.work(f->by_hand.hands[0], taken, count);
+    else
+        raw_receive(&f->raw_by_hand, &set);
+}
+
+static void consume_and_store(void *context, const message_set *set)
+{
+    consume_fight *f = context;
+    broker *b = f->brokers[HAND];
+    for (size_t done = 0, count; done < set->count; done += count) {
+        count = at_most(f->batch, set->count - done);
+        store_taken(f, broker_take(b, count), count);
+        if (f->batch == 1)
+            broker_ack_each(b);
+        else
+            broker_ack_together(b);
+    }
+}
+
+/* --- through semel ---------------------------------------------------------------------------------------- */
+
+static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
+                           semel_error *err)
+{
+    consume_fight *f = context;
+    semel_status status = f->on ? patron_handler(&f->patron)(unit, message, &f->patron, err)
+                                : subject_handler(unit, message, &f->subject, err);
+    if (atomic_fetch_sub(&f->left, 1) == 1 && f->workers > 1)
+        semel_consumer_stop(f->consumer);
+    return status;
+}
+
+static void consumer_begin(consume_fight *f)
+{
+    char url[1024];
+    semel_error err;
+    const semel_route route = {.pattern = "*",
+                               .inbox = f->on ? f->patron.inbox : f->subject.inbox,
+                               .handler = handle,
+                               .context = f};
+    const semel_consumer_options how = {
+        .size = sizeof how, .batch = (uint32_t)f->batch, .workers = (uint32_t)f->workers};
+    must(semel_transport_open(&f->transport, place_url(url, places[SEMEL], f->kind, f->prefetch),
+                              NULL, &err),
+         &err);
+    must(semel_consumer_open(&f->consumer, f->transport, &route, 1, &how, &err), &err);
+}
+
+static void consumer_end(consume_fight *f)
+{
+    semel_consumer_close(f->consumer);
+    semel_transport_close(f->transport);
+}
+
+static void consume_by_semel(void *context, const message_set *set)
+{
+    enum { WAIT_MS = 10000 };
+    consume_fight *f = context;
+    semel_error err;
+    size_t settled = 0;
+    atomic_store(&f->left, set->count);
+    if (f->workers > 1) {
+        must(semel_consumer_run(f->consumer, &err), &err);
+        return;
+    }
+    for (size_t done = 0; done < set->count; done += settled) {
+        must(semel_consumer_step(&settled, f->consumer, WAIT_MS, &err), &err);
+        if (!settled)
+            die("the consumer stopped with %zu messages left", set->count - done);
+    }
+    if (atomic_load(&f->left) != 0)
+        die("%zu messages were acknowledged and not handled", atomic_load(&f->left));
+}
+
+/* --- rounds ----------------------------------------------------------------------------------------------- */
+
+/* By hand there is one worker: several would have to share what the broker has sent to one of them. */
+static size_t contestants(const consume_fight *f)
+{
+    return f->workers > 1 ? HAND : CONTESTANTS;
+}
+
+static void places_make(consume_fight *f)
+{
+    for (size_t i = 0; i < contestants(f); i++)
+        place_make(f->manager, places[i], f->kind);
+    for (size_t i = EACH + 1; i < contestants(f); i++)
+        if (i != STORE)
+            place_feed(f->manager, places[i], places[EACH]);
+}
+
+static void places_remove(consume_fight *f)
+{
+    for (size_t i = 0; i < contestants(f); i++)
+        place_remove(f->manager, places[i]);
+}
+
+/* What is published to the place of EACH reaches all the others. */
+static void round_begin(consume_fight *f, const message_set *set)
+{
+    enum { OUTSTANDING = 1000 };
+    broker_publish_window(f->manager, places[EACH], set->pointers, set->count, OUTSTANDING);
+    for (size_t i = 0; i < contestants(f); i++)
+        if (i != SEMEL) {
+            f->brokers[i] = broker_open(broker_url());
+            broker_consume_begin(f->brokers[i], places[i], f->prefetch);
+        }
+    consumer_begin(f);
+}
+
+/* What a quorum queue had not settled yet when its consumer left is in it again. */
+static void round_end(consume_fight *f)
+{
+    consumer_end(f);
+    for (size_t i = 0; i < contestants(f); i++) {
+        if (i != SEMEL)
+            broker_close(f->brokers[i]);
+        place_empty(f->manager, places[i]);
+    }
+}
+
+static void rounds_run(duel *d, consume_fight *f, size_t messages)
+{
+    const contender contenders[CONTESTANTS] = {[EACH] = {.context = f, .run = consume_each},
+                                               [TOGETHER] = {.context = f, .run = consume_together},
+                                               [STORE] = {.context = f, .run = store_only},
+                                               [SEMEL] = {.context = f, .run = consume_by_semel},
+                                               [HAND] = {.context = f, .run = consume_and_store}};
+    message_set set = {0};
+    key_source keys;
+    keys_begin(&keys, KEYS_RANDOM);
+    *d = (duel){.rounds = choose(7, 3), .contenders = contestants(f), .rest_s = 0.15};
+    for (size_t round = 0; round <= d->rounds; round++) {
+        progress("consuming", round, d->rounds + 1);
+        messages_make(&set, &keys, round ? messages : messages / WARM_UP);
+        messages_address(&set);
+        round_begin(f, &set);
+        duel_round(d, round, contenders, &set, set.count);
+        round_end(f);
+    }
+    messages_free(&set);
+}
+
+static void fight(duel *d, consume_fight *f, size_t messages)
+{
+    f->manager = broker_open(broker_url());
+    if (f->on)
+        open_server(f);
+    else
+        open_sqlite(f);
+    places_make(f);
+    rounds_run(d, f, messages);
+    places_remove(f);
+    if (f->on)
+        close_server(f);
+    else
+        close_sqlite(f);
+    broker_close(f->manager);
+}
+
+/* --- the section ------------------------------------------------------------------------------------------ */
+
+/* In place of STORE: the slower of consuming and storing, round by round. Consuming is the better of its two ways. */
+static void report_slower(const char *name, const duel *d)
+{
+    duel by_slower = *d;
+    for (size_t i = 0; i < d->rounds; i++) {
+        double each = d->rate[EACH][i], together = d->rate[TOGETHER][i], store = d->rate[STORE][i];
+        double consumed = each > together ? each : together;
+        by_slower.rate[STORE][i] = consumed < store ? consumed : store;
+    }
+    report_duel(name, &by_slower, SEMEL, STORE, AT_LEAST(0.8));
+}
+
+static void report_fight(const consume_fight *f, const duel *d)
+{
+    char name[100];
+    snprintf(name, sizeof name, "batch %zu, %zu worker%s, by the slower half", f->batch, f->workers,
+             f->workers == 1 ? "" : "s");
+    report_slower(name, d);
+    report_duel("  by consuming alone, an ack for each", d, SEMEL, EACH, NO_AIM);
+    report_duel("  by consuming alone, an ack for many", d, SEMEL, TOGETHER, NO_AIM);
+    report_duel("  by marker and row alone", d, SEMEL, STORE, NO_AIM);
+    if (d->contenders > HAND)
+        report_duel("  by both halves by hand", d, SEMEL, HAND, NO_AIM);
+}
+
+static void measure(const server *on, const char *url, queue_kind kind)
+{
+    static const struct amount {
+        size_t batch, workers, prefetch, full, quick;
+    } amounts[] = {{1, 1, 50, 1000, 300}, {1, 4, 100, 2000, 600}, {100, 1, 500, 20000, 3000}};
+    char title[100], name[100];
+    duel d;
+    snprintf(name, sizeof name, "to inbox on %s", on ? on->name : "SQLite");
+    report_section("broker-consume", broker_title(title, kind, name), "raw/s", "semel/s");
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        consume_fight f = {.on = on,
+                           .url = url,
+                           .kind = kind,
+                           .batch = amounts[i].batch,
+                           .workers = amounts[i].workers,
+                           .prefetch = amounts[i].prefetch};
+        if (!on && f.workers > 1)
+            continue; /* SQLite has one writer */
+        fight(&d, &f, choose(amounts[i].full, amounts[i].quick));
+        report_fight(&f, &d);
+    }
+}
+
+static void measure_server(const server *on, const char *url)
+{
+    for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++)
+        measure(on, url, (queue_kind)kind);
+}
+
+void section_broker_consume(void)
+{
+    if (broker_is_off())
+        return;
+    one_server("postgres", measure_server);
+    measure_server(NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* Confirmed publishing: the transport against loops by hand, with the same number of messages outstanding.
+ *
+ * There are two loops by hand. One keeps so many outstanding all the time; that is the fastest. The other sends so
+ * many and waits for all of them, which is what publishing a batch is. Everybody publishes to a queue of his own,
+ * empty at the start of every round, which nobody consumes. */
+#include "broker.h"
+
+static const char window_place[] = "bench_window", batch_place[] = "bench_batch",
+                  semel_place[] = "bench_semel";
+
+enum { WINDOW, BATCH, SEMEL, CONTESTANTS };
+
+typedef struct publisher {
+    const char *place;
+    size_t outstanding;
+    broker *by_hand;
+    broker_publish *publish;
+    semel_transport *transport;
+} publisher;
+
+static void publish_by_hand(void *context, const message_set *set)
+{
+    publisher *p = context;
+    p->publish(p->by_hand, p->place, set->pointers, set->count, p->outstanding);
+}
+
+static void publish_batch(publisher *p, const semel_message *const messages[], size_t count)
+{
+    enum { BATCH_MAX = 1000, WAIT_MS = 60000 };
+    semel_error err;
+    semel_publish_result results[BATCH_MAX];
+    must(semel_transport_publish(results, p->transport, messages, count, WAIT_MS, &err), &err);
+    for (size_t i = 0; i < count; i++)
+        if (results[i] != SEMEL_PUBLISH_CONFIRMED)
+            die("a message is not confirmed: result %d", (int)results[i]);
+}
+
+static void publish_by_semel(void *context, const message_set *set)
+{
+    publisher *p = context;
+    for (size_t done = 0; done < set->count;) {
+        size_t left = set->count - done, count = left < p->outstanding ? left : p->outstanding;
+        publish_batch(p, set->pointers + done, count);
+        done += count;
+    }
+}
+
+static void rounds_run(duel *d, const contender *contenders, broker *manager, size_t messages,
+                       size_t slice)
+{
+    message_set set = {0};
+    key_source keys;
+    keys_begin(&keys, KEYS_IN_TIME_ORDER);
+    for (size_t round = 0; round <= d->rounds; round++) {
+        progress("publishing", round, d->rounds + 1);
+        for (size_t i = 0; i < CONTESTANTS; i++)
+            place_empty(manager, ((const publisher *)contenders[i].context)->place);
+        messages_make(&set, &keys, round ? messages : messages / WARM_UP);
+        messages_address(&set);
+        duel_round(d, round, contenders, &set, slice);
+    }
+    messages_free(&set);
+}
+
+static void fight(duel *d, queue_kind kind, size_t outstanding, size_t messages, size_t slice)
+{
+    semel_error err;
+    char url[1024];
+    broker *manager = broker_open(broker_url());
+    publisher all[CONTESTANTS] = {
+        [WINDOW] = {.place = window_place, .publish = broker_publish_window},
+        [BATCH] = {.place = batch_place, .publish = broker_publish_batches},
+        [SEMEL] = {.place = semel_place}};
+    contender contenders[CONTESTANTS];
+    for (size_t i = 0; i < CONTESTANTS; i++) {
+        place_make(manager, all[i].place, kind);
+        all[i].outstanding = outstanding;
+        all[i].by_hand = i == SEMEL ? NULL : broker_open(broker_url());
+        contenders[i] =
+            (contender){.context = &all[i], .run = i == SEMEL ? publish_by_semel : publish_by_hand};
+    }
+    must(semel_transport_open(&all[SEMEL].transport, place_url(url, semel_place, kind, 0), NULL,
+                              &err),
+         &err);
+    *d = (duel){.rounds = choose(7, 3), .contenders = CONTESTANTS};
+    rounds_run(d, contenders, manager, messages, slice);
+    semel_transport_close(all[SEMEL].transport);
+    for (size_t i = 0; i < CONTESTANTS; i++) {
+        place_remove(manager, all[i].place);
+        if (all[i].by_hand)
+            broker_close(all[i].by_hand);
+    }
+    broker_close(manager);
+}
+
+static void measure(queue_kind kind)
+{
+    static const struct amount {
+        size_t outstanding, full, quick, slices;
+    } amounts[] = {
+        {1, 600, 150, 5}, {10, 4000, 1000, 5}, {100, 10000, 3000, 3}, {1000, 20000, 4000, 1}};
+    char title[100], name[100];
+    duel d;
+    report_section("broker-publish", broker_title(title, kind, "publish"), "raw/s", "semel/s");
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        size_t messages = choose(amounts[i].full, amounts[i].quick);
+        fight(&d, kind, amounts[i].outstanding, messages, messages / amounts[i].slices);
+        snprintf(name, sizeof name, "%4zu outstanding, by a window", amounts[i].outstanding);
+        report_duel(name, &d, SEMEL, WINDOW, NO_AIM);
+        report_duel("     by send so many, wait for all", &d, SEMEL, BATCH, NO_AIM);
+    }
+}
+
+void section_broker_publish(void)
+{
+    for (int kind = 0; kind < QUEUE_KINDS && !broker_is_off(); kind++)
+        measure((queue_kind)kind);
+}
