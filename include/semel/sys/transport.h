@@ -5,7 +5,7 @@
  *  - `transport` points to the driver's own state: the core allocates driver->transport_size zeroed
  *    bytes and frees them after close.
  *  - With the ability SHARED all members may be called by several threads at once, else by one.
- *  - Every wait is bounded by the wait_ms of its call. A broken connection is EUNAVAILABLE at once; the
+ *  - Every wait is bounded by the wait_ms of its call, except for making a connection, which has a bound of its own. A broken connection is EUNAVAILABLE at once; the
  *    driver connects again by itself, at the next call.
  *
  * A new backend is done when tests/support/conformance_transport.c passes against the real thing.
@@ -62,7 +62,7 @@ typedef struct semel_transport_driver {
     semel_status (*open)(void *transport, const char *url, const semel_transport_settings *settings,
                          semel_error *err);
 
-    /* What was delivered and not settled goes back to the broker. Does not wait for anybody. */
+    /* What was delivered and not settled goes back to the broker. Waits for no more than its goodbye. */
     void (*close)(void *transport);
 
     /* How safe a confirmed message is. */
