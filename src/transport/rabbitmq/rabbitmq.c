@@ -47,7 +47,7 @@ static void *tend(void *context)
 {
     rabbit *self = context;
     while (!wait_for_end(self)) {
-        rabbit_link_tend(&self->receiver.link);
+        rabbit_receiver_tend(&self->receiver);
         rabbit_link_tend(&self->publisher.link);
     }
     return NULL;

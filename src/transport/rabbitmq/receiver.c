@@ -1,9 +1,5 @@
 /* Deliveries come in as the broker sends them, up to the prefetch, whoever reads the link; they are handed out in
- * that order.
- *
- * Settling: each delivery by its own verdict. Acknowledgements are one frame for many only where that says nothing
- * about others: up to the first delivery of the channel that is not settled yet. If the process dies before a verdict
- * has reached the broker, or the connection is lost, the delivery comes again. */
+ * that order. settle.c ends them. */
 #include "transport/rabbitmq/receiver.h"
 
 #include "base/wait.h"
@@ -14,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGE = 65536, WRITE_MS = 10000 };
+enum { LARGE = 65536, PENDING_MAX = 32 };
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
@@ -66,6 +62,7 @@ static void lost(void *owner)
     rabbit_receiver *self = owner;
     rabbit_content_end(&self->content);
     rabbit_shelf_orphan(&self->shelf);
+    self->pending = 0;
 }
 
 /* --- coming in --------------------------------------------------------------------------------------------- */
@@ -145,6 +142,8 @@ semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_addres
     if (!rabbit_shelf_init(&receiver->shelf, address->prefetch))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a prefetch of %u",
                           (unsigned)address->prefetch);
+    receiver->pending_max =
+        address->prefetch / 4 < PENDING_MAX ? address->prefetch / 4 : PENDING_MAX;
     semel_status status = rabbit_link_init(&receiver->link, address, seam, &calls, receiver, err);
     if (status)
         rabbit_shelf_free(&receiver->shelf);
@@ -153,6 +152,7 @@ semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_addres
 
 void rabbit_receiver_close(rabbit_receiver *receiver)
 {
+    rabbit_flush(receiver);
     rabbit_link_close(&receiver->link);
     rabbit_shelf_free(&receiver->shelf);
     rabbit_content_free(&receiver->content);
@@ -181,8 +181,10 @@ static semel_status receive(rabbit_receiver *self, semel_delivery deliveries[], 
     semel_status status = begin(self, until_ms, err);
     if (status)
         return status;
-    if (!self->shelf.ready.first)
+    if (!self->shelf.ready.first) {
+        rabbit_flush(self);
         rabbit_link_pump(link);
+    }
     while (link->up && (*count = hand_out(self, deliveries, max)) == 0 &&
            wait_clock_ms() < until_ms)
         rabbit_link_wait(link, until_ms);
@@ -204,113 +206,4 @@ semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries
     if (!status)
         *count = found;
     return status;
-}
-
-/* --- settling ---------------------------------------------------------------------------------------------- */
-
-typedef struct tally {
-    size_t unknown; /* tags that are not out */
-    size_t gone;    /* of a connection that is */
-    uint64_t first_unknown;
-} tally;
-
-static void send_ack(rabbit_link *link, uint64_t broker_tag, int multiple)
-{
-    int code = amqp_basic_ack(link->connection, RABBIT_CHANNEL, broker_tag, multiple);
-    if (code != AMQP_STATUS_OK)
-        rabbit_link_broke(link, code, "acknowledging");
-}
-
-static void send_back(rabbit_link *link, uint64_t broker_tag, int requeue)
-{
-    int code = amqp_basic_nack(link->connection, RABBIT_CHANNEL, broker_tag, 0, requeue);
-    if (code != AMQP_STATUS_OK)
-        rabbit_link_broke(link, code, "giving a message back");
-}
-
-/* Marks those to be acknowledged; sends the other verdicts. */
-static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
-{
-    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, settle->tag);
-    if (!one || one->acked) {
-        if (!count->unknown++)
-            count->first_unknown = settle->tag;
-        return;
-    }
-    if (one->broker_tag && settle->verdict == SEMEL_SETTLE_ACK) {
-        one->acked = 1;
-        return;
-    }
-    if (one->broker_tag)
-        send_back(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
-    count->gone += !one->broker_tag; /* perhaps just now */
-    rabbit_shelf_settle(&self->shelf, one);
-}
-
-/* Everything before the first that is not settled, in one frame. */
-static void ack_finished(rabbit_receiver *self)
-{
-    uint64_t last = 0;
-    size_t count = 0;
-    for (rabbit_delivery *one; (one = self->shelf.out.first) != NULL && one->acked; count++) {
-        last = one->broker_tag;
-        rabbit_shelf_settle(&self->shelf, one);
-    }
-    if (count)
-        send_ack(&self->link, last, count > 1);
-}
-
-/* What is left: behind something unfinished, or of a link that was lost meanwhile. */
-static void ack_one(rabbit_receiver *self, uint64_t tag, tally *count)
-{
-    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, tag);
-    if (!one || !one->acked)
-        return;
-    if (one->broker_tag)
-        send_ack(&self->link, one->broker_tag, 0);
-    count->gone += !one->broker_tag;
-    rabbit_shelf_settle(&self->shelf, one);
-}
-
-static semel_status report(const rabbit_link *link, const tally *count, size_t all,
-                           semel_error *err)
-{
-    if (count->unknown)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "%zu of %zu deliveries are not out (any more), the first has tag %llu; "
-                          "the others are settled",
-                          count->unknown, all, (unsigned long long)count->first_unknown);
-    if (count->gone || !link->up)
-        return semel_fail(
-            err, SEMEL_EUNAVAILABLE,
-            "%zu of %zu deliveries came by a connection that is gone, and come again; %s",
-            count->gone, all, link->trouble.text);
-    return SEMEL_OK;
-}
-
-semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
-                           semel_error *err)
-{
-    tally seen = {0};
-    pthread_mutex_lock(&receiver->link.lock);
-    rabbit_link_write_begin(&receiver->link, wait_clock_ms() + WRITE_MS);
-    for (size_t i = 0; i < count; i++)
-        sort_one(receiver, &settles[i], &seen);
-    ack_finished(receiver);
-    for (size_t i = 0; i < count; i++)
-        ack_one(receiver, settles[i].tag, &seen);
-    rabbit_link_write_end(&receiver->link);
-    semel_status status = report(&receiver->link, &seen, count, err);
-    pthread_mutex_unlock(&receiver->link.lock);
-    return status;
-}
-
-/* Nacks would come back behind what is on the shelf, and what the broker sends meanwhile. With the connection goes all
- * that came by it, to its old place. */
-void rabbit_give_back(rabbit_receiver *receiver)
-{
-    pthread_mutex_lock(&receiver->link.lock);
-    rabbit_link_leave(&receiver->link, "everything was given back to the broker");
-    receiver->wanted = 0;
-    pthread_mutex_unlock(&receiver->link.lock);
 }

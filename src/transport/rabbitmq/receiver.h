@@ -10,7 +10,9 @@ typedef struct rabbit_receiver {
     rabbit_link link; /* its lock guards the rest */
     rabbit_shelf shelf;
     rabbit_content content;
-    int wanted; /* somebody has asked for messages */
+    uint32_t pending;     /* acknowledged here, and not sent yet */
+    uint32_t pending_max; /* then they are sent */
+    int wanted;           /* somebody has asked for messages */
 } rabbit_receiver;
 
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
@@ -22,6 +24,12 @@ semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries
                             size_t *count, uint32_t wait_ms, semel_error *err);
 semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
                            semel_error *err);
+
+/* Tells the broker what is pending. The lock is held, or nobody else is there. */
+void rabbit_flush(rabbit_receiver *receiver);
+
+/* For the thread that looks after the links. */
+void rabbit_receiver_tend(rabbit_receiver *receiver);
 void rabbit_give_back(rabbit_receiver *receiver);
 
 #endif

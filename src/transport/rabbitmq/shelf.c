@@ -103,6 +103,10 @@ void rabbit_shelf_orphan(rabbit_shelf *shelf)
     }
     while (shelf->out.first) {
         rabbit_delivery *one = shelf->out.first;
+        if (one->acked) { /* its taker is done with it */
+            rabbit_shelf_settle(shelf, one);
+            continue;
+        }
         take_out(&shelf->out, one);
         one->broker_tag = 0;
     }

@@ -10,7 +10,7 @@ typedef struct rabbit_delivery rabbit_delivery;
 struct rabbit_delivery {
     uint64_t tag;        /* ours: never used again */
     uint64_t broker_tag; /* of the channel; 0: that channel is gone */
-    int acked;           /* while verdicts are being sent */
+    int acked;           /* by its taker; the broker does not know yet */
     int large;           /* its memory is worth giving back */
     const semel_message *message;
     mem_arena arena;                 /* holds the message */

@@ -1,0 +1,141 @@
+/* Each delivery by its own verdict. Acknowledgements are one frame for many only where that says nothing about others: up
+ * to the first delivery of the channel that is not settled yet. If the process dies before a verdict has reached the
+ * broker, or the connection is lost, the delivery comes again. */
+#include "base/wait.h"
+#include "transport/rabbitmq/receiver.h"
+
+enum { WRITE_MS = 10000 };
+
+typedef struct tally {
+    size_t unknown; /* tags that are not out */
+    size_t gone;    /* of a connection that is */
+    uint64_t first_unknown;
+} tally;
+
+static void send_ack(rabbit_link *link, uint64_t broker_tag, int multiple)
+{
+    int code = amqp_basic_ack(link->connection, RABBIT_CHANNEL, broker_tag, multiple);
+    if (code != AMQP_STATUS_OK)
+        rabbit_link_broke(link, code, "acknowledging");
+}
+
+static void send_back(rabbit_link *link, uint64_t broker_tag, int requeue)
+{
+    int code = amqp_basic_nack(link->connection, RABBIT_CHANNEL, broker_tag, 0, requeue);
+    if (code != AMQP_STATUS_OK)
+        rabbit_link_broke(link, code, "giving a message back");
+}
+
+/* Marks those to be acknowledged; sends the other verdicts. */
+static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
+{
+    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, settle->tag);
+    if (!one || one->acked) {
+        if (!count->unknown++)
+            count->first_unknown = settle->tag;
+        return;
+    }
+    if (one->broker_tag && settle->verdict == SEMEL_SETTLE_ACK) {
+        one->acked = 1;
+        self->pending++;
+        return;
+    }
+    if (one->broker_tag)
+        send_back(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
+    count->gone += !one->broker_tag; /* perhaps just now */
+    rabbit_shelf_settle(&self->shelf, one);
+}
+
+/* Everything before the first that is not settled, in one frame. */
+static void ack_finished(rabbit_receiver *self)
+{
+    uint64_t last = 0;
+    size_t count = 0;
+    for (rabbit_delivery *one; (one = self->shelf.out.first) != NULL && one->acked; count++) {
+        last = one->broker_tag;
+        rabbit_shelf_settle(&self->shelf, one);
+    }
+    if (count)
+        send_ack(&self->link, last, count > 1);
+}
+
+/* What is left, behind something unfinished, one by one. */
+static void ack_scattered(rabbit_receiver *self)
+{
+    for (rabbit_delivery *one = self->shelf.out.first, *next; one; one = next) {
+        next = one->after;
+        if (!one->acked)
+            continue;
+        uint64_t broker_tag = one->broker_tag;
+        rabbit_shelf_settle(&self->shelf, one);
+        send_ack(&self->link, broker_tag, 0);
+        if (!self->link.up)
+            return; /* and the list has gone with it */
+    }
+}
+
+void rabbit_flush(rabbit_receiver *self)
+{
+    if (!self->pending)
+        return;
+    self->pending = 0;
+    rabbit_link_write_begin(&self->link, wait_clock_ms() + WRITE_MS);
+    ack_finished(self);
+    if (self->link.up)
+        ack_scattered(self);
+    rabbit_link_write_end(&self->link);
+}
+
+static semel_status report(const rabbit_link *link, const tally *count, size_t all,
+                           semel_error *err)
+{
+    if (count->unknown)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "%zu of %zu deliveries are not out (any more), the first has tag %llu; "
+                          "the others are settled",
+                          count->unknown, all, (unsigned long long)count->first_unknown);
+    if (count->gone || !link->up)
+        return semel_fail(
+            err, SEMEL_EUNAVAILABLE,
+            "%zu of %zu deliveries came by a connection that is gone, and come again; %s",
+            count->gone, all, link->trouble.text);
+    return SEMEL_OK;
+}
+
+/* Acknowledgements wait for each other, while there is work: a broker writes each of them to its disk. They go out when
+ * there are enough of them, before anybody waits for more messages, and twice a second. */
+semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
+                           semel_error *err)
+{
+    tally seen = {0};
+    pthread_mutex_lock(&receiver->link.lock);
+    rabbit_link_write_begin(&receiver->link, wait_clock_ms() + WRITE_MS);
+    for (size_t i = 0; i < count; i++)
+        sort_one(receiver, &settles[i], &seen);
+    rabbit_link_write_end(&receiver->link);
+    if (receiver->pending >= receiver->pending_max)
+        rabbit_flush(receiver);
+    semel_status status = report(&receiver->link, &seen, count, err);
+    pthread_mutex_unlock(&receiver->link.lock);
+    return status;
+}
+
+void rabbit_receiver_tend(rabbit_receiver *receiver)
+{
+    rabbit_link_tend(&receiver->link);
+    if (pthread_mutex_trylock(&receiver->link.lock) != 0)
+        return;
+    rabbit_flush(receiver);
+    pthread_mutex_unlock(&receiver->link.lock);
+}
+
+/* Nacks would come back behind what is on the shelf, and what the broker sends meanwhile. With the connection goes all
+ * that came by it, to its old place. */
+void rabbit_give_back(rabbit_receiver *receiver)
+{
+    pthread_mutex_lock(&receiver->link.lock);
+    rabbit_flush(receiver);
+    rabbit_link_leave(&receiver->link, "everything was given back to the broker");
+    receiver->wanted = 0;
+    pthread_mutex_unlock(&receiver->link.lock);
+}
