@@ -1,6 +1,6 @@
-/* The broker is killed under consumers and relays that run, with messages on every part of the way: in the outbox, under
- * way to the broker, in the queue, in hand. When it is back all of it goes on by itself: every effect is there
- * once, nothing is left and nothing is a dead letter, and the one who watches heard of it once.
+/* The broker is killed under consumers and relays that run, with messages on every part of the way: in the outbox,
+ * on to the broker, in the queue, in hand. When it is back all of it goes on by itself: every effect is there once,
+ * nothing is left and nothing is a dead letter, and the one who watches heard of it once.
  *
  * Two such systems at once, on SQLite and on PostgreSQL, because a broker takes its time to start. */
 #include "rabbitmq_servers_kit.h"
@@ -71,7 +71,6 @@ static void start(whole *w, const server_place *database, const char *queue)
                               .notice = note_trouble,
                               .notice_context = w->relay.notices},
         NULL);
-    broker_sync(&broker.at);
     send_all(w, 'g', BEFORE);
 }
 
@@ -120,6 +119,7 @@ static void consumers_and_relays_wait_for_their_broker(void **state)
     server_find(&postgres, SERVER_POSTGRES);
     start(&systems[0], NULL, QUORUM "&prefetch=10");
     start(&systems[1], &postgres, CLASSIC "&prefetch=10");
+    broker_sync(&broker.at);
     for (int i = 0; i < SYSTEMS; i++)
         go(&systems[i]);
     for (int i = 0; i < SYSTEMS; i++)

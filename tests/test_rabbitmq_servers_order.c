@@ -40,16 +40,19 @@ static const char *interleaved(char ids[KIT_SAID])
     return ids;
 }
 
+/* 0: nobody yet. The last runs may have been counted and not noted yet. */
 static pid_t last_at_work(const scene *s)
 {
-    unsigned begun = atomic_load(&s->tally->begun);
-    return begun ? s->tally->runs[begun - 1].pid : 0;
+    for (unsigned i = atomic_load(&s->tally->begun); i > 0; i--)
+        if (s->tally->runs[i - 1].pid > 0)
+            return s->tally->runs[i - 1].pid;
+    return 0;
 }
 
 static void kill_child(scene *s, pid_t pid)
 {
     for (size_t i = 0; i < CHILDREN_MAX; i++)
-        if (s->children[i] == pid) {
+        if (pid > 0 && s->children[i] == pid) {
             assert_int_equal(kill(pid, SIGKILL), 0);
             assert_int_equal(process_wait(pid, KIT_WAIT_MS), PROCESS_KILLED + SIGKILL);
             s->children[i] = 0;

@@ -1,5 +1,5 @@
-/* The database is killed under a consumer that runs, and comes back some time later. Meanwhile nothing more is taken in,
- * what is in hand stays there, and the one who watches hears of it once; then all goes on by itself. Nobody is
+/* The database is killed under a consumer that runs, and comes back some time later. Meanwhile nothing more is taken
+ * in, what is in hand stays there, and the one who watches hears of it once; then all goes on by itself. Nobody is
  * blamed: nothing was returned to the broker, nothing is a dead letter, and every effect is there once. */
 #include "rabbitmq_servers_kit.h"
 #include "support/crew.h"

@@ -300,20 +300,19 @@ static void connect_now(rabbit_link *link)
     link->up_since_ms = wait_clock_ms();
 }
 
+/* One attempt, when it is time for it. Whoever has more patience calls again, and can be stopped in between. */
 semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *err)
 {
     while (!link->up) {
         int64_t now = wait_clock_ms();
         if (!link->watched && now >= link->retry_at_ms) {
             connect_now(link);
-            if (link->up || !link->trouble.retryable)
-                break;
-        } else if (now >= until_ms) {
             break;
-        } else {
-            int64_t next = link->watched ? now + 10 : link->retry_at_ms;
-            wait_for_change(link, next < until_ms ? next : until_ms);
         }
+        if (now >= until_ms)
+            break;
+        int64_t next = link->watched ? now + 10 : link->retry_at_ms;
+        wait_for_change(link, next < until_ms ? next : until_ms);
     }
     if (link->up)
         return SEMEL_OK;

@@ -14,7 +14,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { READ_EVERY = 65536, MESSAGE_COST = 1024, GRACE_MS = 2000 }; /* bytes; milliseconds */
+enum {
+    READ_EVERY = 65536,
+    MESSAGE_COST = 1024,
+    GRACE_MS = 2000,
+    BLOCKED_MS = 1000
+}; /* bytes; milliseconds */
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
@@ -223,6 +228,8 @@ static semel_status judge(const rabbit_publisher *self, size_t count, semel_erro
 
 static semel_status wait_while_blocked(rabbit_link *link, int64_t until_ms, semel_error *err)
 {
+    int64_t enough_ms = wait_clock_ms() + BLOCKED_MS;
+    until_ms = until_ms < enough_ms ? until_ms : enough_ms;
     rabbit_link_pump(link);
     while (link->up && link->blocked[0] && wait_clock_ms() < until_ms)
         rabbit_link_wait(link, until_ms);
