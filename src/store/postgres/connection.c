@@ -24,24 +24,27 @@ semel_status sqlstate_status(const char *sqlstate)
     static const struct {
         const char *begins;
         semel_status status;
-    } known[] = {{"40001", SEMEL_ECONFLICT}, /* serialization failure */
-                 {"40P01", SEMEL_ECONFLICT}, /* deadlock */
-                 {"26000", SEMEL_ECONFLICT}, /* somebody deallocated our statements: prepare anew */
-                 {"3B001", SEMEL_EMISUSE},   /* our savepoint is gone: the handler's ROLLBACK */
-                 {"55P03", SEMEL_EBUSY},     /* lock timeout */
-                 {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
-                 {"08P01", SEMEL_ESTORE},    /* a value that is none of its type */
-                 {"08", SEMEL_EUNAVAILABLE},
-                 {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
-                 {"53", SEMEL_EUNAVAILABLE},    /* disk full, no memory, too many connections */
-                 {"25006", SEMEL_EUNAVAILABLE}, /* a standby: somebody will promote it, or find out */
-                 {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
-                 {"25P04", SEMEL_EUNAVAILABLE}, /* in transaction for too long */
-                 {"42P01", SEMEL_ESCHEMA},
-                 {"42703", SEMEL_ESCHEMA},
-                 {"3F000", SEMEL_ESCHEMA},
-                 {"54", SEMEL_ELIMIT},
-                 {"22021", SEMEL_EINVAL}}; /* not a text in the database's encoding */
+    } known
+        [] =
+            {
+                {"40001", SEMEL_ECONFLICT}, /* serialization failure */
+                {"40P01", SEMEL_ECONFLICT}, /* deadlock */
+                {"26000", SEMEL_ECONFLICT}, /* somebody deallocated our statements: prepare anew */
+                {"3B001", SEMEL_EMISUSE},   /* our savepoint is gone: the handler's ROLLBACK */
+                {"55P03", SEMEL_EBUSY},     /* lock timeout */
+                {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
+                {"08P01", SEMEL_ESTORE},    /* a value that is none of its type */
+                {"08", SEMEL_EUNAVAILABLE},
+                {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
+                {"53", SEMEL_EUNAVAILABLE},    /* disk full, no memory, too many connections */
+                {"25006", SEMEL_EUNAVAILABLE}, /* a standby: somebody will promote it, or find out */
+                {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
+                {"25P04", SEMEL_EUNAVAILABLE}, /* in transaction for too long */
+                {"42P01", SEMEL_ESCHEMA},
+                {"42703", SEMEL_ESCHEMA},
+                {"3F000", SEMEL_ESCHEMA},
+                {"54", SEMEL_ELIMIT},
+                {"22021", SEMEL_EINVAL}}; /* not a text in the database's encoding */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (in_class(sqlstate, known[i].begins))
             return known[i].status;

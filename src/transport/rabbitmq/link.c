@@ -339,7 +339,9 @@ void rabbit_link_tend(rabbit_link *link)
     cut_if_stuck(link);
     if (pthread_mutex_trylock(&link->lock) != 0)
         return;
-    rabbit_link_pump(link);
-    pthread_cond_broadcast(&link->changed);
+    if (!link->watched) { /* else there is somebody, who must not miss what comes */
+        rabbit_link_pump(link);
+        pthread_cond_broadcast(&link->changed);
+    }
     pthread_mutex_unlock(&link->lock);
 }

@@ -14,12 +14,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum {
-    READ_EVERY = 65536,
-    MESSAGE_COST = 1024,
-    GRACE_MS = 2000,
-    BLOCKED_MS = 1000
-}; /* bytes; milliseconds */
+enum { READ_EVERY = 65536, MESSAGE_COST = 1024 }; /* bytes */
+enum { GRACE_MS = 2000, BLOCKED_MS = 1000 };
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
