@@ -87,8 +87,8 @@ static void publish(semel_transport *transport, const char *id)
 
 static void publish_numbers(scene *s, unsigned from, unsigned count)
 {
+    char id[16];
     for (unsigned i = from; i < from + count; i++) {
-        char id[16];
         (void)snprintf(id, sizeof id, "%u", i);
         publish(s->broker.inner, id);
     }
@@ -162,7 +162,7 @@ static void one_suspect_at_a_time_and_what_is_new_beside_it(void **state)
 /* One worker may have several of them, and has them one after the other. */
 static void suspects_in_batches_are_one_at_a_time_as_well(void **state)
 {
-    scene s = {.firsts_expected = 0};
+    scene s = {0};
     open_scene(&s, *state, (semel_consumer_options){.batch = 3});
     publish_numbers(&s, 0, 2 * EACH);
     deliver_in_vain(s.broker.inner, 2 * EACH);
@@ -176,8 +176,6 @@ static void what_failed_here_is_no_suspect(void **state)
     open_scene(&s, *state, (semel_consumer_options){.batch = 1});
     publish_numbers(&s, 0, EACH);
     run_until_acked(&s, EACH);
-    assert_int_equal(s.firsts.ended, EACH);
-    assert_int_equal(s.agains.ended, EACH);
     assert_int_equal(s.agains.most, EACH);
 }
 
@@ -188,7 +186,6 @@ static void a_suspect_that_failed_here_is_none_any_more(void **state)
     publish_numbers(&s, 0, EACH);
     deliver_in_vain(s.broker.inner, EACH);
     run_until_acked(&s, EACH);
-    assert_int_equal(s.suspects.ended, EACH);
     assert_int_equal(s.suspects.most, 1);
     assert_int_equal(s.agains.most, EACH);
 }
@@ -211,20 +208,18 @@ static void a_batch_says_why_it_ended_and_not_what_failed_before(void **state)
 {
     world *w = *state;
     unsigned runs = 0;
-    semel_outcome out[3];
+    semel_outcome out[2];
     semel_error why = {0};
-    semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a"),
-                  k3 = text_message("k3", "a");
-    const semel_message *const all[] = {&k1, &k2, &k3};
+    semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a");
+    const semel_message *const all[] = {&k1, &k2};
     semel_inbox *inbox = inbox_by_claims(w);
     semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
-    semel_status status = semel_inbox_receive_batch(out, inbox, all, 3, miss_k1, &runs, &why);
+    semel_status status = semel_inbox_receive_batch(out, inbox, all, 2, miss_k1, &runs, &why);
     assert_int_equal(status, SEMEL_EUNAVAILABLE);
     assert_int_equal(why.status, SEMEL_EUNAVAILABLE);
     assert_true(why.retryable);
     OUTCOME(SEMEL_FAILED, out[0]);
     OUTCOME(SEMEL_UNDECIDED, out[1]);
-    OUTCOME(SEMEL_UNDECIDED, out[2]);
 }
 
 typedef struct patient {
@@ -254,7 +249,7 @@ static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void 
     crew_member member;
     semel_route route = {"*", inbox_by_claims(w), miss_k1, &runs};
     semel_consumer_options options = {.size = sizeof options,
-                                      .batch = 3,
+                                      .batch = 2,
                                       .backoff_ms = 1,
                                       .backoff_max_ms = 4,
                                       .notice = note_trouble,
@@ -262,15 +257,15 @@ static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void 
     OK(semel_transport_open(&broker.inner, "memory:", NULL, &last_error));
     OK(semel_consumer_open(&p.consumer, blunt_open(w, &broker, NULL), &route, 1, &options,
                            &last_error));
-    for (size_t i = 0; i < 3; i++)
-        publish(broker.inner, (const char *const[]){"k1", "k2", "k3"}[i]);
+    publish(broker.inner, "k1");
+    publish(broker.inner, "k2");
     semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
     crew_start(&member, run_patient, &p);
-    WAIT_UNTIL(atomic_load(&broker.acked) == 3);
+    WAIT_UNTIL(atomic_load(&broker.acked) == 2);
     semel_consumer_stop(p.consumer);
     assert_true(crew_join(&member, SOON_MS));
     assert_int_equal(p.ended, SEMEL_OK);
-    assert_int_equal(broker.acked, 3);
+    assert_int_equal(broker.acked, 2);
     assert_int_equal(p.troubles, 1);
     assert_int_equal(p.reliefs, 1);
     semel_consumer_close(p.consumer);
@@ -342,7 +337,7 @@ static void who_dies_of_the_only_attempt_leaves_a_dead_letter(void **state)
     scratch_close(&directory);
 }
 
-/* --- stopping is for good ------------------------------------------------------------------------------------------- */
+/* --- stopping is for good -------------------------------------------------------------------------------------- */
 
 static semel_status stop_the_run(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)

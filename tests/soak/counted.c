@@ -1,5 +1,5 @@
-/* A transport around another one that counts what is received, and changes nothing. All calls go to the driver
- * of the inner one; its abilities are those of RabbitMQ's, and open refuses any other. */
+/* A transport around another one that counts what is received, and what of it came again, and changes nothing. All
+ * calls go to the driver of the inner one; its abilities are those of RabbitMQ's, and open refuses any other. */
 #include "counted.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@ typedef struct counted {
     semel_transport *inner;
     const semel_transport_driver *driver; /* of the inner one, with ... */
     void *state;                          /* ... its state */
-    atomic_uint_least64_t *count;
+    atomic_uint_least64_t *count, *again;
 } counted;
 
 enum { ABILITIES = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS };
 
 typedef struct request {
     const char *url;
-    atomic_uint_least64_t *count;
+    atomic_uint_least64_t *count, *again;
 } request;
 
 static semel_status counted_start(void *transport, const char *argument,
@@ -31,7 +31,8 @@ static semel_status counted_start(void *transport, const char *argument,
     self->driver = semel_transport_driver_of(self->inner);
     self->state = semel_transport_state(self->inner, self->driver);
     self->count = wanted.count;
-    if (self->driver->abilities == ABILITIES)
+    self->again = wanted.again;
+    if (self->driver->abilities == ABILITIES && self->driver->give_back)
         return SEMEL_OK;
     semel_transport_close(self->inner);
     return semel_fail(err, SEMEL_EINVAL, "counted.c has other abilities than %s",
@@ -62,9 +63,12 @@ static semel_status counted_receive(void *transport, semel_delivery deliveries[]
 {
     counted *self = transport;
     semel_status status = self->driver->receive(self->state, deliveries, max, count, wait_ms, err);
-    if (!status)
-        atomic_fetch_add(self->count, *count);
-    return status;
+    if (status)
+        return status;
+    atomic_fetch_add(self->count, *count);
+    for (size_t i = 0; i < *count; i++)
+        atomic_fetch_add(self->again, deliveries[i].message->delivery >= 2);
+    return SEMEL_OK;
 }
 
 static semel_status counted_settle(void *transport, const semel_settle settles[], size_t count,
@@ -80,6 +84,12 @@ static const char *counted_warnings(const void *transport)
     return self->driver->warnings ? self->driver->warnings(self->state) : "";
 }
 
+static void counted_give_back(void *transport)
+{
+    counted *self = transport;
+    self->driver->give_back(self->state);
+}
+
 static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT_DRIVER_VERSION,
                                                       .abilities = ABILITIES,
                                                       .scheme = "counted",
@@ -90,11 +100,12 @@ static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT
                                                       .publish = counted_publish,
                                                       .receive = counted_receive,
                                                       .settle = counted_settle,
-                                                      .warnings = counted_warnings};
+                                                      .warnings = counted_warnings,
+                                                      .give_back = counted_give_back};
 
 semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
-                          semel_error *err)
+                          atomic_uint_least64_t *again, semel_error *err)
 {
-    request wanted = {url, count};
+    request wanted = {url, count, again};
     return semel_transport_open_driver(out, &counted_driver, &wanted, NULL, err);
 }

@@ -1,4 +1,4 @@
-/* A transport that counts its deliveries, copies included. */
+/* A transport that counts its deliveries, copies included, and those of them that came again. */
 #ifndef SEMEL_TESTS_SOAK_COUNTED_H
 #define SEMEL_TESTS_SOAK_COUNTED_H
 
@@ -6,6 +6,6 @@
 #include <stdatomic.h>
 
 semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
-                          semel_error *err);
+                          atomic_uint_least64_t *again, semel_error *err);
 
 #endif

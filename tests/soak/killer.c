@@ -1,7 +1,8 @@
-/* SIGKILL at random. Who is killed, and when, comes from the seed: a deck of victims is made before the run, with
- * every kind in it several times, and each is due at a random share of the run. A process is killed and taken care
- * of by the supervisor; a server is crashed, stays down for a while, and is started again, while the killing of
- * others goes on. Processes of SQLite's are killed all at once, which is what a crash of that database is. */
+/* SIGKILL at random, and now and then SIGTERM. Who gets it, and when, comes from the seed: a deck of victims is made
+ * before the run, with every kind in it several times, and each is due at a random share of the run. A process is
+ * killed, or told to stop in the middle of its work, and taken care of by the supervisor; a server is crashed, stays
+ * down for a while, and is started again, while the killing of others goes on. Processes of SQLite's are killed all at
+ * once, which is what a crash of that database is. */
 #include "soak.h"
 
 #include "support/shop.h"
@@ -12,6 +13,7 @@
 enum {
     SERVER_PART = 8, /* one kill in so many is of the broker, and one of the database */
     DOWN_MS_MAX = 3000,
+    LURK_MS_MAX = 300,
     SCRIPT_MS_MAX = 120000
 };
 
@@ -49,7 +51,8 @@ struct soak_killer {
 static soak_victim victim_of(const soak_run *run, unsigned number, unsigned servers)
 {
     static const soak_victim processes[] = {SOAK_VICTIM_CONSUMER, SOAK_VICTIM_RELAY,
-                                            SOAK_VICTIM_CONSUMER, SOAK_VICTIM_SECOND};
+                                            SOAK_VICTIM_RESTART, SOAK_VICTIM_CONSUMER,
+                                            SOAK_VICTIM_SECOND};
     if (number < servers)
         return SOAK_VICTIM_DATABASE;
     if (number < 2 * servers && !run->wish->spare_servers)
@@ -166,30 +169,43 @@ static int crash(soak_killer *killer, outage *o)
 /* --- processes ----------------------------------------------------------------------------------------------- */
 
 /* 0: nobody is there at this moment. */
-static int kill_seat(soak_seat *seat)
+static int tell_seat(soak_seat *seat, int signal_number)
 {
-    if (seat->pid <= 0 || seat->killed)
+    if (seat->pid <= 0 || seat->told)
         return 0;
-    seat->killed = 1;
-    kill(seat->pid, SIGKILL);
-    soak_log(seat->run, "killed %s %u (%d)", soak_role_names[seat->role], seat->number,
-             (int)seat->pid);
+    seat->told = signal_number;
+    seat->told_ms = process_now_ms();
+    kill(seat->pid, signal_number);
+    soak_log(seat->run, "%s %s %u (%d)",
+             signal_number == SIGKILL ? "killed" : "told to stop:", soak_role_names[seat->role],
+             seat->number, (int)seat->pid);
     return 1;
 }
 
-static int kill_one_of(soak_killer *killer, soak_role from, soak_role to)
+/* Every other victim is met in the middle of a handler, if it has anything to do. */
+static void lurk(const soak_killer *killer, const soak_seat *seat)
+{
+    int64_t until = process_now_ms() + LURK_MS_MAX;
+    if (killer->next % 2 || seat->role == SOAK_RELAY)
+        return;
+    while (!atomic_load(&killer->run->board->at_work[seat->index]) && process_now_ms() < until)
+        process_nap();
+}
+
+static int tell_one_of(soak_killer *killer, soak_role from, soak_role to, int signal_number)
 {
     unsigned roles = (unsigned)(to - from) + 1;
     unsigned seat =
         (unsigned)from * SOAK_SEATS_EACH + shop_random(&killer->seed, roles * SOAK_SEATS_EACH);
-    return kill_seat(&killer->run->seats[seat]);
+    lurk(killer, &killer->run->seats[seat]);
+    return tell_seat(&killer->run->seats[seat], signal_number);
 }
 
 static int kill_all(soak_killer *killer)
 {
     int killed = 0;
     for (unsigned i = 0; i < SOAK_SEATS; i++)
-        killed += kill_seat(&killer->run->seats[i]);
+        killed += tell_seat(&killer->run->seats[i], SIGKILL);
     return killed > 0;
 }
 
@@ -199,11 +215,13 @@ static int kill_victim(soak_killer *killer, soak_victim victim)
 {
     switch (victim) {
     case SOAK_VICTIM_CONSUMER:
-        return kill_one_of(killer, SOAK_ORDERED, SOAK_FREE);
+        return tell_one_of(killer, SOAK_ORDERED, SOAK_FREE, SIGKILL);
     case SOAK_VICTIM_RELAY:
-        return kill_one_of(killer, SOAK_RELAY, SOAK_RELAY);
+        return tell_one_of(killer, SOAK_RELAY, SOAK_RELAY, SIGKILL);
     case SOAK_VICTIM_SECOND:
-        return kill_one_of(killer, SOAK_SECOND, SOAK_SECOND);
+        return tell_one_of(killer, SOAK_SECOND, SOAK_SECOND, SIGKILL);
+    case SOAK_VICTIM_RESTART:
+        return tell_one_of(killer, SOAK_ORDERED, SOAK_SECOND, SIGTERM);
     case SOAK_VICTIM_BROKER:
         return crash(killer, &killer->broker);
     default:

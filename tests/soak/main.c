@@ -7,7 +7,10 @@
  * The two scripts are pika's, not ours. The publisher sends one message in five twice, and again whatever was not
  * confirmed when the broker died. All the while processes, the broker and the database get SIGKILL, and processes are
  * started again at once (killer.c). In the end, of every message: one row of the first consumers, one row of the
- * second, at least one line of the foreign consumer, always under the same id; no dead letter; nobody ended by himself.
+ * second, at least one line of the foreign consumer, always under the same id; nobody ended but by our hand.
+ *
+ * One message more is poison: the process that handles it dies. In the end it is a dead letter, and the only one,
+ * however often its neighbours were killed with it.
  *
  * Order. Half of the messages go through a queue with one active consumer, whose workers keep the order of a group:
  * there the first handling of each message of a group must come in the order of publishing, in the rows of the first
@@ -200,7 +203,7 @@ static void print_kills(const soak_run *run)
     const unsigned *killed = run->killed;
     unsigned all = 0;
     for (unsigned i = 0; i < SOAK_VICTIMS; i++)
-        all += killed[i];
+        all += i == SOAK_VICTIM_RESTART ? 0 : killed[i];
     row("killed", all);
     row("  consumers", killed[SOAK_VICTIM_CONSUMER]);
     row("  relays", killed[SOAK_VICTIM_RELAY]);
@@ -208,7 +211,11 @@ static void print_kills(const soak_run *run)
     row("  the broker", killed[SOAK_VICTIM_BROKER]);
     row(run->store == SOAK_SQLITE ? "  all processes at once" : "  the database",
         killed[SOAK_VICTIM_DATABASE]);
-    row("ended by themselves", run->surprises);
+    row("  handlers that were at work then", run->caught[0]);
+    row("told to stop and started again", killed[SOAK_VICTIM_RESTART]);
+    row("died of the poison", run->poisoned);
+    row("  handlers that were at work then", run->caught[1]);
+    row("ended otherwise", run->surprises);
 }
 
 static void print_table(const soak_run *run)
@@ -217,18 +224,24 @@ static void print_table(const soak_run *run)
     double seconds = (double)run->took_ms / 1000;
     printf("%s, seed %u: %s\n", soak_store_name(run->store), run->wish->seed,
            soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
+    if (soak_missing(run))
+        printf("  %s\n", soak_missing(run));
     row("published", atomic_load(&board->published));
     row("  copies sent on purpose", atomic_load(&board->copies));
     row("  sent again, the broker's answer being lost", atomic_load(&board->repeated));
     row("deliveries to the consumers", atomic_load(&board->delivered[0]));
+    row("  that came again", atomic_load(&board->again[0]));
     row("deliveries to the second consumers", atomic_load(&board->delivered[1]));
+    row("  that came again", atomic_load(&board->again[1]));
     row("handlers that failed on purpose", atomic_load(&board->failed));
     row("troubles waited out", atomic_load(&board->troubles));
+    row("  a server out of reach", atomic_load(&board->outages));
     print_kills(run);
     print_tally("consumers", &run->first, 1);
     print_tally("second consumers", &run->second, 1);
     print_tally("foreign consumer", &run->foreign, 0);
-    row("dead letters", (uint64_t)run->dead);
+    row("dead letters", run->dead);
+    row("  the poison's own, which must be the only one", run->dead_poison);
     printf("  %-44s %10.1f s\n", "took", seconds);
     printf("  %-44s %10.0f /s\n", "messages", (double)atomic_load(&board->published) / seconds);
     (void)fflush(stdout);

@@ -4,7 +4,8 @@
 Messages have a group and a number within it. The next one of a group is sent when the broker has confirmed the one
 before, so the broker has them in order, whatever happens; many groups are under way at once. Of the ordered ones there
 are fewer, so that messages of one group meet at the consumers. One message in ten is sent twice at once, one in ten
-once more much later. What is not confirmed when the connection breaks is sent again.
+once more much later. What is not confirmed when the connection breaks is sent again. One message more, somewhere in
+between, is poison to its consumer; it is not counted.
 
 It begins no more messages than the board allows, and ends when the board says so: then all messages are confirmed,
 and OUTPUT has a line "GROUP COUNT" for each group.
@@ -23,6 +24,7 @@ from board import ALLOWED, COPIES, ENDING, PUBLISHED, REPEATED, Board
 GROUPS = {"ordered": 16, "free": 64}  # of each lane; check.c knows the lanes and the limit, 64
 WINDOW = 400  # unconfirmed messages, at most
 LATER = (300, 6000)  # how many messages after the first a late copy is sent
+POISON = (50, 500)  # how many messages are before it
 TICK_S = 0.02
 BACK_OFF_S = 0.3
 
@@ -42,6 +44,8 @@ class Publisher:
         self.begun = self.published = self.copies = self.repeated = 0
         self.again = collections.deque()  # to be sent once more
         self.late = []  # a heap: when it is due, item
+        self.poison = Item(self.random.choice(list(GROUPS)) + ".poison", 1, False)  # None: it was sent
+        self.poison_due = self.random.randint(*POISON)
         self.connection = self.channel = None
         self.forget()
 
@@ -115,7 +119,7 @@ class Publisher:
             f"{item.group} {item.number}",
             pika.BasicProperties(
                 message_id=f"{item.group}-{item.number}",
-                type="order.placed",
+                type="order.poison" if item.group.endswith(".poison") else "order.placed",
                 content_type="text/plain",
                 delivery_mode=2,
                 headers={"semel-group": item.group},
@@ -145,6 +149,10 @@ class Publisher:
         self.copies += 1
         self.send(heapq.heappop(self.late)[1])
 
+    def send_poison(self):
+        self.send(self.poison)
+        self.poison = None
+
     def send_some(self):
         if not (self.channel and self.channel.is_open):
             return
@@ -152,6 +160,8 @@ class Publisher:
         while len(self.unconfirmed) < WINDOW:
             if self.again:
                 self.send(self.again.popleft())
+            elif self.poison and (ending or self.poison_due <= self.begun):
+                self.send_poison()
             elif self.late and (ending or self.late[0][0] <= self.begun):
                 self.send_late()
             elif any(self.idle.values()) and self.begun < allowed and not ending:
@@ -162,7 +172,8 @@ class Publisher:
     # --- time ---
 
     def is_done(self):
-        return self.board.get(ENDING) and not (self.unconfirmed or self.again or self.late)
+        waiting = self.unconfirmed or self.again or self.late or self.poison
+        return self.board.get(ENDING) and not waiting
 
     def report(self):
         self.board.set(PUBLISHED, self.published)

@@ -1,11 +1,12 @@
 /* The processes that are killed: consumers, relays, and the consumers of what the relays sent.
  *
  * A handler inserts one row, into a table that would take a second one of the same message, and (in the first
- * stage) sends one message to the outbox. One message in some fails at its first attempt. The roles differ in what
- * they use of the library: one message or a batch in a transaction, native or queued, ordered or not.
+ * stage) sends one message to the outbox. One message in some fails at its first attempt, one in some takes its time,
+ * so that there is something to kill, and one in the whole run is poison: it kills its process. The roles differ in
+ * what they use of the library: one message or a batch in a transaction, native or queued, ordered or not.
  *
  * Nobody helps a process here: one that loses its database or its broker must go on by itself. Ending for any
- * other reason than SIGTERM or SIGKILL is a finding, and its last words go to stderr. */
+ * other reason than SIGTERM, SIGKILL or the poison is a finding, and its last words go to stderr. */
 #include "soak.h"
 
 #include "counted.h"
@@ -16,12 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     OPENING_MS = 120000, /* for a server that is down to come back */
     FAILING_EVERY = 53,
-    ATTEMPTS_MAX = 100, /* a message may be unlucky often, with so many kills */
+    SLOW_EVERY = 40,
+    SLOW_MS_MIN = 20,
+    SLOW_MS_MAX = 60,
     WORKERS = 4
 };
 
@@ -59,8 +63,9 @@ static void note(const worker *w, const char *what)
 static void on_notice(void *context, const semel_error *trouble)
 {
     worker *w = context;
-    if (trouble)
-        atomic_fetch_add(&w->seat->run->board->troubles, 1);
+    soak_board *board = w->seat->run->board;
+    atomic_fetch_add(&board->troubles, trouble != NULL);
+    atomic_fetch_add(&board->outages, trouble && trouble->status == SEMEL_EUNAVAILABLE);
     note(w, trouble ? trouble->text : "it is over");
 }
 
@@ -140,10 +145,28 @@ static semel_status send_on(worker *w, semel_unit *unit, const semel_message *me
     return semel_unit_send(unit, w->outbox, &out, err);
 }
 
-static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
-                           semel_error *err)
+/* The rest of the digest says how long, so the same ones are slow each time. */
+static void take_time(const semel_message *message)
 {
-    worker *w = context;
+    unsigned sum = digest(message->body);
+    unsigned ms = SLOW_MS_MIN + sum / SLOW_EVERY % (SLOW_MS_MAX - SLOW_MS_MIN + 1);
+    struct timespec rest = {0, (long)ms * 1000000};
+    if (sum % SLOW_EVERY == 0)
+        (void)nanosleep(&rest, NULL);
+}
+
+static void obey_poison(const worker *w, const semel_message *message)
+{
+    if (!message->type || strcmp(message->type, "order.poison") != 0)
+        return;
+    atomic_store(&w->seat->run->board->poisoned[w->seat->index], getpid());
+    note(w, "dies of the poison");
+    (void)raise(SIGKILL);
+}
+
+static semel_status do_the_work(worker *w, semel_unit *unit, const semel_message *message,
+                                semel_error *err)
+{
     soak_board *board = w->seat->run->board;
     semel_value item = {.kind = SEMEL_VALUE_TEXT, .bytes = message->body};
     if (digest(message->body) % FAILING_EVERY == 0 && semel_unit_attempt(unit) == 1) {
@@ -153,8 +176,21 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     semel_status status = semel_unit_queue(unit, w->insert, &item, 1, err);
     if (!status && w->stage == 0)
         status = send_on(w, unit, message, err);
+    take_time(message);
+    obey_poison(w, message);
     if (!status)
         atomic_fetch_add(&board->handled[w->stage], 1);
+    return status;
+}
+
+static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
+                           semel_error *err)
+{
+    worker *w = context;
+    atomic_int_least64_t *at_work = &w->seat->run->board->at_work[w->seat->index];
+    atomic_fetch_add(at_work, 1);
+    semel_status status = do_the_work(w, unit, message, err);
+    atomic_fetch_sub(at_work, 1);
     return status;
 }
 
@@ -180,7 +216,11 @@ static void on_term(int number)
 static void obey_term(void)
 {
     struct sigaction action = {.sa_handler = on_term};
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGTERM);
     sigaction(SIGTERM, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &told, NULL);
 }
 
 static void consume(worker *w)
@@ -188,8 +228,7 @@ static void consume(worker *w)
     char url[SOAK_URL];
     semel_consumer *consumer;
     const struct habit *habit = &habits[w->seat->role];
-    semel_inbox_options inbox = {
-        .size = sizeof inbox, .mode = habit->mode, .attempts_max = ATTEMPTS_MAX};
+    semel_inbox_options inbox = {.size = sizeof inbox, .mode = habit->mode};
     semel_consumer_options options = {.size = sizeof options,
                                       .batch = habit->batch,
                                       .backoff_ms = 50,
@@ -201,8 +240,8 @@ static void consume(worker *w)
     soak_ground_url(url, w->seat->run, w->seat->role, 0);
     UNTIL_OK(
         w, semel_inbox_open(&w->inbox, w->store, w->stage ? "mirror" : "orders", &inbox, &w->err));
-    UNTIL_OK(w,
-             counted_open(&w->transport, url, &w->seat->run->board->delivered[w->stage], &w->err));
+    UNTIL_OK(w, counted_open(&w->transport, url, &w->seat->run->board->delivered[w->stage],
+                             &w->seat->run->board->again[w->stage], &w->err));
     semel_route route = {"order.*", w->inbox, handle, w};
     UNTIL_OK(w, semel_consumer_open(&consumer, w->transport, &route, 1, &options, &w->err));
     atomic_store(&running_consumer, consumer);
@@ -232,6 +271,7 @@ static void relay_on(worker *w)
     semel_relay_close(relay);
 }
 
+/* SIGTERM is blocked until obey_term() is ready for it. */
 int soak_role_run(void *context)
 {
     const soak_seat *seat = context;

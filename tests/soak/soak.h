@@ -12,6 +12,18 @@
 
 enum { SOAK_URL = 512, SOAK_TEXT = 128, SOAK_KILLS_MAX = 10000 };
 
+/* --- roles and seats ------------------------------------------------------------------------------------ */
+
+typedef enum soak_role {
+    SOAK_ORDERED, /* consumers of the queue with one active consumer, by group */
+    SOAK_FREE,    /* consumers of the queue that everybody takes from */
+    SOAK_RELAY,   /* from the outbox to the second exchange */
+    SOAK_SECOND,  /* consumers of what the relays sent */
+    SOAK_ROLES
+} soak_role;
+
+enum { SOAK_SEATS_EACH = 2, SOAK_SEATS = SOAK_ROLES * SOAK_SEATS_EACH };
+
 /* --- the board: counters that processes share ------------------------------------------------------- */
 
 /* A file of 64-bit numbers, mapped by everybody, because the scripts are programs of their own; publish.py and
@@ -25,11 +37,15 @@ typedef struct soak_board {
     atomic_uint_least64_t received;  /* 5: by the foreign consumer, copies included */
     atomic_uint_least64_t ready;     /* 6: the foreign consumer has its queue */
     atomic_uint_least64_t
-        delivered[2]; /* to the first and to the second consumers, copies included */
+        delivered[2];               /* to the first and to the second consumers, copies included */
+    atomic_uint_least64_t again[2]; /* of these: by the broker's word not for the first time */
     atomic_uint_least64_t handled[2]; /* handlers that came to their end; some were rolled back */
     atomic_uint_least64_t failed;     /* handlers that failed on purpose */
-    atomic_uint_least64_t troubles;   /* that consumers and relays waited out */
+    atomic_uint_least64_t troubles;   /* that consumers and relays waited out ... */
+    atomic_uint_least64_t outages;    /* ... because a server could not be reached */
     atomic_int_least64_t queued;      /* in the queues, when somebody looked */
+    atomic_int_least64_t at_work[SOAK_SEATS];  /* by seat: handlers, now or when it was killed */
+    atomic_int_least64_t poisoned[SOAK_SEATS]; /* by seat: the process that died of the poison */
 } soak_board;
 
 /* --- what is asked for --------------------------------------------------------------------------------- */
@@ -49,16 +65,6 @@ typedef struct soak_wish {
 
 /* --- one run: one store -------------------------------------------------------------------------------- */
 
-typedef enum soak_role {
-    SOAK_ORDERED, /* consumers of the queue with one active consumer, by group */
-    SOAK_FREE,    /* consumers of the queue that everybody takes from */
-    SOAK_RELAY,   /* from the outbox to the second exchange */
-    SOAK_SECOND,  /* consumers of what the relays sent */
-    SOAK_ROLES
-} soak_role;
-
-enum { SOAK_SEATS_EACH = 2, SOAK_SEATS = SOAK_ROLES * SOAK_SEATS_EACH };
-
 struct soak_run;
 
 /* One place at which a process works; when it is killed, the next one takes it. */
@@ -66,8 +72,10 @@ typedef struct soak_seat {
     struct soak_run *run;
     soak_role role;
     unsigned number;
+    unsigned index; /* among all */
     pid_t pid;
-    int killed; /* by us: its end is no surprise */
+    int told;        /* the signal that it got from us, if any: its end is no surprise */
+    int64_t told_ms; /* when */
 } soak_seat;
 
 typedef struct soak_tally {
@@ -83,6 +91,7 @@ typedef enum soak_victim {
     SOAK_VICTIM_CONSUMER,
     SOAK_VICTIM_RELAY,
     SOAK_VICTIM_SECOND,
+    SOAK_VICTIM_RESTART, /* any process, told to stop by SIGTERM, in the middle of its work */
     SOAK_VICTIM_BROKER,
     SOAK_VICTIM_DATABASE, /* SQLite lives in its processes: all of them at once */
     SOAK_VICTIMS
@@ -110,10 +119,13 @@ typedef struct soak_run {
     pid_t publisher, foreigner;
     int64_t started_ms, took_ms;
     unsigned killed[SOAK_VICTIMS];
-    unsigned surprises; /* processes that ended by themselves */
+    unsigned poisoned;  /* processes that died of the poison */
+    uint64_t caught[2]; /* handlers at work when their process was killed, by us or the poison */
+    unsigned surprises; /* processes that ended by themselves, or otherwise than they were told */
     int unfinished;     /* it did not come to its end: what is missing was said */
     int unpublished;    /* not even the publisher did, so nothing can be checked */
-    int64_t dead;
+    uint64_t dead;
+    uint64_t dead_poison; /* of these: the poison's own */
     soak_tally first, second, foreign;
 } soak_run;
 
@@ -182,5 +194,6 @@ const char *soak_killer_mood(const soak_killer *killer); /* which servers are do
 
 void soak_check(soak_run *run);
 int soak_run_is_good(const soak_run *run);
+const char *soak_missing(const soak_run *run); /* what the kills did not cause; NULL: nothing */
 
 #endif

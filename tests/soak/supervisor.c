@@ -17,6 +17,7 @@ enum {
     STALL_MS = 150000,  /* without any progress: longer than a server is ever down */
     SETTLE_MS = 600000, /* with nothing but progress, from the last kill on */
     LEAVE_MS = 20000,
+    STOP_MS = 60000,       /* the same while servers may be down */
     TICK_NAPS = 50,        /* between two turns */
     SURPRISES_MAX = 5,     /* then it is no use to go on */
     LINE_MS = 250,         /* between two lines of progress on a terminal ... */
@@ -93,30 +94,62 @@ static int publisher_is_over(supervisor *s)
 
 /* --- seats --------------------------------------------------------------------------------------------------- */
 
+/* SIGTERM waits until the process can obey it. */
+static void start_seat(soak_seat *seat)
+{
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
+    seat->told = 0;
+    seat->pid = process_start(soak_role_run, seat);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 static void start_seats(soak_run *run)
 {
     for (unsigned i = 0; i < SOAK_SEATS; i++) {
         run->seats[i] = (soak_seat){.run = run,
                                     .role = (soak_role)(i / SOAK_SEATS_EACH),
-                                    .number = i % SOAK_SEATS_EACH + 1};
-        run->seats[i].pid = process_start(soak_role_run, &run->seats[i]);
+                                    .number = i % SOAK_SEATS_EACH + 1,
+                                    .index = i};
+        start_seat(&run->seats[i]);
     }
 }
 
+/* As it was told, or by the poison; `end` as process_wait() has it. */
+static void judge_end(soak_seat *seat, int end)
+{
+    soak_run *run = seat->run;
+    int is_poisoned = end == PROCESS_KILLED + SIGKILL &&
+                      atomic_load(&run->board->poisoned[seat->index]) == seat->pid;
+    int is_told = (seat->told == SIGKILL && end == PROCESS_KILLED + SIGKILL) ||
+                  (seat->told == SIGTERM && end == PROCESS_OK);
+    run->poisoned += is_poisoned ? 1U : 0U;
+    run->caught[is_poisoned] += (uint64_t)atomic_exchange(&run->board->at_work[seat->index], 0);
+    if (is_poisoned || is_told)
+        return;
+    run->surprises++;
+    (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d), which was %s, ended by %s %d\n",
+                  soak_role_names[seat->role], seat->number, (int)seat->pid,
+                  seat->told == SIGKILL ? "killed"
+                  : seat->told          ? "told to stop"
+                                        : "at work",
+                  end >= PROCESS_KILLED ? "signal" : "status",
+                  end >= PROCESS_KILLED ? end - PROCESS_KILLED : end);
+}
+
+/* Who is told to stop and does not is stopped, and found to have ended otherwise. */
 static void look_after(soak_seat *seat)
 {
     int status = 0;
-    if (waitpid(seat->pid, &status, WNOHANG) != seat->pid)
-        return;
-    if (!seat->killed) {
-        seat->run->surprises++;
-        (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d) ended by itself: %s %d\n",
-                      soak_role_names[seat->role], seat->number, (int)seat->pid,
-                      WIFSIGNALED(status) ? "signal" : "status",
-                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (waitpid(seat->pid, &status, WNOHANG) == seat->pid) {
+        judge_end(seat,
+                  WIFSIGNALED(status) ? PROCESS_KILLED + WTERMSIG(status) : WEXITSTATUS(status));
+        start_seat(seat);
+    } else if (seat->told == SIGTERM && process_now_ms() - seat->told_ms > STOP_MS) {
+        kill(seat->pid, SIGKILL);
     }
-    seat->killed = 0;
-    seat->pid = process_start(soak_role_run, seat);
 }
 
 /* Whoever is told to stop finishes what it is at, and leaves. */
@@ -126,13 +159,8 @@ static void stop_seats(soak_run *run)
         kill(run->seats[i].pid, SIGTERM);
     for (unsigned i = 0; i < SOAK_SEATS; i++) {
         soak_seat *seat = &run->seats[i];
-        int end = process_wait(seat->pid, LEAVE_MS);
-        int was_killed = seat->killed && end == PROCESS_KILLED + SIGKILL;
-        if (end != PROCESS_OK && !was_killed) {
-            run->surprises++;
-            (void)fprintf(stderr, "\nsemel-soak: %s %u does not stop when told to: %d\n",
-                          soak_role_names[seat->role], seat->number, end);
-        }
+        seat->told = seat->told ? seat->told : SIGTERM;
+        judge_end(seat, process_wait(seat->pid, LEAVE_MS));
         seat->pid = 0;
     }
 }
