@@ -262,12 +262,13 @@ static void what_is_no_structured_event_is_an_ordinary_message(void **state)
 
 static void reading_an_event_survives_the_failure_of_any_allocation(void **state)
 {
-    static char text[20001]; /* longer than a chunk of the arena */
+    static char text[SEMEL_HEADER_MAX - 15]; /* several are longer than a chunk of the arena */
     mail m = {.body = semel_str("{" KIT_EVENT ",\"data\":1}")};
     (void)state;
     memset(text, 'a', sizeof text - 1);
     mail_set_content_type(&m, "application/cloudevents+json");
-    mail_add_text(&m, "header", text);
+    for (int i = 0; i < 4; i++)
+        mail_add_text(&m, "header", text);
     assert_true(mail_starve(&m) >= 4);
     BYTES_EQUAL(semel_str("e"), m.message->id);
     assert_message_header(m.message, "header", text);

@@ -113,7 +113,7 @@ int64_t broker_close_connections(const server_place *where, const char *name)
     char expression[EXPRESSION_ROOM], condition[EXPRESSION_ROOM / 2] = "true";
     if (name)
         server_print(condition, sizeof condition,
-                     "lists:keyfind(<<\"connection_name\">>, 1, C) =:="
+                     "is_list(C) andalso lists:keyfind(<<\"connection_name\">>, 1, C) =:="
                      " {<<\"connection_name\">>, longstr, <<\"%s\">>}",
                      name);
     server_print(expression, sizeof expression,

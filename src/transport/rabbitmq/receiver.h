@@ -12,6 +12,7 @@ typedef struct rabbit_receiver {
     rabbit_content content;
     uint32_t pending;     /* acknowledged here, and not sent yet */
     uint32_t pending_max; /* then they are sent */
+    int hurry;            /* or now */
     int wanted;           /* somebody has asked for messages */
 } rabbit_receiver;
 

@@ -38,6 +38,7 @@ static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *c
     if (one->broker_tag && settle->verdict == SEMEL_SETTLE_ACK) {
         one->acked = 1;
         self->pending++;
+        self->hurry |= one->message->delivery > 1;
         return;
     }
     if (one->broker_tag)
@@ -79,6 +80,7 @@ void rabbit_flush(rabbit_receiver *self)
     if (!self->pending)
         return;
     self->pending = 0;
+    self->hurry = 0;
     rabbit_link_write_begin(&self->link, wait_clock_ms() + WRITE_MS);
     ack_finished(self);
     if (self->link.up)
@@ -103,7 +105,8 @@ static semel_status report(const rabbit_link *link, const tally *count, size_t a
 }
 
 /* Acknowledgements wait for each other, while there is work: a broker writes each of them to its disk. They go out when
- * there are enough of them, before anybody waits for more messages, and twice a second. */
+ * there are enough of them, before anybody waits for more messages, and twice a second. But at once for what came again:
+ * where a message kills process after process, the others must not come back with it each time, up to a limit. */
 semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
                            semel_error *err)
 {
@@ -113,7 +116,7 @@ semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles
     for (size_t i = 0; i < count; i++)
         sort_one(receiver, &settles[i], &seen);
     rabbit_link_write_end(&receiver->link);
-    if (receiver->pending >= receiver->pending_max)
+    if (receiver->hurry || receiver->pending >= receiver->pending_max)
         rabbit_flush(receiver);
     semel_status status = report(&receiver->link, &seen, count, err);
     pthread_mutex_unlock(&receiver->link.lock);
