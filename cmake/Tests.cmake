@@ -73,6 +73,13 @@ file(GLOB tests CONFIGURE_DEPENDS tests/test_*.c)
 if(NOT SEMEL_WITH_RABBITMQ) # what needs its code, but no server
   list(FILTER tests EXCLUDE REGEX "/test_amqp_[a-z_]+\\.c$")
 endif()
+# What a sanitizer has nothing to say about is left to the plain build and the other one: threads where there is one,
+# memory where the matter is who comes first, and the tests of the tests' own tools.
+if(SEMEL_SANITIZE STREQUAL "thread")
+  list(FILTER tests EXCLUDE REGEX "/test_(oom|amqp|crash|servers_crash|cloudevent|json|url|key|formats|rabbitmq_broker)[a-z_]*\\.c$")
+elseif(SEMEL_SANITIZE STREQUAL "address")
+  list(FILTER tests EXCLUDE REGEX "/test_(servers_crowds|servers_hot|rabbitmq_broker)\\.c$")
+endif()
 foreach(test IN LISTS tests)
   get_filename_component(name ${test} NAME_WE)
   semel_servers_of(${name} needed)
@@ -85,6 +92,9 @@ foreach(test IN LISTS tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests)
   target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:semel_support> semel_tests)
   semel_add_test(${name} ${name})
+  if(name MATCHES "^test_(servers_crash|oom_sqlite|rabbitmq_(trouble|lost|broker|servers_review|receive))$")
+    set_tests_properties(${name} PROPERTIES COST 100) # the long ones first, so that nobody waits for them in the end
+  endif()
   if(needed)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED servers)
   endif()
