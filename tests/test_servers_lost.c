@@ -294,7 +294,7 @@ static void a_connection_is_cut_at_every_point_of_relaying(void **state)
 
 /* --- nobody there --------------------------------------------------------------------------------- */
 
-enum { SHORT_MS = 400, LATE_MS = 5000 };
+enum { SHORT_MS = 1500, LATE_MS = 5000 };
 
 static void a_server_that_is_down_is_waited_for_so_long_and_no_longer(void **state)
 {
