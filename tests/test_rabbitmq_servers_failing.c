@@ -208,7 +208,7 @@ static void open_faults(fault_case *c)
 static void relay_the_rest(fault_case *c)
 {
     service v;
-    service_open_relay(&v, c->s, c->exchange, short_lease, NULL);
+    service_open_relay(&v, c->s, c->exchange, (semel_relay_options){.poll_ms = 20}, NULL);
     STEP_UNTIL(&v, unsent(c->s) == 0);
     service_close(&v);
 }
