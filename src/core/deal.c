@@ -119,14 +119,15 @@ static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_
     if (!j->unusable)
         return SEMEL_OK;
     message_check(message, &why);
-    semel_message stub = {.size = sizeof stub, .body = semel_str(why.text), .delivery = 1};
-    semel_message with_name = stub;
-    with_name.id = message->id;
-    with_name.type = message->type;
-    with_name.topic = message->topic;
-    if (message_check(&with_name, NULL) == SEMEL_OK)
-        stub = with_name;
-    semel_status status = inbox_bury_refused(first, "unusable", &stub, why.text, err);
+    semel_message named = {.size = sizeof named,
+                           .id = message->id,
+                           .type = message->type,
+                           .topic = message->topic,
+                           .body = semel_str(why.text),
+                           .delivery = 1};
+    semel_message nameless = {.size = sizeof nameless, .body = named.body, .delivery = 1};
+    const semel_message *kept = message_check(&named, NULL) == SEMEL_OK ? &named : &nameless;
+    semel_status status = inbox_bury_refused(first, "unusable", kept, why.text, err);
     j->unsettled = status != SEMEL_OK;
     return status;
 }

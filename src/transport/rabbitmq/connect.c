@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_MAX = 131072, MILLION = 1000000 };
+enum { FRAME_MAX = 131072 };
 
 /* What is left, and a moment at least. */
 static struct timeval patience(const rabbit_link *link)

@@ -22,7 +22,8 @@ enum {
     BACKOFF_MAX_MS = 3000,
     WATCH_MS = 250,
     GOODBYE_S = 1,
-    SHORT_LIFE_MS = 2000
+    SHORT_LIFE_MS = 2000,
+    BEAT_MS = 5000
 };
 
 /* --- opening and closing ----------------------------------------------------------------------------------- */
@@ -78,12 +79,20 @@ static void destroy_connection(rabbit_link *link)
     link->connection = NULL;
 }
 
+/* rabbitmq-c waits without end for room to write: where nobody could cut it off it must not begin. */
+static int is_writable(const rabbit_link *link)
+{
+    struct pollfd one = {.fd = link->fd, .events = POLLOUT};
+    return poll(&one, 1, 0) == 1 && (one.revents & POLLOUT);
+}
+
 /* A socket that is closed with something unread in it takes along what we wrote last, such as an acknowledgement.
  * So the broker is asked, and given a moment to answer. */
 static void say_goodbye(rabbit_link *link)
 {
     struct timeval patience = {GOODBYE_S, 0};
-    if (link->up && amqp_set_rpc_timeout(link->connection, &patience) == AMQP_STATUS_OK)
+    if (link->up && is_writable(link) &&
+        amqp_set_rpc_timeout(link->connection, &patience) == AMQP_STATUS_OK)
         (void)amqp_connection_close(link->connection, AMQP_REPLY_SUCCESS); /* gone either way */
 }
 
@@ -98,6 +107,8 @@ void rabbit_link_close(rabbit_link *link)
 
 void rabbit_link_leave(rabbit_link *link, const char *why)
 {
+    if (!link->up)
+        return; /* and its backoff stays */
     say_goodbye(link);
     rabbit_link_lose(link, "%s", why);
     link->failures = 0;
@@ -251,7 +262,9 @@ static void watch(rabbit_link *link, int64_t until_ms)
     (void)poll(&one, 1, left > 0 ? (int)left : 0); /* interrupted or not, the pump finds out */
     pthread_mutex_lock(&link->lock);
     link->watched = 0;
+    rabbit_link_write_begin(link, wait_clock_ms() + BEAT_MS); /* a heartbeat may be due */
     rabbit_link_pump(link);
+    rabbit_link_write_end(link);
     pthread_cond_broadcast(&link->changed);
 }
 
@@ -339,7 +352,8 @@ void rabbit_link_tend(rabbit_link *link)
     cut_if_stuck(link);
     if (pthread_mutex_trylock(&link->lock) != 0)
         return;
-    if (!link->watched) { /* else there is somebody, who must not miss what comes */
+    /* Somebody who watches must not miss what comes. And this thread is the one that cuts what hangs. */
+    if (!link->watched && link->up && is_writable(link)) {
         rabbit_link_pump(link);
         pthread_cond_broadcast(&link->changed);
     }

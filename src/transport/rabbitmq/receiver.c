@@ -63,6 +63,7 @@ static void lost(void *owner)
     rabbit_content_end(&self->content);
     rabbit_shelf_orphan(&self->shelf);
     self->pending = 0;
+    self->hurry = 0;
 }
 
 /* --- coming in --------------------------------------------------------------------------------------------- */
