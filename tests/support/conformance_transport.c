@@ -44,13 +44,25 @@ static int teardown(void **state)
     return 0;
 }
 
+static unsigned abilities_of(const transport_quirks *quirks)
+{
+    void *state = (void *)(uintptr_t)quirks;
+    assert_int_equal(setup(&state), 0);
+    unsigned abilities = ((transport_fixture *)state)->abilities;
+    assert_int_equal(teardown(&state), 0);
+    return abilities;
+}
+
 int conformance_transport(const transport_quirks *quirks)
 {
     static struct CMUnitTest tests[TESTS_MAX];
+    unsigned abilities = abilities_of(quirks);
     size_t count = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (const transport_test *test = parts[i]; test->name; test++) {
             assert_true(count < TESTS_MAX);
+            if (test->needs & ~abilities)
+                continue;
             tests[count++] = (struct CMUnitTest){test->name, test->run, setup, teardown,
                                                  (void *)(uintptr_t)quirks};
         }
@@ -58,12 +70,6 @@ int conformance_transport(const transport_quirks *quirks)
 }
 
 /* --- tools ---------------------------------------------------------------------------------------- */
-
-void need_ability(const transport_fixture *f, unsigned ability)
-{
-    if (!(f->abilities & ability))
-        skip();
-}
 
 void pass_broker_ms(transport_fixture *f, int64_t ms)
 {

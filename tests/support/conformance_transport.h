@@ -62,11 +62,13 @@ struct transport_fixture {
 typedef struct transport_test {
     const char *name;
     void (*run)(void **fixture);
+    unsigned needs; /* abilities of the driver; without them the test is not run */
 } transport_test;
 
-#define TRANSPORT_TEST(function) \
-    {                            \
-#function, function      \
+#define TRANSPORT_TEST(function) TRANSPORT_TEST_OF(function, 0)
+#define TRANSPORT_TEST_OF(function, needs) \
+    {                                      \
+#function, function, needs         \
     }
 
 /* Each part of the suite is a file with a list, which ends with a name that is NULL. */
@@ -75,9 +77,6 @@ extern const transport_test transport_settle_tests[];
 extern const transport_test transport_thread_tests[];
 
 enum { RECEIVE_WAIT_MS = 5000 }; /* for what must come; what must not is not waited for */
-
-/* Ends the test, visibly, if the driver does not have the ability. */
-void need_ability(const transport_fixture *f, unsigned ability);
 
 void pass_broker_ms(transport_fixture *f, int64_t ms);
 void reopen_transport(transport_fixture *f);

@@ -201,4 +201,4 @@ const transport_test transport_publish_tests[] = {
     TRANSPORT_TEST(a_receiver_gets_no_more_than_it_asked_for),
     TRANSPORT_TEST(its_confirmations_are_as_durable_as_it_says),
     TRANSPORT_TEST(what_is_kept_is_there_after_opening_again),
-    {NULL, NULL}};
+    {NULL, NULL, 0}};

@@ -49,7 +49,6 @@ static void what_is_retried_comes_back_whole(void **state)
 static void a_retry_comes_back_not_before_its_delay(void **state)
 {
     transport_fixture *f = *state;
-    need_ability(f, SEMEL_TRANSPORT_DELAYS);
     publish_id(f, "m-1", NULL);
     settle(f, take_id(f, "m-1").tag, SEMEL_SETTLE_RETRY, 60000);
     pass_broker_ms(f, 59999);
@@ -61,7 +60,6 @@ static void a_retry_comes_back_not_before_its_delay(void **state)
 static void a_retry_holds_up_no_other_message(void **state)
 {
     transport_fixture *f = *state;
-    need_ability(f, SEMEL_TRANSPORT_DELAYS);
     publish_id(f, "1", NULL);
     publish_id(f, "2", NULL);
     settle(f, take_id(f, "1").tag, SEMEL_SETTLE_RETRY, 1000);
@@ -77,7 +75,6 @@ static void a_retry_holds_up_no_other_message(void **state)
 static void each_retry_has_its_own_delay(void **state)
 {
     transport_fixture *f = *state;
-    need_ability(f, SEMEL_TRANSPORT_DELAYS);
     static const char *const ids[] = {"1", "2", "3"};
     semel_delivery out[3];
     for (int i = 0; i < 3; i++)
@@ -207,13 +204,13 @@ const transport_test transport_settle_tests[] = {
     TRANSPORT_TEST(what_is_rejected_is_gone),
     TRANSPORT_TEST(what_is_out_is_not_given_to_another),
     TRANSPORT_TEST(what_is_retried_comes_back_whole),
-    TRANSPORT_TEST(a_retry_comes_back_not_before_its_delay),
-    TRANSPORT_TEST(a_retry_holds_up_no_other_message),
-    TRANSPORT_TEST(each_retry_has_its_own_delay),
+    TRANSPORT_TEST_OF(a_retry_comes_back_not_before_its_delay, SEMEL_TRANSPORT_DELAYS),
+    TRANSPORT_TEST_OF(a_retry_holds_up_no_other_message, SEMEL_TRANSPORT_DELAYS),
+    TRANSPORT_TEST_OF(each_retry_has_its_own_delay, SEMEL_TRANSPORT_DELAYS),
     TRANSPORT_TEST(a_verdict_holds_for_its_own_delivery_only),
     TRANSPORT_TEST(an_unknown_tag_is_refused_and_the_others_are_settled),
     TRANSPORT_TEST(a_delivery_is_settled_once),
     TRANSPORT_TEST(a_delivery_stays_readable_until_it_is_settled),
     TRANSPORT_TEST(an_unsettled_delivery_comes_back_after_a_while),
     TRANSPORT_TEST(an_unsettled_delivery_comes_back_after_opening_again),
-    {NULL, NULL}};
+    {NULL, NULL, 0}};

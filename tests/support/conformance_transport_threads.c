@@ -51,7 +51,6 @@ static void *receive_one(void *context)
 static void a_waiting_receiver_is_woken_by_a_message(void **state)
 {
     transport_fixture *f = *state;
-    need_ability(f, SEMEL_TRANSPORT_SHARED);
     receiver waiting = {.transport = f->transport};
     int64_t before = process_now_ms();
     assert_int_equal(pthread_create(&waiting.thread, NULL, receive_one, &waiting), 0);
@@ -103,7 +102,6 @@ static void receivers_never_share_a_delivery(void **state)
 {
     static unsigned char seen[RECEIVERS][MESSAGES];
     transport_fixture *f = *state;
-    need_ability(f, SEMEL_TRANSPORT_SHARED);
     receiver all[RECEIVERS] = {{0}};
     atomic_uint left = MESSAGES;
     memset(seen, 0, sizeof seen);
@@ -123,6 +121,6 @@ static void receivers_never_share_a_delivery(void **state)
 
 const transport_test transport_thread_tests[] = {
     TRANSPORT_TEST(an_empty_receive_returns_when_its_time_is_over),
-    TRANSPORT_TEST(a_waiting_receiver_is_woken_by_a_message),
-    TRANSPORT_TEST(receivers_never_share_a_delivery),
-    {NULL, NULL}};
+    TRANSPORT_TEST_OF(a_waiting_receiver_is_woken_by_a_message, SEMEL_TRANSPORT_SHARED),
+    TRANSPORT_TEST_OF(receivers_never_share_a_delivery, SEMEL_TRANSPORT_SHARED),
+    {NULL, NULL, 0}};
