@@ -244,7 +244,6 @@ static void groups_stay_in_order_though_handlers_fail(void **state)
     keep_order(&s, *state, "memory:", 0, 1);
     assert_int_equal(s.broker.received, COUNT);
     assert_true(s.broker.in_hand_most <= 100);
-    assert_true(s.busy_most > 1);
     close_queue(&s);
 }
 
