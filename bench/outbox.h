@@ -4,6 +4,7 @@
 
 #include "bench.h"
 
+#include <semel/sys/transport.h>
 #include <stdatomic.h>
 
 enum { RELAYS_MAX = 2 };
@@ -35,10 +36,14 @@ void semel_side_open(semel_side *s);
 void semel_side_close(semel_side *s);
 void semel_send(void *semel_side, const message_set *set);
 
-/* Relays of semel's, on whatever store; they share the transport. */
+/* Relays of semel's, on whatever store; they share the transport (relays.c). */
 typedef struct relay_side {
     size_t count; /* 0: 1 */
-    semel_transport *transport;
+    semel_outbox *outbox;
+    semel_relay_options options;
+    semel_transport *inner;
+    semel_transport_driver driver;
+    semel_transport *transport; /* counts what goes to the inner one */
     semel_relay *relays[RELAYS_MAX];
     size_t wanted;
     atomic_size_t sent;

@@ -168,7 +168,7 @@ static semel_status hand_over_next(semel_relay *relay, relay_item *item, int she
 static semel_status run_apart(semel_relay *relay, size_t index, size_t *count, semel_error *err)
 {
     for (size_t i = index + 1; i < *count; i++) {
-        semel_status status = hand_over_next(relay, &relay->items[i], 1, err);
+        semel_status status = hand_over_next(relay, &relay->now->items[i], 1, err);
         if (status && status != SEMEL_ELOST)
             return status;
     }
@@ -181,17 +181,19 @@ static semel_status run_apart(semel_relay *relay, size_t index, size_t *count, s
 static void give_back_from(semel_relay *relay, size_t index)
 {
     semel_error ignored;
-    for (size_t i = index; i < relay->count; i++)
-        if (!relay->items[i].verdict)
-            (void)hand_over_next(relay, &relay->items[i], 1, &ignored);
+    relay_batch *batch = relay->now;
+    for (size_t i = index; i < batch->count; i++)
+        if (!batch->items[i].verdict)
+            (void)hand_over_next(relay, &batch->items[i], 1, &ignored);
 }
 
 semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
 {
-    size_t count = relay->count;
+    relay_batch *batch = relay->now;
+    size_t count = batch->count;
     for (size_t i = 0; i < count; i++) {
-        relay_item *item = &relay->items[i];
-        int shed = relay_is_late(relay) || relay_is_blocked(relay, item);
+        relay_item *item = &batch->items[i];
+        int shed = relay_is_late(relay, batch) || relay_is_blocked(batch, item);
         semel_status status =
             !shed && item->attempts > 1 ? run_apart(relay, i, &count, err) : SEMEL_OK;
         if (!status)

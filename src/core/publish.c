@@ -11,13 +11,13 @@
 #include "core/relay.h"
 
 /* The items that may go out now, in order: untried, and not given back after another of their group. */
-static size_t next_wave(semel_relay *relay)
+static size_t next_wave(semel_relay *relay, relay_batch *batch)
 {
     int ordered = (relay->transport->driver->abilities & SEMEL_TRANSPORT_ORDERED) != 0;
     size_t count = 0;
-    for (size_t i = 0; i < relay->count; i++) {
-        relay_item *item = &relay->items[i];
-        if (item->tried || item->verdict || (!ordered && relay_is_blocked(relay, item)))
+    for (size_t i = 0; i < batch->count; i++) {
+        relay_item *item = &batch->items[i];
+        if (item->tried || item->verdict || (!ordered && relay_is_blocked(batch, item)))
             continue;
         item->tried = 1;
         relay->wave[count] = item->message;
@@ -33,13 +33,13 @@ int relay_is_refused(const semel_relay *relay, const relay_item *item)
             relay->options.on_unroutable == SEMEL_UNROUTABLE_DEAD);
 }
 
-static void judge(semel_relay *relay, size_t index)
+static void judge(semel_relay *relay, const relay_batch *batch, relay_item *item)
 {
-    relay_item *item = &relay->items[index];
     int refused = relay_is_refused(relay, item);
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
         item->verdict = SEMEL_ITEM_REMOVE;
-    } else if (relay_is_blocked(relay, item)) {
+        relay->confirmed++;
+    } else if (relay_is_blocked(batch, item)) {
         item->verdict =
             SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
         item->tried = 0;
@@ -52,19 +52,25 @@ static void judge(semel_relay *relay, size_t index)
     }
 }
 
-semel_status relay_publish(semel_relay *relay, semel_error *err)
+static void judge_wave(semel_relay *relay, relay_batch *batch, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        batch->items[relay->wave_index[i]].result = relay->results[i];
+    for (size_t i = 0; i < count; i++)
+        judge(relay, batch, &batch->items[relay->wave_index[i]]);
+}
+
+semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err)
+{
+    relay_batch *batch = relay->now;
     uint32_t wait_ms = relay->options.lease_ms / 2;
-    for (;;) {
-        size_t count = relay_is_late(relay) ? 0 : next_wave(relay);
+    for (;; meanwhile = NULL) {
+        size_t count = relay_is_late(relay, batch) ? 0 : next_wave(relay, batch);
         if (!count)
             return SEMEL_OK;
-        semel_status status = semel_transport_publish(relay->results, relay->transport, relay->wave,
-                                                      count, wait_ms, err);
-        for (size_t i = 0; i < count; i++)
-            relay->items[relay->wave_index[i]].result = relay->results[i];
-        for (size_t i = 0; i < count; i++)
-            judge(relay, relay->wave_index[i]);
+        semel_status status = transport_publish(relay->results, relay->transport, relay->wave,
+                                                count, wait_ms, meanwhile, relay, err);
+        judge_wave(relay, batch, count);
         if (status)
             return status;
     }

@@ -1,23 +1,23 @@
 /* The relay's turn: lease, send, settle.
  *
- * Leasing and settling are two short transactions; the broker is talked to in between, with none open. If
+ * Leasing and settling (lease.c) are two short transactions; the broker is talked to in between, with none open. If
  * the process dies
  *   - before the lease is committed: nothing happened;
  *   - before the broker has it: the lease ends and another relay sends it;
  *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the same
  *     id, which the receiving inbox knows. That is the one way to a second copy, besides lost answers.
- * Leases and settlements need not survive power loss (BEGIN_RELAXED): losing one means sending again.
+ *
+ * A step does the three one after the other. A run that finds a full batch does not leave the store idle while the broker
+ * works, nor the broker while the store does: while a batch is under way, the one before it is settled and the one after
+ * it is leased. Order within a group is safe: a group of which something is leased is passed over by every lease, our
+ * own as well. Three batches take part, and each is at all times exactly one of: last (answered, to be settled), now
+ * (being sent), next (leased, untried).
  *
  * The lease is longer than the work: what is not started by half of it is given back untried. A relay that
  * was stopped and comes back late finds its tokens outdated and changes nothing. */
 #include "core/relay.h"
 
-#include "base/hash.h"
-#include "base/message.h"
 #include "base/wait.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* The numbers of <semel/relay.h>, in the order that they have there. */
 #define PRESET(batch_, lease, poll, attempts, backoff, backoff_max)                            \
@@ -64,32 +64,41 @@ static semel_status read_options(semel_relay_options *out, const semel_relay_opt
     return SEMEL_OK;
 }
 
+static int make_batch(relay_batch *batch, size_t items, size_t buckets)
+{
+    batch->items = mem_alloc(items * sizeof *batch->items);
+    batch->buckets = mem_alloc(buckets * sizeof *batch->buckets);
+    return batch->items && batch->buckets;
+}
+
 static semel_status make_room(semel_relay *relay, semel_error *err)
 {
     size_t batch = relay->options.batch;
+    int all = 1;
     for (relay->bucket_count = 1; relay->bucket_count < batch; relay->bucket_count *= 2)
         continue;
-    relay->buckets = mem_alloc(relay->bucket_count * sizeof *relay->buckets);
-    relay->items = mem_alloc(batch * sizeof *relay->items);
+    for (size_t i = 0; i < RELAY_BATCHES; i++)
+        all &= make_batch(&relay->batches[i], batch, relay->bucket_count);
     relay->wave = mem_alloc(batch * sizeof *relay->wave);
     relay->wave_index = mem_alloc(batch * sizeof *relay->wave_index);
     relay->results = mem_alloc(batch * sizeof *relay->results);
     relay->settlements = mem_alloc(batch * sizeof *relay->settlements);
-    if (relay->buckets && relay->items && relay->wave && relay->wave_index && relay->results &&
-        relay->settlements)
+    if (all && relay->wave && relay->wave_index && relay->results && relay->settlements)
         return SEMEL_OK;
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay with a batch of %zu", batch);
 }
 
 static void relay_free(semel_relay *relay)
 {
-    mem_free(relay->buckets);
-    mem_free(relay->items);
+    for (size_t i = 0; i < RELAY_BATCHES; i++) {
+        mem_free(relay->batches[i].items);
+        mem_free(relay->batches[i].buckets);
+        arena_free(&relay->batches[i].arena);
+    }
     mem_free(relay->wave);
     mem_free(relay->wave_index);
     mem_free(relay->results);
     mem_free(relay->settlements);
-    arena_free(&relay->arena);
     mem_free(relay);
 }
 
@@ -101,6 +110,9 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay");
     relay->outbox = outbox;
     relay->store = outbox->store;
+    relay->last = &relay->batches[0];
+    relay->now = &relay->batches[1];
+    relay->next = &relay->batches[2];
     semel_status status = read_options(&relay->options, options, err);
     if (!status)
         status = make_room(relay, err);
@@ -163,188 +175,13 @@ void semel_relay_close(semel_relay *relay)
     relay_free(relay);
 }
 
-/* --- lease ------------------------------------------------------------------------------------------------ */
-
-/* Links the item at `index` to the one before it in its group, by a hash table over the batch. */
-static void link_group(semel_relay *relay, uint32_t index)
-{
-    static const hash_key constant = {
-        1, 2}; /* groups are few and ours; no stranger gains by a collision */
-    relay_item *item = &relay->items[index];
-    const char *group = item->message->group;
-    if (!group || !*group)
-        return;
-    uint32_t *bucket =
-        &relay->buckets[hash_bytes(constant, group, strlen(group)) & (relay->bucket_count - 1)];
-    for (uint32_t at = *bucket; at && !item->before; at = relay->items[at - 1].chain)
-        if (strcmp(relay->items[at - 1].message->group, group) == 0)
-            item->before = at;
-    item->chain = *bucket;
-    *bucket = index + 1;
-}
-
-static semel_status keep_item(const semel_item *item, void *context, semel_error *err)
-{
-    semel_relay *relay = context;
-    const semel_message *copy = message_copy_into(&relay->arena, item->message);
-    if (!copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to send");
-    relay->items[relay->count++] = (relay_item){.seq = item->seq,
-                                                .token = item->token,
-                                                .attempts = item->attempts,
-                                                .refusals = item->refusals,
-                                                .message = copy};
-    link_group(relay, (uint32_t)relay->count - 1);
-    return SEMEL_OK;
-}
-
-static semel_status lease(semel_relay *relay, semel_error *err)
-{
-    semel_store *store = relay->store;
-    semel_unit *unit = NULL;
-    relay->count = 0;
-    memset(relay->buckets, 0, relay->bucket_count * sizeof *relay->buckets);
-    arena_reset(&relay->arena);
-    semel_status status = unit_new(&unit, store, err);
-    if (status)
-        return status;
-    relay->leased_at_ms = seam_steady_ms(&store->seam);
-    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
-                                     relay->options.lease_ms, keep_item, relay, err);
-    if (!status && relay->count)
-        status = store_fault(store, "relay.leased", err);
-    if (!status && relay->count)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
-    unit_free(unit);
-    if (status)
-        relay->count = 0;
-    return status || !relay->count ? status : store_fault(store, "relay.taken", err);
-}
-
-int relay_is_late(const semel_relay *relay)
-{
-    return seam_steady_ms(&relay->store->seam) - relay->leased_at_ms > relay->options.lease_ms / 2;
-}
-
-int relay_is_blocked(const semel_relay *relay, const relay_item *item)
-{
-    return item->before && relay->items[item->before - 1].verdict != SEMEL_ITEM_REMOVE;
-}
+/* --- the turn ------------------------------------------------------------------------------------------------ */
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
 {
     return seam_backoff_ms(&relay->store->seam, relay->options.backoff_ms,
                            relay->options.backoff_max_ms, attempts);
 }
-
-/* --- settle ------------------------------------------------------------------------------------------------ */
-
-/* One letter per row, and not per id: nothing keeps two messages of an outbox from having the same one. */
-static semel_status letter_key(semel_bytes *out, semel_relay *relay, const relay_item *item,
-                               semel_error *err)
-{
-    enum { SEQ_TEXT = 24 };
-    semel_bytes id = item->message->id;
-    char *key = arena_alloc(&relay->arena, id.len + SEQ_TEXT);
-    if (!key)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
-    memcpy(key, id.data, id.len);
-    int len = snprintf(key + id.len, SEQ_TEXT, "#%lld", (long long)item->seq);
-    *out = (semel_bytes){key, id.len + (size_t)len};
-    return SEMEL_OK;
-}
-
-/* What the letter says, of the last answer: the one before it may have been another. */
-static const char *reason_of(semel_error *room, const relay_item *item)
-{
-    const char *topic = item->message->topic;
-    if (item->result != SEMEL_PUBLISH_UNROUTABLE)
-        return "the broker refused it each time";
-    semel_fail(room, SEMEL_ETRANSPORT,
-               "the broker has no place for it: no queue was bound for topic \"%s\"",
-               topic ? topic : "");
-    return room->text;
-}
-
-static semel_status keep_dead_letter(semel_relay *relay, semel_unit *unit, const relay_item *item,
-                                     semel_error *err)
-{
-    semel_bytes key = {NULL, 0};
-    semel_error room;
-    semel_status status = letter_key(&key, relay, item, err);
-    if (status)
-        return status;
-    semel_dead dead = {.size = sizeof dead,
-                       .origin = SEMEL_DEAD_OUTBOX,
-                       .name = relay->outbox->name,
-                       .key = key,
-                       .message = item->message,
-                       .attempts = item->attempts,
-                       .error = reason_of(&room, item)};
-    return relay->store->driver->dead_put(unit->state, &dead, err);
-}
-
-/* Dead letters are kept only for items that are still ours: settle first, then look. */
-static semel_status apply(semel_relay *relay, semel_unit *unit, semel_error *err)
-{
-    for (size_t i = 0; i < relay->count; i++) {
-        const relay_item *item = &relay->items[i];
-        relay->settlements[i] = (semel_settlement){
-            .seq = item->seq,
-            .token = item->token,
-            .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
-            .delay_ms = item->delay_ms,
-            .refused = item->verdict != SEMEL_ITEM_RELEASE && relay_is_refused(relay, item)};
-    }
-    semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
-                                                       relay->settlements, relay->count, err);
-    for (size_t i = 0; !status && i < relay->count; i++)
-        if (relay->items[i].dead && !relay->settlements[i].lost)
-            status = keep_dead_letter(relay, unit, &relay->items[i], err);
-    return status;
-}
-
-static void count_settled(semel_relay *relay, size_t *sent)
-{
-    for (size_t i = 0; i < relay->count; i++) {
-        const relay_item *item = &relay->items[i];
-        if (item->dead && !relay->settlements[i].lost) {
-            store_count(relay->store, TALLY_DEAD, 1);
-        } else if (item->result == SEMEL_PUBLISH_CONFIRMED) {
-            store_count(relay->store, TALLY_SENT, 1);
-            store_count(relay->store, TALLY_RESENT, item->attempts > 1);
-            ++*sent;
-        }
-        if (item->tried && item->result != SEMEL_PUBLISH_CONFIRMED)
-            store_count(relay->store, TALLY_SEND_FAILED, 1);
-    }
-}
-
-static semel_status settle(semel_relay *relay, size_t *sent, semel_error *err)
-{
-    semel_unit *unit = NULL;
-    semel_status status = unit_new(&unit, relay->store, err);
-    if (status)
-        return status;
-    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = apply(relay, unit, err);
-    if (!status)
-        status = store_fault(relay->store, "relay.settled", err);
-    if (!status)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
-    unit_free(unit);
-    if (status)
-        return status;
-    count_settled(relay, sent);
-    return store_fault(relay->store, "relay.done", err);
-}
-
-/* --- the turn ------------------------------------------------------------------------------------------------ */
 
 /* After trouble one message at a time, so that a bad one is found and does not take others down; then
  * twice as many each time it goes well. */
@@ -357,30 +194,100 @@ static void adapt(semel_relay *relay, semel_status status)
             relay->limit * 2 < relay->options.batch ? relay->limit * 2 : relay->options.batch;
 }
 
-static semel_status work(semel_relay *relay, size_t *sent, semel_error *err)
-{
-    relay->trouble = RELAY_TROUBLE_STORE;
-    semel_status status = lease(relay, err);
-    if (status || !relay->count)
-        return status;
-    if (!relay->transport) {
-        status = relay_hand_over(relay, sent, err);
-        adapt(relay, status);
-        return status;
-    }
-    semel_status published = relay_publish(relay, err);
-    adapt(relay, published);
-    if (published)
-        relay->trouble = RELAY_TROUBLE_BROKER;
-    status = store_fault(relay->store, "relay.published", err);
-    if (!status)
-        status = settle(relay, sent, published ? NULL : err);
-    return published ? published : status;
-}
-
 static int is_stopped(semel_relay *relay)
 {
     return atomic_load(&relay->stopped);
+}
+
+/* What comes first is what is told. */
+static semel_status first_of(semel_status first, semel_status second, semel_error *err,
+                             const semel_error *why)
+{
+    if (!first && second && err)
+        *err = *why;
+    return first ? first : second;
+}
+
+/* What is left of the turn, and of what was leased ahead: settled or given back. `status` is what `err` tells of already. */
+static semel_status settle_all(semel_relay *relay, semel_status status, semel_error *err)
+{
+    relay_batch *const batches[] = {relay->last, relay->now, relay->next};
+    for (size_t i = 0; i < RELAY_BATCHES; i++) {
+        semel_error why;
+        semel_status settled = relay_settle(relay, batches[i], &relay->sent, &why);
+        status = first_of(status, settled, err, &why);
+    }
+    return status;
+}
+
+/* The leases end by themselves. */
+static void forget_all(semel_relay *relay)
+{
+    for (size_t i = 0; i < RELAY_BATCHES; i++)
+        relay->batches[i].count = 0;
+}
+
+/* While the broker has `now`. */
+static void settle_and_lease(void *context)
+{
+    semel_relay *relay = context;
+    relay->ahead = relay_settle(relay, relay->last, &relay->sent, &relay->ahead_why);
+    if (!relay->ahead && !is_stopped(relay))
+        relay->ahead = relay_lease(relay, relay->next, &relay->ahead_why);
+}
+
+/* With a batch that is not full there is hardly a next one; and trouble is met in small steps. */
+static int may_lease_ahead(const semel_relay *relay)
+{
+    return relay->now->count == relay->options.batch;
+}
+
+static void move_on(semel_relay *relay)
+{
+    relay_batch *settled = relay->last;
+    relay->last = relay->now;
+    relay->now = relay->next;
+    relay->next = settled;
+}
+
+/* `now` has its answers. If the next one is there it is settled while that is sent, unless it should be settled soon. */
+static semel_status send(semel_relay *relay, int ahead, semel_error *err)
+{
+    semel_error why;
+    relay->ahead = SEMEL_OK;
+    semel_status status =
+        relay_publish(relay, ahead && may_lease_ahead(relay) ? settle_and_lease : NULL, err);
+    adapt(relay, status);
+    if (status)
+        relay->trouble = RELAY_TROUBLE_BROKER;
+    status = first_of(status, relay->ahead, err, &relay->ahead_why);
+    semel_status fault = store_fault(relay->store, "relay.published", &why);
+    if (fault) {
+        forget_all(relay);
+        return first_of(status, fault, err, &why);
+    }
+    if (status || !relay->next->count || relay_is_late(relay, relay->now))
+        return settle_all(relay, status, err);
+    move_on(relay);
+    return SEMEL_OK;
+}
+
+static semel_status work(semel_relay *relay, int ahead, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    relay->trouble = RELAY_TROUBLE_STORE;
+    relay->confirmed = 0;
+    if (!relay->now->count)
+        status = relay_lease(relay, relay->now, err);
+    relay->met = relay->now->count;
+    if (status || !relay->met)
+        return status;
+    if (relay->transport)
+        return send(relay, ahead, err);
+    status = relay_hand_over(relay, &relay->sent, err);
+    relay->now->count = 0;
+    adapt(relay, status);
+    return status;
 }
 
 /* Until woken, until it is time to look again, or until `left_ms` is over. Somebody who commits right after the
@@ -392,22 +299,31 @@ static void wait_for_work(semel_relay *relay, int64_t left_ms)
     relay->woken = store_wait(relay->store, &relay->watcher, left_ms < pause ? left_ms : pause);
 }
 
-semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms, semel_error *err)
+/* Turns, until one had something to do. */
+static semel_status step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_error *err)
 {
     int64_t deadline = wait_clock_ms() + wait_ms;
-    size_t count = 0;
     for (;;) {
-        semel_status status = work(relay, &count, err);
+        semel_status status = work(relay, ahead, err);
         if (status)
             return status;
         int64_t left = deadline - wait_clock_ms();
-        if (relay->count || left <= 0 || is_stopped(relay))
-            break;
+        if (relay->met || left <= 0 || is_stopped(relay))
+            return SEMEL_OK;
         wait_for_work(relay, left);
     }
-    *sent = count;
-    return SEMEL_OK;
 }
+
+semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms, semel_error *err)
+{
+    relay->sent = 0;
+    semel_status status = step(relay, 0, wait_ms, err);
+    if (!status)
+        *sent = relay->sent;
+    return status;
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------- */
 
 /* Said once when it begins and once when it is over, however often it is met in between. */
 static void tell(const semel_relay *relay, const semel_error *trouble)
@@ -423,20 +339,12 @@ static void meet_trouble(semel_relay *relay, const semel_error *why)
     relay->troubles |= relay->trouble;
 }
 
-static int is_confirmed_any(const semel_relay *relay)
-{
-    for (size_t i = 0; i < relay->count; i++)
-        if (relay->items[i].result == SEMEL_PUBLISH_CONFIRMED)
-            return 1;
-    return 0;
-}
-
 /* The broker is back when it has taken something. */
 static void turn_went_well(semel_relay *relay)
 {
     int before = relay->troubles;
     relay->failures = 0;
-    relay->troubles &= is_confirmed_any(relay) ? 0 : ~RELAY_TROUBLE_STORE;
+    relay->troubles &= relay->confirmed ? 0 : ~RELAY_TROUBLE_STORE;
     if (before && !relay->troubles)
         tell(relay, NULL);
 }
@@ -454,14 +362,11 @@ static void back_off(semel_relay *relay)
     }
 }
 
-semel_status semel_relay_run(semel_relay *relay, semel_error *err)
+static semel_status run(semel_relay *relay, semel_error *err)
 {
-    semel_error why;
-    relay->failures = 0;
-    relay->troubles = 0;
     while (!is_stopped(relay)) {
-        size_t sent;
-        semel_status status = semel_relay_step(&sent, relay, relay->options.poll_ms, &why);
+        semel_error why;
+        semel_status status = step(relay, 1, relay->options.poll_ms, &why);
         if (!status) {
             turn_went_well(relay);
             continue;
@@ -475,6 +380,16 @@ semel_status semel_relay_run(semel_relay *relay, semel_error *err)
         back_off(relay);
     }
     return SEMEL_OK;
+}
+
+semel_status semel_relay_run(semel_relay *relay, semel_error *err)
+{
+    relay->failures = 0;
+    relay->troubles = 0;
+    semel_status status = run(relay, err);
+    (void)settle_all(relay, status,
+                     NULL); /* what cannot be settled now is sent again when its lease ends */
+    return status;
 }
 
 void semel_relay_stop(semel_relay *relay)

@@ -14,7 +14,7 @@ typedef struct relay_item {
     uint64_t token;
     uint32_t attempts;
     uint32_t refusals;
-    const semel_message *message; /* in the relay's arena */
+    const semel_message *message; /* in the batch's arena */
     semel_publish_result result;
     int tried;
     semel_verdict verdict; /* 0: not decided yet */
@@ -26,6 +26,17 @@ typedef struct relay_item {
 
 /* Who cannot be reached. */
 enum { RELAY_TROUBLE_STORE = 1, RELAY_TROUBLE_BROKER = 2 };
+
+/* What was leased by one transaction and is settled by another. */
+typedef struct relay_batch {
+    mem_arena arena;
+    relay_item *items;
+    size_t count;      /* 0: nothing to send, nothing to settle */
+    uint32_t *buckets; /* of groups in this batch: the latest item of each, counted from 1 */
+    int64_t leased_at_ms;
+} relay_batch;
+
+enum { RELAY_BATCHES = 3 };
 
 struct semel_relay {
     semel_outbox *outbox;
@@ -42,31 +53,44 @@ struct semel_relay {
     atomic_int stopped;
     store_watcher watcher;
     int woken; /* by the last wait */
-    mem_arena arena;
-    relay_item *items;
-    size_t count;
-    uint32_t *buckets; /* of groups in this batch: the latest item of each, counted from 1 */
+
+    relay_batch batches[RELAY_BATCHES];
+    relay_batch *last; /* sent, and settled while the next one is */
+    relay_batch *now;
+    relay_batch *next; /* leased while `now` is under way */
     uint32_t bucket_count;
+    size_t met;         /* messages that the last turn had to deal with */
+    size_t confirmed;   /* and of them, those that the broker has */
+    size_t sent;        /* confirmed and settled, in this step or run */
+    semel_status ahead; /* of settling and leasing while the broker worked */
+    semel_error ahead_why;
+
     const semel_message **wave; /* what is published together, and where it stands in items[] */
     size_t *wave_index;
     semel_publish_result *results;
     semel_settlement *settlements;
-    int64_t leased_at_ms;
 };
 
+/* Takes what is due, at most relay->limit; and settles as each item's verdict says: what has none is given back
+ * untried. A batch is empty when it is settled, whether that went well or not: then its lease will end by itself.
+ * *sent grows by what the broker confirmed. */
+semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err);
+semel_status relay_settle(semel_relay *relay, relay_batch *batch, size_t *sent, semel_error *err);
+
 /* Does the item before this one in its group still stand in the way? */
-int relay_is_blocked(const semel_relay *relay, const relay_item *item);
+int relay_is_blocked(const relay_batch *batch, const relay_item *item);
 
 /* Does what the broker said count towards attempts_max? */
 int relay_is_refused(const semel_relay *relay, const relay_item *item);
 
 /* Has so much of the lease passed that starting on another item is no longer safe? */
-int relay_is_late(const semel_relay *relay);
+int relay_is_late(const semel_relay *relay, const relay_batch *batch);
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts);
 
-/* One batch through a transport, or through the inbox of a local hand-off. */
-semel_status relay_publish(semel_relay *relay, semel_error *err);
+/* relay->now through a transport, or through the inbox of a local hand-off. `meanwhile` (or NULL) is called once, when
+ * the first of it is on its way. */
+semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err);
 semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err);
 
 #endif

@@ -73,13 +73,28 @@ void *semel_transport_state(const semel_transport *transport, const semel_transp
     return transport->driver == driver ? transport->state : NULL;
 }
 
+semel_status transport_publish(semel_publish_result results[], semel_transport *transport,
+                               const semel_message *const messages[], size_t count,
+                               uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                               semel_error *err)
+{
+    const semel_transport_driver *driver = transport->driver;
+    for (size_t i = 0; i < count; i++)
+        results[i] = SEMEL_PUBLISH_UNKNOWN;
+    if (meanwhile && driver->publish_while)
+        return driver->publish_while(transport->state, results, messages, count, wait_ms, meanwhile,
+                                     context, err);
+    semel_status status = driver->publish(transport->state, results, messages, count, wait_ms, err);
+    if (meanwhile)
+        meanwhile(context);
+    return status;
+}
+
 semel_status semel_transport_publish(semel_publish_result results[], semel_transport *transport,
                                      const semel_message *const messages[], size_t count,
                                      uint32_t wait_ms, semel_error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        results[i] = SEMEL_PUBLISH_UNKNOWN;
-    return transport->driver->publish(transport->state, results, messages, count, wait_ms, err);
+    return transport_publish(results, transport, messages, count, wait_ms, NULL, NULL, err);
 }
 
 semel_status semel_transport_receive(semel_transport *transport, semel_delivery deliveries[],

@@ -17,4 +17,11 @@ struct semel_transport {
 semel_status transport_driver_find(const semel_transport_driver **out, const char *url,
                                    semel_error *err);
 
+/* semel_transport_publish(), with something to do in between: `meanwhile` (or NULL) is called exactly once, with
+ * `context`, if possible before the answers are waited for. */
+semel_status transport_publish(semel_publish_result results[], semel_transport *transport,
+                               const semel_message *const messages[], size_t count,
+                               uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                               semel_error *err);
+
 #endif

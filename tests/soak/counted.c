@@ -32,7 +32,8 @@ static semel_status counted_start(void *transport, const char *argument,
     self->state = semel_transport_state(self->inner, self->driver);
     self->count = wanted.count;
     self->again = wanted.again;
-    if (self->driver->abilities == ABILITIES && self->driver->give_back)
+    if (self->driver->abilities == ABILITIES && self->driver->give_back &&
+        self->driver->publish_while)
         return SEMEL_OK;
     semel_transport_close(self->inner);
     return semel_fail(err, SEMEL_EINVAL, "counted.c has other abilities than %s",
@@ -56,6 +57,16 @@ static semel_status counted_publish(void *transport, semel_publish_result result
 {
     counted *self = transport;
     return self->driver->publish(self->state, results, messages, count, wait_ms, err);
+}
+
+static semel_status counted_publish_while(void *transport, semel_publish_result results[],
+                                          const semel_message *const messages[], size_t count,
+                                          uint32_t wait_ms, semel_meanwhile *meanwhile,
+                                          void *context, semel_error *err)
+{
+    counted *self = transport;
+    return self->driver->publish_while(self->state, results, messages, count, wait_ms, meanwhile,
+                                       context, err);
 }
 
 static semel_status counted_receive(void *transport, semel_delivery deliveries[], size_t max,
@@ -101,7 +112,8 @@ static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT
                                                       .receive = counted_receive,
                                                       .settle = counted_settle,
                                                       .warnings = counted_warnings,
-                                                      .give_back = counted_give_back};
+                                                      .give_back = counted_give_back,
+                                                      .publish_while = counted_publish_while};
 
 semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
                           atomic_uint_least64_t *again, semel_error *err)

@@ -102,6 +102,46 @@ static void run_relay(crash_world *w)
     crash_drain(w);
 }
 
+/* --- the same by a relay that runs, and so leases ahead ----------------------------------------------- */
+
+enum { RUNNING = 8 };
+
+static int are_all_out(const crash_world *w)
+{
+    broker_log log;
+    size_t ids = 0;
+    broker_log_read(&log, w->stage->broker);
+    for (int i = 1; i <= RUNNING; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "%d", i);
+        ids += broker_log_ids(&log, key) > 0;
+    }
+    broker_log_free(&log);
+    return ids == RUNNING;
+}
+
+static void stop_when_all_are_out(void *context)
+{
+    crash_world *w = context;
+    if (are_all_out(w))
+        semel_relay_stop(w->relay);
+}
+
+/* The group's messages are every fourth, so that there is always something else to lease meanwhile. */
+static void run_running(crash_world *w)
+{
+    for (int i = 1; i <= RUNNING; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "%d", i);
+        crash_send(w, key, "out", i % 4 == 1 ? "group" : NULL);
+    }
+    w->broker.after = stop_when_all_are_out;
+    w->broker.context = w;
+    if (!are_all_out(w))
+        REQUIRE_OK(w, semel_relay_run(w->relay, &w->err));
+    crash_drain(w);
+}
+
 static void run_refused(crash_world *w)
 {
     crash_send(w, "1", "refused", NULL);
@@ -317,6 +357,13 @@ const crash_workflow crash_workflows[] = {
      .run = run_relay,
      .effects = 4,
      .published = 4},
+    {.name = "relay that runs",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .relay_batch = 2,
+     .run = run_running,
+     .effects = RUNNING,
+     .published = RUNNING},
     {.name = "relay what is refused",
      .points = "send.stored " RELAY,
      .kind = CRASH_SEND,

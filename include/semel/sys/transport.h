@@ -5,8 +5,8 @@
  *  - `transport` points to the driver's own state: the core allocates driver->transport_size zeroed
  *    bytes and frees them after close.
  *  - With the ability SHARED all members may be called by several threads at once, else by one.
- *  - Every wait is bounded by the wait_ms of its call, except for making a connection, which has a bound of its own. A broken connection is EUNAVAILABLE at once; the
- *    driver connects again by itself, at the next call.
+ *  - Every wait is bounded by the wait_ms of its call, except for making a connection, which has a bound of its own.
+ *    A broken connection is EUNAVAILABLE at once; the driver connects again by itself, at the next call.
  *
  * A new backend is done when tests/support/conformance_transport.c passes against the real thing.
  * SPDX-License-Identifier: MIT */
@@ -17,7 +17,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 2
+#define SEMEL_TRANSPORT_DRIVER_VERSION 3
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* may be used by several threads at once */
@@ -51,6 +51,9 @@ typedef struct semel_settle {
     semel_settle_verdict verdict;
     uint32_t delay_ms;
 } semel_settle;
+
+/* What a publisher has to do while the broker works. It may take its time, and must not use the transport. */
+typedef void semel_meanwhile(void *context);
 
 typedef struct semel_transport_driver {
     uint32_t version;   /* SEMEL_TRANSPORT_DRIVER_VERSION */
@@ -91,6 +94,14 @@ typedef struct semel_transport_driver {
     /* All that is out, and all that was fetched for the next receive, goes back to the broker, to its old place. The
      * deliveries are settled afterwards, by whoever has them, with SEMEL_SETTLE_RETRY. NULL: that alone does it. */
     void (*give_back)(void *transport);
+
+    /* As publish; and calls `meanwhile` exactly once, by the caller's thread, holding no lock: when the messages are on
+     * their way and before their answers are waited for, or later, or when they could not be sent. Answers that have
+     * come when it returns are taken even if wait_ms is over by then. NULL: it is called after publish. */
+    semel_status (*publish_while)(void *transport, semel_publish_result results[],
+                                  const semel_message *const messages[], size_t count,
+                                  uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                                  semel_error *err);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not in the registry: for tests, and for wrappers. `argument`

@@ -252,6 +252,20 @@ static semel_status get_ready(rabbit_link *link, int64_t until_ms, semel_error *
     return status ? status : rabbit_link_need(link, until_ms, err);
 }
 
+/* Without the lock: the other thread keeps the heartbeat, and takes answers. Those that have come by then are taken in any
+ * case, however late it is. */
+static void do_meanwhile(rabbit_publisher *self)
+{
+    semel_meanwhile *meanwhile = self->meanwhile;
+    if (!meanwhile)
+        return;
+    self->meanwhile = NULL;
+    pthread_mutex_unlock(&self->link.lock);
+    meanwhile(self->meanwhile_context);
+    pthread_mutex_lock(&self->link.lock);
+    rabbit_link_wait(&self->link, 0);
+}
+
 static semel_status publish(rabbit_publisher *self, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, int64_t until_ms,
                             semel_error *err)
@@ -267,6 +281,7 @@ static semel_status publish(rabbit_publisher *self, semel_publish_result results
             return status; /* in the middle of it, what was sent has its result */
         size_t before = sent;
         sent = send_all(self, sent, careful ? sent + 1 : count, until_ms, err);
+        do_meanwhile(self);
         while (link->up && self->batch.open && wait_clock_ms() < until_ms)
             rabbit_link_wait(link, until_ms);
         if (!careful || sent == before || results[before] == SEMEL_PUBLISH_UNKNOWN)
@@ -281,17 +296,22 @@ static semel_status publish(rabbit_publisher *self, semel_publish_result results
 
 semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
-                            semel_error *err)
+                            semel_meanwhile *meanwhile, void *context, semel_error *err)
 {
     semel_error why = {.status = SEMEL_OK}; /* also of single messages, which is not the caller's */
     int64_t until_ms = wait_clock_ms() + wait_ms;
     pthread_mutex_lock(&publisher->link.lock);
     semel_status status = enter(publisher, until_ms, &why);
     if (!status) {
+        publisher->meanwhile = meanwhile;
+        publisher->meanwhile_context = context;
         status = publish(publisher, results, messages, count, until_ms, &why);
+        meanwhile = publisher->meanwhile;
         leave(publisher);
     }
     pthread_mutex_unlock(&publisher->link.lock);
+    if (meanwhile)
+        meanwhile(context); /* nothing was sent */
     if (status && err)
         *err = why;
     return status;

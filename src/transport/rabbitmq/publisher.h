@@ -6,7 +6,7 @@
 #include "transport/rabbitmq/envelope.h"
 #include "transport/rabbitmq/link.h"
 
-#include <semel/transport.h>
+#include <semel/sys/transport.h>
 
 /* The batch under way. Messages have numbers on the channel, in the order of publishing; slot i is that of number
  * first + i. */
@@ -27,18 +27,21 @@ typedef struct rabbit_publisher {
     rabbit_content content; /* of what is returned */
     rabbit_batch batch;
     uint64_t numbered; /* messages published on the channel */
-    int busy;          /* somebody publishes: one at a time */
-    int forbidden;     /* it did so because of a permission, in this call */
-    int careful;       /* the broker closed the channel over some message: one by one, to find it */
+    semel_meanwhile
+        *meanwhile; /* to be called when the batch is on its way; NULL: nothing, or done */
+    void *meanwhile_context;
+    int busy;      /* somebody publishes: one at a time */
+    int forbidden; /* it did so because of a permission, in this call */
+    int careful;   /* the broker closed the channel over some message: one by one, to find it */
 } rabbit_publisher;
 
 semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_address *address,
                                    const semel_seam *seam, semel_error *err);
 void rabbit_publisher_close(rabbit_publisher *publisher);
 
-/* As in <semel/sys/transport.h>. */
+/* As publish_while in <semel/sys/transport.h>; `meanwhile` may be NULL. */
 semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
-                            semel_error *err);
+                            semel_meanwhile *meanwhile, void *context, semel_error *err);
 
 #endif

@@ -172,12 +172,21 @@ static const char *rabbit_warnings(const void *transport)
     return self->losses;
 }
 
+static semel_status publish_while(void *transport, semel_publish_result results[],
+                                  const semel_message *const messages[], size_t count,
+                                  uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                                  semel_error *err)
+{
+    rabbit *self = transport;
+    return rabbit_publish(&self->publisher, results, messages, count, wait_ms, meanwhile, context,
+                          err);
+}
+
 static semel_status publish(void *transport, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
                             semel_error *err)
 {
-    rabbit *self = transport;
-    return count ? rabbit_publish(&self->publisher, results, messages, count, wait_ms, err)
+    return count ? publish_while(transport, results, messages, count, wait_ms, NULL, NULL, err)
                  : SEMEL_OK;
 }
 
@@ -216,4 +225,5 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .settle = settle,
     .warnings = rabbit_warnings,
     .give_back = give_back,
+    .publish_while = publish_while,
 };

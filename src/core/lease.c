@@ -1,0 +1,214 @@
+/* The relay's two short transactions: one takes a batch out of the outbox by lease, the other settles it.
+ *
+ * Both are atomic, and need not survive power loss (BEGIN_RELAXED): a lease or a settlement that is lost means sending
+ * again. Every item carries the token of its lease; what another relay has taken over meanwhile is not settled here,
+ * and the driver says so (`lost`). */
+#include "core/relay.h"
+
+#include "base/hash.h"
+#include "base/message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- lease ------------------------------------------------------------------------------------------------ */
+
+/* Links the item at `index` to the one before it in its group, by a hash table over the batch. */
+static void link_group(const semel_relay *relay, relay_batch *batch, uint32_t index)
+{
+    static const hash_key constant = {
+        1, 2}; /* groups are few and ours; no stranger gains by a collision */
+    relay_item *item = &batch->items[index];
+    const char *group = item->message->group;
+    if (!group || !*group)
+        return;
+    uint32_t *bucket =
+        &batch->buckets[hash_bytes(constant, group, strlen(group)) & (relay->bucket_count - 1)];
+    for (uint32_t at = *bucket; at && !item->before; at = batch->items[at - 1].chain)
+        if (strcmp(batch->items[at - 1].message->group, group) == 0)
+            item->before = at;
+    item->chain = *bucket;
+    *bucket = index + 1;
+}
+
+/* Where the driver's items go. */
+typedef struct intake {
+    const semel_relay *relay;
+    relay_batch *batch;
+} intake;
+
+static semel_status keep_item(const semel_item *item, void *context, semel_error *err)
+{
+    intake *in = context;
+    relay_batch *batch = in->batch;
+    const semel_message *copy = message_copy_into(&batch->arena, item->message);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to send");
+    batch->items[batch->count++] = (relay_item){.seq = item->seq,
+                                                .token = item->token,
+                                                .attempts = item->attempts,
+                                                .refusals = item->refusals,
+                                                .message = copy};
+    link_group(in->relay, batch, (uint32_t)batch->count - 1);
+    return SEMEL_OK;
+}
+
+static semel_status take(semel_relay *relay, relay_batch *batch, semel_unit *unit, semel_error *err)
+{
+    intake in = {relay, batch};
+    semel_store *store = relay->store;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
+                                     relay->options.lease_ms, keep_item, &in, err);
+    if (!status && batch->count)
+        status = store_fault(store, "relay.leased", err);
+    if (!status && batch->count)
+        status = unit_close(unit, err);
+    return status;
+}
+
+semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err)
+{
+    semel_unit *unit = NULL;
+    batch->count = 0;
+    memset(batch->buckets, 0, relay->bucket_count * sizeof *batch->buckets);
+    arena_reset(&batch->arena);
+    semel_status status = unit_new(&unit, relay->store, err);
+    if (status)
+        return status;
+    batch->leased_at_ms = seam_steady_ms(&relay->store->seam);
+    status = take(relay, batch, unit, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    if (!status && batch->count)
+        status = store_fault(relay->store, "relay.taken", err);
+    if (status)
+        batch->count = 0;
+    return status;
+}
+
+int relay_is_late(const semel_relay *relay, const relay_batch *batch)
+{
+    return seam_steady_ms(&relay->store->seam) - batch->leased_at_ms > relay->options.lease_ms / 2;
+}
+
+int relay_is_blocked(const relay_batch *batch, const relay_item *item)
+{
+    return item->before && batch->items[item->before - 1].verdict != SEMEL_ITEM_REMOVE;
+}
+
+/* --- settle ------------------------------------------------------------------------------------------------ */
+
+/* One letter per row, and not per id: nothing keeps two messages of an outbox from having the same one. */
+static semel_status letter_key(semel_bytes *out, relay_batch *batch, const relay_item *item,
+                               semel_error *err)
+{
+    enum { SEQ_TEXT = 24 };
+    semel_bytes id = item->message->id;
+    char *key = arena_alloc(&batch->arena, id.len + SEQ_TEXT);
+    if (!key)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    memcpy(key, id.data, id.len);
+    int len = snprintf(key + id.len, SEQ_TEXT, "#%lld", (long long)item->seq);
+    *out = (semel_bytes){key, id.len + (size_t)len};
+    return SEMEL_OK;
+}
+
+/* What the letter says, of the last answer: the one before it may have been another. */
+static const char *reason_of(semel_error *room, const relay_item *item)
+{
+    const char *topic = item->message->topic;
+    if (item->result != SEMEL_PUBLISH_UNROUTABLE)
+        return "the broker refused it each time";
+    semel_fail(room, SEMEL_ETRANSPORT,
+               "the broker has no place for it: no queue was bound for topic \"%s\"",
+               topic ? topic : "");
+    return room->text;
+}
+
+static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, semel_unit *unit,
+                                     const relay_item *item, semel_error *err)
+{
+    semel_bytes key = {NULL, 0};
+    semel_error room;
+    semel_status status = letter_key(&key, batch, item, err);
+    if (status)
+        return status;
+    semel_dead dead = {.size = sizeof dead,
+                       .origin = SEMEL_DEAD_OUTBOX,
+                       .name = relay->outbox->name,
+                       .key = key,
+                       .message = item->message,
+                       .attempts = item->attempts,
+                       .error = reason_of(&room, item)};
+    return relay->store->driver->dead_put(unit->state, &dead, err);
+}
+
+/* Dead letters are kept only for items that are still ours: settle first, then look. */
+static semel_status apply(semel_relay *relay, relay_batch *batch, semel_unit *unit,
+                          semel_error *err)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const relay_item *item = &batch->items[i];
+        relay->settlements[i] = (semel_settlement){
+            .seq = item->seq,
+            .token = item->token,
+            .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
+            .delay_ms = item->delay_ms,
+            .refused = item->verdict != SEMEL_ITEM_RELEASE && relay_is_refused(relay, item)};
+    }
+    semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
+                                                       relay->settlements, batch->count, err);
+    for (size_t i = 0; !status && i < batch->count; i++)
+        if (batch->items[i].dead && !relay->settlements[i].lost)
+            status = keep_dead_letter(relay, batch, unit, &batch->items[i], err);
+    return status;
+}
+
+static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const relay_item *item = &batch->items[i];
+        if (item->dead && !relay->settlements[i].lost) {
+            store_count(relay->store, TALLY_DEAD, 1);
+        } else if (item->result == SEMEL_PUBLISH_CONFIRMED) {
+            store_count(relay->store, TALLY_SENT, 1);
+            store_count(relay->store, TALLY_RESENT, item->attempts > 1);
+            ++*sent;
+        }
+        if (item->tried && item->result != SEMEL_PUBLISH_CONFIRMED)
+            store_count(relay->store, TALLY_SEND_FAILED, 1);
+    }
+}
+
+static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *err)
+{
+    semel_unit *unit = NULL;
+    semel_status status = unit_new(&unit, relay->store, err);
+    if (status)
+        return status;
+    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = apply(relay, batch, unit, err);
+    if (!status)
+        status = store_fault(relay->store, "relay.settled", err);
+    if (!status)
+        status = unit_close(unit, err);
+    unit_abandon(unit);
+    unit_free(unit);
+    return status;
+}
+
+semel_status relay_settle(semel_relay *relay, relay_batch *batch, size_t *sent, semel_error *err)
+{
+    if (!batch->count)
+        return SEMEL_OK;
+    semel_status status = settle(relay, batch, err);
+    if (!status) {
+        count_settled(relay, batch, sent);
+        status = store_fault(relay->store, "relay.done", err);
+    }
+    batch->count = 0;
+    return status;
+}
