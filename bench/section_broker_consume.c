@@ -312,7 +312,10 @@ static void measure(const server *on, const char *url, queue_kind kind)
 {
     static const struct amount {
         size_t batch, workers, prefetch, full, quick;
-    } amounts[] = {{1, 1, 50, 1000, 300}, {1, 4, 100, 2000, 600}, {100, 1, 500, 20000, 3000}};
+    } amounts[] = {{1, 1, 50, 1000, 300},
+                   {1, 4, 100, 2000, 600},
+                   {100, 1, 500, 20000, 3000},
+                   {100, 2, 1000, 20000, 3000}};
     char title[100], name[100];
     duel d;
     snprintf(name, sizeof name, "to inbox on %s", on ? on->name : "SQLite");

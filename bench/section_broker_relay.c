@@ -3,10 +3,10 @@
  * What it could reach at most is publishing alone, with as many messages outstanding as its batch has: they are
  * in memory already, nothing is leased and nothing removed. What a careful programmer reaches is the loop by hand:
  * lease (by SKIP LOCKED; on SQLite just read, which is enough for one relay), publish, wait for the confirms,
- * delete. As in semel neither waits for the disk in the store: a row that comes back is only sent again.
+ * delete, one after the other. As in semel neither waits for the disk in the store: a row that comes back is only sent
+ * again. A relay of semel's that runs leases and settles while it waits for the broker.
  *
- * Two relays share one transport, which publishes for one at a time: no more is outstanding than with one relay, but
- * one leases and deletes while the other waits for the broker. */
+ * Two relays share one transport, which publishes for one at a time: no more is outstanding than with one relay. */
 #include "broker.h"
 #include "outbox.h"
 #include "server.h"

@@ -65,7 +65,9 @@ SEMEL_API void semel_relay_close(semel_relay *relay);
 SEMEL_API semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms,
                                         semel_error *err);
 
-/* Steps until stopped. Errors that may pass (retryable) are waited out, with backoff; others end it. */
+/* Steps until stopped. As long as batches are full it does not wait for the broker before it takes the next: up to three
+ * batches are leased then, and given back or settled when it ends. Errors that may pass (retryable) are waited out, with
+ * backoff; others end it. */
 SEMEL_API semel_status semel_relay_run(semel_relay *relay, semel_error *err);
 
 /* For good: whoever runs it after that returns at once. May be called from any thread and from a signal
