@@ -93,6 +93,9 @@ void unit_begin_anew(postgres_unit *unit);
 void unit_ask_began(postgres_unit *unit, PGresult **answer);
 void unit_note_began(postgres_unit *unit, PGresult *answer);
 
+/* A joined unit that has ended: its connection may be joined again. */
+void unit_delist(postgres_unit *unit);
+
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);
 semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err);

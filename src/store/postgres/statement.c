@@ -321,8 +321,9 @@ void statement_send(connection *on, statement which)
 semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err)
 {
     PGresult *answer = NULL;
-    q->answer = &answer;
-    pg_send(q);
+    query asked = *q;
+    asked.answer = &answer;
+    pg_send(&asked);
     semel_status status = connection_wait(q->on, 0, NULL, doing, err);
     if (status)
         PQclear(answer);

@@ -12,7 +12,6 @@
 #include "base/sql.h"
 
 #include <semel/postgres.h>
-#include <stdio.h>
 #include <string.h>
 
 /* --- after the handler --------------------------------------------------------------------------------- */
@@ -114,125 +113,6 @@ void unit_note_began(postgres_unit *unit, PGresult *answer)
     PQclear(answer);
 }
 
-/* --- joining ------------------------------------------------------------------------------------------ */
-
-static semel_status know_identity(postgres_store *store, semel_error *err)
-{
-    connection *on = NULL;
-    PGresult *answer = NULL;
-    pthread_mutex_lock(&store->lock);
-    int known = store->identity[0] != 0;
-    pthread_mutex_unlock(&store->lock);
-    if (known)
-        return SEMEL_OK;
-    semel_status status = store_borrow(&on, store, err);
-    if (status)
-        return status;
-    query q = pg_start(on, ST_IDENTITY);
-    status = pg_ask(&answer, &q, "reading the database's identity", err);
-    store_give_back(store, on);
-    if (!status && PQntuples(answer) == 1 && PQgetlength(answer, 0, 0) < IDENTITY_TEXT) {
-        pthread_mutex_lock(&store->lock);
-        memcpy(store->identity, PQgetvalue(answer, 0, 0), (size_t)PQgetlength(answer, 0, 0) + 1);
-        pthread_mutex_unlock(&store->lock);
-    }
-    PQclear(answer);
-    return status;
-}
-
-/* The caller's transaction is open, so a failed statement would spoil it: the savepoint comes first. */
-static semel_status enter_joined(postgres_unit *unit, semel_error *err)
-{
-    PGresult *answer = NULL;
-    statement_send(unit->on, ST_SAVEPOINT);
-    query q = pg_start(unit->on, ST_IDENTITY);
-    semel_status status = pg_ask(&answer, &q, "joining a transaction", err);
-    pthread_mutex_lock(&unit->store->lock);
-    int same = !status && PQntuples(answer) == 1 &&
-               strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
-    pthread_mutex_unlock(&unit->store->lock);
-    if (same)
-        (void)snprintf(unit->patience, sizeof unit->patience, "%s", PQgetvalue(answer, 0, 1));
-    PQclear(answer);
-    if (same)
-        return SEMEL_OK;
-    statement_send(unit->on, ST_ROLLBACK_TO);
-    statement_send(unit->on, ST_RELEASE);
-    (void)connection_wait(unit->on, 0, NULL, "leaving a transaction", NULL);
-    return status ? status
-                  : semel_fail(err, SEMEL_EINVAL,
-                               "the transaction to join is open on another database than the "
-                               "store's");
-}
-
-/* Savepoints nest, and two units that end in any order do not: one at a time on a connection. */
-static semel_status enlist(postgres_unit *unit, semel_error *err)
-{
-    postgres_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    const postgres_unit *at = store->joined;
-    while (at && at->on->pg != unit->on->pg)
-        at = at->next_joined;
-    if (!at) {
-        unit->next_joined = store->joined;
-        store->joined = unit;
-    }
-    pthread_mutex_unlock(&store->lock);
-    return at ? semel_fail(err, SEMEL_EMISUSE,
-                           "a unit is open on this connection already: end it first, or use it")
-              : SEMEL_OK;
-}
-
-static void delist(postgres_unit *unit)
-{
-    postgres_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    postgres_unit **at = &store->joined;
-    while (*at != unit)
-        at = &(*at)->next_joined;
-    *at = unit->next_joined;
-    pthread_mutex_unlock(&store->lock);
-}
-
-semel_status postgres_join(void *store_state, void *unit_state, void *native, semel_error *err)
-{
-    postgres_store *store = store_state;
-    postgres_unit *unit = unit_state;
-    if (PQtransactionStatus(native) != PQTRANS_INTRANS ||
-        PQpipelineStatus(native) != PQ_PIPELINE_OFF)
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "to join, a transaction must be open on the connection, not failed, "
-                          "and not in pipeline mode");
-    semel_status status = know_identity(store, err);
-    if (status)
-        return status;
-    unit->store = store;
-    unit->on = &unit->borrowed;
-    unit->joined = unit->begun = 1;
-    connection_borrow(unit->on, native, store->texts);
-    status = enlist(unit, err);
-    if (status)
-        return status;
-    status = enter_joined(unit, err);
-    if (status) {
-        delist(unit);
-        connection_return(unit->on);
-    }
-    unit->shared = 1;
-    return status;
-}
-
-semel_status semel_unit_join_postgres(semel_unit **out, semel_store *store, struct pg_conn *native,
-                                      semel_error *err)
-{
-    return semel_unit_join_native(out, store, "postgres", native, err);
-}
-
-struct pg_conn *semel_unit_postgres(semel_unit *unit)
-{
-    return semel_unit_native(unit, "postgres");
-}
-
 /* --- the handler's part ------------------------------------------------------------------------------- */
 
 /* From here on the application speaks on the connection: everything sent is answered first, the transaction is
@@ -258,6 +138,11 @@ void *postgres_native(void *unit_state)
     on->ended = 0;
     on->conflict[0] = 0;
     return on->refusal ? NULL : on->pg;
+}
+
+struct pg_conn *semel_unit_postgres(semel_unit *unit)
+{
+    return semel_unit_native(unit, "postgres");
 }
 
 /* A connection that was lost has undone the unit, too: the handler's failure on it is not the handler's fault. */
@@ -314,7 +199,7 @@ static void leave(postgres_unit *unit, int usable)
     connection_push(unit->on); /* what is on its way must not stand or fall with the next unit's */
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
-        delist(unit);
+        unit_delist(unit);
         connection_return(unit->on);
     } else
         pool_give(&unit->store->connections, unit->on, usable && !unit->on->lost);
