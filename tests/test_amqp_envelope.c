@@ -189,6 +189,22 @@ static void a_header_with_the_name_of_ours_gives_way(void **state)
 }
 
 /* A header that looks like ours must not become the id, by which duplicates are known. */
+static void a_header_named_like_a_member_that_is_missing_does_not_become_it(void **state)
+{
+    const semel_header headers[] = {{"semel-group", {"theirs", 6}},
+                                    {"semel-id", {"theirs", 6}},
+                                    {"semel-time-ms", {"12", 2}},
+                                    {"other", {"stays", 5}}};
+    semel_message message = {.size = sizeof message, .headers = headers, .header_count = 4};
+    rabbit_writer writer = {0};
+    rabbit_envelope envelope;
+    (void)state;
+    OK(rabbit_envelope_write(&envelope, &writer, &message, 0, &last_error));
+    assert_int_equal(envelope.properties.headers.num_entries, 1);
+    assert_amqp_header(&envelope.properties, "other", "stays");
+    arena_free(&writer.arena);
+}
+
 static void a_header_named_like_a_member_that_is_there_stays_a_header(void **state)
 {
     const semel_header headers[] = {{"semel-id", {"another", 7}},
@@ -386,6 +402,7 @@ int main(void)
         cmocka_unit_test(whole_seconds_need_no_header_and_a_writer_may_be_transient),
         cmocka_unit_test(what_is_too_long_for_a_property_is_a_header),
         cmocka_unit_test(a_header_with_the_name_of_ours_gives_way),
+        cmocka_unit_test(a_header_named_like_a_member_that_is_missing_does_not_become_it),
         cmocka_unit_test(a_header_named_like_a_member_that_is_there_stays_a_header),
         cmocka_unit_test(a_topic_has_255_bytes_at_most),
         cmocka_unit_test(a_name_of_a_header_has_255_bytes_at_most),

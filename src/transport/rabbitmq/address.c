@@ -242,6 +242,7 @@ static semel_status check_companions(const url *parsed, semel_error *err)
                  {"bind", "exchange"},
                  {"bind", "queue"},
                  {"type", "queue"},
+                 {"prefetch", "queue"},
                  {"single_active", "queue"},
                  {"delivery_limit", "queue"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)

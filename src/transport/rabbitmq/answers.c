@@ -67,7 +67,7 @@ static void take_back(rabbit_batch *batch, const rabbit_content *content)
 static void take_content(rabbit_publisher *self, rabbit_link *link, const amqp_frame_t *frame)
 {
     rabbit_piece piece = rabbit_content_add(&self->content, frame);
-    if (piece == RABBIT_PIECE_BAD) {
+    if (piece == RABBIT_PIECE_BAD || self->content.too_large) { /* nothing so large was sent */
         rabbit_link_lose(link, "the broker's frames make no sense, or there is no memory for them");
     } else if (piece == RABBIT_PIECE_COMPLETE) {
         take_back(&self->batch, &self->content);

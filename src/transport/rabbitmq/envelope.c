@@ -94,6 +94,15 @@ static void add_integer(writing *w, const char *name, int64_t number)
     add_entry(w, name, value, 8);
 }
 
+/* It would be read as a member that this message does not have. */
+static int is_misleading(const semel_message *message, const char *name)
+{
+    for (size_t i = 0; i < RABBIT_FIELDS; i++)
+        if (rabbit_fields[i].header && strcmp(rabbit_fields[i].header, name) == 0)
+            return value_of(message, &rabbit_fields[i]).len == 0;
+    return strcmp(rabbit_time_header, name) == 0 && !message->time_ms;
+}
+
 static int is_ours(const writing *w, size_t own_count, const char *name)
 {
     size_t len = strlen(name);
@@ -286,7 +295,8 @@ static semel_status write_headers(writing *w, semel_error *err)
     for (size_t i = 0; !status && i < w->message->header_count; i++) {
         const semel_header *header = &w->message->headers[i];
         status = check_name(header->name, err);
-        if (!status && !is_ours(w, own_count, header->name))
+        if (!status && !is_ours(w, own_count, header->name) &&
+            !is_misleading(w->message, header->name))
             add_bytes(w, header->name, header->value);
     }
     return status;

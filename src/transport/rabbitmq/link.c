@@ -80,7 +80,7 @@ static void destroy_connection(rabbit_link *link)
 }
 
 /* rabbitmq-c waits without end for room to write: where nobody could cut it off it must not begin. */
-static int is_writable(const rabbit_link *link)
+int rabbit_link_has_room(const rabbit_link *link)
 {
     struct pollfd one = {.fd = link->fd, .events = POLLOUT};
     return poll(&one, 1, 0) == 1 && (one.revents & POLLOUT);
@@ -91,7 +91,7 @@ static int is_writable(const rabbit_link *link)
 static void say_goodbye(rabbit_link *link)
 {
     struct timeval patience = {GOODBYE_S, 0};
-    if (link->up && is_writable(link) &&
+    if (link->up && rabbit_link_has_room(link) &&
         amqp_set_rpc_timeout(link->connection, &patience) == AMQP_STATUS_OK)
         (void)amqp_connection_close(link->connection, AMQP_REPLY_SUCCESS); /* gone either way */
 }
@@ -222,7 +222,7 @@ static int may_have_more(const rabbit_link *link)
            amqp_frames_enqueued(link->connection);
 }
 
-void rabbit_link_pump(rabbit_link *link)
+static void pump(rabbit_link *link)
 {
     while (link->up) {
         struct timeval no_time = {0, 0};
@@ -240,6 +240,17 @@ void rabbit_link_pump(rabbit_link *link)
         if (link->up && !may_have_more(link))
             return;
     }
+}
+
+/* A heartbeat may be due, and writing it may hang. */
+void rabbit_link_pump(rabbit_link *link)
+{
+    int64_t nobody = 0;
+    int first =
+        atomic_compare_exchange_strong(&link->write_until_ms, &nobody, wait_clock_ms() + BEAT_MS);
+    pump(link);
+    if (first)
+        rabbit_link_write_end(link);
 }
 
 /* --- waiting ----------------------------------------------------------------------------------------------- */
@@ -262,9 +273,7 @@ static void watch(rabbit_link *link, int64_t until_ms)
     (void)poll(&one, 1, left > 0 ? (int)left : 0); /* interrupted or not, the pump finds out */
     pthread_mutex_lock(&link->lock);
     link->watched = 0;
-    rabbit_link_write_begin(link, wait_clock_ms() + BEAT_MS); /* a heartbeat may be due */
     rabbit_link_pump(link);
-    rabbit_link_write_end(link);
     pthread_cond_broadcast(&link->changed);
 }
 
@@ -353,7 +362,7 @@ void rabbit_link_tend(rabbit_link *link)
     if (pthread_mutex_trylock(&link->lock) != 0)
         return;
     /* Somebody who watches must not miss what comes. And this thread is the one that cuts what hangs. */
-    if (!link->watched && link->up && is_writable(link)) {
+    if (!link->watched && link->up && rabbit_link_has_room(link)) {
         rabbit_link_pump(link);
         pthread_cond_broadcast(&link->changed);
     }

@@ -78,6 +78,9 @@ void rabbit_link_wait(rabbit_link *link, int64_t until_ms);
 void rabbit_link_write_begin(rabbit_link *link, int64_t until_ms);
 void rabbit_link_write_end(rabbit_link *link);
 
+/* 1: what is small can be written without waiting. */
+int rabbit_link_has_room(const rabbit_link *link);
+
 /* The connection is of no more use: `code` is what rabbitmq-c returned, `doing` what was tried. */
 void rabbit_link_broke(rabbit_link *link, int code, const char *doing);
 void rabbit_link_lose(rabbit_link *link, const char *format, ...)

@@ -5,6 +5,7 @@
  * memory or disk blocks those who publish: that is noticed before, when it said so, or while it does not answer. */
 #include "transport/rabbitmq/publisher.h"
 
+#include "base/message.h"
 #include "base/wait.h"
 #include "transport/rabbitmq/answers.h"
 #include "transport/rabbitmq/topology.h"
@@ -28,6 +29,7 @@ static semel_status confirm(void *owner, rabbit_link *link, semel_error *err)
     if (!amqp_confirm_select(link->connection, RABBIT_CHANNEL))
         return rabbit_link_refused(link, "asking for confirmations", err);
     self->numbered = 0;
+    self->owed = 0;
     return SEMEL_OK;
 }
 
@@ -47,7 +49,7 @@ static void blame(rabbit_publisher *self)
         return;
     self->careful = 1;
     self->forbidden |= forbidden;
-    if (batch->open == 1)
+    if (batch->open == 1 && !self->owed)
         batch->results[batch->slots[batch->lowest]] =
             forbidden ? SEMEL_PUBLISH_NACKED : SEMEL_PUBLISH_REFUSED;
 }
@@ -97,6 +99,7 @@ static semel_status enter(rabbit_publisher *self, int64_t until_ms, semel_error 
 static void leave(rabbit_publisher *self)
 {
     self->busy = 0;
+    self->owed |= self->batch.open > 0;
     self->batch.open = self->batch.sent = 0;
     pthread_cond_broadcast(&self->link.changed);
 }
@@ -128,6 +131,13 @@ static void cork(const rabbit_link *link, int on)
     (void)setsockopt(link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
+/* The broker adds to the headers of what comes again, and then they must still fit into one frame. */
+static size_t header_room(const rabbit_link *link)
+{
+    size_t frame_max = (size_t)amqp_get_frame_max(link->connection);
+    return frame_max - frame_max / 32;
+}
+
 /* What AMQP cannot carry, or what no receiver would take for a message, is refused; `err` says why. Its slot is taken
  * before it is written: an answer may come while the rest is. */
 static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
@@ -137,12 +147,9 @@ static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
     const semel_message *message = batch->messages[index];
     rabbit_envelope envelope;
     amqp_bytes_t body = {message->body.len, (void *)(uintptr_t)message->body.data};
-    semel_status status =
-        body.len > SEMEL_BODY_MAX
-            ? semel_fail(err, SEMEL_ELIMIT, "message.body has %zu bytes; at most %zu are allowed",
-                         body.len, SEMEL_BODY_MAX)
-            : rabbit_envelope_write(&envelope, &self->writer, message,
-                                    (size_t)amqp_get_frame_max(link->connection), err);
+    semel_status status = message_check(message, err);
+    if (!status)
+        status = rabbit_envelope_write(&envelope, &self->writer, message, header_room(link), err);
     if (status) {
         if (status != SEMEL_ENOMEM)
             batch->results[index] = SEMEL_PUBLISH_REFUSED;

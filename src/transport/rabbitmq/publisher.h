@@ -30,6 +30,7 @@ typedef struct rabbit_publisher {
     semel_meanwhile
         *meanwhile; /* to be called when the batch is on its way; NULL: nothing, or done */
     void *meanwhile_context;
+    int owed;      /* an earlier call left without all of its answers, on this channel */
     int busy;      /* somebody publishes: one at a time */
     int forbidden; /* it did so because of a permission, in this call */
     int careful;   /* the broker closed the channel over some message: one by one, to find it */

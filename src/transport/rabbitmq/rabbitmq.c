@@ -135,8 +135,10 @@ static semel_status rabbit_open(void *transport, const char *url,
     semel_status status = rabbit_address_read(&self->address, url, err);
     if (!status)
         status = open_links(self, settings->seam, err);
-    if (status)
+    if (status) {
+        forget_password(self);
         return status;
+    }
     status = first_connection(self, err);
     if (!status) {
         self->receiver.link.patient = self->publisher.link.patient = 1;
@@ -152,6 +154,7 @@ static semel_status rabbit_open(void *transport, const char *url,
 static void rabbit_close(void *transport)
 {
     rabbit *self = transport;
+    rabbit_receiver_finish(&self->receiver); /* while there is somebody to cut what hangs */
     stop_tender(self);
     close_links(self);
     forget_password(self);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGE = 65536, PENDING_MAX = 32 };
+enum { LARGE = 65536, PENDING_MAX = 32, FRAME_ROOM = 1 << 20 };
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
@@ -27,10 +27,24 @@ static semel_status consume(rabbit_link *link, semel_error *err)
     return SEMEL_OK;
 }
 
+/* What the broker adds to the headers of a message that comes again (x-delivery-count, x-death) may make its frame larger
+ * than was agreed upon; it sends it all the same, and would for ever. We send nothing large by this link. */
+static semel_status allow_growth(rabbit_link *link, semel_error *err)
+{
+    amqp_connection_state_t connection = link->connection;
+    if (amqp_release_buffers_ok(connection) && /* it aborts in the middle of a frame */
+        amqp_tune_connection(connection, RABBIT_CHANNEL, FRAME_ROOM,
+                             amqp_get_heartbeat(connection)) != AMQP_STATUS_OK)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    return SEMEL_OK;
+}
+
 static semel_status prepare(void *owner, rabbit_link *link, semel_error *err)
 {
     const rabbit_receiver *self = owner;
-    semel_status status = rabbit_topology(link, err);
+    semel_status status = allow_growth(link, err);
+    if (!status)
+        status = rabbit_topology(link, err);
     return status || !self->wanted ? status : consume(link, err);
 }
 
@@ -97,6 +111,10 @@ static int fill(rabbit_delivery *one, const rabbit_content *content, const char 
 
 static void accept_delivery(rabbit_receiver *self, rabbit_link *link)
 {
+    if (!((const amqp_basic_deliver_t *)self->content.method)->delivery_tag) {
+        rabbit_link_lose(link, "the broker sent a delivery without a tag");
+        return;
+    }
     rabbit_delivery *one = rabbit_shelf_new(&self->shelf);
     if (one && fill(one, &self->content, link->address->queue, link->address->quorum)) {
         rabbit_shelf_put(&self->shelf, one);
@@ -153,7 +171,6 @@ semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_addres
 
 void rabbit_receiver_close(rabbit_receiver *receiver)
 {
-    rabbit_flush(receiver);
     rabbit_link_close(&receiver->link);
     rabbit_shelf_free(&receiver->shelf);
     rabbit_content_free(&receiver->content);

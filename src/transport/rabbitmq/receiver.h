@@ -31,6 +31,9 @@ void rabbit_flush(rabbit_receiver *receiver);
 
 /* For the thread that looks after the links. */
 void rabbit_receiver_tend(rabbit_receiver *receiver);
+
+/* Before the end: what is acknowledged is told the broker, if it listens. */
+void rabbit_receiver_finish(rabbit_receiver *receiver);
 void rabbit_give_back(rabbit_receiver *receiver);
 
 #endif

@@ -123,12 +123,27 @@ semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles
     return status;
 }
 
+/* What does not go out comes again. */
+static void flush_if_there_is_room(rabbit_receiver *receiver)
+{
+    if (receiver->link.up && rabbit_link_has_room(&receiver->link))
+        rabbit_flush(receiver);
+}
+
+/* The thread that does this is the one that cuts what hangs: it must not hang itself. */
 void rabbit_receiver_tend(rabbit_receiver *receiver)
 {
     rabbit_link_tend(&receiver->link);
     if (pthread_mutex_trylock(&receiver->link.lock) != 0)
         return;
-    rabbit_flush(receiver);
+    flush_if_there_is_room(receiver);
+    pthread_mutex_unlock(&receiver->link.lock);
+}
+
+void rabbit_receiver_finish(rabbit_receiver *receiver)
+{
+    pthread_mutex_lock(&receiver->link.lock);
+    flush_if_there_is_room(receiver);
     pthread_mutex_unlock(&receiver->link.lock);
 }
 

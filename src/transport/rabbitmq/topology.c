@@ -170,7 +170,8 @@ static semel_status settle_bindings(rabbit_link *link, semel_error *err)
     if (address->declare != RABBIT_DECLARE || !address->queue[0] || !address->exchange[0])
         return SEMEL_OK;
     for (const char *at = address->bindings; !status && *at; at += strlen(at) + 1)
-        status = bind_one(link, at, err);
+        if (!(status = rabbit_connect_patience(link, err)))
+            status = bind_one(link, at, err);
     return status;
 }
 
