@@ -76,7 +76,7 @@ endif()
 # What a sanitizer has nothing to say about is left to the plain build and the other one: threads where there is one,
 # memory where the matter is who comes first, and the tests of the tests' own tools.
 if(SEMEL_SANITIZE STREQUAL "thread")
-  list(FILTER tests EXCLUDE REGEX "/test_(oom|amqp|crash|servers_crash|cloudevent|json|url|key|formats|rabbitmq_broker)[a-z_]*\\.c$")
+  list(FILTER tests EXCLUDE REGEX "/test_(oom|amqp|crash|servers_crash|cloudevent|json|url|key|formats|rabbitmq_broker|rabbitmq_servers_kill)[a-z_]*\\.c$")
 elseif(SEMEL_SANITIZE STREQUAL "address")
   list(FILTER tests EXCLUDE REGEX "/test_(servers_crowds|servers_hot|rabbitmq_broker)\\.c$")
 endif()
@@ -92,7 +92,7 @@ foreach(test IN LISTS tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests)
   target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:semel_support> semel_tests)
   semel_add_test(${name} ${name})
-  if(name MATCHES "^test_(servers_crash|oom_sqlite|rabbitmq_(trouble|lost|broker|servers_review|receive))$")
+  if(name MATCHES "^test_(servers_crash|servers_lost|oom_sqlite|rabbitmq_(trouble|lost))$")
     set_tests_properties(${name} PROPERTIES COST 100) # the long ones first, so that nobody waits for them in the end
   endif()
   if(needed)

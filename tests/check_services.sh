@@ -46,6 +46,8 @@ has_served() { [ "$(served)" -ge "$1" ]; }
 has_settled() { [ "$(($(served) + $(dead)))" -ge "$1" ]; }
 has_sent_all() { [ "$(in_orders 'SELECT count(*) FROM semel_outbox')" = 0 ]; } # what a dead relay had, too
 is_empty() { [ "$(broker ready)" = 0 ]; }
+stays_empty() { is_empty && sleep 1 && is_empty; } # what goes back may take a moment
+end_leases() { in_orders 'UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL'; } # half a minute early
 is_gone() { case $(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) in Z | '') ;; *) return 1 ;; esac }
 says() { grep -qF "$2" "$scratch/$1.log"; }
 
@@ -116,6 +118,7 @@ murder "$first"
 start_inventory first && first=$pid
 within_deadline has_served "$(($(served) + 50))"
 murder "$relay"
+end_leases
 within_deadline has_placed "$(($(placed) + 50))"
 start relay orders relay && relay=$pid
 within_deadline has_placed "$(($(placed) + 50))"
@@ -145,7 +148,7 @@ end_well "$first"
 end_well "$second"
 # What they had in hand has gone back: copies that nobody has looked at yet.
 for round in 1 2 3 4 5; do
-    ! is_empty || break
+    ! stays_empty || break
     start_inventory "round$round" && last=$pid
     within_deadline is_empty
     end_well "$last"

@@ -34,6 +34,7 @@ typedef struct tally {
     run runs[RUNS_MAX];
     atomic_uint ready;            /* services that have opened what they need */
     atomic_uint troubles, relief; /* of semel_notice */
+    atomic_uint struck;           /* the test has done the harm that it was there for */
 } tally;
 
 /* Where a test runs; .kind 0 is SQLite. */
@@ -194,6 +195,15 @@ static inline semel_status scene_handle(semel_unit *unit, const semel_message *m
     return status;
 }
 
+/* For a handler: when `most` runs have begun, all of them wait for the test, which may be late to do its harm. */
+static inline void wait_for_harm(const scene *s, unsigned most)
+{
+    int64_t until = process_now_ms() + KIT_WAIT_MS;
+    while (atomic_load(&s->tally->begun) > most && !atomic_load(&s->tally->struck) &&
+           process_now_ms() < until)
+        process_nap();
+}
+
 /* For semel_notice; its context is the tally. */
 static inline void note_trouble(void *context, const semel_error *trouble)
 {
@@ -231,6 +241,16 @@ static inline int64_t dead_letters(const scene *s)
 static inline int64_t unsent(const scene *s)
 {
     return look_number(s->store, "SELECT count(*) FROM semel_outbox");
+}
+
+/* What a dead process had leased or claimed may be had at once. So leases can be as long as a turn may take. */
+static inline void end_leases(const scene *s)
+{
+    if (look_is_server(s->store))
+        look_wait_quiet(s->store);
+    look_run(s->store, "UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL");
+    look_run(s->store,
+             "UPDATE semel_marker SET lease_until_ms = 1 WHERE lease_until_ms IS NOT NULL");
 }
 
 /* Each of these messages had its effect once, and nobody else had one. */

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 300, LATE_MS = 5000, PATIENT_MS = 60000 };
+enum { BUSY_MS = 300, LATE_MS = 30000, PATIENT_MS = 60000 };
 
 static semel_status open_with(const char *url, uint32_t busy_ms)
 {
@@ -196,10 +196,10 @@ static void who_is_not_let_in_is_told_why(void **state)
     (void)snprintf(url, sizeof url, "mariadb://ada:" PASSWORD "@127.0.0.1:%u/mysql", at.port);
     is_final(url, 1044, "GRANT");
     (void)snprintf(url, sizeof url, "mysql://ada:" PASSWORD "@127.0.0.1:%u/semel", at.port);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     (void)snprintf(url, sizeof url, "mariadb://ada:" PASSWORD "@127.0.0.1:%u/semel?tls=on",
                    at.port);
-    FAILS(SEMEL_EINVAL, open_with(url, BUSY_MS)); /* that server has no certificate */
+    FAILS(SEMEL_EINVAL, open_with(url, PATIENT_MS)); /* that server has no certificate */
     SAYS("tls");
     server_run(at.url, "DROP USER ada@'127.0.0.1'");
 }
@@ -212,7 +212,7 @@ static void a_socket_and_an_option_file_are_ways_in(void **state)
     (void)state;
     server_find(&at, SERVER_MARIADB);
     (void)snprintf(url, sizeof url, "mariadb://root@/semel?socket=%.200s", at.socket);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     scratch_open(&directory);
     scratch_file(path, &directory, ".my.cnf");
     FILE *file = fopen(path, "we");
@@ -223,7 +223,7 @@ static void a_socket_and_an_option_file_are_ways_in(void **state)
     (void)snprintf(before, sizeof before, "%s", home ? home : "");
     *strrchr(path, '/') = 0;
     (void)setenv("HOME", path, 1);
-    OK(open_with("mariadb:///semel?options=shop", BUSY_MS));
+    OK(open_with("mariadb:///semel?options=shop", PATIENT_MS));
     (void)setenv("HOME", before, 1);
     scratch_close(&directory);
 }
@@ -331,7 +331,7 @@ static void whoever_migrates_is_waited_for_so_long_and_no_longer(void **state)
     const char *url = *state;
     char name[128], sql[256];
     semel_store *store = NULL;
-    semel_store_options options = {.size = sizeof options, .busy_ms = 1000};
+    semel_store_options options = {.size = sizeof options, .busy_ms = 2500};
     MYSQL *other = mysql_init(NULL);
     server_place at;
     server_find(&at, SERVER_MARIADB);

@@ -371,7 +371,7 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     crew_member thread;
     case_close(c);
     (void)snprintf(url, sizeof url, "%.*s?pool=1", (int)strcspn(c->url, "?"), c->url);
-    case_open_at(c, url, 300, NULL);
+    case_open_at(c, url, 1500, NULL);
     OK(semel_unit_begin(&unit, c->store, &last_error));
     FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->store, &last_error));
     asker other = {.store = c->store};
@@ -379,7 +379,7 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     crew_start(&thread, ask_for_a_unit, &other);
     assert_true(crew_join(&thread, CASE_WAIT_MS));
     assert_int_equal(other.status, SEMEL_EBUSY);
-    assert_true(process_now_ms() - began >= 299);
+    assert_true(process_now_ms() - began >= 1499);
     crew_start(&thread, ask_for_a_unit, &other);
     semel_unit_rollback(unit);
     assert_true(crew_join(&thread, CASE_WAIT_MS));

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 300, LATE_MS = 5000, PATIENT_MS = 60000 };
+enum { BUSY_MS = 300, LATE_MS = 30000, PATIENT_MS = 60000 };
 
 static semel_status open_with(const char *url, uint32_t busy_ms)
 {
@@ -149,7 +149,7 @@ static void is_final(const char *url, const char *sqlstate)
 static void await_password(const char *url)
 {
     int64_t deadline = process_now_ms() + PATIENT_MS; /* a reload takes effect soon */
-    while (open_with(url, BUSY_MS) == SEMEL_OK && process_now_ms() < deadline)
+    while (open_with(url, PATIENT_MS) == SEMEL_OK && process_now_ms() < deadline)
         process_nap();
 }
 
@@ -171,11 +171,11 @@ static void a_password_comes_from_the_url_or_from_its_file(void **state)
     SAYS("PGPASSFILE");
     (void)snprintf(url, sizeof url,
                    "postgres://ada:s3cret%%2F%%40%%3F%%26%%3D%%25@127.0.0.1:%u/postgres", port);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     (void)snprintf(url, sizeof url,
                    "postgres://ada@127.0.0.1:%u/postgres?password=s3cret%%2F%%40%%3F%%26%%3D%%25",
                    port);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     scratch_file(path, &own.directory, "passwords");
     FILE *file = fopen(path, "we");
     (void)fprintf(file, "127.0.0.1:%u:postgres:ada:s3cret/@?&=%%\n", port);
@@ -183,7 +183,7 @@ static void a_password_comes_from_the_url_or_from_its_file(void **state)
     assert_int_equal(chmod(path, 0600), 0);
     (void)setenv("PGPASSFILE", path, 1);
     (void)snprintf(url, sizeof url, "postgres://ada@127.0.0.1:%u/postgres", port);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     (void)unsetenv("PGPASSFILE");
     server_own_stop(&own);
 }
@@ -208,16 +208,16 @@ static void a_socket_is_a_host(void **state)
     server_find(&shared, SERVER_POSTGRES);
     (void)snprintf(url, sizeof url, "postgres:///postgres?user=postgres&port=%u&host=%s",
                    shared.port, shared.socket);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     size_t used = 0;
     for (const char *at = shared.socket; *at && used + 4 < sizeof directory; at++)
         used += (size_t)snprintf(directory + used, sizeof directory - used,
                                  *at == '/' ? "%%2F" : "%c", *at);
     (void)snprintf(url, sizeof url, "postgres://postgres@%s:%u/postgres", directory, shared.port);
-    OK(open_with(url, BUSY_MS));
+    OK(open_with(url, PATIENT_MS));
     (void)snprintf(url, sizeof url, "postgres://postgres@127.0.0.1:1,127.0.0.1:%u/postgres",
                    shared.port);
-    OK(open_with(url, BUSY_MS)); /* the second of two hosts */
+    OK(open_with(url, PATIENT_MS)); /* the second of two hosts */
 }
 
 /* --- the schema ------------------------------------------------------------------------------------ */

@@ -56,7 +56,8 @@ static void expect_lost(rabbit_kit *kit, const char *why)
 /* --- closed by the broker --------------------------------------------------------------------------- */
 
 /* Both begin by opening a connection, or with rabbitmqctl: meanwhile the receiver waits in its call, where it
- * cannot miss what happens. */
+ * hears of it. If it comes late, the transport's own thread has heard before, the call connects anew, and the same is
+ * done once more. */
 typedef struct closing {
     const rabbit_kit *kit;
     const char *name; /* of the connection; NULL: the queue is deleted */
@@ -73,11 +74,21 @@ static void close_soon(crew_member *member)
 
 static void close_and_expect_lost(rabbit_kit *kit, const char *name, const char *why)
 {
+    enum { TRY_MS = 10000 };
     closing what = {.kit = kit, .name = name};
-    crew_member other = {0};
-    crew_start(&other, close_soon, &what);
-    expect_lost(kit, why);
-    assert_true(crew_join(&other, KIT_WAIT_MS));
+    int64_t until = process_now_ms() + KIT_WAIT_MS;
+    semel_status status = SEMEL_OK;
+    while (!status && process_now_ms() < until) {
+        crew_member other = {0};
+        semel_delivery one;
+        size_t got = 0;
+        crew_start(&other, close_soon, &what);
+        status = semel_transport_receive(kit->transport, &one, 1, &got, TRY_MS, &last_error);
+        assert_true(crew_join(&other, KIT_WAIT_MS));
+    }
+    assert_int_equal(status, SEMEL_EUNAVAILABLE);
+    assert_true(last_error.retryable);
+    SAYS(why);
 }
 
 static void a_receiver_whose_connection_is_closed_says_so_and_goes_on(void **state)
@@ -112,7 +123,7 @@ static void a_publisher_whose_connection_is_closed_goes_on(void **state)
         assert_int_equal(result, SEMEL_PUBLISH_UNKNOWN);
         assert_int_equal(kit_publish_one(&kit, &message), SEMEL_PUBLISH_CONFIRMED);
     }
-    assert_int_equal(broker_count(&kit.broker, kit.queue), 2);
+    EVENTUALLY(broker_count(&kit.broker, kit.queue) == 2);
     kit_close(&kit);
 }
 
@@ -202,7 +213,7 @@ static void a_lost_message_is_not_confirmed(void **state)
     close_through(&kit, between);
 }
 
-enum { CUT_MESSAGES = 2000, CUT_BATCH = 40, CUTS = 12 };
+enum { CUT_MESSAGES = 2000, CUT_BATCH = 40, CUTS = 7 }; /* each is followed by a longer pause */
 
 typedef struct cutting {
     proxy *between;
@@ -255,28 +266,28 @@ static void what_is_confirmed_between_cuts_is_there(void **state)
         (void)snprintf(ids[i], sizeof ids[i], "%u", i);
     what.between = publish_through(&kit, CLASSIC, "");
     crew_start(&cutter, cut_again_and_again, &what);
-    publish_all(&kit, ids, &trouble);
+    for (int64_t until = process_now_ms() + KIT_WAIT_MS; !trouble && process_now_ms() < until;)
+        publish_all(&kit, ids, &trouble); /* again, if the cutter slept meanwhile */
     atomic_store(&what.over, 1);
     assert_true(crew_join(&cutter, KIT_WAIT_MS));
     assert_int_not_equal(trouble, 0);
     kit_reopen(&kit);
-    for (int64_t left = broker_count(&kit.broker, kit.queue); left > 0; left--) {
+    for (size_t left = CUT_MESSAGES; left > 0;) { /* what is not there is waited for in vain */
         semel_delivery one;
         char id[8] = "";
         kit_take(&kit, &one, 1);
         memcpy(id, one.message->id.data, one.message->id.len);
+        left -= !seen[strtoul(id, NULL, 10)];
         seen[strtoul(id, NULL, 10)] = 1;
         kit_ack(&kit, one);
     }
-    for (size_t i = 0; i < CUT_MESSAGES; i++)
-        assert_int_equal(seen[i], 1);
     close_through(&kit, what.between);
 }
 
 /* Received, acknowledged, and cut in between: nothing is lost, and what comes twice was not acknowledged. */
 static void nothing_is_lost_to_a_receiver_that_is_cut_off(void **state)
 {
-    enum { COUNT = 300 };
+    enum { COUNT = 160 };
     unsigned char done[COUNT] = {0};
     char id[8] = "";
     unsigned left = COUNT;
@@ -317,7 +328,7 @@ static void a_peer_that_has_gone_silent_is_noticed(void **state)
 {
     rabbit_kit kit;
     (void)state;
-    proxy *between = open_through(&kit, QUORUM "&heartbeat=1&connect_ms=1000");
+    proxy *between = open_through(&kit, QUORUM "&heartbeat=2");
     kit_send(&kit, "0");
     kit_ack(&kit, kit_take_id(&kit, "0")); /* now it consumes */
     proxy_hold(between, 1);
@@ -334,7 +345,7 @@ static void a_publisher_does_not_wait_for_a_silent_peer(void **state)
     semel_publish_result result = SEMEL_PUBLISH_CONFIRMED;
     rabbit_kit kit;
     (void)state;
-    proxy *between = publish_through(&kit, QUORUM, "heartbeat=1&connect_ms=1000");
+    proxy *between = publish_through(&kit, QUORUM, "heartbeat=2");
     kit_send(&kit, "0");
     proxy_hold(between, 1);
     FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, &result, &message, 1, KIT_WAIT_MS));
@@ -374,14 +385,15 @@ static void opening_does_not_wait_for_a_silent_peer(void **state)
     expect_no_opening(url);
 }
 
-/* While the handler works nobody calls the transport, for longer than the broker's patience: two heartbeats. */
+/* While the handler works nobody calls the transport, for longer than the broker's patience: two heartbeats, and one
+ * more if it looks late. */
 static void a_slow_handler_keeps_its_connection_and_its_deliveries(void **state)
 {
-    enum { SLOW_MS = 5000 };
+    enum { SLOW_MS = 6500 };
     semel_delivery out[3];
     rabbit_kit kit;
     (void)state;
-    proxy *between = open_through(&kit, QUORUM "&heartbeat=1&prefetch=2");
+    proxy *between = open_through(&kit, QUORUM "&heartbeat=2&prefetch=2");
     kit_send(&kit, "0");
     kit_send(&kit, "1");
     kit_send(&kit, "2");

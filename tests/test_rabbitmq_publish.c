@@ -234,7 +234,7 @@ static void an_exchange_deleted_between_calls_is_waited_for(void **state)
     broker_delete_exchange(&shared, kit.queue);
     for (int i = 0; i < 3; i++) { /* by the channel that was open, and by new ones */
         results[0] = results[1] = SEMEL_PUBLISH_CONFIRMED;
-        FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, results, messages, 2, 500));
+        FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, results, messages, 2, KIT_WAIT_MS));
         SAYS(kit.queue);
         assert_true(last_error.retryable);
         assert_int_equal(results[0], SEMEL_PUBLISH_UNKNOWN);
@@ -334,6 +334,7 @@ static void late_answers_do_not_count_for_the_next_batch(void **state)
                                 addressed("3", "here.a", "c")};
     semel_message others[] = {addressed("4", "nowhere", "d"), addressed("5", "here.a", "e"),
                               addressed("6", "nowhere", "f")};
+    enum { HELD_MS = 1500 }; /* enough to send them */
     semel_publish_result results[3];
     char through[SERVER_URL_ROOM];
     rabbit_kit kit;
@@ -344,7 +345,7 @@ static void late_answers_do_not_count_for_the_next_batch(void **state)
     kit_publish_only(&kit, "");
     kit_send(&kit, "0");
     proxy_hold(between, 1);
-    FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, results, messages, 3, 200));
+    FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, results, messages, 3, HELD_MS));
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(results[i], SEMEL_PUBLISH_UNKNOWN);
     assert_true(proxy_wait_held(between, KIT_WAIT_MS));

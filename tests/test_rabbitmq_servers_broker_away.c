@@ -26,6 +26,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
                            semel_error *err)
 {
     semel_status status = scene_handle(unit, message, context, err);
+    wait_for_harm(context, BEFORE / 2);
     for (int64_t until = process_now_ms() + 5; process_now_ms() < until;)
         process_nap();
     return status;
@@ -60,17 +61,14 @@ static void start(whole *w, const server_place *database, const char *queue)
                                                    .backoff_max_ms = 200,
                                                    .notice = note_trouble,
                                                    .notice_context = w->consumer.notices});
-    service_open_relay(
-        &w->relay.v, &w->s, w->s.kit.queue,
-        (semel_relay_options){.batch = 7,
-                              .lease_ms =
-                                  2000, /* half of it is how long a turn waits for the broker */
-                              .poll_ms = 20,
-                              .backoff_ms = 50,
-                              .backoff_max_ms = 200,
-                              .notice = note_trouble,
-                              .notice_context = w->relay.notices},
-        NULL);
+    service_open_relay(&w->relay.v, &w->s, w->s.kit.queue,
+                       (semel_relay_options){.batch = 7,
+                                             .poll_ms = 20,
+                                             .backoff_ms = 50,
+                                             .backoff_max_ms = 200,
+                                             .notice = note_trouble,
+                                             .notice_context = w->relay.notices},
+                       NULL);
     send_all(w, 'g', BEFORE);
 }
 
@@ -126,6 +124,7 @@ static void consumers_and_relays_wait_for_their_broker(void **state)
         EVENTUALLY(atomic_load(&systems[i].s.tally->begun) >= 10);
     server_own_crash(&broker);
     for (int i = 0; i < SYSTEMS; i++) {
+        atomic_store(&systems[i].s.tally->struck, 1);
         send_all(&systems[i], 'h', MEANWHILE);
         EVENTUALLY(atomic_load(&systems[i].consumer.notices->troubles) == 1);
         EVENTUALLY(atomic_load(&systems[i].relay.notices->troubles) == 1);

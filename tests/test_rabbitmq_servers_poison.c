@@ -16,9 +16,7 @@ static int consume(void *context)
     const life *l = context;
     service v;
     service_open_consumer(
-        &v, l->s, NULL,
-        (semel_inbox_options){
-            .attempts_max = l->attempts_max, .mode = l->mode, .lease_ms = 300, .wait_ms = 2000},
+        &v, l->s, NULL, (semel_inbox_options){.attempts_max = l->attempts_max, .mode = l->mode},
         (semel_consumer_options){.batch = l->batch, .backoff_ms = 20, .backoff_max_ms = 100});
     return run_consumer_in_child(&v, l->s);
 }
@@ -27,7 +25,7 @@ static int consume(void *context)
 static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good, int64_t dead),
                            int64_t good, int64_t dead)
 {
-    int64_t deadline = process_now_ms() + KIT_WAIT_MS;
+    int64_t deadline = process_now_ms() + 2 * KIT_WAIT_MS;
     for (unsigned died = 0; died < LIVES_MAX; died++) {
         pid_t *pid = &l->s->children[0];
         *pid = process_start(consume, l);
@@ -38,6 +36,7 @@ static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good,
             EVENTUALLY(kill(*pid, SIGTERM) == 0);
         int end = process_wait(*pid, KIT_WAIT_MS);
         *pid = 0;
+        end_leases(l->s);
         assert_int_equal(end, living ? PROCESS_OK : PROCESS_KILLED + SIGKILL);
         if (living && process_now_ms() >= deadline)
             fail_msg("it never came to an end");

@@ -1,13 +1,8 @@
-/* The broker itself in trouble: killed while messages are out or under way, or out of memory, when it takes no
+/* The broker itself in trouble: killed while messages are out or under way, or out of memory or disk, when it takes no
  * messages but still gives some. It is one of our own, which is killed and started again; the transport is never
  * opened anew. */
-#include "rabbitmq_kit.h"
+#include "rabbitmq_servers_kit.h"
 #include "support/crew.h"
-
-#include <stdatomic.h>
-
-#define QUORUM  "declare=yes&type=quorum"
-#define CLASSIC "declare=yes&type=classic"
 
 static server_own own;
 
@@ -83,11 +78,11 @@ static void collect_letters(rabbit_kit *kit, char seen[OUT + 1], int count)
     memset(seen, '.', OUT);
     for (int i = 0; i < count; i++) {
         semel_delivery one = take_at_last(kit);
-        char letter = *(const char *)one.message->id.data;
-        assert_in_range(letter, 'a', 'a' + OUT - 1);
-        assert_int_equal(seen[letter - 'a'], '.');
+        char name = *(const char *)one.message->id.data;
+        assert_in_range(name, 'a', 'a' + OUT - 1);
+        assert_int_equal(seen[name - 'a'], '.');
         assert_true(one.message->delivery > 1); /* the prefetch had them all out */
-        seen[letter - 'a'] = letter;
+        seen[name - 'a'] = name;
         kit_ack(kit, one);
     }
     EVENTUALLY(broker_count(&kit->broker, kit->queue) == 0);
@@ -126,7 +121,7 @@ static void what_was_not_acknowledged_comes_again_after_a_crash(void **state)
     kit_close(&kit);
 }
 
-enum { STREAM_BATCH = 50, STREAM_MAX = 200000 };
+enum { STREAM_BATCH = 50, STREAM_MAX = 1000000 };
 
 typedef struct stream {
     rabbit_kit *kit;
@@ -162,28 +157,31 @@ static void publish_stream(crew_member *member)
             atomic_fetch_add(&s->known, s->confirmed[first + i]);
         }
         atomic_fetch_add(&s->sent, STREAM_BATCH);
+        process_nap(); /* the kill may be late: it must not come to the end of the stream */
     }
 }
 
-/* Everything in the queue, each message noted. */
-static void drain(rabbit_kit *kit, unsigned char *there)
+/* Until all that was confirmed has come; what is lost is waited for in vain. How many there are nobody knows: a
+ * queue that has just come back may not have read all of its log. */
+static void expect_confirmed(rabbit_kit *kit, stream *s)
 {
-    EVENTUALLY(broker_ready(&own.at, kit->queue) >= 0);
-    for (int64_t left = broker_count(&own.at, kit->queue); left > 0;) {
+    for (unsigned left = atomic_load(&s->known); left > 0;) {
         semel_delivery out[KIT_BATCH];
         semel_settle settles[KIT_BATCH];
         size_t got = 0;
         if (semel_transport_receive(kit->transport, out, KIT_BATCH, &got, KIT_WAIT_MS, &last_error))
             continue;
-        assert_int_not_equal(got, 0);
+        if (!got)
+            fail_msg("%u of %u that were confirmed are lost", left, atomic_load(&s->known));
         for (size_t i = 0; i < got; i++) {
             char id[16] = "";
             memcpy(id, out[i].message->id.data, out[i].message->id.len);
-            there[strtoul(id, NULL, 10)]++;
+            unsigned long number = strtoul(id, NULL, 10);
+            left -= s->confirmed[number];
+            s->confirmed[number] = 0; /* it has come */
             settles[i] = (semel_settle){.tag = out[i].tag, .verdict = SEMEL_SETTLE_ACK};
         }
         OK(semel_transport_settle(kit->transport, settles, got, &last_error));
-        left -= (int64_t)got;
     }
 }
 
@@ -191,9 +189,7 @@ static void kill_while_publishing(const char *parameters)
 {
     rabbit_kit kit;
     crew_member publisher = {0};
-    unsigned char *there = calloc(STREAM_MAX, 1);
     stream s = {.kit = &kit, .confirmed = calloc(STREAM_MAX, 1)};
-    unsigned lost = 0;
     open_own(&kit, parameters);
     kit_publish_only(&kit, "");
     let_the_broker_remember_its_queues();
@@ -206,13 +202,9 @@ static void kill_while_publishing(const char *parameters)
     server_own_restart(&own);
     semel_transport_close(kit.transport);
     EVENTUALLY(semel_transport_open(&kit.transport, kit.url, NULL, &last_error) == SEMEL_OK);
-    drain(&kit, there);
-    for (unsigned i = 0; i < STREAM_MAX; i++)
-        lost += s.confirmed[i] && !there[i];
-    assert_int_equal(lost, 0);
+    expect_confirmed(&kit, &s);
     kit_close(&kit);
     free(s.confirmed);
-    free(there);
 }
 
 static void what_was_confirmed_is_there_after_a_crash_in_a_quorum_queue(void **state)
@@ -243,34 +235,47 @@ static void what_is_held_for_too_long_comes_again(void **state)
     open_own(&kit, QUORUM);
     kit_send(&kit, "1");
     semel_delivery held = kit_take_id(&kit, "1");
-    FAILS(SEMEL_EUNAVAILABLE,
-          semel_transport_receive(kit.transport, &none, 1, &got, KIT_WAIT_MS, &last_error));
+    /* Who is late to call does not hear it, and has the message once more. */
+    EVENTUALLY(semel_transport_receive(kit.transport, &none, 1, &got, KIT_WAIT_MS, &last_error) !=
+               SEMEL_OK);
+    assert_int_equal(last_error.status, SEMEL_EUNAVAILABLE);
     SAYS("timed out");
     broker_eval(said, sizeof said, &own.at,
                 "application:set_env(rabbit, consumer_timeout, 1800000).");
     FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, held, SEMEL_SETTLE_ACK));
     kit_reopen(&kit);
     held = kit_take_id(&kit, "1");
-    assert_int_equal(held.message->delivery, 2);
+    assert_true(held.message->delivery >= 2);
     kit_ack(&kit, held);
     kit_close(&kit);
 }
 
-/* --- out of memory ---------------------------------------------------------------------------------- */
+/* --- out of memory or disk -------------------------------------------------------------------------- */
 
-enum { ALARM_WAIT_MS = 1500, ALARM_LATE_MS = 8000, LARGE_COUNT = 4 };
+enum { ALARM_WAIT_MS = 1500, ALARM_LATE_MS = 20000, LARGE_COUNT = 4 };
 
 /* In about the time that it was given. */
-static void expect_blocked(rabbit_kit *kit, const semel_message messages[], size_t count)
+static void publish_in_vain(rabbit_kit *kit, const semel_message messages[], size_t count)
 {
     semel_publish_result results[KIT_BATCH];
     int64_t start = process_now_ms();
     FAILS(SEMEL_EUNAVAILABLE, kit_publish(kit, results, messages, count, ALARM_WAIT_MS));
     assert_true(process_now_ms() - start < ALARM_WAIT_MS + ALARM_LATE_MS);
-    SAYS("low on memory");
     assert_true(last_error.retryable);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(results[i], SEMEL_PUBLISH_UNKNOWN);
+}
+
+/* A broker that is slow to say why is asked again. */
+static void expect_blocked_for(const char *reason, rabbit_kit *kit, const semel_message messages[],
+                               size_t count)
+{
+    EVENTUALLY((publish_in_vain(kit, messages, count), strstr(last_error.text, reason)));
+}
+
+static void expect_blocked(rabbit_kit *kit, const semel_message messages[], size_t count)
+{
+    expect_blocked_for("low on memory", kit, messages, count);
 }
 
 static void a_broker_out_of_memory_is_waited_for(void **state)
@@ -293,15 +298,15 @@ static void a_broker_out_of_memory_is_waited_for(void **state)
 }
 
 /* A first connection learns of it only when it publishes. */
-static void a_new_connection_learns_that_the_broker_is_out_of_memory(void **state)
+static void a_new_connection_learns_that_the_broker_is_out_of_disk_space(void **state)
 {
     semel_message message = text_message("blocked", "20 EUR");
     rabbit_kit kit;
     (void)state;
     open_own(&kit, QUORUM);
-    broker_alarm(&own.at, 1);
-    expect_blocked(&kit, &message, 1);
-    broker_alarm(&own.at, 0);
+    broker_disk_alarm(&own.at, 1);
+    expect_blocked_for("low on disk", &kit, &message, 1);
+    broker_disk_alarm(&own.at, 0);
     publish_at_last(&kit, &message);
     kit_close(&kit);
 }
@@ -350,6 +355,128 @@ static void closing_does_not_wait_for_a_broker_out_of_memory(void **state)
     free(body);
 }
 
+/* --- and those who depend on it --------------------------------------------------------------------- */
+
+enum { EARLY = 6, LATE = 5 };
+
+typedef struct heard {
+    atomic_uint troubles, relief;
+    char last[sizeof((semel_error *)0)->text]; /* of the last trouble */
+    atomic_uint tries;                         /* of a relay to publish */
+    semel_seam seam;                           /* that counts them */
+} heard;
+
+static void hear(void *context, const semel_error *trouble)
+{
+    heard *h = context;
+    if (trouble)
+        (void)snprintf(h->last, sizeof h->last, "%s", trouble->text);
+    atomic_fetch_add(trouble ? &h->troubles : &h->relief, 1);
+}
+
+static semel_status count_tries(void *context, const char *point)
+{
+    heard *h = context;
+    atomic_fetch_add(&h->tries, strcmp(point, "relay.published") == 0);
+    return SEMEL_OK;
+}
+
+static void run_service(crew_member *member)
+{
+    service *v = member->context;
+    semel_status status =
+        v->consumer ? semel_consumer_run(v->consumer, &v->err) : semel_relay_run(v->relay, &v->err);
+    PROCESS_REQUIRE_OK(status, &v->err);
+}
+
+static void send_from_outbox(service *v, char initial, unsigned count)
+{
+    char id[ID_ROOM];
+    for (unsigned i = 0; i < count; i++) {
+        (void)snprintf(id, sizeof id, "%c%u", initial, i);
+        semel_message message = text_message(id, id);
+        OK(semel_outbox_send(v->outbox, &message, &last_error));
+    }
+}
+
+/* How often the relay has spoken of trouble so far, none of which lasts: a slow machine may have had some. */
+static unsigned troubles_before(heard *by_relay)
+{
+    EVENTUALLY(atomic_load(&by_relay->troubles) == atomic_load(&by_relay->relief));
+    return atomic_load(&by_relay->troubles);
+}
+
+static void start_relay(crew_member *runner, service *v, const scene *s, heard *notices)
+{
+    notices->seam =
+        (semel_seam){.size = sizeof notices->seam, .context = notices, .fault = count_tries};
+    service_open_relay(v, s, s->kit.queue,
+                       (semel_relay_options){.batch = 2,
+                                             .lease_ms = 3000, /* half of it is a turn's patience */
+                                             .poll_ms = 20,
+                                             .backoff_ms = 20,
+                                             .backoff_max_ms = 100,
+                                             .notice = hear,
+                                             .notice_context = notices},
+                       &notices->seam);
+    crew_start(runner, run_service, v);
+}
+
+static void start_consumer(crew_member *runner, service *v, scene *s, heard *notices)
+{
+    service_open_consumer(v, s, NULL, (semel_inbox_options){0},
+                          (semel_consumer_options){.notice = hear, .notice_context = notices});
+    crew_start(runner, run_service, v);
+}
+
+static void stop_service(crew_member *runner, service *v)
+{
+    if (v->consumer)
+        semel_consumer_stop(v->consumer);
+    else
+        semel_relay_stop(v->relay);
+    assert_true(crew_join(runner, KIT_WAIT_MS));
+    service_close(v);
+}
+
+/* What is in the queue already is handled and acknowledged; what is in the outbox stays there, but for one message that
+ * the broker may take before it finds out that this connection publishes. */
+static void a_relay_waits_for_disk_space_while_a_consumer_goes_on(void **state)
+{
+    service relay, consumer;
+    crew_member relaying = {0}, consuming = {0};
+    heard by_relay = {0}, by_consumer = {0};
+    scene s;
+    (void)state;
+    scene_open_at(&s, &own.at, NULL, QUORUM);
+    start_relay(&relaying, &relay, &s, &by_relay);
+    send_from_outbox(&relay, 'g', EARLY);
+    EVENTUALLY(unsent(&s) == 0);
+    unsigned before = troubles_before(&by_relay);
+    broker_disk_alarm(&own.at, 1);
+    send_from_outbox(&relay, 'h', LATE);
+    EVENTUALLY(atomic_load(&by_relay.troubles) > before);
+    unsigned tries = atomic_load(&by_relay.tries);
+    assert_true(strstr(by_relay.last, "low on disk") || /* or it could not say so in time: */
+                strstr(by_relay.last, "not confirmed in time"));
+    start_consumer(&consuming, &consumer, &s, &by_consumer);
+    EVENTUALLY(effects(&s) >= EARLY);
+    expect_empty_queue(&s);
+    EVENTUALLY(atomic_load(&by_relay.tries) >= tries + 1);
+    assert_in_range(unsent(&s), LATE - 1, LATE);
+    assert_int_equal(atomic_load(&by_relay.relief), before);
+    broker_disk_alarm(&own.at, 0);
+    EVENTUALLY(unsent(&s) == 0 && effects(&s) == EARLY + LATE);
+    /* Spoken of once, however often it was met. */
+    EVENTUALLY(atomic_load(&by_relay.relief) == atomic_load(&by_relay.troubles));
+    stop_service(&relaying, &relay);
+    stop_service(&consuming, &consumer);
+    expect_effects(&s, "g0 g1 g2 g3 g4 g5 h0 h1 h2 h3 h4");
+    assert_int_equal(dead_letters(&s), 0);
+    assert_int_equal(atomic_load(&by_consumer.troubles), 0);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,9 +485,10 @@ int main(void)
         cmocka_unit_test(what_was_confirmed_is_there_after_a_crash_in_a_classic_queue),
         cmocka_unit_test(what_is_held_for_too_long_comes_again),
         cmocka_unit_test(a_broker_out_of_memory_is_waited_for),
-        cmocka_unit_test(a_new_connection_learns_that_the_broker_is_out_of_memory),
+        cmocka_unit_test(a_new_connection_learns_that_the_broker_is_out_of_disk_space),
         cmocka_unit_test(large_messages_do_not_hang_at_a_broker_out_of_memory),
         cmocka_unit_test(closing_does_not_wait_for_a_broker_out_of_memory),
+        cmocka_unit_test(a_relay_waits_for_disk_space_while_a_consumer_goes_on),
     };
     cmocka_set_test_filter(getenv("SEMEL_TEST_FILTER")); /* NULL: all */
     return cmocka_run_group_tests_name("RabbitMQ in trouble", tests, start_broker, stop_broker);

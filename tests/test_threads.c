@@ -52,6 +52,7 @@ static race *race_open(const ground *on, unsigned keys, const semel_inbox_option
     if (given)
         options = *given;
     options.mode = on->mode;
+    options.wait_ms = DEADLINE_MS; /* one that is kept from working has the key meanwhile */
     scratch_open(&r->dir);
     scratch_file(r->file, &r->dir, "shop.db");
     scratch_sqlite(url, &r->dir, "shop.db");

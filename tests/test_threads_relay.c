@@ -28,7 +28,7 @@ enum {
     GROUPS = 8,
     PER_GROUP = 100 / SLOWER,
     UNGROUPED = 50,
-    STOP_MS = 10000, /* far more than it takes, far less than what is waited for */
+    STOP_MS = 60000, /* far more than it takes, far less than what is waited for */
     LONG_MS = 600000
 };
 

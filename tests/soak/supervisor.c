@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 enum {
-    READY_MS = 30000,
+    READY_MS = 60000,
     STALL_MS = 150000,  /* without any progress: longer than a server is ever down */
     SETTLE_MS = 600000, /* with nothing but progress, from the last kill on */
-    LEAVE_MS = 20000,
+    LEAVE_MS = 60000,
     STOP_MS = 60000,       /* the same while servers may be down */
     TICK_NAPS = 50,        /* between two turns */
     SURPRISES_MAX = 5,     /* then it is no use to go on */

@@ -1,8 +1,8 @@
 /* Queues in a real RabbitMQ, for tests: fresh ones, and a look at them from outside. server.h says where the
  * broker is.
  *
- * Each call opens a connection of its own and closes it, as server_run() does; those that say "by rabbitmqctl"
- * start that, which takes about half a second. All of it aborts with a message when it cannot. */
+ * Each call opens a connection of its own and closes it, as server_run() does; those that say so ask the node
+ * itself, or are done by rabbitmqctl, which takes more than half a second. All of it aborts with a message when it cannot. */
 #ifndef SEMEL_TESTS_SUPPORT_BROKER_H
 #define SEMEL_TESTS_SUPPORT_BROKER_H
 
@@ -69,10 +69,10 @@ const amqp_field_value_t *broker_header(const broker_message *message, const cha
 /* Messages that nobody has taken; -1 if there is no such queue. */
 int64_t broker_ready(const server_place *where, const char *queue);
 
-/* All of them, also those that are out with a consumer; -1 if there is no such queue. By rabbitmqctl. */
+/* All of them, also those that are out with a consumer; -1 if there is no such queue. Asks the node. */
 int64_t broker_count(const server_place *where, const char *queue);
 
-/* --- trouble, by rabbitmqctl ---------------------------------------------------------------------- */
+/* --- trouble: asks the node ----------------------------------------------------------------------- */
 
 /* What was declared so far survives a crash. Without it a quorum queue of the last second may not: RabbitMQ (its
  * library Ra) writes down which ones there are only every half second; the queue then seems to be there, but has
@@ -85,6 +85,7 @@ int64_t broker_close_connections(const server_place *where, const char *name);
 /* The memory alarm: the broker takes one more message from each connection, and then nothing. In a broker of
  * one's own. */
 void broker_alarm(const server_place *where, int on);
+void broker_disk_alarm(const server_place *where, int on); /* the same for want of disk space */
 
 /* Adds a user, or gives it another password; it may do all in the vhost /. */
 void broker_user(const server_place *where, const char *user, const char *password);

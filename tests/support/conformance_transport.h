@@ -76,7 +76,7 @@ extern const transport_test transport_publish_tests[];
 extern const transport_test transport_settle_tests[];
 extern const transport_test transport_thread_tests[];
 
-enum { RECEIVE_WAIT_MS = 5000 }; /* for what must come; what must not is not waited for */
+enum { RECEIVE_WAIT_MS = 30000 }; /* for what must come; what must not is not waited for */
 
 void pass_broker_ms(transport_fixture *f, int64_t ms);
 void reopen_transport(transport_fixture *f);

@@ -23,7 +23,7 @@ typedef enum case_level {
 
 enum {
     CASE_BATCH = 3,       /* messages that BY_BATCH receives for one id */
-    CASE_WAIT_MS = 20000, /* longer than anything takes that comes */
+    CASE_WAIT_MS = 60000, /* longer than anything takes that comes */
     CASE_BUSY_MS = 5000
 };
 

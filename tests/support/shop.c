@@ -23,9 +23,10 @@ void shop_build(const char *url)
 void shop_open(shop *s, const char *url, const semel_inbox_options *options, shop_tally *tally)
 {
     semel_error err;
+    semel_store_options patient = {.size = sizeof patient, .busy_ms = 30000};
     *s = (shop){.tally = tally};
     (void)snprintf(s->url, sizeof s->url, "%s", url);
-    REQUIRE_OK(semel_store_open(&s->store, url, NULL, &err));
+    REQUIRE_OK(semel_store_open(&s->store, url, &patient, &err));
     REQUIRE_OK(semel_outbox_open(&s->outbox, s->store, "out", &err));
     REQUIRE_OK(semel_inbox_open(&s->inbox, s->store, "orders", options, &err));
 }

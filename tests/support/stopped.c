@@ -47,6 +47,7 @@ typedef struct brake {
     stopped_where where;
     uint32_t slow_ms;
     int used;
+    const stopped *now;
 } brake;
 
 static void stop_at(brake *b, stopped_where here)
@@ -57,11 +58,21 @@ static void stop_at(brake *b, stopped_where here)
     raise(SIGSTOP);
 }
 
+static void wait_to_be_allowed(const stopped *now)
+{
+    int64_t deadline = process_now_ms() + STOPPED_DEADLINE_MS / 2;
+    unsigned allowed;
+    while ((allowed = atomic_load(&now->shared->allowed)) != 0 &&
+           atomic_load(&now->shared->sent) >= allowed && process_now_ms() < deadline)
+        process_nap();
+}
+
 static void before_publishing(void *context)
 {
     const brake *b = context;
     struct timespec moment = {0, (long)b->slow_ms * 1000000};
     nanosleep(&moment, NULL);
+    wait_to_be_allowed(b->now);
     stop_at(context, STOP_BEFORE_PUBLISHING);
 }
 
@@ -106,14 +117,15 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
     semel_outbox *outbox;
     semel_transport *transport;
     semel_relay *relay;
-    brake b = {plan->where, plan->slow_ms, 0};
+    brake b = {plan->where, plan->slow_ms, 0, now};
     broker_file file = {
         .path = now->broker, .before = before_publishing, .after = after_publishing, .context = &b};
     semel_seam seam = {.size = sizeof seam, .context = &b, .fault = at_point};
     semel_store_options with_seam = {.size = sizeof with_seam, .seam = &seam};
     semel_relay_options options = {.size = sizeof options,
                                    .batch = plan->batch,
-                                   .lease_ms = plan->lease_ms ? plan->lease_ms : STOPPED_LEASE_MS,
+                                   .lease_ms =
+                                       plan->lease_ms ? plan->lease_ms : STOPPED_DEADLINE_MS,
                                    .poll_ms = 5};
     PROCESS_REQUIRE_OK(semel_store_open(&store, now->url, &with_seam, &err), &err);
     PROCESS_REQUIRE_OK(semel_outbox_open(&outbox, store, "out", &err), &err);

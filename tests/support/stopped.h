@@ -7,7 +7,8 @@
 #include "support/server.h"
 #include "support/shop.h"
 
-enum { STOPPED_LEASE_MS = 600, STOPPED_DEADLINE_MS = 30000 };
+/* The lease of those that are overtaken; the others have time. */
+enum { STOPPED_LEASE_MS = 600, STOPPED_DEADLINE_MS = 60000 };
 
 typedef struct stopped {
     scratch dir;
@@ -16,7 +17,8 @@ typedef struct stopped {
         shop_tally tally;
         semel_status status; /* of the process that was stopped */
         semel_outcome outcome;
-        atomic_uint sent; /* by the relays, together */
+        atomic_uint sent;    /* by the relays, together */
+        atomic_uint allowed; /* the broker takes no more before this is more; 0: all */
     } * shared;
 } stopped;
 
@@ -37,7 +39,7 @@ typedef enum stopped_where {
 typedef struct stopped_plan {
     stopped_where where; /* it stops itself there, once */
     uint32_t batch;      /* 0: the default */
-    uint32_t lease_ms;   /* 0: STOPPED_LEASE_MS */
+    uint32_t lease_ms;   /* 0: longer than anything takes */
     unsigned drain; /* 0: one step that finds something; else until this many are left, less one */
     uint32_t slow_ms; /* how long the broker takes for a batch */
     int cut;          /* its connection may be cut meanwhile: errors that pass are waited out */

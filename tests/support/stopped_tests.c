@@ -38,12 +38,14 @@ static int fill_outbox(void *context)
 
 static int relay_stopped_after_publishing(void *context)
 {
-    return stopped_relay(context, &(stopped_plan){.where = STOP_AFTER_PUBLISHING});
+    return stopped_relay(
+        context, &(stopped_plan){.where = STOP_AFTER_PUBLISHING, .lease_ms = STOPPED_LEASE_MS});
 }
 
 static int relay_stopped_before_publishing(void *context)
 {
-    return stopped_relay(context, &(stopped_plan){.where = STOP_BEFORE_PUBLISHING});
+    return stopped_relay(
+        context, &(stopped_plan){.where = STOP_BEFORE_PUBLISHING, .lease_ms = STOPPED_LEASE_MS});
 }
 
 static int relay_stopped_and_then_all(void *context)
@@ -117,7 +119,7 @@ static void claim_with(stopped *now, semel_mode mode,
     semel_inbox_options options = {.size = sizeof options,
                                    .mode = mode,
                                    .wait_ms = STOPPED_DEADLINE_MS / 2,
-                                   .lease_ms = STOPPED_LEASE_MS,
+                                   .lease_ms = during ? STOPPED_LEASE_MS : STOPPED_DEADLINE_MS,
                                    .attempts_max = 2};
     shop_open(&s, now->url, &options, &now->shared->tally);
     s.during = during;
