@@ -109,7 +109,8 @@ static int work(semel_store *store, semel_error *err)
     char url[1000];
     semel_transport *broker = NULL;
     semel_route route = {.pattern = "order.placed", .handler = serve};
-    semel_consumer_options options = {.size = sizeof options, .workers = 4, .notice = tell};
+    semel_consumer_options options = {
+        .size = sizeof options, .workers = 4, .backoff_max_ms = 2000, .notice = tell};
     snprintf(url, sizeof url, "%s?exchange=shop&queue=inventory&bind=order.placed&declare=yes",
              setting("SEMEL_BROKER"));
     int failed = semel_transport_open(&broker, url, NULL, err) ||
@@ -118,9 +119,9 @@ static int work(semel_store *store, semel_error *err)
     if (!failed) {
         puts(semel_grade_name(semel_inbox_grade(route.inbox, broker)));
         fputs(semel_transport_warnings(broker), stderr);
-        signal(SIGTERM, stop);
-        signal(SIGINT, stop);
+        signal(SIGTERM, stop), signal(SIGINT, stop);
         failed = semel_consumer_run(consumer, err) != SEMEL_OK;
+        signal(SIGTERM, SIG_IGN), signal(SIGINT, SIG_IGN); /* there is nothing to stop any more */
     }
     semel_consumer_close(consumer);
     semel_inbox_close(route.inbox);
@@ -136,7 +137,6 @@ int main(int argc, char **argv)
     semel_error err;
     if (argc > 1 && !is_show && amount <= 0)
         return fputs("inventory [add AMOUNT ITEM | show]\n", stderr), 2;
-
     setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, into a file too */
     int failed = semel_store_open(&store, setting("SEMEL_STORE"), NULL, &err) ||
                  (is_show      ? show(store, &err)

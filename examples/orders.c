@@ -98,9 +98,9 @@ static int carry(semel_outbox *outbox, semel_error *err)
                  semel_relay_open(&relay, outbox, broker, &options, err);
     if (!failed) {
         fputs(semel_transport_warnings(broker), stderr);
-        signal(SIGTERM, stop);
-        signal(SIGINT, stop);
+        signal(SIGTERM, stop), signal(SIGINT, stop);
         failed = semel_relay_run(relay, err) != SEMEL_OK;
+        signal(SIGTERM, SIG_IGN), signal(SIGINT, SIG_IGN); /* there is nothing to stop any more */
     }
     semel_relay_close(relay);
     semel_transport_close(broker);

@@ -40,7 +40,8 @@ typedef enum semel_order {
     SEMEL_ORDER_NONE = 0, /* a message that fails is overtaken by others */
     SEMEL_ORDER_GROUP     /* messages of one group are handled in the order of their delivery, one
                            * after the other: one that fails holds up its own group, and nothing
-                           * else. Holds within this consumer, not between several of a queue */
+                           * else as long as that does not fill in_hand_max or the broker's
+                           * prefetch. Holds within this consumer, not between several of a queue */
 } semel_order;
 
 typedef struct semel_consumer_options {

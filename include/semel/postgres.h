@@ -21,7 +21,7 @@ struct pg_conn; /* PGconn of <libpq-fe.h> */
 /* The connection that the unit's transaction is open on: do the handler's work on it. NULL if the store is
  * not PostgreSQL, or where no transaction is open (claim and queued mode). Leave it as it was: in blocking
  * mode, outside of pipeline mode, all results read, the transaction open. A handler that ends the
- * transaction, or ignores that a statement has failed, gets SEMEL_EMISUSE. */
+ * transaction gets SEMEL_EMISUSE. One that ignores that a statement has failed has failed itself (SEMEL_EHANDLER). */
 SEMEL_API struct pg_conn *semel_unit_postgres(semel_unit *unit);
 
 /* A unit inside the transaction that the caller has open on `connection`, which must be one to the store's

@@ -170,6 +170,8 @@ static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *e
                unit->attempt);
     semel_status status = unit_record_failure(out, unit, &why, err);
     unit_abandon(unit);
+    if (status)
+        *out = SEMEL_UNDECIDED; /* trouble of the store's: no handler has failed */
     if (status || *out == SEMEL_DEAD)
         return status;
     *out = SEMEL_IN_PROGRESS;

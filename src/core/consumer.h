@@ -47,6 +47,7 @@ struct semel_consumer {
     uint32_t losses; /* of the connection to the broker, with all that came by it */
 
     /* While it runs. */
+    int running;
     int troubles;      /* TROUBLE_... that are waited out */
     uint32_t meetings; /* with trouble, so far */
     uint32_t failures;
@@ -80,5 +81,8 @@ void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms);
 /* The store or the broker has answered this worker: trouble with it is over, unless somebody has met some since
  * the worker began. The lock is held. */
 void crew_trouble_over(const worker *self, int trouble);
+
+/* Trouble, if it runs: whoever has met some of the store's says so with the lock that it puts its jobs back with. */
+void crew_meet(semel_consumer *consumer, int trouble, const semel_error *why);
 
 #endif

@@ -44,8 +44,10 @@ static void begin_pause(semel_consumer *consumer)
     consumer->resume_ms = now + consumer_backoff_ms(consumer, consumer->failures);
 }
 
-static void meet(semel_consumer *consumer, int trouble, const semel_error *why)
+void crew_meet(semel_consumer *consumer, int trouble, const semel_error *why)
 {
+    if (!consumer->running)
+        return;
     if (!why->retryable) {
         if (!consumer->failed)
             consumer->why = *why;
@@ -90,8 +92,10 @@ static void *work(void *context)
         }
         if (!worker_turn(self, SLICE_MS, &acked, &why))
             continue;
+        if (self->trouble == TROUBLE_STORE)
+            continue; /* it has been said */
         pthread_mutex_lock(&consumer->lock);
-        meet(consumer, self->trouble, &why);
+        crew_meet(consumer, self->trouble, &why);
         pthread_mutex_unlock(&consumer->lock);
     }
     return NULL;
@@ -113,7 +117,7 @@ static uint32_t start_others(semel_consumer *consumer)
     semel_fail(&why, SEMEL_ENOMEM, "worker %u of %u cannot be started: %s", started + 1,
                consumer->options.workers, strerror(error));
     pthread_mutex_lock(&consumer->lock);
-    meet(consumer, TROUBLE_NONE, &why);
+    crew_meet(consumer, TROUBLE_NONE, &why);
     pthread_mutex_unlock(&consumer->lock);
     return started;
 }
@@ -125,13 +129,16 @@ static semel_status run_crew(semel_consumer *consumer, semel_error *err)
     consumer->failures = 0;
     consumer->resume_ms = 0;
     consumer->failed = 0;
+    consumer->running = 1;
     uint32_t started = start_others(consumer);
     work(&consumer->workers[0]);
     for (uint32_t i = 1; i < started; i++)
         pthread_join(consumer->workers[i].thread, NULL);
+    consumer->running = 0;
     consumer->troubles = 0; /* nobody waits it out any more, so nobody says that it is over */
     if (!consumer->failed)
         return SEMEL_OK;
+    consumer->failed = 0;
     consumer_give_back(consumer, consumer_backoff_ms(consumer, 1));
     if (err)
         *err = consumer->why;

@@ -11,6 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What is kept of the message: all of it, or what the store takes (see say_bodiless). */
+static const semel_message *kept_message(semel_message *room, const semel_unit *unit)
+{
+    if (!unit->bodiless)
+        return unit->message;
+    *room = (semel_message){.size = sizeof *room,
+                            .id = unit->message->id,
+                            .source = unit->message->source,
+                            .type = unit->message->type,
+                            .topic = unit->message->topic,
+                            .correlation_id = unit->message->correlation_id,
+                            .group = unit->message->group,
+                            .time_ms = unit->message->time_ms,
+                            .delivery = unit->message->delivery};
+    return room;
+}
+
 /* A refused message may come again and again and is announced each time: under one id, so that whoever
  * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
 static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_bytes id,
@@ -35,7 +52,7 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_b
                            .content_type = content_type,
                            .headers = headers,
                            .header_count = of.len ? 3 : 2,
-                           .body = unit->message->body};
+                           .body = unit->bodiless ? (semel_bytes){NULL, 0} : unit->message->body};
     return semel_unit_send(unit, inbox->options.faults, &fault, err);
 }
 
@@ -59,11 +76,12 @@ static semel_status with_content(semel_bytes *out, semel_unit *unit, semel_bytes
 static semel_status put_letter(semel_unit *unit, const char *name, semel_bytes key, const char *why,
                                semel_error *err)
 {
+    semel_message room;
     semel_dead dead = {.size = sizeof dead,
                        .origin = SEMEL_DEAD_INBOX,
                        .name = name,
                        .key = key,
-                       .message = unit->message,
+                       .message = kept_message(&room, unit),
                        .attempts = unit->attempt,
                        .error = why};
     return unit->store->driver->dead_put(unit->state, &dead, err);
@@ -86,7 +104,7 @@ semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, seme
     return status ? status : announce(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
 }
 
-static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_whole(semel_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_store *store = unit->store;
     unit->captured = 0;
@@ -106,6 +124,27 @@ static semel_status record(semel_unit *unit, int dead, const char *why, semel_er
     unit_abandon(unit);
     if (!status && unit->captured)
         store_wake(store);
+    return status;
+}
+
+/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever, and its
+ * message with it: so it is kept without body and headers, and says so. */
+static const char *say_bodiless(semel_error *room, semel_unit *unit, const char *why)
+{
+    unit->bodiless = 1;
+    semel_fail(room, SEMEL_ELIMIT, "%.300s (its body of %zu bytes is more than the store takes)",
+               why, unit->message->body.len);
+    return room->text;
+}
+
+static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
+{
+    semel_error room;
+    semel_status status = record_whole(unit, dead, why, err);
+    if (!dead || status != SEMEL_ELIMIT)
+        return status;
+    status = record_whole(unit, dead, say_bodiless(&room, unit, why), err);
+    unit->bodiless = 0;
     return status;
 }
 
@@ -161,22 +200,13 @@ static semel_bytes refusal_id(char id[REFUSAL_ID], const semel_inbox *inbox, sem
     return (semel_bytes){id, (size_t)len};
 }
 
-semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
-                                const char *why, semel_error *err)
+static semel_status keep_refused(semel_unit *unit, const char *name, semel_bytes identity,
+                                 const char *why, semel_error *err)
 {
-    int missing;
     char id[REFUSAL_ID];
-    semel_bytes identity = {NULL, 0};
-    semel_unit *unit = NULL;
-    semel_status status = unit_new(&unit, inbox->store, err);
-    if (status)
-        return status;
-    status = unit_identify(&missing, unit, inbox, message, err);
-    unit->attempt = 1;
-    if (!status)
-        status = with_content(&identity, unit, unit->mark.key, err);
-    if (!status)
-        status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    semel_inbox *inbox = unit->inbox;
+    unit->captured = 0;
+    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = put_letter(unit, name, identity, why, err);
     if (!status)
@@ -187,7 +217,30 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)
         status = unit_close(unit, err);
+    unit_drop_pending(unit);
     unit_abandon(unit);
+    return status;
+}
+
+semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
+                                const char *why, semel_error *err)
+{
+    int missing;
+    semel_bytes identity = {NULL, 0};
+    semel_unit *unit = NULL;
+    semel_error room;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    status = unit_identify(&missing, unit, inbox, message, err);
+    unit->attempt = 1;
+    if (!status)
+        status = with_content(&identity, unit, unit->mark.key, err);
+    if (!status) {
+        status = keep_refused(unit, name, identity, why, err);
+        if (status == SEMEL_ELIMIT)
+            status = keep_refused(unit, name, identity, say_bodiless(&room, unit, why), err);
+    }
     if (!status) {
         inbox_count(inbox, SEMEL_DEAD);
         store_wake(inbox->store);

@@ -137,9 +137,15 @@ void hand_add(hand *h, const semel_delivery *delivery, uint32_t era)
         j->state = JOB_BEHIND;
 }
 
+static int is_retry(const job *j)
+{
+    return !j->suspect && j->failures > 0; /* not by its message: that may be settled by now */
+}
+
 static void end_work(hand *h, const job *j)
 {
     h->suspects -= j->suspect != 0;
+    h->retries -= is_retry(j) != 0;
 }
 
 void hand_remove(hand *h, job *j)
@@ -160,6 +166,7 @@ static void start_work(hand *h, job *j)
 {
     j->state = JOB_WORKING;
     h->suspects += j->suspect != 0;
+    h->retries += is_retry(j) != 0;
     j->routed = j->unsettled = j->failed = 0;
 }
 
@@ -170,10 +177,15 @@ size_t hand_take(hand *h, job *out[], size_t max, int64_t now_ms)
         line_remove(&h->waiting, due);
         become_ready(h, due);
     }
-    int others_have_suspects = h->suspects > 0;
+    int others_have_suspects = h->suspects > 0, others_have_retries = h->retries > 0;
+    int suspect_waits = 0;
     for (job *j = h->ready.first, *next; j && count < max; j = next) {
         next = j->behind;
-        if (j->suspect && others_have_suspects)
+        if (j->suspect && (others_have_suspects || others_have_retries)) {
+            suspect_waits = 1;
+            continue;
+        }
+        if (is_retry(j) && (others_have_suspects || suspect_waits))
             continue;
         line_remove(&h->ready, j);
         start_work(h, j);

@@ -60,6 +60,7 @@ typedef struct hand {
     uint32_t bucket_count;
     hash_key key;
     uint32_t suspects; /* in work */
+    uint32_t retries;  /* in work: they failed here before, and their attempts are counted, too */
 } hand;
 
 semel_status hand_open(hand *h, uint32_t max, semel_order order, hash_key key, semel_error *err);

@@ -100,6 +100,8 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, se
         status = unit_finish(unit, &why);
     if (unit_blames_handler(status))
         return after_failure(out, unit, status, &why, err);
+    if (status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE)
+        unit_uncount(unit); /* nobody's fault, and nothing was committed */
     if (status && err)
         *err = why;
     if (!status)

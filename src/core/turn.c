@@ -27,13 +27,15 @@ static int64_t now_ms(const semel_consumer *consumer)
 
 /* --- taking and receiving (the lock is held) --------------------------------------------------------------- */
 
-/* Whoever leaves something to do wakes one who is idle, who will do the same. */
+/* Whoever leaves something to do wakes one who is idle, who will do the same. After an error that ends the run nobody
+ * begins anything. */
 static void take(worker *self)
 {
     semel_consumer *consumer = self->consumer;
     hand *h = &consumer->hand;
     int64_t now = h->waiting.first ? now_ms(consumer) : 0; /* else nobody asks for it */
-    self->count = hand_take(h, self->jobs, consumer->options.batch, now);
+    self->count = consumer->failed ? 0 : hand_take(h, self->jobs, consumer->options.batch, now);
+    self->seen = consumer->meetings; /* what is done now is newer than any trouble until now */
     if (self->count && consumer->idle && (h->ready.first || (!consumer->receiving && hand_room(h))))
         pthread_cond_signal(&consumer->changed);
 }
@@ -87,7 +89,7 @@ static semel_status find_work(worker *self, uint32_t wait_ms, semel_error *err)
     semel_consumer *consumer = self->consumer;
     semel_status status = SEMEL_OK;
     take(self);
-    if (self->count)
+    if (self->count || consumer->failed)
         return SEMEL_OK;
     if (wait_ms)
         wait_ms = shorten(consumer, wait_ms);
@@ -193,7 +195,7 @@ static semel_status settle_and_keep(worker *self, size_t *acked, semel_error *er
     return status;
 }
 
-static void keep_all(worker *self, semel_status status)
+static void keep_all(worker *self, semel_status status, const semel_error *why)
 {
     semel_consumer *consumer = self->consumer;
     int locked_out = status == SEMEL_EBUSY || status == SEMEL_ECONFLICT;
@@ -203,8 +205,9 @@ static void keep_all(worker *self, semel_status status)
             postpone(consumer, self->jobs[i]);
         else
             hand_put_back(&consumer->hand, self->jobs[i]);
-    pthread_mutex_unlock(&consumer->lock);
     self->trouble = TROUBLE_STORE;
+    crew_meet(consumer, self->trouble, why); /* before anybody else can take one of them */
+    pthread_mutex_unlock(&consumer->lock);
 }
 
 semel_status worker_turn(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err)
@@ -213,14 +216,13 @@ semel_status worker_turn(worker *self, uint32_t wait_ms, size_t *acked, semel_er
     size_t count = 0;
     self->trouble = TROUBLE_NONE;
     pthread_mutex_lock(&consumer->lock);
-    self->seen = consumer->meetings;
     semel_status status = find_work(self, wait_ms, err);
     pthread_mutex_unlock(&consumer->lock);
     if (status || !self->count)
         return status;
     status = deal_with_jobs(self, err);
     if (status)
-        keep_all(self, status);
+        keep_all(self, status, err);
     else if (!(status = settle_and_keep(self, &count, err)))
         *acked = count;
     return status;

@@ -53,6 +53,7 @@ static void unit_clear(semel_unit *unit)
     unit->phase = UNIT_IDLE;
     unit->joined = 0;
     unit->claimed = 0;
+    unit->bodiless = 0;
     unit->counted = 0;
     unit->replaying = 0;
     unit->inbox = NULL;
@@ -240,11 +241,26 @@ static semel_status finish_claim(semel_unit *unit, semel_error *err)
     return status ? status : store_fault(store, "finish.committed", err);
 }
 
+/* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again. What was sent
+ * and queued is still there. */
+static semel_status finish_claim_in_the_end(semel_unit *unit, semel_error *err)
+{
+    enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
+    const semel_seam *seam = &unit->store->seam;
+    semel_status status;
+    for (uint32_t tries = 1;
+         (status = finish_claim(unit, err)) == SEMEL_ECONFLICT && tries <= RETRIES; tries++) {
+        unit_abandon(unit);
+        seam_sleep_ms(seam, seam_backoff_ms(seam, BACKOFF_MS, BACKOFF_MAX_MS, tries));
+    }
+    return status;
+}
+
 semel_status unit_finish(semel_unit *unit, semel_error *err)
 {
     size_t captured = unit->captured;
-    semel_status status =
-        unit->phase == UNIT_OPEN ? finish_transaction(unit, err) : finish_claim(unit, err);
+    semel_status status = unit->phase == UNIT_OPEN ? finish_transaction(unit, err)
+                                                   : finish_claim_in_the_end(unit, err);
     unit_abandon(unit);
     if (!status && unit->inbox && !unit->mark.inbox)
         store_count(unit->store, TALLY_UNPROTECTED, 1);

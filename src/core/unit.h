@@ -33,6 +33,7 @@ struct semel_unit {
     unit_phase phase;
     int joined;
     int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
+    int bodiless;       /* letters are kept without their body */
     int counted;        /* the attempt was stored beforehand, and may have to be taken back */
     int replaying;      /* somebody asked for this very message: it cannot be stale */
     semel_inbox *inbox; /* of the key that was taken; NULL if none was */
