@@ -206,9 +206,12 @@ static void hear_others(semel_store *store)
 
 int store_wait(semel_store *store, const store_watcher *watcher, int64_t wait_ms)
 {
+    enum { SOON_MS = 250 };
     char bytes[64];
     struct pollfd ends[2] = {{.fd = watcher->ends[0], .events = POLLIN},
                              {.fd = listen_for_others(store), .events = POLLIN}};
+    if (ends[1].fd == SEMEL_WATCH_LATER && wait_ms > SOON_MS)
+        wait_ms = SOON_MS;
     if (poll(ends, 2, wait_ms > INT_MAX ? INT_MAX : (int)wait_ms) <= 0)
         return 0;
     if (ends[1].revents)

@@ -120,6 +120,8 @@ typedef struct semel_settlement {
     int lost; /* out: 1 if the token did not fit: someone else has the item now; nothing was done */
 } semel_settlement;
 
+enum { SEMEL_WATCH_LATER = -2 };
+
 typedef struct semel_store_driver {
     uint32_t version;   /* SEMEL_STORE_DRIVER_VERSION */
     uint32_t abilities; /* SEMEL_STORE_... */
@@ -257,8 +259,9 @@ typedef struct semel_store_driver {
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
     /* How to hear of messages that somebody anywhere has committed. watch gives a descriptor that becomes
-     * readable then (or when it has broken), or -1 if there is none now: whoever waits also looks by itself
-     * now and then. heard reads what made it readable, and is 1 if there may be something to take. unwatch
+     * readable then (or when it has broken), or -1 if there is none: whoever waits also looks by itself
+     * now and then. SEMEL_WATCH_LATER: there is none now, or only since now, and something may have been missed: look
+     * and ask again soon. heard reads what made it readable, and is 1 if there may be something to take. unwatch
      * closes it. Calls come one at a time, but watch may be asked again and again. All NULL: the store cannot
      * tell. */
     int (*watch)(void *store);

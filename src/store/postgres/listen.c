@@ -45,7 +45,7 @@ static int start_listening(const postgres_store *store, connection *on)
     return listening;
 }
 
-/* What was sent while nobody listened is found by looking: the first answer is yes. */
+/* What was sent while nobody listened is found by looking, so there is to be one more look: see postgres_watch(). */
 static void try_to_listen(postgres_store *store)
 {
     connection *on = NULL;
@@ -66,9 +66,11 @@ int postgres_watch(void *state)
         return -1;
     if (store->listener && PQstatus(store->listener->pg) != CONNECTION_OK)
         postgres_unwatch(store);
-    if (!store->listener && wait_clock_ms() >= store->listen_again_ms)
+    if (store->listener)
+        return PQsocket(store->listener->pg);
+    if (wait_clock_ms() >= store->listen_again_ms)
         try_to_listen(store);
-    return store->listener ? PQsocket(store->listener->pg) : -1;
+    return SEMEL_WATCH_LATER;
 }
 
 int postgres_heard(void *state)
