@@ -2,7 +2,9 @@
  *
  * The marker is a plain INSERT, whose failure keeps the server from going on. On a connection of our own all of it is
  * one compound statement (block.c). If that fails, one of its statements did, and it is not told which:
- *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else one of the application's;
+ *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else it cannot be told whether it is one of
+ *     the application's, or the marker's of somebody whose commit is not to be seen yet: the message is received in the
+ *     ordinary way, where the answer has a place;
  *   - a lock that was not to be had: then the message is received in the ordinary way, which waits;
  *   - anything else: all is said once more, statement by statement, so that the answer has a place. Whatever happened
  *     the first time, the marker keeps it from happening twice.
@@ -80,20 +82,21 @@ semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, sem
     return status ? status : reject(unit, &found, err);
 }
 
-/* A duplicate key somewhere in the block: *known is 1 if it is the marker's. The block may have looked by itself. */
-static semel_status look_for_copy(mariadb_unit *unit, int *known, semel_error *err)
+/* A duplicate key somewhere in the block, which may have looked by itself. */
+static semel_status look_for_copy(mariadb_unit *unit, semel_error *err)
 {
     marker_row found = unit->told;
-    semel_error trouble;
     semel_status status = SEMEL_OK;
     if (unit->tells)
         unit->wrote = unit->locks = unit->spoken = 0; /* it has rolled back */
     else
-        status = look_again(unit, &found, &trouble);
-    *known = status || found.found;
-    if (status && err)
-        *err = trouble;
-    return status || !found.found ? status : reject(unit, &found, err);
+        status = look_again(unit, &found, err);
+    if (status)
+        return status;
+    if (found.found)
+        return reject(unit, &found, err);
+    unit->assumed->state = (semel_mark_state)0;
+    return semel_fail(err, SEMEL_EREJECTED, "something is there already, and not to be seen yet");
 }
 
 /* All of it again, as it was before it became a block. */
@@ -117,17 +120,8 @@ semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, failu
         return reject(unit, &(marker_row){0}, err);
     if (maria_is_conflict(failed->number))
         return status;
-    if (failed->number == ER_DUP_ENTRY) {
-        int known;
-        semel_error why = *err;
-        semel_status answer = look_for_copy(unit, &known, err);
-        if (known)
-            return answer;
-        *err = why;
-        failed->kind = STEP_QUEUED;
-        *settled = 0;
-        return status;
-    }
+    if (failed->number == ER_DUP_ENTRY)
+        return look_for_copy(unit, err);
     status = say_one_by_one(unit, failed, err);
     *settled = status == SEMEL_OK;
     return status;

@@ -31,7 +31,7 @@ static semel_status check_handler(const postgres_unit *unit, semel_error *err)
         if (on->conflict[0])
             return semel_fail(err, SEMEL_ECONFLICT,
                               "postgres: a conflict with another transaction (%s)", on->conflict);
-        return semel_fail(err, SEMEL_EHANDLER,
+        return semel_fail(err, unit->joined ? SEMEL_EMISUSE : SEMEL_EHANDLER,
                           "a statement of the handler's failed, and the handler went on as if it "
                           "had not: its transaction cannot be committed");
     case PQTRANS_IDLE:

@@ -216,7 +216,8 @@ static semel_status judge(const rabbit_publisher *self, size_t count, semel_erro
         unknown += self->batch.results[i] == SEMEL_PUBLISH_UNKNOWN;
     if (!unknown)
         return SEMEL_OK;
-    if (!link->up) {
+    if (!link->up ||
+        self->forbidden) { /* then it may be up again, and the reason is still the same */
         *err = link->trouble;
         return link->trouble.status;
     }
@@ -273,32 +274,40 @@ static void do_meanwhile(rabbit_publisher *self)
     rabbit_link_wait(&self->link, 0);
 }
 
+/* *sent grows by what was sent and answered, or is given up. 0: that is all for this time. */
+static int send_more(rabbit_publisher *self, size_t *sent, size_t count, int64_t until_ms,
+                     semel_error *err)
+{
+    rabbit_link *link = &self->link;
+    size_t before = *sent;
+    int one_by_one = self->one_by_one;
+    *sent = send_all(self, before, one_by_one ? before + 1 : count, until_ms, err);
+    do_meanwhile(self);
+    while (link->up && self->batch.open && wait_clock_ms() < until_ms)
+        rabbit_link_wait(link, until_ms);
+    return one_by_one && *sent > before && self->batch.results[before] != SEMEL_PUBLISH_UNKNOWN;
+}
+
 static semel_status publish(rabbit_publisher *self, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, int64_t until_ms,
                             semel_error *err)
 {
     rabbit_link *link = &self->link;
-    int careful = self->careful;
+    semel_status status = SEMEL_OK;
     self->forbidden = 0;
+    self->one_by_one = self->careful;
     for (size_t sent = 0; sent < count;) {
-        semel_status status = get_ready(link, until_ms, err);
+        status = get_ready(link, until_ms, err);
         if (!status)
             status = start_batch(self, results, messages, count, err);
-        if (status)
-            return status; /* in the middle of it, what was sent has its result */
-        size_t before = sent;
-        sent = send_all(self, sent, careful ? sent + 1 : count, until_ms, err);
-        do_meanwhile(self);
-        while (link->up && self->batch.open && wait_clock_ms() < until_ms)
-            rabbit_link_wait(link, until_ms);
-        if (!careful || sent == before || results[before] == SEMEL_PUBLISH_UNKNOWN)
-            break;
+        if (status || !send_more(self, &sent, count, until_ms, err))
+            break; /* in the middle of it, what was sent has its result */
     }
-    if (careful && link->up)
+    if (!status && self->one_by_one && link->up)
         self->careful = 0;
     if (self->forbidden)
         blame_the_broker(self, count);
-    return judge(self, count, err);
+    return status ? status : judge(self, count, err);
 }
 
 semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],

@@ -28,12 +28,13 @@ typedef struct rabbit_publisher {
     rabbit_batch batch;
     uint64_t numbered; /* messages published on the channel */
     semel_meanwhile
-        *meanwhile; /* to be called when the batch is on its way; NULL: nothing, or done */
+        *meanwhile; /* to be done when the batch is on its way; NULL: nothing, or done */
     void *meanwhile_context;
-    int owed;      /* an earlier call left without all of its answers, on this channel */
-    int busy;      /* somebody publishes: one at a time */
-    int forbidden; /* it did so because of a permission, in this call */
-    int careful;   /* the broker closed the channel over some message: one by one, to find it */
+    int busy;       /* somebody publishes: one at a time */
+    int owed;       /* an earlier call left without all of its answers, on this channel */
+    int careful;    /* the broker closed the channel over some message: one by one, to find it */
+    int one_by_one; /* it was careful when this call began */
+    int forbidden;  /* in this call the channel was closed because of a permission */
 } rabbit_publisher;
 
 semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_address *address,
