@@ -294,13 +294,13 @@ static void a_deferred_violation_is_the_handlers_failure_too(void **state)
     assert_int_equal(case_times(c, "m"), 0);
 }
 
-/* A plan that is no SQL at all: found by us or by the server, it leaves nothing behind on the connection. */
-static void plan_nonsense(case_work *self, semel_unit *unit, const semel_message *message)
+static void plan_it(case_work *self, semel_unit *unit, const semel_message *message)
 {
     (void)message;
     self->wrong = semel_unit_queue(unit, self->context, NULL, 0, NULL);
 }
 
+/* A plan that is no SQL at all: found by us or by the server, it leaves nothing behind on the connection. */
 static void a_queued_statement_that_is_none_is_the_handlers_failure(void **state)
 {
     server_case *c = *state;
@@ -309,7 +309,7 @@ static void a_queued_statement_that_is_none_is_the_handlers_failure(void **state
     for (int i = 0; i < 3; i++) {
         char id[16];
         semel_outcome out;
-        case_work todo = {.after = plan_nonsense, .context = (void *)(uintptr_t)nonsense[i]};
+        case_work todo = {.after = plan_it, .context = (void *)(uintptr_t)nonsense[i]};
         (void)snprintf(id, sizeof id, "m-%d", i);
         semel_status status = case_receive(c, &out, id, &todo, &last_error);
         assert_true(status == SEMEL_EHANDLER || status == SEMEL_EINVAL);
@@ -339,7 +339,7 @@ static void errors_are_told_by_number_and_not_by_text(void **state)
     server_own own;
     server_case c;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = ATTEMPTS};
-    case_work todo = {.after = put_the_same_again,
+    case_work todo = {.after = plan_it,
                       .context = (void *)(uintptr_t) "INSERT INTO invoice VALUES (1)"};
     speak_german(&c, &own, shape);
     server_run(c.url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");

@@ -163,7 +163,8 @@ static semel_status decide(semel_outcome *out, semel_unit *unit, semel_error *er
 static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *err)
 {
     semel_error why;
-    unit->attempt--; /* this one was counted, and is not made */
+    /* This one was counted, and is not made; nor were those before it that could not be buried. */
+    unit->attempt = unit->inbox->options.attempts_max;
     semel_fail(&why, SEMEL_EGIVEUP,
                "gave up after %u attempts that were started and never ended: the process was "
                "killed or crashed",

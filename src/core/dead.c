@@ -183,6 +183,13 @@ static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inb
                : semel_dead_discard(inbox->store, found->id, err);
 }
 
+/* See record() in failure.c: a handler would take the empty body for the message's own. */
+static int is_bodiless(const semel_message *message)
+{
+    return !message->body.len && message->header_count &&
+           strcmp(message->headers[0].name, LETTER_BODILESS) == 0;
+}
+
 static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *inbox, int64_t id,
                            semel_handler *handler, void *context, semel_error *err)
 {
@@ -192,6 +199,11 @@ static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *in
         status = find_letter(&found, unit, SEMEL_DEAD_INBOX, inbox->name, id, err);
     if (status)
         return status;
+    if (is_bodiless(found.message))
+        return semel_fail(err, SEMEL_EREJECTED,
+                          "dead letter %lld was kept without its body, which was more than the "
+                          "store takes: there is nothing to handle",
+                          (long long)id);
     semel_message message = *found.message;
     message.delivery = 0;
     message.delay_ms = 0;

@@ -16,7 +16,10 @@ static const semel_message *kept_message(semel_message *room, const semel_unit *
 {
     if (!unit->bodiless)
         return unit->message;
+    static const semel_header bodiless = {LETTER_BODILESS, {"1", 1}};
     *room = (semel_message){.size = sizeof *room,
+                            .headers = &bodiless,
+                            .header_count = 1,
                             .id = unit->message->id,
                             .source = unit->message->source,
                             .type = unit->message->type,

@@ -100,8 +100,10 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, se
         status = unit_finish(unit, &why);
     if (unit_blames_handler(status))
         return after_failure(out, unit, status, &why, err);
-    if (status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE)
-        unit_uncount(unit); /* nobody's fault, and nothing was committed */
+    if (unit_blames_nobody(status))
+        unit_uncount(unit);
+    if (status == SEMEL_ECONFLICT && !in_transaction && unit->mark.inbox)
+        *out = SEMEL_IN_PROGRESS; /* it is not begun anew: the claim lives until its lease ends */
     if (status && err)
         *err = why;
     if (!status)
@@ -239,7 +241,7 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
     for (uint32_t tries = 1;; tries++) {
         *out = SEMEL_UNDECIDED;
         status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, err);
-        if (status != SEMEL_ECONFLICT || tries > CONFLICT_RETRIES)
+        if (status != SEMEL_ECONFLICT || *out != SEMEL_UNDECIDED || tries > CONFLICT_RETRIES)
             break;
         semel_result_free(found);
         found = NULL;

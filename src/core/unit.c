@@ -283,6 +283,11 @@ int unit_blames_handler(semel_status status)
     return status == SEMEL_EHANDLER || status == SEMEL_EINVAL || status == SEMEL_ELIMIT;
 }
 
+int unit_blames_nobody(semel_status status)
+{
+    return status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE;
+}
+
 /* The failure of what was queued counts as that of the work. Whether it could be recorded or not, the
  * caller wants to see the failure itself. */
 static void record_blame(semel_unit *unit, semel_status status, const semel_error *err)
@@ -309,6 +314,8 @@ semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
         inbox_count(inbox, SEMEL_PROCESSED);
     if (unit_blames_handler(status) && inbox && !unit->joined)
         record_blame(unit, status, err);
+    if (unit_blames_nobody(status))
+        unit_uncount(unit);
     unit_free(unit);
     return status;
 }

@@ -83,6 +83,9 @@ int unit_conflicted(semel_unit *unit);
 /* 1 if a commit that failed with this status failed by what the handler had queued. */
 int unit_blames_handler(semel_status status);
 
+/* 1 if it failed by nobody's fault, and nothing was committed: the attempt does not count. */
+int unit_blames_nobody(semel_status status);
+
 /* Inside an open transaction: pending statements and messages are stored. */
 semel_status unit_deliver(semel_unit *unit, semel_error *err);
 
@@ -98,6 +101,9 @@ void unit_bookmark_return(semel_unit *unit, unit_bookmark to);
 /* After unit_abandon() or on a claim: records the failure in a transaction of its own. */
 semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
                                  semel_error *err);
+
+/* The header of a letter that was kept without its body: there is nothing left to handle. */
+#define LETTER_BODILESS "semel-bodiless"
 
 /* The same inside the open transaction; ELOST if the key is someone else's by now. */
 semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err);

@@ -160,8 +160,8 @@ typedef struct semel_store_driver {
     semel_status (*join)(void *store, void *unit, void *native, semel_error *err);
 
     /* Ends the unit, whatever it returns. EUNKNOWN if it cannot tell whether the commit took place;
-     * EMISUSE if somebody else ended the transaction, or left it failed; EHANDLER if a queued statement
-     * failed; EREJECTED if a key that was assumed to be free is not. For a joined unit: ends the savepoint
+     * EMISUSE if somebody else ended the transaction; EHANDLER if a queued statement failed, or the
+     * handler left the transaction failed; EREJECTED if a key that was assumed to be free is not. For a joined unit: ends the savepoint
      * only. */
     semel_status (*commit)(void *unit, semel_error *err);
     void (*rollback)(void *unit);

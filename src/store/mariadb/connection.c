@@ -251,7 +251,8 @@ static int is_tagged(MYSQL_RES *result, const char *tag)
     return strcmp(mysql_fetch_field_direct(result, 0)->name, tag) == 0;
 }
 
-/* Rows are handed on as they come. If the receiver has had enough, the rest is read and thrown away. */
+/* Rows are handed on as they come. Those that nobody wants are read, too: a statement may fail in the middle of them. If
+ * the receiver has had enough, the rest is thrown away. */
 static semel_status read_rows(connection *on, const step *s, const char *doing, semel_error *err)
 {
     semel_status status = SEMEL_OK;
@@ -260,7 +261,9 @@ static semel_status read_rows(connection *on, const step *s, const char *doing, 
         return maria_fail(on, doing, err);
     row r = {NULL, NULL};
     int wanted = s->call && (!s->tag || is_tagged(result, s->tag));
-    while (!status && wanted && (r.columns = mysql_fetch_row(result))) {
+    while (!status && (r.columns = mysql_fetch_row(result))) {
+        if (!wanted)
+            continue;
         r.lengths = mysql_fetch_lengths(result);
         status = s->call(&r, s->context, err);
     }
