@@ -127,10 +127,11 @@ static void tls_url(char url[URL_ROOM], const rabbit_kit *kit, const char *host,
 {
     char port[16];
     server_entry(port, sizeof port, &kit->broker, "TLS_PORT");
-    (void)snprintf(url, URL_ROOM,
-                   "amqps://guest:guest@%s:%s/%%2F?queue=%s&exchange=%s&" CLASSIC
-                   "&connect_ms=10000%s%s",
-                   host, port, kit->queue, kit->queue, *more ? "&" : "", more);
+    int len = snprintf(url, URL_ROOM,
+                       "amqps://guest:guest@%s:%s/%%2F?queue=%s&exchange=%s&" CLASSIC
+                       "&connect_ms=10000%s%s",
+                       host, port, kit->queue, kit->queue, *more ? "&" : "", more);
+    assert_in_range(len, 1, URL_ROOM - 1);
 }
 
 static void ca_of(char parameter[URL_ROOM], const rabbit_kit *kit)
