@@ -14,7 +14,7 @@ test: ## all tests: plain, and under the address, undefined and thread sanitizer
 	@dev/setup test
 	@dev/test
 
-soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 2', SOAK=--help)
+soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 0 --messages 10000' is a short one)
 	@dev/setup test
 	@dev/build debug
 	@build/debug/semel-soak $(SOAK)

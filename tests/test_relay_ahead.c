@@ -30,7 +30,9 @@ typedef struct broker {
     size_t fail_at;      /* the answers to this call are lost; 0: none */
     unsigned fail_each;  /* per cent of the messages get no answer, and were not there */
     unsigned random;
-    semel_status ended; /* of a run in another thread */
+    int unmarked;        /* the first settlement behind each call fails */
+    unsigned told, over; /* by its notice */
+    semel_status ended;  /* of a run in another thread */
     semel_error why;
 } broker;
 
@@ -91,6 +93,8 @@ static semel_status broker_publish_while(void *transport, semel_publish_result r
     if (self->count != self->fail_at)
         pass_on(self, results, messages, count);
     seen->unsent_before = world_counters(self->w).unsent;
+    if (self->unmarked)
+        semel_test_fault(self->w->seam, "relay.settled", 1, SEMEL_EUNAVAILABLE);
     if (meanwhile)
         meanwhile(context);
     seen->unsent_after = world_counters(self->w).unsent;
@@ -139,12 +143,26 @@ static void close_transport(void *thing)
     semel_transport_close(thing);
 }
 
+static void count_notice(void *context, const semel_error *trouble)
+{
+    broker *b = context;
+    if (trouble)
+        b->told++;
+    else
+        b->over++;
+}
+
 static semel_outbox *open_scene(broker *b, world *w, uint32_t batch)
 {
     semel_transport *transport = NULL;
     semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay_options options = {
-        .size = sizeof options, .batch = batch, .lease_ms = HOUR_MS, .backoff_ms = 1, .poll_ms = 1};
+    semel_relay_options options = {.size = sizeof options,
+                                   .batch = batch,
+                                   .lease_ms = HOUR_MS,
+                                   .backoff_ms = 1,
+                                   .poll_ms = 1,
+                                   .notice = count_notice,
+                                   .notice_context = b};
     b->w = w;
     b->recorder = world_recorder(w);
     OK(semel_transport_open_driver(&transport, &driver, b, NULL, &last_error));
@@ -263,6 +281,30 @@ static void a_store_that_cannot_lease_meanwhile_does_not_keep_the_last_from_bein
     check_left(&b, outbox, 4);
 }
 
+/* Stopped with a batch answered and not marked: that it could not be marked is told. */
+static void the_last_settlement_is_part_of_the_run(void **state)
+{
+    broker b = {.stop_at = 1};
+    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    send_many(outbox, 6);
+    semel_test_fault(b.w->seam, "relay.settled", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
+    assert_int_equal(world_counters(b.w).sent, 0);
+    assert_int_equal(world_drain(world_relay(b.w, outbox, b.recorder, NULL)), 4);
+    assert_int_equal(world_counters(b.w).unsent, BATCH);
+}
+
+/* It leases, and cannot mark what was sent: one trouble, however often it is met, and not over before that works. */
+static void a_store_that_cannot_settle_is_one_trouble(void **state)
+{
+    broker b = {.stop_at = 12, .unmarked = 1};
+    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    send_many(outbox, 40);
+    OK(semel_relay_run(b.relay, &last_error));
+    assert_int_equal(b.told, 1);
+    assert_int_equal(b.over, 0);
+}
+
 static void check_groups(const broker *b, unsigned groups, unsigned messages)
 {
     unsigned next[8] = {0};
@@ -339,6 +381,9 @@ int main(void)
                 a_store_that_fails_meanwhile_costs_a_copy_and_no_more),
         ON_BOTH("a store that cannot lease meanwhile does not keep the last from being settled",
                 a_store_that_cannot_lease_meanwhile_does_not_keep_the_last_from_being_settled),
+        ON_BOTH("the last settlement is part of the run", the_last_settlement_is_part_of_the_run),
+        ON_BOTH("a store that cannot settle is one trouble",
+                a_store_that_cannot_settle_is_one_trouble),
         ON_BOTH("groups keep their order though the broker takes only some",
                 groups_keep_their_order_though_the_broker_takes_only_some),
         ON_BOTH("a group is not leased ahead of itself", a_group_is_not_leased_ahead_of_itself),

@@ -61,9 +61,31 @@ static void a_dead_letter_sets_its_group_free(void **state)
     send_to(outbox, "g", "1", "bad");
     send_to(outbox, "g", "2", "good");
     semel_test_recorder_answer(recorder, "bad", SEMEL_PUBLISH_REFUSED, 1);
+    assert_int_equal(step(relay), 0); /* not before the letter is stored */
+    assert_int_equal(world_letters(w, NULL, 0), 1);
     assert_int_equal(world_drain(relay), 1);
     assert_string_equal(world_recorded(ids, sizeof ids, recorder), "2 ");
-    assert_int_equal(world_letters(w, NULL, 0), 1);
+}
+
+/* Refused, and no letter was stored: it comes again, and this time it is taken. */
+static void a_dead_letter_that_is_not_stored_is_not_overtaken(void **state)
+{
+    enum { LEASE_MS = 30000 };
+    world *w = *state;
+    semel_transport *recorder = world_recorder(w);
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_relay_options options = {.size = sizeof options, .attempts_max = 1, .lease_ms = LEASE_MS};
+    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    char ids[64];
+    size_t sent;
+    send_to(outbox, "g", "1", "bad");
+    send_to(outbox, "g", "2", "good");
+    semel_test_recorder_answer(recorder, "bad", SEMEL_PUBLISH_REFUSED, 1);
+    semel_test_fault(w->seam, "relay.settled", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
+    semel_test_advance_ms(w->seam, LEASE_MS + 1);
+    assert_int_equal(world_drain(relay), 2);
+    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "1 2 ");
 }
 
 static void a_group_has_one_message_in_each_wave(void **state)
@@ -265,6 +287,8 @@ int main(void)
         ON_BOTH("a refused message holds up its own group and nothing else",
                 a_refused_message_holds_up_its_own_group_and_nothing_else),
         ON_BOTH("a dead letter sets its group free", a_dead_letter_sets_its_group_free),
+        ON_BOTH("a dead letter that is not stored is not overtaken",
+                a_dead_letter_that_is_not_stored_is_not_overtaken),
         ON_BOTH("a group has one message in each wave", a_group_has_one_message_in_each_wave),
         ON_BOTH("a message that is put off does not hold up its group",
                 a_message_that_is_put_off_does_not_hold_up_its_group),

@@ -40,9 +40,9 @@ static void url_may_have_slashes_no_rest_and_no_parameters(void **state)
 
 static void bad_urls_are_refused_with_a_reason(void **state)
 {
-    static const char *const bad[] = {"",         "orders.db",   ":x",        "/tmp/a:b",
-                                      "a b:c",    "1x:",         "x:?a",      "x:?=1",
-                                      "x:?a=1&b", "x:?a=1&&b=2", "x:?a=1&a=2"};
+    static const char *const bad[] = {"",         "orders.db",   ":x",         "/tmp/a:b",
+                                      "a b:c",    "1x:",         "x:?a",       "x:?=1",
+                                      "x:?a=1&b", "x:?a=1&&b=2", "x:?a=1&a=2", "x:?a=1?b=2"};
     url parsed;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -130,6 +130,27 @@ static void a_choice_is_one_of_its_words(void **state)
     assert_string_equal(err.text, "URL: u is a or b, not \"c\"");
 }
 
+/* Half of the password would be the host. */
+static void a_slash_in_a_password_is_not_taken_for_the_end_of_the_host(void **state)
+{
+    static const struct {
+        const char *text;
+        semel_status status;
+    } urls[] = {{"p://u:a/s3cret@h/", SEMEL_EINVAL},
+                {"p:///u:s3cret@h", SEMEL_EINVAL},
+                {"p://u:a%2Fs3cret@h/db", SEMEL_OK},
+                {"p://h/db", SEMEL_OK},
+                {"p://u@h", SEMEL_OK}};
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        url parsed;
+        semel_error err = {0};
+        assert_int_equal(url_parse(&parsed, urls[i].text, NULL), SEMEL_OK);
+        assert_int_equal(url_one_place(&parsed, &err), urls[i].status);
+        assert_null(strstr(err.text, "s3cret"));
+    }
+}
+
 static void no_error_repeats_a_password(void **state)
 {
     static const char *const urls[] = {"postgres://u:s3cret@h/db?odd",
@@ -169,6 +190,7 @@ int main(void)
         cmocka_unit_test(only_known_parameters_pass),
         cmocka_unit_test(numbers_are_read_within_their_bounds),
         cmocka_unit_test(a_choice_is_one_of_its_words),
+        cmocka_unit_test(a_slash_in_a_password_is_not_taken_for_the_end_of_the_host),
         cmocka_unit_test(no_error_repeats_a_password),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

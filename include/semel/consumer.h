@@ -4,9 +4,9 @@
  * so its own marker and its own failure. A delivery is acknowledged when all its routes are settled;
  * if one fails it comes back after a backoff, and the others see a duplicate. What keeps failing
  * becomes a dead letter of its inbox. Until then it is kept back here, unsettled, where the transport
- * cannot do that or order is kept; and so is everything while the store cannot be reached. What is over
- * a limit of message.h cannot be kept anywhere: it is rejected, to the broker's own dead letters if it
- * has any.
+ * cannot delay a redelivery or order is kept; and so is everything while the store cannot be reached. What
+ * is over a limit of message.h cannot be stored: it is rejected, to the broker's own dead letters if it has
+ * any, and a dead letter "unusable" of the first route's store says that it came.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_CONSUMER_H
 #define SEMEL_CONSUMER_H

@@ -57,7 +57,8 @@ SEMEL_API semel_status semel_fail(semel_error *err, semel_status status, const c
     SEMEL_PRINTF(3, 4);
 
 /* Called by the loops that run until stopped (consumer, relay): once when trouble begins that they wait
- * out, with what it is, and once when it is over, with NULL. Not for every attempt in between. */
+ * out, with what it is, and once when it is over, with NULL. Not for every attempt in between, also if
+ * the reason is another one by then. */
 typedef void semel_notice(void *context, const semel_error *trouble);
 
 SEMEL_END_DECLS

@@ -3,7 +3,8 @@
  *
  * Rows are taken by lease and fencing token, never by a cursor; no transaction is open while the broker
  * is talked to. Messages of one group leave in order, however many relays work side by side; a message
- * that fails holds up its own group and nothing else. A relay has one owner at a time.
+ * that fails holds up its own group and nothing else. A relay has one owner at a time. What it is opened with
+ * (outbox, transport, inbox) must outlive it.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_RELAY_H
 #define SEMEL_RELAY_H
@@ -35,7 +36,8 @@ typedef struct semel_relay_options {
     semel_relay_preset preset;
     uint32_t batch;        /* messages taken at once, at most SEMEL_BATCH_MAX */
     uint32_t lease_ms;     /* how long a taken message is this relay's */
-    uint32_t poll_ms;      /* how often to look, besides being woken by this process's commits */
+    uint32_t poll_ms;      /* how often to look, besides being woken by commits: this process's,
+                            * and on PostgreSQL anybody's */
     uint32_t attempts_max; /* refused (or failed, locally) so often, it becomes a dead letter */
     uint32_t backoff_ms;   /* before the second attempt; doubles with each, with jitter */
     uint32_t backoff_max_ms;

@@ -2,6 +2,7 @@
  *
  *     memory:                     queues in this process, shared by everyone who has the handle
  *     memory:?ack_ms=30000        an unsettled delivery comes back after this long
+ *     memory:?messages_max=1000   it takes no more than so many at a time
  *
  *     amqp://user:password@host:5672/vhost?exchange=shop                   RabbitMQ: to publish
  *     amqps://user:password@host/vhost?queue=stock&exchange=shop&declare=yes   ... and to receive, by TLS
@@ -34,9 +35,10 @@ SEMEL_API void semel_transport_close(semel_transport *transport);
 typedef enum semel_publish_result {
     SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or the answer was lost: it may or may not be there */
     SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as it promises */
-    SEMEL_PUBLISH_REFUSED,     /* the broker will not take it: too large, not allowed */
+    SEMEL_PUBLISH_REFUSED,     /* the broker will never take it: too large, for one */
     SEMEL_PUBLISH_UNROUTABLE, /* nobody would get it: the broker has no place for its topic (yet) */
-    SEMEL_PUBLISH_NACKED      /* the broker cannot take it now: its queue is full, or it failed */
+    SEMEL_PUBLISH_NACKED      /* the broker does not take it now: its queue is full, it failed, or
+                               * it is not allowed (yet) */
 } semel_publish_result;
 
 /* Publishes a batch and waits for the answers, up to `wait_ms`. SEMEL_OK: every result is written. On

@@ -52,14 +52,38 @@ static semel_status check_marks(const char *text, semel_error *err)
                : SEMEL_OK;
 }
 
+/* Two URLs that were put together, or a value that would swallow what follows. */
+static semel_status check_query(const char *text, semel_error *err)
+{
+    const char *query = strchr(text, '?');
+    return query && strchr(query + 1, '?')
+               ? semel_fail(err, SEMEL_EINVAL,
+                            "URL: there is a second ?; parameters are joined by &, and a ? in a "
+                            "value is written %%3F")
+               : SEMEL_OK;
+}
+
+semel_status url_one_place(const url *parsed, semel_error *err)
+{
+    const char *path = strchr(parsed->rest, '/');
+    return path && strchr(path, '@')
+               ? semel_fail(err, SEMEL_EINVAL,
+                            "URL: there is an @ behind the / that ends the host; in a user's name "
+                            "or a password write %%2F for / and %%40 for @")
+               : SEMEL_OK;
+}
+
 semel_status url_parse(url *out, const char *text, semel_error *err)
 {
     memset(out, 0, sizeof *out);
     if (!text || !has_scheme(text))
-        return semel_fail(err, SEMEL_EINVAL, "URL: it must begin with a scheme, such as sqlite:");
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: it must begin with a scheme, such as sqlite: or amqp:");
     if (strlen(text) >= URL_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: longer than %d bytes", URL_MAX - 1);
     semel_status status = check_marks(text, err);
+    if (!status)
+        status = check_query(text, err);
     if (status)
         return status;
     memcpy(out->text, text, strlen(text) + 1);

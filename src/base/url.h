@@ -23,6 +23,9 @@ typedef struct url {
 /* SEMEL_EINVAL says what is wrong without repeating the text, which may hold a password. */
 semel_status url_parse(url *out, const char *text, semel_error *err);
 
+/* For URLs with user:password@host/path: a / in a password would make half of it the host, which is shown. */
+semel_status url_one_place(const url *parsed, semel_error *err);
+
 /* Refuses parameters that are not in `names` (comma-separated), naming them and the known ones. */
 semel_status url_only(const url *parsed, const char *names, semel_error *err);
 

@@ -93,9 +93,11 @@ int relay_is_late(const semel_relay *relay, const relay_batch *batch)
     return seam_steady_ms(&relay->store->seam) - batch->leased_at_ms > relay->options.lease_ms / 2;
 }
 
+/* A dead letter sets its group free when it is stored, and not before: if that fails, the message comes again. */
 int relay_is_blocked(const relay_batch *batch, const relay_item *item)
 {
-    return item->before && batch->items[item->before - 1].verdict != SEMEL_ITEM_REMOVE;
+    const relay_item *before = item->before ? &batch->items[item->before - 1] : NULL;
+    return before && (before->verdict != SEMEL_ITEM_REMOVE || before->dead);
 }
 
 /* --- settle ------------------------------------------------------------------------------------------------ */
@@ -207,6 +209,7 @@ semel_status relay_settle(semel_relay *relay, relay_batch *batch, size_t *sent, 
     semel_status status = settle(relay, batch, err);
     if (!status) {
         count_settled(relay, batch, sent);
+        relay->settled++;
         status = store_fault(relay->store, "relay.done", err);
     }
     batch->count = 0;

@@ -277,6 +277,7 @@ static semel_status work(semel_relay *relay, int ahead, semel_error *err)
     semel_status status = SEMEL_OK;
     relay->trouble = RELAY_TROUBLE_STORE;
     relay->confirmed = 0;
+    relay->settled = 0;
     if (!relay->now->count)
         status = relay_lease(relay, relay->now, err);
     relay->met = relay->now->count;
@@ -339,12 +340,16 @@ static void meet_trouble(semel_relay *relay, const semel_error *why)
     relay->troubles |= relay->trouble;
 }
 
-/* The broker is back when it has taken something. */
+/* The broker is back when it has taken something, and the store when it has marked that. */
 static void turn_went_well(semel_relay *relay)
 {
     int before = relay->troubles;
-    relay->failures = 0;
-    relay->troubles &= relay->confirmed ? 0 : ~RELAY_TROUBLE_STORE;
+    if (relay->settled || !relay->last->count) {
+        relay->failures = 0;
+        relay->troubles &= ~RELAY_TROUBLE_STORE;
+    }
+    if (relay->confirmed)
+        relay->troubles &= ~RELAY_TROUBLE_BROKER;
     if (before && !relay->troubles)
         tell(relay, NULL);
 }
@@ -382,14 +387,25 @@ static semel_status run(semel_relay *relay, semel_error *err)
     return SEMEL_OK;
 }
 
+/* What cannot be settled at the end is sent again when its lease is over. */
+static semel_status end_run(semel_relay *relay, semel_status status, semel_error *err)
+{
+    semel_error why;
+    semel_status settled = settle_all(relay, SEMEL_OK, &why);
+    if (!settled)
+        return status;
+    if (!why.retryable)
+        return first_of(status, settled, err, &why);
+    relay->trouble = RELAY_TROUBLE_STORE;
+    meet_trouble(relay, &why);
+    return status;
+}
+
 semel_status semel_relay_run(semel_relay *relay, semel_error *err)
 {
     relay->failures = 0;
     relay->troubles = 0;
-    semel_status status = run(relay, err);
-    (void)settle_all(relay, status,
-                     NULL); /* what cannot be settled now is sent again when its lease ends */
-    return status;
+    return end_run(relay, run(relay, err), err);
 }
 
 void semel_relay_stop(semel_relay *relay)

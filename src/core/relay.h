@@ -61,6 +61,7 @@ struct semel_relay {
     uint32_t bucket_count;
     size_t met;         /* messages that the last turn had to deal with */
     size_t confirmed;   /* and of them, those that the broker has */
+    size_t settled;     /* batches that the last turn settled */
     size_t sent;        /* confirmed and settled, in this step or run */
     semel_status ahead; /* of settling and leasing while the broker worked */
     semel_error ahead_why;

@@ -184,12 +184,16 @@ void store_wake(semel_store *store)
 }
 
 /* The driver's descriptor, or -1. */
-static int listen_for_others(semel_store *store)
+static int listen_for_others(semel_store *store, store_watcher *watcher)
 {
     if (!store->driver->watch)
         return -1;
     pthread_mutex_lock(&store->watch_lock);
     int fd = store->driver->watch(store->state);
+    store->deaf += fd == SEMEL_WATCH_LATER;
+    if (fd >= 0 && watcher->deaf != store->deaf)
+        fd = SEMEL_WATCH_LATER; /* another one made it listen, after this one had looked */
+    watcher->deaf = store->deaf;
     pthread_mutex_unlock(&store->watch_lock);
     return fd;
 }
@@ -204,12 +208,12 @@ static void hear_others(semel_store *store)
         store_wake(store);
 }
 
-int store_wait(semel_store *store, const store_watcher *watcher, int64_t wait_ms)
+int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms)
 {
     enum { SOON_MS = 250 };
     char bytes[64];
     struct pollfd ends[2] = {{.fd = watcher->ends[0], .events = POLLIN},
-                             {.fd = listen_for_others(store), .events = POLLIN}};
+                             {.fd = listen_for_others(store, watcher), .events = POLLIN}};
     if (ends[1].fd == SEMEL_WATCH_LATER && wait_ms > SOON_MS)
         wait_ms = SOON_MS;
     if (poll(ends, 2, wait_ms > INT_MAX ? INT_MAX : (int)wait_ms) <= 0)

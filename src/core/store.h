@@ -33,6 +33,7 @@ typedef enum tally {
 typedef struct store_watcher {
     struct store_watcher *next;
     int ends[2];
+    unsigned deaf; /* the store's, when it last looked after that */
 } store_watcher;
 
 enum { FREE_UNITS_MAX = 64 };
@@ -49,6 +50,7 @@ struct semel_store {
     store_watcher *watchers;
     pthread_mutex_t watch_lock; /* over the driver's watch, heard, unwatch, and `watching` */
     unsigned watching;
+    unsigned deaf; /* how often nobody listened, so that something may have been missed */
     atomic_uint_fast64_t tallies[TALLY_COUNT];
 };
 
@@ -73,7 +75,7 @@ void watcher_wake(const store_watcher *watcher);
 
 /* Until it is woken, by this process or, where the store can tell, by another; or until wait_ms is over.
  * 1 if it was woken. */
-int store_wait(semel_store *store, const store_watcher *watcher, int64_t wait_ms);
+int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms);
 
 /* Copies a caller's options over zeroed ones, whatever size the caller knew. SEMEL_EINVAL if the size is
  * not set or larger than ours: the caller was built for a newer library. */

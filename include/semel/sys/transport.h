@@ -97,7 +97,8 @@ typedef struct semel_transport_driver {
 
     /* As publish; and calls `meanwhile` exactly once, by the caller's thread, holding no lock: when the messages are on
      * their way and before their answers are waited for, or later, or when they could not be sent. Answers that have
-     * come when it returns are taken even if wait_ms is over by then. NULL: it is called after publish. */
+     * come when it returns are taken even if wait_ms is over by then. Others who publish may have to wait for it. NULL: it
+     * is called after publish. */
     semel_status (*publish_while)(void *transport, semel_publish_result results[],
                                   const semel_message *const messages[], size_t count,
                                   uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,

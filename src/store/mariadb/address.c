@@ -115,7 +115,9 @@ semel_status maria_address_read(address *out, mem_arena *arena, const char *text
         return semel_fail(err, SEMEL_EINVAL,
                           "URL: after %s: it takes //, as in %s://user@host/database",
                           parsed.scheme, parsed.scheme);
-    status = url_only(&parsed, PARAMETERS, err);
+    status = url_one_place(&parsed, err);
+    if (!status)
+        status = url_only(&parsed, PARAMETERS, err);
     if (!status)
         status = read_place(out, arena, parsed.rest, err);
     return status ? status : read_parameters(out, arena, &parsed, err);

@@ -59,7 +59,7 @@ static const meaning meanings[] = {
     {CR_UNKNOWN_ERROR, SEMEL_ESTORE, ""},
     {ER_TABLEACCESS_DENIED_ERROR, SEMEL_ESTORE, "; GRANT the user the rights to semel's tables"},
     {ER_SPECIFIC_ACCESS_DENIED_ERROR, SEMEL_ESTORE, "; GRANT the user that right"},
-    {ER_NO_SUCH_TABLE, SEMEL_ESCHEMA, "; call semel_store_migrate() first"},
+    {ER_NO_SUCH_TABLE, SEMEL_ESCHEMA, "; if it is semel's, call semel_store_migrate() first"},
     {ER_BAD_FIELD_ERROR, SEMEL_ESCHEMA, "; are these semel's tables?"},
     {ER_DISK_FULL, SEMEL_ESTORE, "; the server's disk is full"},
     {ER_RECORD_FILE_FULL, SEMEL_ESTORE, "; the server's disk, or a limit of it, is full"},

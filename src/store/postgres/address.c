@@ -167,6 +167,8 @@ semel_status address_read(address *out, mem_arena *arena, const char *text, seme
                             "URL: after %s: it takes //, as in %s://user@host/database",
                             parsed.scheme, parsed.scheme);
     if (!status)
+        status = url_one_place(&parsed, err);
+    if (!status)
         status = check_names(&parsed, err);
     if (!status)
         status = read_own(out, arena, &parsed, err);

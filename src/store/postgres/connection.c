@@ -59,7 +59,7 @@ static const char *advice_for(const char *sqlstate)
     if (in_class(sqlstate, "42501"))
         return "; grant the user what is missing, or let another one call semel_store_migrate()";
     if (in_class(sqlstate, "42P01") || in_class(sqlstate, "3F000"))
-        return "; call semel_store_migrate() first";
+        return "; if it is semel's, call semel_store_migrate() first";
     if (in_class(sqlstate, "53100"))
         return "; the server's disk is full";
     if (in_class(sqlstate, "25006"))

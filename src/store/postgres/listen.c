@@ -15,7 +15,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { NOTIFY_EVERY_MS = 50, CONNECT_MS = 2000, RETRY_FIRST_MS = 100, RETRY_MAX_MS = 10000 };
+enum {
+    NOTIFY_EVERY_MS = 50,
+    CONNECT_MS = 2000,
+    RETRY_FIRST_MS = 100,
+    RETRY_MAX_MS = 10000,
+    RETRY_SOON_MS = 1000
+};
 
 void notify_after_commit(postgres_store *store, connection *on)
 {
@@ -70,7 +76,7 @@ int postgres_watch(void *state)
         return PQsocket(store->listener->pg);
     if (wait_clock_ms() >= store->listen_again_ms)
         try_to_listen(store);
-    return SEMEL_WATCH_LATER;
+    return store->listen_pause_ms <= RETRY_SOON_MS ? SEMEL_WATCH_LATER : -1; /* it may never work */
 }
 
 int postgres_heard(void *state)

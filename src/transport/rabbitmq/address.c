@@ -353,6 +353,8 @@ semel_status rabbit_address_read(rabbit_address *out, const char *text, semel_er
     if (!status)
         status = read_scheme(out, &parsed, text, err);
     if (!status)
+        status = url_one_place(&parsed, err);
+    if (!status)
         status = url_only(&parsed, PARAMETERS, err);
     if (!status)
         status = read_place(out, &arena, &parsed, err);

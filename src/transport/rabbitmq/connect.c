@@ -117,12 +117,19 @@ static semel_status open_socket(rabbit_link *link, semel_error *err)
 
 /* --- the login --------------------------------------------------------------------------------------------- */
 
+static const char *hint_for(const rabbit_address *address, unsigned code)
+{
+    return code == AMQP_ACCESS_REFUSED && address->declare == RABBIT_CHECK
+               ? "; declare=check needs the configure permission, and declare=no&loss=warn does not"
+               : "";
+}
+
 static semel_status fail_by_close(const rabbit_link *link, const char *doing, unsigned code,
                                   amqp_bytes_t text, semel_error *err)
 {
-    return semel_fail(err, SEMEL_ETRANSPORT, "%s:%u, %s: the broker says %u %.*s",
+    return semel_fail(err, SEMEL_ETRANSPORT, "%s:%u, %s: the broker says %u %.*s%s",
                       link->address->host, (unsigned)link->address->port, doing, code,
-                      (int)text.len, (const char *)text.bytes);
+                      (int)text.len, (const char *)text.bytes, hint_for(link->address, code));
 }
 
 static semel_status fail_by_reply(const rabbit_link *link, amqp_rpc_reply_t reply,
@@ -200,6 +207,11 @@ static semel_status introduce(rabbit_link *link, semel_error *err)
     (void)snprintf(doing, sizeof doing, "logging in as \"%s\" to the virtual host \"%s\"",
                    link->address->user, link->address->vhost);
     amqp_rpc_reply_t reply = log_in(link);
+    if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && !link->address->tls)
+        return semel_fail(err, SEMEL_EUNAVAILABLE,
+                          "%s:%u, %s: %s; is it an AMQP port, and one without TLS? (amqps: has it)",
+                          link->address->host, (unsigned)link->address->port, doing,
+                          amqp_error_string2(reply.library_error));
     if (reply.reply_type != AMQP_RESPONSE_NORMAL)
         return fail_by_reply(link, reply, doing, err);
     status = rabbit_connect_patience(link, err);

@@ -167,6 +167,7 @@ void rabbit_link_lose(rabbit_link *link, const char *format, ...)
 void rabbit_link_broke(rabbit_link *link, int code, const char *doing)
 {
     const char *why = code == AMQP_STATUS_HEARTBEAT_TIMEOUT ? "the broker has gone silent"
+                      : code == AMQP_STATUS_SOCKET_ERROR    ? "the broker or the network is gone"
                                                             : amqp_error_string2(code);
     if (link->blocked[0])
         rabbit_link_lose(link, "the broker at %s:%u takes no messages at present: %s",

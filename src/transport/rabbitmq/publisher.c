@@ -282,7 +282,8 @@ static int send_more(rabbit_publisher *self, size_t *sent, size_t count, int64_t
     size_t before = *sent;
     int one_by_one = self->one_by_one;
     *sent = send_all(self, before, one_by_one ? before + 1 : count, until_ms, err);
-    do_meanwhile(self);
+    if (!one_by_one) /* else the others would wait for it */
+        do_meanwhile(self);
     while (link->up && self->batch.open && wait_clock_ms() < until_ms)
         rabbit_link_wait(link, until_ms);
     return one_by_one && *sent > before && self->batch.results[before] != SEMEL_PUBLISH_UNKNOWN;
@@ -296,6 +297,8 @@ static semel_status publish(rabbit_publisher *self, semel_publish_result results
     semel_status status = SEMEL_OK;
     self->forbidden = 0;
     self->one_by_one = self->careful;
+    if (!link->up || link->blocked[0])
+        do_meanwhile(self); /* the broker may let itself be waited for */
     for (size_t sent = 0; sent < count;) {
         status = get_ready(link, until_ms, err);
         if (!status)
@@ -327,7 +330,7 @@ semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result re
     }
     pthread_mutex_unlock(&publisher->link.lock);
     if (meanwhile)
-        meanwhile(context); /* nothing was sent */
+        meanwhile(context); /* nothing was sent, or one by one */
     if (status && err)
         *err = why;
     return status;
