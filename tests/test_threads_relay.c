@@ -401,6 +401,19 @@ static void on_signal(int number)
         semel_consumer_stop(signalled->consumer);
 }
 
+/* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it intercepts, and now and then
+ * forgets it: then there is another one. Elsewhere one must do. */
+static int kill_and_join(crew_member *member)
+{
+    enum { SIGNALS = SLOWER > 1 ? 30 : 1 };
+    for (int i = 0; i < SIGNALS; i++) {
+        pthread_kill(member->thread, SIGUSR1);
+        if (crew_join(member, STOP_MS / SIGNALS))
+            return 1;
+    }
+    return 0;
+}
+
 /* The signal comes to the very thread that runs. */
 static void stop_by_signal(yard *y, void (*run)(crew_member *member))
 {
@@ -410,8 +423,8 @@ static void stop_by_signal(yard *y, void (*run)(crew_member *member))
     sigaction(SIGUSR1, &action, &before);
     crew_start(&member, run, y);
     wait_for(&y->broker.calls);
-    pthread_kill(member.thread, SIGUSR1);
-    check_ends(y, &member);
+    assert_true(kill_and_join(&member));
+    assert_int_equal(y->ended, SEMEL_OK);
     sigaction(SIGUSR1, &before, NULL);
 }
 
