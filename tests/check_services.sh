@@ -88,9 +88,12 @@ murder() {
     forget "$1"
 }
 
+is_gone_if_told() { is_gone "$1" || { kill -TERM "$1" && sleep 2 && is_gone "$1"; }; } # a sanitizer may forget a signal
 end_well() { # end_well PROCESS: asked to, it ends soon, and says that all is well
     kill -TERM "$1"
-    within_deadline is_gone "$1"
+    soon=$(($(date +%s) + 5))
+    until is_gone "$1" || [ "$(date +%s)" -ge $soon ]; do sleep 0.05; done
+    within_deadline is_gone_if_told "$1"
     status=0
     wait "$1" || status=$?
     forget "$1"

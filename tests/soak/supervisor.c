@@ -6,6 +6,7 @@
 #include "soak.h"
 
 #include "support/look.h"
+#include "support/slower.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -17,6 +18,7 @@ enum {
     STALL_MS = 150000,  /* without any progress: longer than a server is ever down */
     SETTLE_MS = 600000, /* with nothing but progress, from the last kill on */
     LEAVE_MS = 60000,
+    AGAIN_MS = 5000,
     STOP_MS = 60000,       /* the same while servers may be down */
     TICK_NAPS = 50,        /* between two turns */
     SURPRISES_MAX = 5,     /* then it is no use to go on */
@@ -139,10 +141,19 @@ static void judge_end(soak_seat *seat, int end)
                   end >= PROCESS_KILLED ? end - PROCESS_KILLED : end);
 }
 
+/* The thread sanitizer forgets a signal now and then (test_threads_relay.c): there it is sent again, after a while. */
+static void tell_again(const soak_seat *seat)
+{
+    if (SLOWER > 1 && process_now_ms() - seat->told_ms > AGAIN_MS)
+        kill(seat->pid, SIGTERM);
+}
+
 /* Who is told to stop and does not is stopped, and found to have ended otherwise. */
 static void look_after(soak_seat *seat)
 {
     int status = 0;
+    if (seat->told == SIGTERM)
+        tell_again(seat);
     if (waitpid(seat->pid, &status, WNOHANG) == seat->pid) {
         judge_end(seat,
                   WIFSIGNALED(status) ? PROCESS_KILLED + WTERMSIG(status) : WEXITSTATUS(status));
@@ -152,14 +163,28 @@ static void look_after(soak_seat *seat)
     }
 }
 
+/* Its end is still there for process_wait() to take. */
+static int has_ended(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
+}
+
 /* Whoever is told to stop finishes what it is at, and leaves. */
 static void stop_seats(soak_run *run)
 {
-    for (unsigned i = 0; i < SOAK_SEATS; i++)
-        kill(run->seats[i].pid, SIGTERM);
     for (unsigned i = 0; i < SOAK_SEATS; i++) {
         soak_seat *seat = &run->seats[i];
         seat->told = seat->told ? seat->told : SIGTERM;
+        seat->told_ms = process_now_ms();
+        kill(seat->pid, SIGTERM);
+    }
+    for (unsigned i = 0; i < SOAK_SEATS; i++) {
+        soak_seat *seat = &run->seats[i];
+        while (!has_ended(seat->pid) && process_now_ms() - seat->told_ms < LEAVE_MS) {
+            tell_again(seat);
+            process_nap();
+        }
         judge_end(seat, process_wait(seat->pid, LEAVE_MS));
         seat->pid = 0;
     }
