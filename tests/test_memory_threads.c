@@ -1,18 +1,15 @@
 /* The memory store by itself: several units at once. */
 #include "memory_kit.h"
+#include "support/process.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 64, PATIENCE_MS = 60000 };
-
-static void sleep_real_ms(long ms)
-{
-    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
 
 static int64_t real_ms(void)
 {
@@ -35,6 +32,7 @@ typedef struct waiter {
     pthread_t thread;
     void *unit;
     semel_mark mark;
+    atomic_int id; /* of the thread */
     atomic_int done;
 } waiter;
 
@@ -42,6 +40,7 @@ static void *wait_for_key(void *context)
 {
     waiter *w = context;
     semel_error err;
+    atomic_store(&w->id, (int)syscall(SYS_gettid));
     w->unit = calloc(1, driver->unit_size);
     must(driver->begin(w->r->store, w->unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
     must(driver->mark(w->unit, &w->mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
@@ -53,7 +52,9 @@ static void start_waiter(waiter *w, rig *r, const char *key)
 {
     *w = (waiter){.r = r, .mark = key_of(r, key)};
     assert_int_equal(pthread_create(&w->thread, NULL, wait_for_key, w), 0);
-    sleep_real_ms(50);
+    while (!atomic_load(&w->id))
+        process_nap();
+    assert_true(process_wait_asleep(atomic_load(&w->id), PATIENCE_MS));
     assert_false(atomic_load(&w->done));
 }
 

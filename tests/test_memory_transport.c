@@ -3,6 +3,7 @@
 #include "transport/memory/memory.h"
 
 #include "base/mem.h"
+#include "support/process.h"
 
 #include <pthread.h>
 #include <semel/test.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -311,7 +313,8 @@ static void *publish_soon(void *context)
     semel_message message = {.size = sizeof message, .id = semel_str("late")};
     const semel_message *batch[] = {&message};
     semel_publish_result result;
-    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    if (!process_wait_asleep(getpid(), 60000)) /* the receiver waits */
+        abort();
     if (driver->publish(r->transport, &result, batch, 1, 0, NULL))
         abort();
     return NULL;
@@ -338,7 +341,8 @@ static void receiving_waits_for_a_message_and_no_longer(void **state)
 static void *advance_soon(void *context)
 {
     rig *r = context;
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    if (!process_wait_asleep(getpid(), 60000)) /* the receiver waits */
+        abort();
     semel_test_advance_ms(r->seam, 100);
     return NULL;
 }

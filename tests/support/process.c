@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -24,6 +25,22 @@ void process_nap(void)
 {
     struct timespec rest = {0, NAP_US * 1000L};
     nanosleep(&rest, NULL);
+}
+
+int process_wait_asleep(pid_t thread, uint32_t deadline_ms)
+{
+    char path[64], line[256];
+    int64_t deadline = process_now_ms() + deadline_ms;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    for (; process_now_ms() < deadline; process_nap()) {
+        FILE *file = fopen(path, "r");
+        const char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        if (file)
+            (void)fclose(file);
+        if (name_end && name_end[1] == ' ' && name_end[2] == 'S')
+            return 1;
+    }
+    return 0;
 }
 
 pid_t process_start(process_body *body, void *context)

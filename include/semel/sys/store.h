@@ -161,8 +161,8 @@ typedef struct semel_store_driver {
 
     /* Ends the unit, whatever it returns. EUNKNOWN if it cannot tell whether the commit took place;
      * EMISUSE if somebody else ended the transaction; EHANDLER if a queued statement failed, or the
-     * handler left the transaction failed; EREJECTED if a key that was assumed to be free is not. For a joined unit: ends the savepoint
-     * only. */
+     * handler left the transaction failed; EREJECTED if a key that was assumed to be free is not. For a
+     * joined unit: ends the savepoint only (and there EMISUSE if the transaction was left failed). */
     semel_status (*commit)(void *unit, semel_error *err);
     void (*rollback)(void *unit);
 
