@@ -111,6 +111,20 @@ static void answers_are_held_until_they_are_let_go(void **state)
     assert_int_equal(proxy_count(p->between).held, 0);
 }
 
+static void each_answer_is_late(void **state)
+{
+    enum { LATE_MS = 20, TIMES = 5 };
+    place *p = *state;
+    proxy_delay(p->between, LATE_MS);
+    int64_t began = process_now_ms();
+    for (int i = 0; i < TIMES; i++)
+        assert_true(run(p, "INSERT INTO %s VALUES (1)"));
+    assert_true(process_now_ms() - began >= TIMES * LATE_MS);
+    proxy_delay(p->between, 0);
+    assert_true(run(p, "INSERT INTO %s VALUES (1)"));
+    assert_int_equal(rows(p), TIMES + 1);
+}
+
 static void an_answer_is_lost_and_the_request_is_not(void **state)
 {
     place *p = *state;
@@ -253,6 +267,7 @@ int main(void)
         IN_BOTH(a_fork_does_not_keep_what_is_cut),
         IN_BOTH(new_connections_are_refused_and_old_ones_stay),
         IN_BOTH(answers_are_held_until_they_are_let_go),
+        IN_BOTH(each_answer_is_late),
         IN_BOTH(an_answer_is_lost_and_the_request_is_not),
         IN_BOTH(an_answer_to_many_statements_is_lost),
         IN_BOTH(a_request_is_lost),

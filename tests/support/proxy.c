@@ -40,6 +40,7 @@ typedef struct pair {
     int server_ended;
     int client_spoke; /* last, of the two */
     flow up, down;
+    int64_t said_at; /* when `down` began to be filled */
     char tail
         [TAIL_ROOM]; /* the end of what the client said before, for patterns that are cut in two */
     size_t tail_len;
@@ -57,7 +58,7 @@ struct proxy {
     int reserved; /* bound and never listening: the port stays ours while nobody listens */
     int listener; /* or -1 */
 
-    int closing, cutting, refusing, holding;
+    int closing, cutting, refusing, holding, delay_ms;
     plan_kind plan;
     char pattern[PROXY_PATTERN_MAX];
     size_t pattern_len;
@@ -228,10 +229,21 @@ static void move_up(proxy *p, pair *l, int readable)
         (void)pour(&l->up, l->server);
 }
 
+/* How long what the server said is still kept back: a time, 0 for no longer, -1 until the test says so. */
+static int kept_back_ms(const proxy *p, const pair *l)
+{
+    if (p->holding || is_empty(&l->down))
+        return -1;
+    int64_t left = p->delay_ms ? l->said_at + p->delay_ms - process_now_ms() : 0;
+    return left > 0 ? (int)left : 0;
+}
+
 static void move_down(proxy *p, pair *l, int readable)
 {
     if (readable && l->down.end < ROOM) {
         size_t before = l->down.end - l->down.begin;
+        if (!before)
+            l->said_at = process_now_ms();
         ssize_t got = fill(&l->down, l->server);
         l->server_ended |= got == 0;
         if (got > 0 && l->phase != PASSING) {
@@ -239,7 +251,7 @@ static void move_down(proxy *p, pair *l, int readable)
             l->down.end = l->down.begin + before;
         }
     }
-    if (is_empty(&l->down) || p->holding)
+    if (kept_back_ms(p, l) != 0)
         return;
     size_t put = pour(&l->down, l->client);
     p->counts.answer_bytes += put;
@@ -256,7 +268,7 @@ static int is_over(const pair *l)
 static void ask_poll(const proxy *p, const pair *l, struct pollfd *client, struct pollfd *server)
 {
     int listens = l->phase != ENDING && is_empty(&l->up) && !l->server_ended;
-    int speaks = !is_empty(&l->down) && !p->holding;
+    int speaks = kept_back_ms(p, l) == 0;
     client->events = (short)((listens ? POLLIN : 0) | (speaks ? POLLOUT : 0));
     client->fd = client->events ? l->client : -1; /* or its hanging up would be reported for ever */
     server->events = (short)((l->down.end < ROOM && !l->server_ended ? POLLIN : 0) |
@@ -294,7 +306,15 @@ static void obey(proxy *p)
     pthread_cond_broadcast(&p->obeyed_more);
 }
 
-/* Two for us, two for each pair. One that only waits to see its client silent has no event to wait for. */
+/* Until a pair must have its turn without an event, -1 for never. One that only waits to see its client silent
+ * has no event to wait for, nor has an answer that is late. */
+static int turn_at_the_latest(const proxy *p, const pair *l)
+{
+    int late = kept_back_ms(p, l);
+    return l->phase == LOSING && l->answered ? 0 : late > 0 ? late : -1;
+}
+
+/* Two for us, two for each pair. */
 static nfds_t list_sockets(const proxy *p, struct pollfd *all, int *timeout)
 {
     *timeout = -1;
@@ -302,8 +322,9 @@ static nfds_t list_sockets(const proxy *p, struct pollfd *all, int *timeout)
     all[1] = (struct pollfd){.fd = p->listener, .events = POLLIN};
     for (size_t i = 0; i < p->pair_count; i++) {
         ask_poll(p, p->pairs[i], &all[2 + 2 * i], &all[3 + 2 * i]);
-        if (p->pairs[i]->phase == LOSING && p->pairs[i]->answered)
-            *timeout = 0;
+        int wait = turn_at_the_latest(p, p->pairs[i]);
+        if (wait >= 0 && (*timeout < 0 || wait < *timeout))
+            *timeout = wait;
     }
     return 2 + 2 * p->pair_count;
 }
@@ -440,6 +461,11 @@ void proxy_refuse(proxy *p, int on)
 void proxy_hold(proxy *p, int on)
 {
     set(p, &p->holding, on);
+}
+
+void proxy_delay(proxy *p, int ms)
+{
+    set(p, &p->delay_ms, ms);
 }
 
 static void set_plan(proxy *p, plan_kind plan, const char *pattern)

@@ -40,6 +40,10 @@ void proxy_refuse(proxy *p, int on);
 /* What the server says is kept back until it is switched off; requests still go through. */
 void proxy_hold(proxy *p, int on);
 
+/* What the server says comes so much later, 0 for at once: who asks and waits for each answer never gets more
+ * of them in a time, however the test's own threads are scheduled. */
+void proxy_delay(proxy *p, int ms);
+
 /* Until the server has said something that is kept back; 0 if the time is over. */
 int proxy_wait_held(proxy *p, uint32_t deadline_ms);
 
