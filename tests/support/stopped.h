@@ -10,13 +10,18 @@
 /* The lease of those that are overtaken; the others have time. */
 enum { STOPPED_LEASE_MS = 600, STOPPED_DEADLINE_MS = 60000 };
 
+typedef struct stopped_end {
+    semel_status status;
+    semel_outcome outcome;
+} stopped_end;
+
 typedef struct stopped {
     scratch dir;
     char url[SERVER_URL_ROOM], broker[SCRATCH_PATH];
     struct stopped_shared {
         shop_tally tally;
-        semel_status status; /* of the process that was stopped */
-        semel_outcome outcome;
+        stopped_end first;   /* of the process that is stopped */
+        stopped_end second;  /* of the one that comes meanwhile */
         atomic_uint sent;    /* by the relays, together */
         atomic_uint allowed; /* the broker takes no more before this is more; 0: all */
     } * shared;
