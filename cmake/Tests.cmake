@@ -95,6 +95,9 @@ foreach(test IN LISTS tests)
   if(name MATCHES "^test_(servers_crash|servers_lost|oom_sqlite|rabbitmq_(trouble|lost))$")
     set_tests_properties(${name} PROPERTIES COST 100) # the long ones first, so that nobody waits for them in the end
   endif()
+  if(name STREQUAL "test_servers_hot")
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON) # 64 threads: beside it others starve
+  endif()
   if(needed)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED servers)
   endif()
