@@ -43,6 +43,8 @@ log.console.use_colors = off
 log.file = false
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GB
+handshake_timeout = 60000
+ssl_handshake_timeout = 60000
 END
 }
 

@@ -64,8 +64,8 @@ static inline void kit_reopen(rabbit_kit *kit)
 static inline void kit_publish_only(rabbit_kit *kit, const char *parameters)
 {
     char url[2 * SERVER_URL_ROOM];
-    (void)snprintf(url, sizeof url, "%s?exchange=%s%s%s", kit->broker.url, kit->queue,
-                   *parameters ? "&" : "", parameters);
+    (void)snprintf(url, sizeof url, "%s?exchange=%s&" BROKER_PATIENCE "%s%s", kit->broker.url,
+                   kit->queue, *parameters ? "&" : "", parameters);
     semel_transport_close(kit->transport);
     kit->transport = NULL;
     OK(semel_transport_open(&kit->transport, url, NULL, &last_error));
@@ -154,7 +154,9 @@ static inline void kit_pika(char said[KIT_SAID], const rabbit_kit *kit, const ch
     char command[KIT_COMMAND];
     int len = snprintf(command, sizeof command,
                        "/usr/bin/python3 -c 'import pika, sys\n"
-                       "connection = pika.BlockingConnection(pika.URLParameters(\"%s\"))\n"
+                       "at = pika.URLParameters(\"%s\")\n"
+                       "at.socket_timeout = at.stack_timeout = 60\n" /* for a busy machine */
+                       "connection = pika.BlockingConnection(at)\n"
                        "channel, queue = connection.channel(), \"%s\"\n"
                        "%s\n"
                        "connection.close()'",

@@ -12,6 +12,7 @@
 #include "rabbitmq_kit.h"
 #include "support/effect.h"
 #include "support/look.h"
+#include "support/slower.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -316,9 +317,13 @@ typedef struct service {
     semel_error err;
 } service;
 
+/* In SQLite a handler that waits for the test (wait_for_harm) has the lock of the whole store; that others wait for it
+ * is no trouble to tell of. On a server this would also be how long one that is away is waited for. */
 static inline void service_open_store(service *v, const scene *s, const semel_seam *seam)
 {
-    semel_store_options options = {.size = sizeof options, .seam = seam};
+    semel_store_options options = {.size = sizeof options,
+                                   .seam = seam,
+                                   .busy_ms = look_is_server(s->store) ? 0 : KIT_WAIT_MS};
     *v = (service){0};
     PROCESS_REQUIRE_OK(semel_store_open(&v->store, s->store, &options, &v->err), &v->err);
     PROCESS_REQUIRE_OK(semel_outbox_open(&v->outbox, v->store, "out", &v->err), &v->err);
@@ -407,6 +412,7 @@ static inline int run_consumer_in_child(service *v, const scene *s)
     (void)signal(SIGTERM, stop_child);
     atomic_fetch_add(&s->tally->ready, 1);
     PROCESS_REQUIRE_OK(semel_consumer_run(v->consumer, &v->err), &v->err);
+    (void)signal(SIGTERM, SIG_IGN); /* there is nothing to stop any more */
     service_close(v);
     return PROCESS_OK;
 }
@@ -416,6 +422,20 @@ static inline int has_ended(pid_t pid)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+/* Tells a child that runs a consumer to stop, and takes its end. The thread sanitizer forgets a signal now and then
+ * (test_threads_relay.c): there it is sent again. */
+static inline int stop_and_wait(pid_t pid)
+{
+    enum { AGAIN_MS = SLOWER > 1 ? 3000 : KIT_WAIT_MS };
+    int64_t until = process_now_ms() + KIT_WAIT_MS, next = 0;
+    for (; !has_ended(pid) && process_now_ms() < until; process_nap())
+        if (process_now_ms() >= next) {
+            (void)kill(pid, SIGTERM);
+            next = process_now_ms() + AGAIN_MS;
+        }
+    return process_wait(pid, 0);
 }
 
 #endif

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 60000 };
 
 /* --- a session of either server ------------------------------------------------------------------- */
 

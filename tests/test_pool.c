@@ -129,6 +129,29 @@ static void what_comes_back_together_serves_several(void **state)
     pool_case_end(&f);
 }
 
+/* The pause between two attempts, as of now; who stands first in line meanwhile. An attempt that began before and fails
+ * does not change it. */
+static const pool_waiter *pause_attempts(pool_case *f, int64_t ms)
+{
+    pthread_mutex_lock(&f->pool.lock);
+    f->pool.failures = 1;
+    f->pool.next_attempt_ms = wait_clock_ms() + ms;
+    const pool_waiter *first = f->pool.first;
+    pthread_mutex_unlock(&f->pool.lock);
+    return first;
+}
+
+/* Until somebody came back who stands before this one. */
+static void await_another_in_front_of(pool_case *f, const pool_waiter *waiter)
+{
+    for (int is_first = 1; is_first; wait_nap_us(200)) {
+        pthread_mutex_lock(&f->pool.lock);
+        is_first = f->pool.first == waiter;
+        pthread_mutex_unlock(&f->pool.lock);
+    }
+}
+
+/* Coming back may take the first one longer than any pause: nobody may connect before it stands in line again. */
 static void who_has_to_come_back_keeps_its_place(void **state)
 {
     (void)state;
@@ -141,7 +164,11 @@ static void who_has_to_come_back_keeps_its_place(void **state)
     fake_await_tries(&f.server, 1);
     customer_send(&second, &f, 2, POOL_MINUTE);
     pool_case_await_asked(&f, 2);
+    const pool_waiter *behind = pause_attempts(&f, 2 * POOL_MINUTE);
     fake_hold(&f.server, 0); /* and is turned away */
+    await_another_in_front_of(&f, behind);
+    pause_attempts(&f, 0);
+    pool_case_refused(&f, SEMEL_EUNAVAILABLE, 0); /* whoever asks wakes the first in line */
     customer_await(&first, SEMEL_OK);
     customer_await(&second, SEMEL_OK);
     assert_int_equal(served[0], 1);

@@ -56,8 +56,8 @@ static void expect_lost(rabbit_kit *kit, const char *why)
 /* --- closed by the broker --------------------------------------------------------------------------- */
 
 /* Both begin by opening a connection, or with rabbitmqctl: meanwhile the receiver waits in its call, where it
- * hears of it. If it comes late, the transport's own thread has heard before, the call connects anew, and the same is
- * done once more. */
+ * hears of it. If it comes late, the transport's own thread has heard before, the call connects anew, perhaps in the
+ * middle of the next closing, and the same is done once more. */
 typedef struct closing {
     const rabbit_kit *kit;
     const char *name; /* of the connection; NULL: the queue is deleted */
@@ -78,16 +78,16 @@ static void close_and_expect_lost(rabbit_kit *kit, const char *name, const char 
     closing what = {.kit = kit, .name = name};
     int64_t until = process_now_ms() + KIT_WAIT_MS;
     semel_status status = SEMEL_OK;
-    while (!status && process_now_ms() < until) {
+    while (!(status && strstr(last_error.text, why)) && process_now_ms() < until) {
         crew_member other = {0};
         semel_delivery one;
         size_t got = 0;
         crew_start(&other, close_soon, &what);
         status = semel_transport_receive(kit->transport, &one, 1, &got, TRY_MS, &last_error);
         assert_true(crew_join(&other, KIT_WAIT_MS));
+        assert_true(!status || (status == SEMEL_EUNAVAILABLE && last_error.retryable));
     }
     assert_int_equal(status, SEMEL_EUNAVAILABLE);
-    assert_true(last_error.retryable);
     SAYS(why);
 }
 
@@ -185,7 +185,8 @@ static void a_lost_confirmation_leaves_the_result_unknown(void **state)
     semel_publish_result result = SEMEL_PUBLISH_CONFIRMED;
     rabbit_kit kit;
     (void)state;
-    proxy *between = publish_through(&kit, QUORUM, "");
+    proxy *between =
+        publish_through(&kit, QUORUM, "heartbeat=0"); /* which would pass for an answer */
     kit_send(&kit, "0");
     proxy_lose_answer(between, "order.paid");
     FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, &result, &message, 1, KIT_WAIT_MS));
@@ -324,18 +325,46 @@ static void nothing_is_lost_to_a_receiver_that_is_cut_off(void **state)
 
 /* --- silence ---------------------------------------------------------------------------------------- */
 
+/* With two seconds of heartbeat it is not only the peer that may be silent for too long: a machine that is busy with
+ * other things may let any of us sleep, and the connection is lost before it was to be, or for another reason. Then the
+ * same is done once more. */
+
+static int is_published(rabbit_kit *kit, const char *id)
+{
+    semel_message message = text_message(id, "10 EUR");
+    semel_publish_result result = SEMEL_PUBLISH_UNKNOWN;
+    return !kit_publish(kit, &result, &message, 1, KIT_WAIT_MS) &&
+           result == SEMEL_PUBLISH_CONFIRMED;
+}
+
+static int is_received(rabbit_kit *kit, const char *id)
+{
+    semel_delivery one;
+    size_t got = 0;
+    if (semel_transport_receive(kit->transport, &one, 1, &got, KIT_WAIT_MS, &last_error) || !got)
+        return 0;
+    int wanted = one.message->id.len == strlen(id) &&
+                 memcmp(one.message->id.data, id, one.message->id.len) == 0;
+    return !kit_settle(kit, one, SEMEL_SETTLE_ACK) && wanted;
+}
+
 static void a_peer_that_has_gone_silent_is_noticed(void **state)
 {
     rabbit_kit kit;
     (void)state;
     proxy *between = open_through(&kit, QUORUM "&heartbeat=2");
-    kit_send(&kit, "0");
-    kit_ack(&kit, kit_take_id(&kit, "0")); /* now it consumes */
-    proxy_hold(between, 1);
-    expect_lost(&kit, "silent");
+    int64_t until = process_now_ms() + KIT_WAIT_MS;
+    do {
+        proxy_hold(between, 0);
+        EVENTUALLY(is_published(&kit, "0"));
+        EVENTUALLY(is_received(&kit, "0")); /* now it consumes */
+        proxy_hold(between, 1);
+        expect_lost(&kit, "");
+    } while (!strstr(last_error.text, "silent") && process_now_ms() < until);
+    SAYS("silent");
     proxy_hold(between, 0);
-    kit_send(&kit, "1");
-    kit_ack(&kit, kit_take_id(&kit, "1"));
+    EVENTUALLY(is_published(&kit, "1"));
+    EVENTUALLY(is_received(&kit, "1"));
     close_through(&kit, between);
 }
 
@@ -346,13 +375,18 @@ static void a_publisher_does_not_wait_for_a_silent_peer(void **state)
     rabbit_kit kit;
     (void)state;
     proxy *between = publish_through(&kit, QUORUM, "heartbeat=2");
-    kit_send(&kit, "0");
-    proxy_hold(between, 1);
-    FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, &result, &message, 1, KIT_WAIT_MS));
+    int64_t until = process_now_ms() + KIT_WAIT_MS;
+    do {
+        proxy_hold(between, 0);
+        EVENTUALLY(is_published(&kit, "0"));
+        proxy_hold(between, 1);
+        result = SEMEL_PUBLISH_CONFIRMED;
+        FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, &result, &message, 1, KIT_WAIT_MS));
+        assert_int_equal(result, SEMEL_PUBLISH_UNKNOWN);
+    } while (!strstr(last_error.text, "silent") && process_now_ms() < until);
     SAYS("silent");
-    assert_int_equal(result, SEMEL_PUBLISH_UNKNOWN);
     proxy_hold(between, 0);
-    assert_int_equal(kit_publish_one(&kit, &message), SEMEL_PUBLISH_CONFIRMED);
+    EVENTUALLY(is_published(&kit, "1"));
     close_through(&kit, between);
 }
 
@@ -385,29 +419,49 @@ static void opening_does_not_wait_for_a_silent_peer(void **state)
     expect_no_opening(url);
 }
 
+static int are_received(rabbit_kit *kit, semel_delivery out[], size_t count)
+{
+    for (size_t have = 0, got = 0; have < count; have += got)
+        if (semel_transport_receive(kit->transport, out + have, count - have, &got, KIT_WAIT_MS,
+                                    &last_error) ||
+            !got)
+            return 0;
+    return 1;
+}
+
 /* While the handler works nobody calls the transport, for longer than the broker's patience: two heartbeats, and one
  * more if it looks late. */
-static void a_slow_handler_keeps_its_connection_and_its_deliveries(void **state)
+static int handle_slowly(rabbit_kit *kit)
 {
     enum { SLOW_MS = 6500 };
     semel_delivery out[3];
-    rabbit_kit kit;
-    (void)state;
-    proxy *between = open_through(&kit, QUORUM "&heartbeat=2&prefetch=2");
-    kit_send(&kit, "0");
-    kit_send(&kit, "1");
-    kit_send(&kit, "2");
-    kit_take(&kit, out, 2);
+    if (!is_published(kit, "0") || !is_published(kit, "1") || !is_published(kit, "2") ||
+        !are_received(kit, out, 2))
+        return 0;
     for (int64_t until = process_now_ms() + SLOW_MS; process_now_ms() < until;)
         process_nap();
-    kit_ack(&kit, out[1]);
-    kit_ack(&kit, out[0]);
-    out[2] = kit_take_id(&kit, "2");
-    assert_int_equal(out[2].message->delivery, 1);
-    kit_ack(&kit, out[2]);
-    EVENTUALLY(broker_count(&kit.broker, kit.queue) == 0);
-    assert_int_equal(proxy_count(between).connections, 2); /* one to receive, one to publish */
+    return !kit_settle(kit, out[1], SEMEL_SETTLE_ACK) &&
+           !kit_settle(kit, out[0], SEMEL_SETTLE_ACK) && are_received(kit, &out[2], 1) &&
+           *(const char *)out[2].message->id.data == '2' && out[2].message->delivery == 1 &&
+           !kit_settle(kit, out[2], SEMEL_SETTLE_ACK);
+}
+
+static int slow_handler_keeps_all(void)
+{
+    rabbit_kit kit;
+    proxy *between = open_through(&kit, QUORUM "&heartbeat=2&prefetch=2");
+    int kept = handle_slowly(&kit);
+    kept &= proxy_count(between).connections == 2; /* one to receive, one to publish */
+    if (kept)
+        EVENTUALLY(broker_count(&kit.broker, kit.queue) == 0);
     close_through(&kit, between);
+    return kept;
+}
+
+static void a_slow_handler_keeps_its_connection_and_its_deliveries(void **state)
+{
+    (void)state;
+    EVENTUALLY(slow_handler_keeps_all());
 }
 
 int main(void)

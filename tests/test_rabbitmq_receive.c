@@ -238,7 +238,8 @@ static void count_over_lost_connections(const char *parameters, const uint32_t e
             if (semel_transport_receive(kit.transport, &one, 1, &got, KIT_WAIT_MS, &last_error))
                 assert_int_equal(last_error.status, SEMEL_EUNAVAILABLE);
         assert_int_equal(one.message->delivery, expected[i]);
-        assert_in_range(broker_close_connections(&kit.broker, name), 1, 2);
+        /* Those that were closed before may not be gone yet. */
+        assert_true(broker_close_connections(&kit.broker, name) >= 1);
     }
     kit_close(&kit);
 }
@@ -411,7 +412,7 @@ static void amqp_tools_read_what_is_published(void **state)
     kit_send(&kit, "1");
     kit_send(&kit, "2");
     (void)snprintf(command, sizeof command,
-                   "amqp-get -u %s -q %s && echo && timeout 20 amqp-consume -u %s -q %s -c 1 cat",
+                   "amqp-get -u %s -q %s && echo && timeout 60 amqp-consume -u %s -q %s -c 1 cat",
                    kit.broker.url, kit.queue, kit.broker.url, kit.queue);
     kit_run(said, command);
     assert_string_equal(said, "10 EUR\n10 EUR");

@@ -21,6 +21,12 @@ static int consume(void *context)
     return run_consumer_in_child(&v, l->s);
 }
 
+/* Nothing is in its hands, either, which it would give back. */
+static int queue_is_done(const scene *s)
+{
+    return broker_count(&s->kit.broker, s->kit.queue) == 0;
+}
+
 /* Consumers are started until one lives to see the end; how many died. */
 static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good, int64_t dead),
                            int64_t good, int64_t dead)
@@ -29,12 +35,11 @@ static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good,
     for (unsigned died = 0; died < LIVES_MAX; died++) {
         pid_t *pid = &l->s->children[0];
         *pid = process_start(consume, l);
-        while (!has_ended(*pid) && !is_over(l->s, good, dead) && process_now_ms() < deadline)
+        while (!has_ended(*pid) && !(is_over(l->s, good, dead) && queue_is_done(l->s)) &&
+               process_now_ms() < deadline)
             process_nap();
         int living = !has_ended(*pid);
-        if (living)
-            EVENTUALLY(kill(*pid, SIGTERM) == 0);
-        int end = process_wait(*pid, KIT_WAIT_MS);
+        int end = living ? stop_and_wait(*pid) : process_wait(*pid, KIT_WAIT_MS);
         *pid = 0;
         end_leases(l->s);
         assert_int_equal(end, living ? PROCESS_OK : PROCESS_KILLED + SIGKILL);

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { LONG_MS = 60000, SOON_MS = 20000 };
+enum { LONG_MS = 120000, SOON_MS = 45000 };
 
 /* --- woken by a commit of this process ----------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static void *wait_in_step(void *context)
 static void start_waiting(waiting *self, world *w)
 {
     semel_relay_options slow = {.size = sizeof slow, .poll_ms = LONG_MS};
-    semel_store_options options = {.size = sizeof options, .seam = &self->seam};
+    semel_store_options options = {.size = sizeof options, .busy_ms = SOON_MS, .seam = &self->seam};
     self->seam = (semel_seam){.size = sizeof self->seam, .steady_ms = count_and_tell};
     OK(semel_store_open(&self->store, w->url, &options, &last_error));
     OK(semel_store_migrate(self->store, &last_error));

@@ -88,7 +88,7 @@ static void time_passes_but_not_for_rows_that_are_locked(void **state)
                    (int)strlen(p->t) - 1, p->t);
     assert_true(run(p, "BEGIN"));
     assert_true(session_run(&p->session, lock));
-    server_pass_ms(p->url, 300);
+    server_pass_unlocked_ms(p->url, 300);
     assert_int_equal(server_number(p->url, "SELECT sum(at_ms) FROM semel_marker"), 2100);
     assert_int_equal(server_number(p->url, "SELECT sum(lease_until_ms) FROM semel_marker"), 3400);
     assert_int_equal(server_number(p->url, "SELECT sum(wake_ms) FROM semel_outbox"), 1700);

@@ -130,8 +130,9 @@ static void open_one(crew_member *member)
     semel_store *store = NULL;
     semel_inbox *inbox = NULL;
     semel_error err = {0};
+    semel_store_options patient = {.size = sizeof patient, .busy_ms = CASE_BUSY_MS};
     char name[32];
-    PROCESS_REQUIRE_OK(semel_store_open(&store, c->url, NULL, &err), &err);
+    PROCESS_REQUIRE_OK(semel_store_open(&store, c->url, &patient, &err), &err);
     for (int i = 0; i < 10; i++) {
         (void)snprintf(name, sizeof name, "inbox-%d", i);
         PROCESS_REQUIRE_OK(semel_inbox_open(&inbox, store, name, NULL, &err), &err);

@@ -36,7 +36,7 @@ static void hold_one(holder *h, int index)
 static void hold(holder *h, server_case *c, const char *id)
 {
     *h = (holder){.count = c->mode == BY_BATCH ? CASE_BATCH : 1};
-    OK(semel_store_open(&h->store, c->url, NULL, &last_error));
+    h->store = case_other(c);
     OK(semel_inbox_open(&h->inbox, h->store, "orders", NULL, &last_error));
     for (int i = 0; i < h->count; i++) {
         (void)snprintf(h->ids[i], sizeof h->ids[i], c->mode == BY_BATCH ? "%s.%d" : "%s", id, i);

@@ -289,7 +289,7 @@ static void p13_transaction_over_broker_io(void **state)
     size_t sent = 0;
     case_close(c);
     (void)snprintf(url, sizeof url, "%.490s&pool=2", c->url);
-    case_open_at(c, url, 1000, NULL);
+    case_open_at(c, url, CASE_BUSY_MS, NULL);
     broker_open(&b, c, take_time);
     OK(semel_relay_open(&relay, c->outbox, b.transport, NULL, &last_error));
     send(c, "m", NULL);

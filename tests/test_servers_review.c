@@ -136,7 +136,7 @@ static void after_a_key_in_flight_nothing_is_left_open(void **state)
     semel_message message = text_message("m", "10 EUR");
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
-    OK(semel_store_open(&other, c->url, NULL, &last_error));
+    other = case_other(c);
     OK(semel_inbox_open(&elsewhere, other, "orders", NULL, &last_error));
     OK(semel_unit_begin(&unit, other, &last_error));
     OK(semel_unit_claim(&out, unit, elsewhere, &message, &last_error));

@@ -2,6 +2,7 @@
  * See broker.h. */
 #include "support/broker.h"
 
+#include "support/process.h"
 #include "support/server_inside.h"
 
 #include <amqp_tcp_socket.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { CHANNEL = 1, PATIENCE_S = 20, FRAME_MAX = 131072 };
+enum { CHANNEL = 1, PATIENCE_S = 30, LOGIN_MS = 60000, FRAME_MAX = 131072 };
 
 /* --- a connection --------------------------------------------------------------------------------- */
 
@@ -39,7 +40,7 @@ static void check(amqp_rpc_reply_t reply, const char *doing, const char *what)
     server_die("%s %s: %s", doing, what, reason);
 }
 
-static amqp_connection_state_t open_raw(const char *host, unsigned port)
+static amqp_rpc_reply_t log_in(amqp_connection_state_t *out, const char *host, unsigned port)
 {
     struct timeval patience = {.tv_sec = PATIENCE_S};
     amqp_connection_state_t raw = amqp_new_connection();
@@ -49,8 +50,21 @@ static amqp_connection_state_t open_raw(const char *host, unsigned port)
     int code = amqp_socket_open_noblock(socket, host, (int)port, &patience);
     if (code || amqp_set_rpc_timeout(raw, &patience) || amqp_set_handshake_timeout(raw, &patience))
         server_die("no connection to %s:%u: %s", host, port, amqp_error_string2(code));
-    check(amqp_login(raw, "/", 0, FRAME_MAX, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest"), "login",
-          host);
+    *out = raw;
+    return amqp_login(raw, "/", 0, FRAME_MAX, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest");
+}
+
+/* A broker that is busy itself throws out who has not logged in after ten seconds. */
+static amqp_connection_state_t open_raw(const char *host, unsigned port)
+{
+    int64_t until = process_now_ms() + LOGIN_MS;
+    amqp_connection_state_t raw;
+    amqp_rpc_reply_t reply = log_in(&raw, host, port);
+    while (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && process_now_ms() < until) {
+        (void)amqp_destroy_connection(raw);
+        reply = log_in(&raw, host, port);
+    }
+    check(reply, "login", host);
     amqp_channel_open(raw, CHANNEL);
     check(amqp_get_rpc_reply(raw), "open a channel of", host);
     return raw;
@@ -87,12 +101,17 @@ void broker_name(char name[BROKER_NAME_ROOM])
     server_invent_name(name);
 }
 
+static const char *patience_beside(const char *parameters)
+{
+    return strstr(parameters, "connect_ms=") ? "" : "&" BROKER_PATIENCE;
+}
+
 void broker_fresh(char url[SERVER_URL_ROOM], const server_place *where, const char *parameters)
 {
     char name[BROKER_NAME_ROOM];
     broker_name(name);
-    server_print(url, SERVER_URL_ROOM, "%s?queue=%s&exchange=%s%s%s", where->url, name, name,
-                 *parameters ? "&" : "", parameters);
+    server_print(url, SERVER_URL_ROOM, "%s?queue=%s&exchange=%s%s%s%s", where->url, name, name,
+                 patience_beside(parameters), *parameters ? "&" : "", parameters);
 }
 
 void broker_fresh_tls(char url[SERVER_URL_ROOM], const server_place *where, const char *parameters)
@@ -102,8 +121,8 @@ void broker_fresh_tls(char url[SERVER_URL_ROOM], const server_place *where, cons
     server_entry(port, sizeof port, where, "TLS_PORT");
     server_entry(ca, sizeof ca, where, "CA");
     server_print(url, SERVER_URL_ROOM,
-                 "amqps://guest:guest@localhost:%s/%%2F?queue=%s&exchange=%s&ca=%s%s%s", port, name,
-                 name, ca, *parameters ? "&" : "", parameters);
+                 "amqps://guest:guest@localhost:%s/%%2F?queue=%s&exchange=%s&ca=%s%s%s%s", port,
+                 name, name, ca, patience_beside(parameters), *parameters ? "&" : "", parameters);
 }
 
 void broker_queue_of(char name[BROKER_NAME_ROOM], const char *url)

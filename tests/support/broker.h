@@ -13,8 +13,11 @@
 
 /* --- URLs ----------------------------------------------------------------------------------------- */
 
+/* Of a transport whose connecting must not fail because a machine is busy: the broker may answer late. */
+#define BROKER_PATIENCE "connect_ms=20000"
+
 /* The URL of a transport with a queue and an exchange of the same, new name, and these parameters: "declare=yes&
- * type=classic". Nothing is made. */
+ * type=classic". It has BROKER_PATIENCE, unless they say something else. Nothing is made. */
 void broker_fresh(char url[SERVER_URL_ROOM], const server_place *where, const char *parameters);
 
 /* The same by TLS, with the CA that signed the broker's certificate. */
@@ -82,8 +85,8 @@ void broker_sync(const server_place *where);
 /* Closes the connections of that name (name= in the URL; NULL: all, in a broker of one's own); how many. */
 int64_t broker_close_connections(const server_place *where, const char *name);
 
-/* The memory alarm: the broker takes one more message from each connection, and then nothing. In a broker of
- * one's own. */
+/* The memory alarm: the broker takes one more message from each connection, and then nothing. All connections that
+ * are there have been told when it returns. In a broker of one's own. */
 void broker_alarm(const server_place *where, int on);
 void broker_disk_alarm(const server_place *where, int on); /* the same for want of disk space */
 

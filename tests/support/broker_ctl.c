@@ -133,7 +133,7 @@ int64_t broker_count(const server_place *where, const char *queue)
                  "case rabbit_amqqueue:lookup(rabbit_misc:r(<<\"/\">>, queue, <<\"%s\">>)) of"
                  " {ok, Q} -> case amqqueue:get_type(Q) of"
                  " rabbit_quorum_queue -> {ok, N, _} = ra:consistent_query(amqqueue:get_pid(Q),"
-                 " fun rabbit_fifo:query_messages_total/1), N;"
+                 " fun rabbit_fifo:query_messages_total/1, 30000), N;"
                  " _ -> proplists:get_value(messages, rabbit_amqqueue:info(Q, [messages])) end;"
                  " _ -> -1 end.",
                  queue);
@@ -162,9 +162,14 @@ int64_t broker_close_connections(const server_place *where, const char *name)
     return eval_number(where, expression);
 }
 
-static void set_alarm(const server_place *where, const char *expression)
+/* Who asks rabbit_alarm for all alarms is answered after it has dealt with this one, and told the connections. */
+static void set_alarm(const server_place *where, const char *resource, int on, const char *setting)
 {
-    char said[SAID_ROOM];
+    char expression[EXPRESSION_ROOM], said[SAID_ROOM];
+    server_print(expression, sizeof expression,
+                 "%s, %s = lists:keymember({resource_limit, %s, node()}, 1,"
+                 " rabbit_alarm:get_alarms()), ok.",
+                 setting, on ? "true" : "false", resource);
     broker_eval(said, sizeof said, where, expression);
     if (strncmp(said, "ok", 2) != 0)
         server_die("the alarm cannot be set: %s is %s", expression, said);
@@ -173,17 +178,19 @@ static void set_alarm(const server_place *where, const char *expression)
 /* 0 is for ever above the limit; then it is again what dev/servers had set. */
 void broker_alarm(const server_place *where, int on)
 {
-    set_alarm(where, on ? "vm_memory_monitor:set_vm_memory_high_watermark(0)."
-                        : "{ok, M} = application:get_env(rabbit, vm_memory_high_watermark),"
-                          " vm_memory_monitor:set_vm_memory_high_watermark(M).");
+    set_alarm(where, "memory", on,
+              on ? "ok = vm_memory_monitor:set_vm_memory_high_watermark(0)"
+                 : "{ok, M} = application:get_env(rabbit, vm_memory_high_watermark),"
+                   " ok = vm_memory_monitor:set_vm_memory_high_watermark(M)");
 }
 
 /* No disk has so much. */
 void broker_disk_alarm(const server_place *where, int on)
 {
-    set_alarm(where, on ? "rabbit_disk_monitor:set_disk_free_limit(1 bsl 80)."
-                        : "{ok, L} = application:get_env(rabbit, disk_free_limit),"
-                          " rabbit_disk_monitor:set_disk_free_limit(L).");
+    set_alarm(where, "disk", on,
+              on ? "ok = rabbit_disk_monitor:set_disk_free_limit(1 bsl 80)"
+                 : "{ok, L} = application:get_env(rabbit, disk_free_limit),"
+                   " ok = rabbit_disk_monitor:set_disk_free_limit(L)");
 }
 
 void broker_user(const server_place *where, const char *user, const char *password)

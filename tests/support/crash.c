@@ -78,7 +78,8 @@ void crash_world_open(crash_world *w, const crash_stage *stage, const crash_work
     uint64_t seed = (uint64_t)flow->start_ms + (again ? 2 : 1); /* no token or id comes twice */
     REQUIRE_OK(w, semel_test_seam_open(&w->seam, seed, &w->err));
     semel_test_advance_ms(w->seam, flow->start_ms + (again ? CRASH_LEASE_MS + 1 : 0));
-    semel_store_options options = {.size = sizeof options, .seam = semel_test_seam_get(w->seam)};
+    semel_store_options options = {
+        .size = sizeof options, .busy_ms = CRASH_LEASE_MS, .seam = semel_test_seam_get(w->seam)};
     REQUIRE_OK(w, semel_store_open(&w->store, stage->url, &options, &w->err));
     if (!flow->bare)
         crash_world_open_rest(w);

@@ -18,7 +18,7 @@
 #include <mysql.h>
 #endif
 
-enum { QUIET_MS = 20000 };
+enum { QUIET_MS = 60000 };
 
 #define SQLITE "sqlite:"
 
@@ -64,12 +64,16 @@ static void *open_postgres(const char *url)
 {
     char text[2 * SERVER_URL_ROOM];
     const char *schema = strstr(url, "schema=");
-    (void)snprintf(text, sizeof text, "%.*s?connect_timeout=10&options=-csearch_path%%3D%.*s",
+    (void)snprintf(text, sizeof text, "%.*s?connect_timeout=60&options=-csearch_path%%3D%.*s",
                    (int)strcspn(url, "?"), url, schema ? (int)strcspn(schema + 7, "&") : 6,
                    schema ? schema + 7 : "public");
+    int64_t deadline = process_now_ms() + QUIET_MS;
     PGconn *conn = PQconnectdb(text);
-    if (PQstatus(conn) != CONNECTION_OK)
-        die(url, PQerrorMessage(conn));
+    for (; PQstatus(conn) != CONNECTION_OK; PQreset(conn)) { /* others may have all of its slots */
+        if (process_now_ms() > deadline)
+            die(url, PQerrorMessage(conn));
+        process_nap();
+    }
     PQsetNoticeProcessor(conn, say_nothing, NULL);
     return conn;
 }

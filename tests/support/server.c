@@ -22,7 +22,7 @@
 #include <mysql.h>
 #endif
 
-enum { SCRIPT_DEADLINE_MS = 120000, CONNECT_S = 10, SQL_ROOM = 2048 };
+enum { SCRIPT_DEADLINE_MS = 120000, CONNECT_S = 60, LET_GO_MS = 15000, SQL_ROOM = 2048 };
 
 typedef void row_call(const char *text, void *context);
 
@@ -112,9 +112,13 @@ static PGconn *connect_postgres(const target *at)
     char text[SQL_ROOM];
     server_print(text, sizeof text, "host=%s port=%u user=%s dbname=%s connect_timeout=%d",
                  at->host, at->port, at->user, at->database, CONNECT_S);
+    int64_t deadline = process_now_ms() + CONNECT_S * 1000;
     PGconn *conn = PQconnectdb(text);
-    if (PQstatus(conn) != CONNECTION_OK)
-        server_die("%s", PQerrorMessage(conn));
+    for (; PQstatus(conn) != CONNECTION_OK; PQreset(conn)) { /* others may have all of its slots */
+        if (process_now_ms() > deadline)
+            server_die("%s", PQerrorMessage(conn));
+        process_nap();
+    }
     PQsetNoticeProcessor(conn, say_nothing, NULL);
     return conn;
 }
@@ -149,7 +153,7 @@ static void each_postgres(const target *at, const char *sql, row_call *row, void
 #endif
 
 #ifdef SEMEL_WITH_MARIADB
-static MYSQL *connect_mariadb(const target *at)
+static MYSQL *init_mariadb(void)
 {
     unsigned wait_s = CONNECT_S;
     MYSQL *conn = mysql_init(NULL);
@@ -157,9 +161,21 @@ static MYSQL *connect_mariadb(const target *at)
         server_die("no memory for a session");
     mysql_optionsv(conn, MYSQL_OPT_CONNECT_TIMEOUT, &wait_s);
     mysql_optionsv(conn, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    if (!mysql_real_connect(conn, at->host, at->user, NULL, at->database, at->port, NULL,
-                            CLIENT_MULTI_STATEMENTS))
-        server_die("%s", mysql_error(conn));
+    return conn;
+}
+
+static MYSQL *connect_mariadb(const target *at)
+{
+    int64_t deadline = process_now_ms() + CONNECT_S * 1000;
+    MYSQL *conn = init_mariadb();
+    while (!mysql_real_connect(conn, at->host, at->user, NULL, at->database, at->port, NULL,
+                               CLIENT_MULTI_STATEMENTS)) { /* as above */
+        if (process_now_ms() > deadline)
+            server_die("%s", mysql_error(conn));
+        mysql_close(conn);
+        process_nap();
+        conn = init_mariadb();
+    }
     return conn;
 }
 
@@ -313,7 +329,7 @@ static void drop_postgres(const char *url, const target *at)
         "l.relation"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = '%s' AND l.pid <> pg_backend_pid();"
-        " SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
+        " SET lock_timeout = '60s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
         at->schema, at->schema);
     server_run(url, sql);
 }
@@ -341,7 +357,7 @@ void server_drop(const char *url)
     }
     server_print(other, sizeof other, "mariadb://%s@%s:%u/mysql", at.user, at.host, at.port);
     end_sessions_mariadb(other, &at);
-    server_print(sql, sizeof sql, "SET lock_wait_timeout = 10; DROP DATABASE IF EXISTS `%s`",
+    server_print(sql, sizeof sql, "SET lock_wait_timeout = 60; DROP DATABASE IF EXISTS `%s`",
                  at.database);
     server_run(other, sql);
 }
@@ -389,8 +405,36 @@ static void print_aging(char *sql, const target *at, const aging *one, int64_t m
             one->key, at->prefix, one->table, at->prefix, one->table, changes, one->same_key);
 }
 
-/* All in one session, and in PostgreSQL one transaction: it waits for nobody, so it is in nobody's way. */
+static int64_t count_locked(const char *url, const target *at)
+{
+    char sql[SQL_ROOM];
+    size_t used = 0;
+    int maria = at->kind == SERVER_MARIADB; /* which would lock gaps as well */
+    for (size_t i = 0; i < sizeof agings / sizeof *agings; i++) {
+        const char *prefix = maria ? at->prefix : "semel_", *table = agings[i].table;
+        const char *first = maria ? "SET tx_isolation = 'READ-COMMITTED'; SELECT" : "SELECT";
+        server_print(sql + used, sizeof sql - used,
+                     "%s (SELECT count(*) FROM %s%s) - (SELECT count(*) FROM"
+                     " (SELECT 1 AS one FROM %s%s FOR UPDATE SKIP LOCKED) AS free_%s)",
+                     i ? " +" : first, prefix, table, prefix, table, table);
+        used = strlen(sql);
+    }
+    return server_number(url, sql);
+}
+
+/* A server may be late to carry out a ROLLBACK that nobody waits for, and until then the row does not age. */
 void server_pass_ms(const char *url, int64_t ms)
+{
+    target at;
+    int64_t deadline = process_now_ms() + LET_GO_MS;
+    parse(&at, url);
+    while (count_locked(url, &at) && process_now_ms() < deadline)
+        process_nap();
+    server_pass_unlocked_ms(url, ms);
+}
+
+/* All in one session, and in PostgreSQL one transaction: it waits for nobody, so it is in nobody's way. */
+void server_pass_unlocked_ms(const char *url, int64_t ms)
 {
     target at;
     char one[SQL_ROOM], all[sizeof agings / sizeof *agings * SQL_ROOM] = "";

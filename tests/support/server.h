@@ -48,8 +48,10 @@ void server_fresh_mariadb(char url[SERVER_URL_ROOM]);
 void server_drop(const char *url);
 
 /* Makes time pass for a store whose clock is the server's: all times that it has stored become that much
- * older. But not in rows that an open transaction has locked, and not those that it has not committed. */
+ * older. But not in rows that an open transaction has locked, and not those that it has not committed. The first waits
+ * for some time until no row is locked, since it may be a transaction that is about to end. */
 void server_pass_ms(const char *url, int64_t ms);
+void server_pass_unlocked_ms(const char *url, int64_t ms);
 
 /* --- behind the library's back -------------------------------------------------------------------- */
 

@@ -24,7 +24,7 @@ typedef enum case_level {
 enum {
     CASE_BATCH = 3,       /* messages that BY_BATCH receives for one id */
     CASE_WAIT_MS = 60000, /* longer than anything takes that comes */
-    CASE_BUSY_MS = 5000
+    CASE_BUSY_MS = 60000  /* the same: no test waits for its end */
 };
 
 typedef struct server_shape {
@@ -84,10 +84,12 @@ void case_make(server_case *c, const server_place *where, const server_shape *sh
                const char *parameters);
 void case_remove(server_case *c);
 
-/* Opens store, inbox and outbox through the proxy. `options` may be NULL; its mode is the case's. */
+/* Opens store, inbox and outbox through the proxy. `options` may be NULL; its mode is the case's, and its wait_ms is
+ * CASE_WAIT_MS if it has none: whoever has the key may be kept from going on. */
 void case_open(server_case *c, uint32_t busy_ms, const semel_inbox_options *options);
 void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
                   const semel_inbox_options *options);
+semel_store *case_other(const server_case *c); /* another store on the same, as a process has one */
 void case_close(server_case *c);
 void case_retire(server_case *c); /* the proxy, too: children may start threads then */
 

@@ -97,17 +97,20 @@ static void require_passing(const stopped_plan *plan, semel_status status, const
         process_give_up(__FILE__, __LINE__, err->text);
 }
 
-static void steps(stopped *now, const stopped_plan *plan, semel_relay *relay, semel_store *store)
+/* A step may find something and give it back, if this process was kept from sending it for half of the lease: so one
+ * that is to stop steps on until it has. */
+static void steps(const brake *b, const stopped_plan *plan, semel_relay *relay, semel_store *store)
 {
+    struct stopped_shared *shared = b->now->shared;
     semel_error err;
     semel_counters counters = {.unsent = UINT64_MAX};
     do {
         size_t sent = 0;
         uint32_t wait_ms = plan->drain ? 10 : STOPPED_DEADLINE_MS / 2;
         require_passing(plan, semel_relay_step(&sent, relay, wait_ms, &err), &err);
-        atomic_fetch_add(&now->shared->sent, (unsigned)sent);
+        atomic_fetch_add(&shared->sent, (unsigned)sent);
         require_passing(plan, semel_store_counters(&counters, sizeof counters, store, &err), &err);
-    } while (plan->drain && counters.unsent >= plan->drain);
+    } while (plan->drain ? counters.unsent >= plan->drain : plan->where && !b->used);
 }
 
 int stopped_relay(stopped *now, const stopped_plan *plan)
@@ -121,7 +124,8 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
     broker_file file = {
         .path = now->broker, .before = before_publishing, .after = after_publishing, .context = &b};
     semel_seam seam = {.size = sizeof seam, .context = &b, .fault = at_point};
-    semel_store_options with_seam = {.size = sizeof with_seam, .seam = &seam};
+    semel_store_options with_seam = {
+        .size = sizeof with_seam, .busy_ms = STOPPED_DEADLINE_MS / 2, .seam = &seam};
     semel_relay_options options = {.size = sizeof options,
                                    .batch = plan->batch,
                                    .lease_ms =
@@ -131,7 +135,7 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
     PROCESS_REQUIRE_OK(semel_outbox_open(&outbox, store, "out", &err), &err);
     PROCESS_REQUIRE_OK(broker_file_open(&transport, &file, &err), &err);
     PROCESS_REQUIRE_OK(semel_relay_open(&relay, outbox, transport, &options, &err), &err);
-    steps(now, plan, relay, store);
+    steps(&b, plan, relay, store);
     semel_relay_close(relay);
     semel_transport_close(transport);
     semel_outbox_close(outbox);

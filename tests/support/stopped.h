@@ -45,7 +45,8 @@ typedef struct stopped_plan {
     stopped_where where; /* it stops itself there, once */
     uint32_t batch;      /* 0: the default */
     uint32_t lease_ms;   /* 0: longer than anything takes */
-    unsigned drain; /* 0: one step that finds something; else until this many are left, less one */
+    /* 0: one step that finds something, or until it stopped; else until this many are left, less one */
+    unsigned drain;
     uint32_t slow_ms; /* how long the broker takes for a batch */
     int cut;          /* its connection may be cut meanwhile: errors that pass are waited out */
 } stopped_plan;

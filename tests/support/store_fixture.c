@@ -8,9 +8,13 @@
 
 /* --- opening and closing -------------------------------------------------------------------------- */
 
+/* Where two threads meet, one of them may be kept from going on for this long. */
+enum { PATIENCE_MS = 60000 };
+
 semel_store *open_second_handle(store_fixture *f)
 {
-    semel_store_options options = {.size = sizeof options, .busy_ms = 2000, .seam = &f->store_seam};
+    semel_store_options options = {
+        .size = sizeof options, .busy_ms = PATIENCE_MS, .seam = &f->store_seam};
     semel_store *store = NULL;
     assert_true(f->store_count < FIXTURE_STORES);
     OK(semel_store_open(&store, f->url, &options, &last_error));
@@ -21,7 +25,7 @@ semel_store *open_second_handle(store_fixture *f)
 semel_inbox *open_inbox_on(store_fixture *f, semel_store *store, const char *name,
                            const semel_inbox_options *options)
 {
-    semel_inbox_options chosen = {.size = sizeof chosen};
+    semel_inbox_options chosen = {.size = sizeof chosen, .wait_ms = PATIENCE_MS};
     semel_inbox *inbox = NULL;
     assert_true(f->inbox_count < FIXTURE_HANDLES);
     if (options)
