@@ -54,15 +54,23 @@ typedef struct scene {
 
 /* --- scenes ----------------------------------------------------------------------------------------- */
 
+/* To make or to look at something, however busy the machine is. */
+static inline semel_store *scene_store(const scene *s)
+{
+    semel_store_options patient = {.size = sizeof patient, .busy_ms = KIT_WAIT_MS};
+    semel_store *store = NULL;
+    OK(semel_store_open(&store, s->store, &patient, &last_error));
+    return store;
+}
+
 static inline void scene_open_store(scene *s, const server_place *database)
 {
-    semel_store *store;
     scratch_open(&s->directory);
     if (database)
         server_fresh(s->store, database);
     else
         scratch_sqlite(s->store, &s->directory, "shop.db");
-    OK(semel_store_open(&store, s->store, NULL, &last_error));
+    semel_store *store = scene_store(s);
     OK(semel_store_migrate(store, &last_error));
     semel_store_close(store);
     effect_build(s->store, "effect");
@@ -291,9 +299,8 @@ static inline semel_status keep_letter(const semel_dead *dead, void *context, se
 
 static inline letters read_letters(const scene *s)
 {
-    semel_store *store;
+    semel_store *store = scene_store(s);
     letters kept = {0};
-    OK(semel_store_open(&store, s->store, NULL, &last_error));
     OK(semel_dead_list(store, NULL, keep_letter, &kept, &last_error));
     semel_store_close(store);
     assert_in_range(kept.count, 0, 16);
@@ -324,8 +331,13 @@ static inline void service_open_store(service *v, const scene *s, const semel_se
     semel_store_options options = {.size = sizeof options,
                                    .seam = seam,
                                    .busy_ms = look_is_server(s->store) ? 0 : KIT_WAIT_MS};
+    int64_t until = process_now_ms() + KIT_WAIT_MS;
+    semel_status status;
     *v = (service){0};
-    PROCESS_REQUIRE_OK(semel_store_open(&v->store, s->store, &options, &v->err), &v->err);
+    do
+        status = semel_store_open(&v->store, s->store, &options, &v->err);
+    while (status == SEMEL_EUNAVAILABLE && process_now_ms() < until);
+    PROCESS_REQUIRE_OK(status, &v->err);
     PROCESS_REQUIRE_OK(semel_outbox_open(&v->outbox, v->store, "out", &v->err), &v->err);
 }
 

@@ -10,11 +10,13 @@
 
 #define REQUIRE_OK(call) PROCESS_REQUIRE_OK(call, &err)
 
+static const semel_store_options patient = {.size = sizeof patient, .busy_ms = 30000};
+
 void shop_build(const char *url)
 {
     semel_error err;
     semel_store *store;
-    REQUIRE_OK(semel_store_open(&store, url, NULL, &err));
+    REQUIRE_OK(semel_store_open(&store, url, &patient, &err));
     REQUIRE_OK(semel_store_migrate(store, &err));
     semel_store_close(store);
     effect_build(url, "effect");
@@ -23,7 +25,6 @@ void shop_build(const char *url)
 void shop_open(shop *s, const char *url, const semel_inbox_options *options, shop_tally *tally)
 {
     semel_error err;
-    semel_store_options patient = {.size = sizeof patient, .busy_ms = 30000};
     *s = (shop){.tally = tally};
     (void)snprintf(s->url, sizeof s->url, "%s", url);
     REQUIRE_OK(semel_store_open(&s->store, url, &patient, &err));
