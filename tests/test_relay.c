@@ -1,6 +1,7 @@
 /* The relay: what each answer of the broker means for a message, how often and when it is tried again, and
  * how the relay feels its way after trouble. */
 #include "core/relay.h"
+#include "support/bent.h"
 #include "support/spy.h"
 
 #include <stdio.h>
@@ -376,6 +377,41 @@ static void wherever_the_store_fails_nothing_is_lost(void **state)
     }
 }
 
+/* Relays side by side in a server may lock each other up. */
+static void a_conflict_is_begun_anew_and_nothing_is_sent_twice(void **state)
+{
+    static const char *const points[] = {"relay.leased", "relay.settled"};
+    world *w = *state;
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_transport *recorder = world_recorder(w);
+    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        send(outbox, NULL);
+        semel_test_fault(w->seam, points[i], 1, SEMEL_ECONFLICT);
+        assert_int_equal(step(relay), 1);
+        assert_int_equal(semel_test_recorder_count(recorder), i + 1);
+        assert_int_equal(world_counters(w).unsent, 0);
+    }
+}
+
+static void conflicts_without_an_end_come_to_an_end(void **state)
+{
+    world *w = *state;
+    semel_outbox *outbox = world_outbox(w, "out");
+    semel_transport *recorder = world_recorder(w);
+    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    size_t sent;
+    send(outbox, NULL);
+    bent_open(w);
+    bent_break_commits(100, SEMEL_ECONFLICT);
+    FAILS(SEMEL_ECONFLICT, semel_relay_step(&sent, relay, 0, &last_error));
+    assert_true(last_error.retryable);
+    assert_int_equal(semel_test_recorder_count(recorder), 0);
+    bent_break_commits(3, SEMEL_ECONFLICT);
+    assert_int_equal(step(relay), 1);
+    assert_int_equal(semel_test_recorder_count(recorder), 1);
+}
+
 /* The broker is full: what it did not take stays, and nothing else is asked of anybody. */
 static void a_full_broker_loses_nothing(void **state)
 {
@@ -452,6 +488,9 @@ int main(void)
         ON_BOTH("a refused message is no trouble", a_refused_message_is_no_trouble),
         ON_BOTH("wherever the store fails nothing is lost",
                 wherever_the_store_fails_nothing_is_lost),
+        ON_BOTH("a conflict is begun anew and nothing is sent twice",
+                a_conflict_is_begun_anew_and_nothing_is_sent_twice),
+        ON_BOTH("conflicts without an end come to an end", conflicts_without_an_end_come_to_an_end),
         ON_BOTH("a full broker loses nothing", a_full_broker_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -264,11 +264,11 @@ static semel_status transact(batch *b, semel_error *err)
 
 static semel_status transact_and_retry(batch *b)
 {
-    enum { RETRIES = 5 };
-    const semel_seam *seam = &b->inbox->store->seam;
+    semel_status status;
     semel_error why;
-    for (uint32_t tries = 1;; tries++) {
-        semel_status status = transact(b, &why);
+    uint32_t tries = 0;
+    do {
+        status = transact(b, &why);
         unit_abandon(b->unit);
         b->unit->captured = 0;
         unit_drop_pending(b->unit);
@@ -276,13 +276,10 @@ static semel_status transact_and_retry(batch *b)
             return SEMEL_OK;
         for (size_t i = 0; i < b->count; i++)
             b->out[b->entries[i].index] = SEMEL_UNDECIDED;
-        if (status != SEMEL_ECONFLICT || tries > RETRIES) {
-            if (b->err)
-                *b->err = why;
-            return status;
-        }
-        seam_sleep_ms(seam, seam_backoff_ms(seam, 5, 100, tries));
-    }
+    } while (store_begins_anew(b->inbox->store, status, &tries));
+    if (b->err)
+        *b->err = why;
+    return status;
 }
 
 /* A queued statement failed at the commit, and took all down with it. By itself each message shows whether

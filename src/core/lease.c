@@ -2,7 +2,8 @@
  *
  * Both are atomic, and need not survive power loss (BEGIN_RELAXED): a lease or a settlement that is lost means sending
  * again. Every item carries the token of its lease; what another relay has taken over meanwhile is not settled here,
- * and the driver says so (`lost`). */
+ * and the driver says so (`lost`). Relays side by side may lock each other up in a server; who has to give way begins
+ * anew, and above all does not send again what is confirmed. */
 #include "core/relay.h"
 
 #include "base/hash.h"
@@ -68,18 +69,27 @@ static semel_status take(semel_relay *relay, relay_batch *batch, semel_unit *uni
     return status;
 }
 
-semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err)
+static void empty(const semel_relay *relay, relay_batch *batch)
 {
-    semel_unit *unit = NULL;
     batch->count = 0;
     memset(batch->buckets, 0, relay->bucket_count * sizeof *batch->buckets);
     arena_reset(&batch->arena);
+    batch->leased_at_ms = seam_steady_ms(&relay->store->seam);
+}
+
+semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err)
+{
+    semel_unit *unit = NULL;
+    uint32_t tries = 0;
+    batch->count = 0;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
         return status;
-    batch->leased_at_ms = seam_steady_ms(&relay->store->seam);
-    status = take(relay, batch, unit, err);
-    unit_abandon(unit);
+    do {
+        empty(relay, batch);
+        status = take(relay, batch, unit, err);
+        unit_abandon(unit);
+    } while (store_begins_anew(relay->store, status, &tries));
     unit_free(unit);
     if (!status && batch->count)
         status = store_fault(relay->store, "relay.taken", err);
@@ -187,17 +197,20 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
 static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *err)
 {
     semel_unit *unit = NULL;
+    uint32_t tries = 0;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
         return status;
-    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = apply(relay, batch, unit, err);
-    if (!status)
-        status = store_fault(relay->store, "relay.settled", err);
-    if (!status)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
+    do {
+        status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+        if (!status)
+            status = apply(relay, batch, unit, err);
+        if (!status)
+            status = store_fault(relay->store, "relay.settled", err);
+        if (!status)
+            status = unit_close(unit, err);
+        unit_abandon(unit);
+    } while (store_begins_anew(relay->store, status, &tries));
     unit_free(unit);
     return status;
 }

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { CONFLICT_RETRIES = 5, CONFLICT_BACKOFF_MS = 5, CONFLICT_BACKOFF_MAX_MS = 100 };
-
 semel_status result_new(semel_result **out, void *data, size_t len, semel_error *err)
 {
     semel_result *result = mem_alloc(sizeof *result);
@@ -235,19 +233,15 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
                                         semel_inbox *inbox, const semel_message *message,
                                         semel_handler *handler, void *context, semel_error *err)
 {
-    const semel_seam *seam = &inbox->store->seam;
     semel_result *found = NULL;
     semel_status status;
-    for (uint32_t tries = 1;; tries++) {
-        *out = SEMEL_UNDECIDED;
-        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, err);
-        if (status != SEMEL_ECONFLICT || *out != SEMEL_UNDECIDED || tries > CONFLICT_RETRIES)
-            break;
+    uint32_t tries = 0;
+    do {
         semel_result_free(found);
         found = NULL;
-        seam_sleep_ms(seam,
-                      seam_backoff_ms(seam, CONFLICT_BACKOFF_MS, CONFLICT_BACKOFF_MAX_MS, tries));
-    }
+        *out = SEMEL_UNDECIDED;
+        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, err);
+    } while (*out == SEMEL_UNDECIDED && store_begins_anew(inbox->store, status, &tries));
     inbox_count(inbox, *out);
     if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {
         semel_result_free(found);

@@ -175,6 +175,16 @@ void watcher_wake(const store_watcher *watcher)
     (void)ignored;
 }
 
+int store_begins_anew(const semel_store *store, semel_status status, uint32_t *tries)
+{
+    enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
+    const semel_seam *seam = &store->seam;
+    if (status != SEMEL_ECONFLICT || ++*tries > RETRIES)
+        return 0;
+    seam_sleep_ms(seam, seam_backoff_ms(seam, BACKOFF_MS, BACKOFF_MAX_MS, *tries));
+    return 1;
+}
+
 void store_wake(semel_store *store)
 {
     pthread_mutex_lock(&store->lock);

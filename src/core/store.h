@@ -65,6 +65,10 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
     return seam_fault(&store->seam, point, err);
 }
 
+/* What to do after a transaction that ended so: 1 if it was a conflict (a deadlock, a serialization failure), which is
+ * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. `tries` begins at 0. */
+int store_begins_anew(const semel_store *store, semel_status status, uint32_t *tries);
+
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 
 /* The list of watchers; waking is what a commit with outgoing messages does. */

@@ -245,14 +245,13 @@ static semel_status finish_claim(semel_unit *unit, semel_error *err)
  * and queued is still there. */
 static semel_status finish_claim_in_the_end(semel_unit *unit, semel_error *err)
 {
-    enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
-    const semel_seam *seam = &unit->store->seam;
     semel_status status;
-    for (uint32_t tries = 1;
-         (status = finish_claim(unit, err)) == SEMEL_ECONFLICT && tries <= RETRIES; tries++) {
-        unit_abandon(unit);
-        seam_sleep_ms(seam, seam_backoff_ms(seam, BACKOFF_MS, BACKOFF_MAX_MS, tries));
-    }
+    uint32_t tries = 0;
+    do {
+        status = finish_claim(unit, err);
+        if (status)
+            unit_abandon(unit);
+    } while (store_begins_anew(unit->store, status, &tries));
     return status;
 }
 
