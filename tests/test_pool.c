@@ -144,7 +144,9 @@ static const pool_waiter *pause_attempts(pool_case *f, int64_t ms)
 /* Until somebody came back who stands before this one. */
 static void await_another_in_front_of(pool_case *f, const pool_waiter *waiter)
 {
+    int64_t end = wait_clock_ms() + POOL_MINUTE;
     for (int is_first = 1; is_first; wait_nap_us(200)) {
+        assert_true(wait_clock_ms() < end);
         pthread_mutex_lock(&f->pool.lock);
         is_first = f->pool.first == waiter;
         pthread_mutex_unlock(&f->pool.lock);
