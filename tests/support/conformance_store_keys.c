@@ -84,11 +84,19 @@ static void keys_that_look_alike_are_different(void **state)
     expect_all_different(*state, keys, sizeof keys / sizeof *keys);
 }
 
-/* Keys over SEMEL_KEY_MAX are kept as digests, which may not be built in. */
-static void need_digests(void)
+/* Keys over SEMEL_KEY_MAX are kept as digests. Where these are not built in they are refused, and nothing is done. */
+static int are_refused(store_fixture *f, semel_bytes long_key)
 {
-    if (!digest_built_in())
-        skip();
+    semel_outcome outcome;
+    work done = {0};
+    if (digest_built_in())
+        return 0;
+    semel_message message = keyed(long_key);
+    FAILS(SEMEL_EREJECTED, semel_inbox_receive(&outcome, open_inbox_by_body(f), &message, work_do,
+                                               &done, &last_error));
+    SAYS("SEMEL_OPENSSL=ON");
+    assert_int_equal(done.runs, 0);
+    return 1;
 }
 
 /* Lengths on either side of what is stored as it is, and far beyond. */
@@ -97,8 +105,9 @@ static void keys_of_any_length_are_kept_apart(void **state)
     static const size_t lengths[] = {1, 63, 64, 100, 254, 255, 256, 257, 1000, 10240, 10241, 65536};
     static char text[65536];
     semel_bytes keys[sizeof lengths / sizeof *lengths];
-    need_digests();
     memset(text, 'k', sizeof text);
+    if (are_refused(*state, (semel_bytes){text, sizeof text}))
+        return;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         keys[i] = (semel_bytes){text, lengths[i]};
     expect_all_different(*state, keys, sizeof lengths / sizeof *lengths);
@@ -107,8 +116,9 @@ static void keys_of_any_length_are_kept_apart(void **state)
 static void long_keys_that_differ_in_their_last_byte_are_different(void **state)
 {
     static char one[10240], other[10240], at_limit[255], beyond[256];
-    need_digests();
     memset(one, 'k', sizeof one);
+    if (are_refused(*state, (semel_bytes){one, sizeof one}))
+        return;
     memset(other, 'k', sizeof other);
     memset(at_limit, 'k', sizeof at_limit);
     memset(beyond, 'k', sizeof beyond);
@@ -126,9 +136,10 @@ static void a_key_that_looks_like_a_digest_is_not_taken_for_one(void **state)
 {
     static char text[10240];
     unsigned char fake[1 + DIGEST_SIZE] = {0xff};
-    need_digests();
     memset(text, 'k', sizeof text);
     const semel_bytes long_key = {text, sizeof text};
+    if (are_refused(*state, long_key))
+        return;
     OK(digest_parts(fake + 1, &long_key, 1, &last_error));
     const semel_bytes keys[] = {
         long_key, {fake, sizeof fake}, {fake + 1, DIGEST_SIZE}, {"\xff", 1}, {"\xff\xff", 2}};
