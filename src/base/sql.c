@@ -356,8 +356,8 @@ static int is_refused(sql_dialect dialect, word first, word second)
 
 int sql_only_changes_rows(const char *sql)
 {
-    static const char *const harmless[] = {"INSERT", "UPDATE", "DELETE", "MERGE",
-                                           "SELECT", "WITH",   "VALUES"};
+    static const char *const harmless[] = {"INSERT", "UPDATE", "DELETE", "REPLACE",
+                                           "MERGE",  "SELECT", "WITH",   "VALUES"};
     word first = {.at = sql + strspn(sql, " \t\r\n\f(")};
     first.len = word_length(first.at);
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)

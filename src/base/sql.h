@@ -37,8 +37,8 @@ typedef enum sql_dialect { SQL_SQLITE = 1, SQL_POSTGRES, SQL_MARIADB } sql_diale
 semel_status sql_translate(const char **out, mem_arena *arena, sql_dialect dialect, const char *sql,
                            size_t values, semel_error *err);
 
-/* 1 if the statement is surely one that reads or changes rows and no more (INSERT, UPDATE, DELETE, MERGE, SELECT,
- * WITH, VALUES): it cannot commit by itself, as a procedure can that is called outside of a transaction. */
+/* 1 if the statement is surely one that reads or changes rows and no more (INSERT, UPDATE, DELETE, REPLACE,
+ * MERGE, SELECT, WITH, VALUES): it cannot commit by itself, as a procedure can that is called outside of a transaction. */
 int sql_only_changes_rows(const char *sql);
 
 /* How many bytes of a statement an error may show to say which one it is: its beginning, up to the first quote,

@@ -8,7 +8,8 @@
  *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
  *      marker turned into a failed attempt inside the same transaction.
  *   4. One commit. If it fails, every message of the transaction is undecided; but if it was a queued
- *      statement that failed, each message is received by itself.
+ *      statement that failed, or a connection that was lost when the work had begun, each message is received by
+ *      itself, which shows whether it was the one.
  *
  * A message that comes twice in one batch is handled once: the second has the outcome that a later copy
  * would have had. */
@@ -34,7 +35,7 @@ typedef struct batch {
     void *context;
     semel_error *err; /* of the first message that failed */
     int failed;       /* is there one? */
-    semel_unit *unit;
+    work_unit *unit;
     entry *entries; /* in the order given */
     size_t count;
     size_t *alone; /* indices of those that are handled by themselves */
@@ -42,6 +43,7 @@ typedef struct batch {
     entry **sorted;
     semel_mark *marks;
     size_t mark_count;
+    int begun; /* a handler has been called */
 } batch;
 
 static void note_error(batch *b, const semel_error *why)
@@ -75,7 +77,7 @@ static semel_status handle_alone(batch *b, size_t index)
 static semel_status identify(batch *b, size_t index, semel_error *err)
 {
     int missing;
-    semel_unit *unit = b->unit;
+    work_unit *unit = b->unit;
     semel_status status = unit_identify(&missing, unit, b->inbox, b->messages[index], err);
     if (status)
         return status;
@@ -144,7 +146,7 @@ static void make_marks(batch *b)
 /* The unit speaks for this entry until the next one. */
 static void enter(batch *b, const entry *e)
 {
-    semel_unit *unit = b->unit;
+    work_unit *unit = b->unit;
     unit->message = b->messages[e->index];
     unit->mark = *e->mark;
     unit->whole_key = e->whole_key;
@@ -155,7 +157,7 @@ static void enter(batch *b, const entry *e)
 static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
                                 const semel_error *why, semel_error *err)
 {
-    semel_unit *unit = b->unit;
+    work_unit *unit = b->unit;
     int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= b->inbox->options.attempts_max;
     semel_status status = b->inbox->store->driver->undo(unit->state, err);
     unit_bookmark_return(unit, before);
@@ -172,7 +174,7 @@ static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
 static semel_status handle(batch *b, const entry *e, semel_error *err)
 {
     const semel_store_driver *driver = b->inbox->store->driver;
-    semel_unit *unit = b->unit;
+    work_unit *unit = b->unit;
     semel_error
         why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
     unit_bookmark before = unit_bookmark_set(unit);
@@ -180,6 +182,7 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
     semel_status status = driver->savepoint(unit->state, err);
     if (status)
         return status;
+    b->begun = 1;
     semel_status handled = unit_run(unit, b->handler, unit->message, b->context, &why);
     if (!handled)
         handled = store_fault(unit->store, "batch.handled", &why);
@@ -187,8 +190,11 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
         handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
     if (!handled)
         handled = driver->keep(unit->state, &why);
-    if (handled == SEMEL_ECONFLICT || (handled && unit_conflicted(unit)))
-        return semel_fail(err, SEMEL_ECONFLICT, "%s", why.text); /* nobody's fault: begun anew */
+    if (handled == SEMEL_ECONFLICT)
+        return semel_fail(err, handled, "%s", why.text); /* nobody's fault: begun anew */
+    status = handled ? unit_verify(unit, err) : SEMEL_OK;
+    if (status)
+        return status; /* the transaction is not what it was: all of it is to be looked at anew */
     if (handled)
         return undo_failed(b, e, before, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;
@@ -276,22 +282,34 @@ static semel_status transact_and_retry(batch *b)
             return SEMEL_OK;
         for (size_t i = 0; i < b->count; i++)
             b->out[b->entries[i].index] = SEMEL_UNDECIDED;
-    } while (store_begins_anew(b->inbox->store, status, &tries));
+    } while (store_begins_anew(b->inbox->store, status, &why, &tries));
     if (b->err)
         *b->err = why;
     return status;
 }
 
-/* A queued statement failed at the commit, and took all down with it. By itself each message shows whether
- * it was the one. */
+/* Has one of them taken all down with it? A queued statement that failed at the commit, work that ran into a limit of the
+ * server or into somebody's lock. */
+static int is_of_one(const batch *b, semel_status status)
+{
+    return unit_blames_handler(status) ||
+           (b->begun && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY));
+}
+
+/* By itself each message shows whether it was the one. A lock in the way of one is none in the way of the others. */
 static semel_status find_the_bad_one(batch *b)
 {
-    semel_status status = SEMEL_OK;
+    semel_status status = SEMEL_OK, locked = SEMEL_OK;
     size_t count = b->count;
     b->count = 0; /* they are counted where they are received */
-    for (size_t i = 0; !status && i < count; i++)
+    for (size_t i = 0; !status && i < count; i++) {
         status = handle_alone(b, b->entries[i].index);
-    return status;
+        if (status == SEMEL_EBUSY) {
+            locked = status;
+            status = SEMEL_OK;
+        }
+    }
+    return status ? status : locked;
 }
 
 static semel_status run(batch *b, size_t count)
@@ -307,7 +325,7 @@ static semel_status run(batch *b, size_t count)
         return status;
     sort_entries(b);
     status = transact_and_retry(b);
-    return unit_blames_handler(status) ? find_the_bad_one(b) : status;
+    return is_of_one(b, status) ? find_the_bad_one(b) : status;
 }
 
 /* One allocation for the whole batch, kept in the unit's arena: none in the steady state. */

@@ -19,7 +19,7 @@ enum { WAIT_FIRST_MS = 1, WAIT_MAX_MS = 50 };
 
 /* --- who is it? -------------------------------------------------------------------------------------- */
 
-static semel_status replace_missing_key(semel_bytes *key, int *missing, semel_unit *unit,
+static semel_status replace_missing_key(semel_bytes *key, int *missing, work_unit *unit,
                                         const semel_inbox *inbox, const semel_message *message,
                                         semel_error *err)
 {
@@ -32,7 +32,7 @@ static semel_status replace_missing_key(semel_bytes *key, int *missing, semel_un
     return SEMEL_OK;
 }
 
-static semel_status compute_key(int *missing, semel_unit *unit, semel_inbox *inbox,
+static semel_status compute_key(int *missing, work_unit *unit, semel_inbox *inbox,
                                 const semel_message *message, semel_error *err)
 {
     semel_bytes key = {NULL, 0};
@@ -53,7 +53,7 @@ static semel_status compute_key(int *missing, semel_unit *unit, semel_inbox *inb
 
 /* A key that cannot be computed (a key function that fails) is a missing key: if it were an error of the
  * call, the message would be redelivered for ever. */
-semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
+semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err)
 {
     *missing = 0;
@@ -138,7 +138,7 @@ semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const se
 }
 
 /* A duplicate whose stored result is wanted: fetched while the transaction is open. */
-static semel_status fetch_replay(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status fetch_replay(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     if (*out != SEMEL_DUPLICATE || unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY)
         return SEMEL_OK;
@@ -151,7 +151,7 @@ static semel_status fetch_replay(semel_outcome *out, semel_unit *unit, semel_err
     return status;
 }
 
-static semel_status decide(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status decide(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_status status = inbox_decide(out, unit->inbox, &unit->mark, err);
     return status ? status : fetch_replay(out, unit, err);
@@ -160,7 +160,7 @@ static semel_status decide(semel_outcome *out, semel_unit *unit, semel_error *er
 /* --- attempts -------------------------------------------------------------------------------------------- */
 
 /* Too many starts already, the last of which did not even come back: give up without another. */
-static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status give_up(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_error why;
     /* This one was counted, and is not made; nor were those before it that could not be buried. */
@@ -181,7 +181,7 @@ static semel_status give_up(semel_outcome *out, semel_unit *unit, semel_error *e
 }
 
 /* Stores a claim (or, with lease_ms 0, only the count) and commits it. */
-static semel_status store_claim(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
     semel_store *store = unit->store;
     const char *stored = lease_ms ? "claim.stored" : "count.stored";
@@ -198,7 +198,7 @@ static semel_status store_claim(semel_unit *unit, uint32_t lease_ms, semel_error
 }
 
 /* Waits for a live claim to end: until it should, until the deadline, or a little longer each time. */
-static int wait_for_claim(const semel_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
+static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
 {
     const semel_seam *seam = &unit->store->seam;
     int64_t left = deadline_ms - seam_steady_ms(seam);
@@ -210,7 +210,7 @@ static int wait_for_claim(const semel_unit *unit, uint32_t *pause_ms, int64_t de
 }
 
 /* Stores it as soon as nobody else has the key; HELD if that lasts too long. */
-static semel_status store_claim_in_turn(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+static semel_status store_claim_in_turn(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
     int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->inbox->options.wait_ms;
     uint32_t pause = WAIT_FIRST_MS, attempts = unit->mark.attempts;
@@ -231,7 +231,7 @@ static int is_redelivery(const semel_message *message)
 }
 
 /* Without a key only the transport knows how often it came. */
-static void go_unprotected(semel_outcome *out, semel_unit *unit)
+static void go_unprotected(semel_outcome *out, work_unit *unit)
 {
     unit->attempt = unit->message->delivery ? unit->message->delivery : 1;
     *out = SEMEL_CLAIMED;
@@ -239,7 +239,7 @@ static void go_unprotected(semel_outcome *out, semel_unit *unit)
 
 /* --- transaction mode -------------------------------------------------------------------------------------- */
 
-static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_inbox *inbox = unit->inbox;
     int counted = unit->attempt > 0;
@@ -265,7 +265,7 @@ static semel_status mark_in_transaction(semel_outcome *out, semel_unit *unit, se
 }
 
 /* Counting, and claiming, need a transaction of their own: that of the unit is ended first. */
-static semel_status start_over(semel_unit *unit, semel_error *err)
+static semel_status start_over(work_unit *unit, semel_error *err)
 {
     if (unit->phase == UNIT_OPEN && unit->store->driver->used(unit->state))
         return semel_fail(err, SEMEL_EMISUSE,
@@ -274,7 +274,7 @@ static semel_status start_over(semel_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
         semel_status status = start_over(unit, err);
@@ -300,7 +300,7 @@ static semel_status take_transaction(semel_outcome *out, semel_unit *unit, semel
 
 /* --- claim mode ---------------------------------------------------------------------------------------------- */
 
-static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_claim(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
     semel_status status = start_over(unit, err);
@@ -326,14 +326,14 @@ static semel_status take_claim(semel_outcome *out, semel_unit *unit, semel_error
 
 /* --- both ------------------------------------------------------------------------------------------------------ */
 
-static semel_status take_by_mode(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_by_mode(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
                                                     : take_transaction(out, unit, err);
 }
 
 /* A failed attempt is on record, so it was not handled, however old it is. */
-static semel_status take_again(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_again(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     if (unit->joined)
         return SEMEL_OK; /* it is marked already, and there is nothing to count */
@@ -344,7 +344,7 @@ static semel_status take_again(semel_outcome *out, semel_unit *unit, semel_error
 }
 
 /* Older than the retention: a copy if its marker is still there, else it cannot be told, and is stale. */
-static semel_status take_stale(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_stale(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_status status = mark_in_transaction(out, unit, err);
     if (status || *out != SEMEL_CLAIMED)
@@ -359,13 +359,13 @@ static semel_status take_stale(semel_outcome *out, semel_unit *unit, semel_error
         unit->inbox->name, (unsigned long long)unit->inbox->options.retention_ms);
 }
 
-static semel_status take_identified(semel_outcome *out, semel_unit *unit, semel_error *err)
+static semel_status take_identified(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     int stale = unit->mark.inbox && !unit->replaying && inbox_is_stale(unit->inbox, unit->message);
     return stale ? take_stale(out, unit, err) : take_by_mode(out, unit, err);
 }
 
-semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+semel_status unit_take(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                        const semel_message *message, semel_error *err)
 {
     int missing;
@@ -381,10 +381,9 @@ semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
     return take_identified(out, unit, err);
 }
 
-semel_status semel_unit_claim(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
-                              const semel_message *message, semel_error *err)
+semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                        const semel_message *message, semel_error *err)
 {
-    *out = SEMEL_UNDECIDED;
     if (unit->inbox)
         return semel_fail(err, SEMEL_EMISUSE, "a unit takes one key, and this one has taken one");
     if (inbox->store != unit->store)

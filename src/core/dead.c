@@ -22,7 +22,7 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
                              semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     semel_dead_filter chosen;
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = read_filter(&chosen, filter, err);
     if (!status)
         status = unit_new(&unit, store, err);
@@ -38,7 +38,7 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
 
 semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
@@ -55,7 +55,7 @@ semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err
 /* --- finding one ------------------------------------------------------------------------------------ */
 
 typedef struct letter {
-    semel_unit *unit; /* whose arena the message goes to */
+    work_unit *unit; /* whose arena the message goes to */
     int64_t id;
     semel_bytes key;
     const semel_message *message;
@@ -78,7 +78,7 @@ static semel_status keep_letter(const semel_dead *dead, void *context, semel_err
 }
 
 /* Reads the letter into the unit's arena, inside its open transaction. */
-static semel_status find_letter(letter *out, semel_unit *unit, semel_dead_origin origin,
+static semel_status find_letter(letter *out, work_unit *unit, semel_dead_origin origin,
                                 const char *name, int64_t id, semel_error *err)
 {
     letter found = {.unit = unit, .id = id};
@@ -100,7 +100,7 @@ static semel_status find_letter(letter *out, semel_unit *unit, semel_dead_origin
 /* --- replaying into an inbox --------------------------------------------------------------------------- */
 
 /* The marker of a dead key is removed, so that the key is free to be taken. */
-static semel_status revive(semel_unit *unit, semel_inbox *inbox, const semel_message *message,
+static semel_status revive(work_unit *unit, semel_inbox *inbox, const semel_message *message,
                            semel_error *err)
 {
     int missing;
@@ -114,14 +114,14 @@ static semel_status revive(semel_unit *unit, semel_inbox *inbox, const semel_mes
 }
 
 /* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and goes. */
-static semel_status take_replayed(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+static semel_status take_replayed(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                                   const semel_message *message, semel_error *err)
 {
     semel_status status = unit_take(out, unit, inbox, message, err);
     return status == SEMEL_EREJECTED && *out == SEMEL_DUPLICATE ? SEMEL_OK : status;
 }
 
-static semel_status replay_transaction(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+static semel_status replay_transaction(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                                        int64_t id, const semel_message *message,
                                        semel_handler *handler, void *context, semel_error *err)
 {
@@ -146,7 +146,7 @@ static int same_bytes(semel_bytes a, semel_bytes b)
 }
 
 /* Dead it was and dead it is, under one letter: a refused one had an identity of its own, and goes. */
-static semel_status bury_again(semel_outcome *out, semel_unit *unit, const letter *before,
+static semel_status bury_again(semel_outcome *out, work_unit *unit, const letter *before,
                                semel_status failure, const semel_error *why, semel_error *err)
 {
     semel_error again;
@@ -160,7 +160,7 @@ static semel_status bury_again(semel_outcome *out, semel_unit *unit, const lette
 
 /* Claim mode: the key is made free, claimed, completed, and then the letter dropped. A crash before the
  * last step leaves a letter whose next replay is a duplicate, and which then goes. */
-static semel_status replay_claim(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+static semel_status replay_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                                  const letter *found, const semel_message *message,
                                  semel_handler *handler, void *context, semel_error *err)
 {
@@ -190,7 +190,7 @@ static int is_bodiless(const semel_message *message)
            strcmp(message->headers[0].name, LETTER_BODILESS) == 0;
 }
 
-static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *inbox, int64_t id,
+static semel_status replay(semel_outcome *out, work_unit *unit, semel_inbox *inbox, int64_t id,
                            semel_handler *handler, void *context, semel_error *err)
 {
     letter found = {0};
@@ -220,7 +220,7 @@ static semel_status replay(semel_outcome *out, semel_unit *unit, semel_inbox *in
 semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t id,
                                 semel_handler *handler, void *context, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     *out = SEMEL_UNDECIDED;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
@@ -239,7 +239,7 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
 {
     letter found = {0};
     semel_store *store = outbox->store;
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
@@ -247,7 +247,7 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
     if (!status)
         status = find_letter(&found, unit, SEMEL_DEAD_OUTBOX, outbox->name, id, err);
     if (!status)
-        status = semel_unit_send(unit, outbox, found.message, err);
+        status = unit_send(unit, outbox, found.message, err);
     if (!status)
         status = store->driver->dead_drop(unit->state, id, err);
     if (!status)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* What is kept of the message: all of it, or what the store takes (see say_bodiless). */
-static const semel_message *kept_message(semel_message *room, const semel_unit *unit)
+static const semel_message *kept_message(semel_message *room, const work_unit *unit)
 {
     if (!unit->bodiless)
         return unit->message;
@@ -33,7 +33,7 @@ static const semel_message *kept_message(semel_message *room, const semel_unit *
 
 /* A refused message may come again and again and is announced each time: under one id, so that whoever
  * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
-static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_bytes id,
+static semel_status announce(work_unit *unit, const semel_inbox *inbox, semel_bytes id,
                              const char *why, semel_error *err)
 {
     if (!inbox->options.faults)
@@ -56,12 +56,12 @@ static semel_status announce(semel_unit *unit, const semel_inbox *inbox, semel_b
                            .headers = headers,
                            .header_count = of.len ? 3 : 2,
                            .body = unit->bodiless ? (semel_bytes){NULL, 0} : unit->message->body};
-    return semel_unit_send(unit, inbox->options.faults, &fault, err);
+    return unit_send(unit, inbox->options.faults, &fault, err);
 }
 
 /* A key and the content under it, as one identity. Without the content, two messages that differ under
  * one key (or have none) would be one letter; without any identity, every redelivery would be one more. */
-static semel_status with_content(semel_bytes *out, semel_unit *unit, semel_bytes key,
+static semel_status with_content(semel_bytes *out, work_unit *unit, semel_bytes key,
                                  semel_error *err)
 {
     enum { CONTENT_TEXT = 24 };
@@ -76,7 +76,7 @@ static semel_status with_content(semel_bytes *out, semel_unit *unit, semel_bytes
     return SEMEL_OK;
 }
 
-static semel_status put_letter(semel_unit *unit, const char *name, semel_bytes key, const char *why,
+static semel_status put_letter(work_unit *unit, const char *name, semel_bytes key, const char *why,
                                semel_error *err)
 {
     semel_message room;
@@ -90,7 +90,7 @@ static semel_status put_letter(semel_unit *unit, const char *name, semel_bytes k
     return unit->store->driver->dead_put(unit->state, &dead, err);
 }
 
-semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err)
+semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     semel_bytes key = unit->mark.key;
@@ -107,7 +107,7 @@ semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, seme
     return status ? status : announce(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
 }
 
-static semel_status record_whole(semel_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_whole(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_store *store = unit->store;
     unit->captured = 0;
@@ -132,7 +132,7 @@ static semel_status record_whole(semel_unit *unit, int dead, const char *why, se
 
 /* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever, and its
  * message with it: so it is kept without body and headers, and says so. */
-static const char *say_bodiless(semel_error *room, semel_unit *unit, const char *why)
+static const char *say_bodiless(semel_error *room, work_unit *unit, const char *why)
 {
     unit->bodiless = 1;
     semel_fail(room, SEMEL_ELIMIT, "%.300s (its body of %zu bytes is more than the store takes)",
@@ -140,7 +140,7 @@ static const char *say_bodiless(semel_error *room, semel_unit *unit, const char 
     return room->text;
 }
 
-static semel_status record(semel_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_error room;
     semel_status status = record_whole(unit, dead, why, err);
@@ -151,7 +151,7 @@ static semel_status record(semel_unit *unit, int dead, const char *why, semel_er
     return status;
 }
 
-semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
+semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err)
 {
     int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= unit->inbox->options.attempts_max;
@@ -166,20 +166,23 @@ semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const sem
     return status;
 }
 
-semel_status semel_unit_fail(semel_outcome *out, semel_unit *unit, const semel_error *why,
-                             semel_error *err)
+/* At once: a server that is just being restarted must not look as if it had been there all the time. */
+semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_error *why,
+                               semel_error *err)
 {
-    static const semel_error unsaid = {.status = SEMEL_EHANDLER, .text = "the work failed"};
-    semel_inbox *inbox = unit->inbox;
-    semel_status status = SEMEL_OK;
-    *out = SEMEL_FAILED;
-    unit_abandon(unit);
-    unit_drop_pending(unit);
-    if (inbox && !unit->joined)
-        status = unit_record_failure(out, unit, why ? why : &unsaid, err);
-    if (inbox)
-        inbox_count(inbox, *out);
-    unit_free(unit);
+    int64_t ignored;
+    semel_error local, said;
+    unit->at_once = 1;
+    semel_fail(&said, SEMEL_EHANDLER, "the store answers others, but not this message's work: %.400s",
+               why->text);
+    semel_status status = unit->mark.inbox ? SEMEL_OK
+                                           : unit->store->driver->now(unit->store->state, &ignored,
+                                                                      &local);
+    if (!status)
+        status = unit_record_failure(out, unit, &said, &local);
+    unit->at_once = 0;
+    if (err)
+        *err = status ? *why : said;
     return status;
 }
 
@@ -203,7 +206,7 @@ static semel_bytes refusal_id(char id[REFUSAL_ID], const semel_inbox *inbox, sem
     return (semel_bytes){id, (size_t)len};
 }
 
-static semel_status keep_refused(semel_unit *unit, const char *name, semel_bytes identity,
+static semel_status keep_refused(work_unit *unit, const char *name, semel_bytes identity,
                                  const char *why, semel_error *err)
 {
     char id[REFUSAL_ID];
@@ -230,7 +233,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
 {
     int missing;
     semel_bytes identity = {NULL, 0};
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_error room;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)

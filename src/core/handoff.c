@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static semel_status settle_one(semel_relay *relay, semel_unit *unit, const relay_item *item,
+static semel_status settle_one(semel_relay *relay, work_unit *unit, const relay_item *item,
                                semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
     semel_settlement settlement = {
@@ -22,7 +22,7 @@ static semel_status settle_one(semel_relay *relay, semel_unit *unit, const relay
 }
 
 /* The message is given up on, or refused by the inbox: one transaction moves it to the dead letters. */
-static semel_status give_up(semel_relay *relay, semel_unit *unit, relay_item *item, const char *why,
+static semel_status give_up(semel_relay *relay, work_unit *unit, relay_item *item, const char *why,
                             semel_error *err)
 {
     semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
@@ -42,13 +42,12 @@ static semel_status give_up(semel_relay *relay, semel_unit *unit, relay_item *it
     return status;
 }
 
-static semel_status put_back(semel_relay *relay, semel_unit *unit, relay_item *item,
-                             semel_verdict verdict, semel_error *err)
+static semel_status put_back(semel_relay *relay, work_unit *unit, relay_item *item,
+                             semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
-    uint32_t delay = verdict == SEMEL_ITEM_RETRY ? relay_backoff_ms(relay, item->attempts) : 0;
     semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = settle_one(relay, unit, item, verdict, delay, err);
+        status = settle_one(relay, unit, item, verdict, delay_ms, err);
     if (!status)
         status = unit_close(unit, err);
     unit_abandon(unit);
@@ -56,17 +55,24 @@ static semel_status put_back(semel_relay *relay, semel_unit *unit, relay_item *i
     return status;
 }
 
+static semel_status retry_later(semel_relay *relay, work_unit *unit, relay_item *item,
+                                semel_error *err)
+{
+    return put_back(relay, unit, item, SEMEL_ITEM_RETRY, relay_backoff_ms(relay, item->attempts),
+                    err);
+}
+
 /* The inbox refuses it for good: kept as a dead letter of the inbox, then taken out of the outbox. A crash
  * in between makes the same letter again, not a second one. */
-static semel_status refuse(semel_relay *relay, semel_unit *unit, relay_item *item, const char *why,
+static semel_status refuse(semel_relay *relay, work_unit *unit, relay_item *item, const char *why,
                            semel_error *err)
 {
     semel_status status =
         inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, why, err);
-    return status ? status : put_back(relay, unit, item, SEMEL_ITEM_REMOVE, err);
+    return status ? status : put_back(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
 }
 
-static semel_status commit(semel_relay *relay, semel_unit *unit, relay_item *item,
+static semel_status commit(semel_relay *relay, work_unit *unit, relay_item *item,
                            semel_outcome *outcome, semel_error *err)
 {
     semel_status status = settle_one(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
@@ -80,21 +86,28 @@ static semel_status commit(semel_relay *relay, semel_unit *unit, relay_item *ite
     return store_fault(relay->store, "handoff.committed", err);
 }
 
-static semel_status after_failure(semel_relay *relay, semel_unit *unit, relay_item *item,
+/* All that the work did and would have sent. */
+static void undo(work_unit *unit)
+{
+    unit->captured = 0;
+    unit->result = (semel_bytes){NULL, 0};
+    unit_drop_pending(unit);
+    unit_abandon(unit);
+}
+
+static semel_status after_failure(semel_relay *relay, work_unit *unit, relay_item *item,
                                   semel_outcome *outcome, const semel_error *why, semel_error *err)
 {
     int dead = why->status == SEMEL_EGIVEUP || item->attempts >= relay->options.attempts_max;
-    unit->captured = 0;
-    unit_drop_pending(unit);
-    unit_abandon(unit);
+    undo(unit);
     *outcome = dead ? SEMEL_DEAD : SEMEL_FAILED;
     return dead ? give_up(relay, unit, item, why->text, err)
-                : put_back(relay, unit, item, SEMEL_ITEM_RETRY, err);
+                : retry_later(relay, unit, item, err);
 }
 
 /* Started too often without an end: its handler kills the process, and is not started once more. The inbox
  * was asked first: what was handled another way meanwhile is no dead letter. */
-static semel_status stop_trying(semel_relay *relay, semel_unit *unit, relay_item *item,
+static semel_status stop_trying(semel_relay *relay, work_unit *unit, relay_item *item,
                                 semel_outcome *outcome, semel_error *err)
 {
     unit_abandon(unit);
@@ -103,8 +116,68 @@ static semel_status stop_trying(semel_relay *relay, semel_unit *unit, relay_item
     return give_up(relay, unit, item, "gave up: its handler killed the process each time", err);
 }
 
+/* Whose failure is it? Settling the message is the question: if that can be done now, the store answers, and it was the
+ * work that ran into a limit of the server; if not, it is an outage, and nobody's fault. */
+static semel_status after_limit(semel_relay *relay, work_unit *unit, relay_item *item,
+                                semel_outcome *outcome, const semel_error *why, semel_error *err)
+{
+    semel_error ignored;
+    unit->at_once = 1;
+    semel_status status = after_failure(relay, unit, item, outcome, why, &ignored);
+    unit->at_once = 0;
+    if (!status || status == SEMEL_ELOST)
+        return status;
+    item->verdict = (semel_verdict)0; /* it was not settled */
+    return semel_fail(err, why->status, "%s", why->text);
+}
+
+static semel_status handler_failed(semel_relay *relay, work_unit *unit, relay_item *item,
+                                   semel_outcome *outcome, semel_status failure,
+                                   const semel_error *why, semel_error *err)
+{
+    semel_error found = *why;
+    semel_status truth = failure == SEMEL_ECONFLICT ? failure : unit_verify(unit, &found);
+    if (!truth)
+        return after_failure(relay, unit, item, outcome, why, err);
+    if (truth == SEMEL_EUNAVAILABLE)
+        return after_limit(relay, unit, item, outcome, &found, err);
+    return semel_fail(err, truth, "%s", found.text); /* not its own fault: see below */
+}
+
+/* What the inbox says of the message, if it is not to be handled. 1 if that is the end of it. */
+static int is_settled_by_inbox(semel_relay *relay, work_unit *unit, relay_item *item,
+                               semel_outcome outcome, semel_status *status, const semel_error *why,
+                               semel_error *err)
+{
+    if (*status == SEMEL_EREJECTED) {
+        unit_abandon(unit);
+        *status = refuse(relay, unit, item, why->text, err);
+        return 1;
+    }
+    if (*status == SEMEL_EBUSY && outcome == SEMEL_IN_PROGRESS) {
+        unit_abandon(unit);
+        *status = retry_later(relay, unit, item, err);
+        return 1;
+    }
+    if (*status)
+        *status = semel_fail(err, *status, "%s", why->text);
+    return *status != SEMEL_OK;
+}
+
+static semel_status finish(semel_relay *relay, work_unit *unit, relay_item *item,
+                           semel_outcome *outcome, semel_error *err)
+{
+    semel_error why = {0};
+    semel_status status = commit(relay, unit, item, outcome, &why);
+    if (unit_blames_handler(status))
+        return after_failure(relay, unit, item, outcome, &why, err);
+    if (status == SEMEL_EUNAVAILABLE && *outcome == SEMEL_CLAIMED)
+        return after_limit(relay, unit, item, outcome, &why, err);
+    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+}
+
 /* One message, one transaction. Only trouble with the store is an error; a handler's failure is not. */
-static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *item,
+static semel_status hand_over(semel_relay *relay, work_unit *unit, relay_item *item,
                               semel_outcome *outcome, semel_error *err)
 {
     semel_error why = {0};
@@ -113,16 +186,8 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
         status = SEMEL_OK; /* rejecting is an answer to a sender, and here is none: it just goes */
     if (!status)
         status = store_fault(relay->store, "handoff.marked", &why);
-    if (status == SEMEL_EREJECTED) {
-        unit_abandon(unit);
-        return refuse(relay, unit, item, why.text, err);
-    }
-    if (status == SEMEL_EBUSY && *outcome == SEMEL_IN_PROGRESS) {
-        unit_abandon(unit);
-        return put_back(relay, unit, item, SEMEL_ITEM_RETRY, err);
-    }
-    if (status)
-        return semel_fail(err, status, "%s", why.text);
+    if (is_settled_by_inbox(relay, unit, item, *outcome, &status, &why, err))
+        return status;
     if (*outcome == SEMEL_CLAIMED && item->attempts > relay->options.attempts_max)
         return stop_trying(relay, unit, item, outcome, err);
     if (*outcome == SEMEL_CLAIMED) {
@@ -130,31 +195,44 @@ static semel_status hand_over(semel_relay *relay, semel_unit *unit, relay_item *
         status = unit_run(unit, relay->handler, item->message, relay->context, &why);
         if (!status)
             status = store_fault(relay->store, "handoff.handled", &why);
-        if (status == SEMEL_ECONFLICT || (status && unit_conflicted(unit))) {
-            unit->captured = 0;
-            unit_drop_pending(unit);
-            unit_abandon(unit); /* nobody's fault: as if it had not been tried */
-            return put_back(relay, unit, item, SEMEL_ITEM_RELEASE, err);
-        }
         if (status)
-            return after_failure(relay, unit, item, outcome, &why, err);
+            return handler_failed(relay, unit, item, outcome, status, &why, err);
     }
-    status = commit(relay, unit, item, outcome, &why);
-    if (unit_blames_handler(status))
-        return after_failure(relay, unit, item, outcome, &why, err);
-    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+    return finish(relay, unit, item, outcome, err);
+}
+
+/* A conflict is begun anew, a few times, each after a moment. If it does not end, or if it is a lock that is not to be
+ * had, the message goes back untried, and is due again after a while: others are not kept waiting, nor is the store
+ * asked without a pause. */
+static semel_status hand_over_in_the_end(semel_relay *relay, work_unit *unit, relay_item *item,
+                                         semel_outcome *outcome, semel_error *err)
+{
+    semel_status status;
+    uint32_t tries = 0;
+    do {
+        *outcome = SEMEL_UNDECIDED;
+        status = hand_over(relay, unit, item, outcome, err);
+        if (status)
+            undo(unit);
+    } while (!item->verdict && store_begins_anew(relay->store, status, err, &tries));
+    int untried = status == SEMEL_ECONFLICT || status == SEMEL_EBUSY;
+    if (!untried || item->verdict)
+        return status;
+    *outcome = SEMEL_UNDECIDED;
+    return put_back(relay, unit, item, SEMEL_ITEM_RELEASE,
+                    relay_backoff_ms(relay, tries ? tries : 1), err);
 }
 
 static semel_status hand_over_next(semel_relay *relay, relay_item *item, int shed, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_outcome outcome = SEMEL_UNDECIDED;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
         return status;
     item->tried = !shed;
-    status = shed ? put_back(relay, unit, item, SEMEL_ITEM_RELEASE, err)
-                  : hand_over(relay, unit, item, &outcome, err);
+    status = shed ? put_back(relay, unit, item, SEMEL_ITEM_RELEASE, 0, err)
+                  : hand_over_in_the_end(relay, unit, item, &outcome, err);
     unit_abandon(unit);
     unit_free(unit);
     if (!status)
@@ -177,12 +255,13 @@ static semel_status run_apart(semel_relay *relay, size_t index, size_t *count, s
     return SEMEL_OK;
 }
 
-/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. */
-static void give_back_from(semel_relay *relay, size_t index)
+/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. But for one whose
+ * commit got no answer: its lease ends by itself, and its attempt stays counted, since it may be its own doing. */
+static void give_back_from(semel_relay *relay, size_t index, semel_status status)
 {
     semel_error ignored;
     relay_batch *batch = relay->now;
-    for (size_t i = index; i < batch->count; i++)
+    for (size_t i = index + (status == SEMEL_EUNKNOWN); i < batch->count; i++)
         if (!batch->items[i].verdict)
             (void)hand_over_next(relay, &batch->items[i], 1, &ignored);
 }
@@ -199,7 +278,7 @@ semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
         if (!status)
             status = hand_over_next(relay, item, shed, err);
         if (status && status != SEMEL_ELOST) {
-            give_back_from(relay, i);
+            give_back_from(relay, i, status);
             return status;
         }
         if (!status && item->verdict == SEMEL_ITEM_REMOVE) {

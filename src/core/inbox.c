@@ -186,7 +186,7 @@ semel_status semel_inbox_key(void *key, size_t capacity, size_t *len, const seme
 semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message, semel_error *err)
 {
     int missing;
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;

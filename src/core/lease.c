@@ -54,7 +54,7 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
     return SEMEL_OK;
 }
 
-static semel_status take(semel_relay *relay, relay_batch *batch, semel_unit *unit, semel_error *err)
+static semel_status take(semel_relay *relay, relay_batch *batch, work_unit *unit, semel_error *err)
 {
     intake in = {relay, batch};
     semel_store *store = relay->store;
@@ -79,7 +79,7 @@ static void empty(const semel_relay *relay, relay_batch *batch)
 
 semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     uint32_t tries = 0;
     batch->count = 0;
     semel_status status = unit_new(&unit, relay->store, err);
@@ -89,7 +89,7 @@ semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *er
         empty(relay, batch);
         status = take(relay, batch, unit, err);
         unit_abandon(unit);
-    } while (store_begins_anew(relay->store, status, &tries));
+    } while (store_begins_anew(relay->store, status, NULL, &tries));
     unit_free(unit);
     if (!status && batch->count)
         status = store_fault(relay->store, "relay.taken", err);
@@ -112,17 +112,20 @@ int relay_is_blocked(const relay_batch *batch, const relay_item *item)
 
 /* --- settle ------------------------------------------------------------------------------------------------ */
 
-/* One letter per row, and not per id: nothing keeps two messages of an outbox from having the same one. */
+/* One letter per message, and not per id: nothing keeps two messages of an outbox from having the same one. Their numbers
+ * do not tell them apart for ever, either: a database gives one again when the highest row has left, or when somebody
+ * resets its sequence. The token of the lease was drawn for this letter alone. */
 static semel_status letter_key(semel_bytes *out, relay_batch *batch, const relay_item *item,
                                semel_error *err)
 {
-    enum { SEQ_TEXT = 24 };
+    enum { NUMBERS_TEXT = 48 };
     semel_bytes id = item->message->id;
-    char *key = arena_alloc(&batch->arena, id.len + SEQ_TEXT);
+    char *key = arena_alloc(&batch->arena, id.len + NUMBERS_TEXT);
     if (!key)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
     memcpy(key, id.data, id.len);
-    int len = snprintf(key + id.len, SEQ_TEXT, "#%lld", (long long)item->seq);
+    int len = snprintf(key + id.len, NUMBERS_TEXT, "#%lld-%016llx", (long long)item->seq,
+                       (unsigned long long)item->token);
     *out = (semel_bytes){key, id.len + (size_t)len};
     return SEMEL_OK;
 }
@@ -139,7 +142,7 @@ static const char *reason_of(semel_error *room, const relay_item *item)
     return room->text;
 }
 
-static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, semel_unit *unit,
+static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, work_unit *unit,
                                      const relay_item *item, semel_error *err)
 {
     semel_bytes key = {NULL, 0};
@@ -158,7 +161,7 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, sem
 }
 
 /* Dead letters are kept only for items that are still ours: settle first, then look. */
-static semel_status apply(semel_relay *relay, relay_batch *batch, semel_unit *unit,
+static semel_status apply(semel_relay *relay, relay_batch *batch, work_unit *unit,
                           semel_error *err)
 {
     for (size_t i = 0; i < batch->count; i++) {
@@ -196,7 +199,7 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
 
 static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     uint32_t tries = 0;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
@@ -210,7 +213,7 @@ static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *
         if (!status)
             status = unit_close(unit, err);
         unit_abandon(unit);
-    } while (store_begins_anew(relay->store, status, &tries));
+    } while (store_begins_anew(relay->store, status, NULL, &tries));
     unit_free(unit);
     return status;
 }

@@ -37,7 +37,7 @@ void semel_result_free(semel_result *result)
 
 /* The result for the caller is made before the commit: after it, running out of memory would turn a
  * processed message into a failed call. */
-static semel_status prepare_result(semel_result **out, const semel_unit *unit, semel_error *err)
+static semel_status prepare_result(semel_result **out, const work_unit *unit, semel_error *err)
 {
     if (!unit->result.data)
         return SEMEL_OK;
@@ -48,7 +48,7 @@ static semel_status prepare_result(semel_result **out, const semel_unit *unit, s
     return result_new(out, copy, unit->result.len, err);
 }
 
-static semel_status give_replay(semel_outcome *outcome, semel_result **out, semel_unit *unit,
+static semel_status give_replay(semel_outcome *outcome, semel_result **out, work_unit *unit,
                                 semel_error *err)
 {
     if (!unit->replay)
@@ -63,7 +63,7 @@ static semel_status give_replay(semel_outcome *outcome, semel_result **out, seme
 
 /* The handler has run and failed. Its error is what the caller wants to see, unless it is a dead letter
  * by now, which is dealt with. */
-static semel_status after_failure(semel_outcome *out, semel_unit *unit, semel_status failure,
+static semel_status after_failure(semel_outcome *out, work_unit *unit, semel_status failure,
                                   const semel_error *why, semel_error *err)
 {
     semel_error trouble;
@@ -77,48 +77,87 @@ static semel_status after_failure(semel_outcome *out, semel_unit *unit, semel_st
     return !status && *out == SEMEL_DEAD ? SEMEL_OK : failure;
 }
 
-static semel_status run_and_commit(semel_outcome *out, semel_result **result, semel_unit *unit,
-                                   semel_handler *handler, void *context, semel_error *err)
+/* The work ran into a limit of the server, or took its connection down. If the store answers, it is this message, and
+ * the attempt counts; if not, it is an outage, and nobody's fault. */
+static semel_status after_limit(semel_outcome *out, work_unit *unit, semel_status status,
+                                const semel_error *why, semel_error *err)
 {
-    semel_error why; /* written by whatever fails */
-    semel_status status = unit_run(unit, handler, unit->message, context, &why);
-    if (!status)
-        status = store_fault(unit->store,
-                             unit->phase == UNIT_OPEN ? "receive.handled" : "claim.handled", &why);
-    if ((status == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN) ||
-        (status && unit_conflicted(unit))) {
-        unit_uncount(unit); /* not the handler's fault: it is begun anew */
-        return semel_fail(err, SEMEL_ECONFLICT, "%s", why.text);
-    }
-    if (status)
-        return after_failure(out, unit, status, &why, err);
-    status = result ? prepare_result(result, unit, &why) : SEMEL_OK;
-    int in_transaction = unit->phase == UNIT_OPEN;
-    if (!status)
-        status = unit_finish(unit, &why);
+    unit->captured = 0;
+    unit_drop_pending(unit);
+    unit_abandon(unit);
+    if (!unit_record_limit(out, unit, why, err))
+        return *out == SEMEL_DEAD ? SEMEL_OK : SEMEL_EHANDLER;
+    *out = SEMEL_UNDECIDED;
+    unit_uncount(unit);
+    return status;
+}
+
+/* The handler says that it failed. Whose fault that is, the store knows better. */
+static semel_status handler_failed(semel_outcome *out, work_unit *unit, semel_status failure,
+                                   const semel_error *why, semel_error *err)
+{
+    semel_error found = *why;
+    semel_status truth = failure == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN
+                             ? SEMEL_ECONFLICT
+                             : unit_verify(unit, &found);
+    if (!truth)
+        return after_failure(out, unit, failure, why, err);
+    if (truth == SEMEL_EUNAVAILABLE)
+        return after_limit(out, unit, truth, &found, err);
+    if (unit_blames_nobody(truth) || (truth == SEMEL_EMISUSE && found.retryable))
+        unit_uncount(unit);
+    if (err)
+        *err = found;
+    return truth;
+}
+
+/* The handler has succeeded, and the commit has not. */
+static semel_status commit_failed(semel_outcome *out, work_unit *unit, int in_transaction,
+                                  semel_status status, const semel_error *why, semel_error *err)
+{
     if (unit_blames_handler(status))
-        return after_failure(out, unit, status, &why, err);
-    if (unit_blames_nobody(status))
+        return after_failure(out, unit, status, why, err);
+    if (status == SEMEL_EUNAVAILABLE && in_transaction)
+        return after_limit(out, unit, status, why, err);
+    if (unit_blames_nobody(status) || (status == SEMEL_EMISUSE && why->retryable))
         unit_uncount(unit);
     if (status == SEMEL_ECONFLICT && !in_transaction && unit->mark.inbox)
         *out = SEMEL_IN_PROGRESS; /* it is not begun anew: the claim lives until its lease ends */
-    if (status && err)
-        *err = why;
+    if (err)
+        *err = *why;
+    return status;
+}
+
+static semel_status run_and_commit(semel_outcome *out, semel_result **result, work_unit *unit,
+                                   semel_handler *handler, void *context, semel_error *err)
+{
+    semel_error why; /* written by whatever fails */
+    int in_transaction = unit->phase == UNIT_OPEN;
+    semel_status status = unit_run(unit, handler, unit->message, context, &why);
     if (!status)
-        *out = SEMEL_PROCESSED;
-    return !status && in_transaction ? store_fault(unit->store, "receive.committed", err) : status;
+        status =
+            store_fault(unit->store, in_transaction ? "receive.handled" : "claim.handled", &why);
+    if (status)
+        return handler_failed(out, unit, status, &why, err);
+    status = result ? prepare_result(result, unit, &why) : SEMEL_OK;
+    if (!status)
+        status = unit_finish(unit, &why);
+    if (status)
+        return commit_failed(out, unit, in_transaction, status, &why, err);
+    *out = SEMEL_PROCESSED;
+    return in_transaction ? store_fault(unit->store, "receive.committed", err) : SEMEL_OK;
 }
 
 /* --- queued mode ------------------------------------------------------------------------------------- */
 
 /* What can be decided in one go: a first delivery with a key that the store can assume to be free. */
-static int can_assume(const semel_unit *unit, const semel_inbox *inbox)
+static int can_assume(const work_unit *unit, const semel_inbox *inbox)
 {
     return unit->store->driver->assume && unit->mark.inbox && unit->message->delivery < 2 &&
            !inbox_is_stale(inbox, unit->message);
 }
 
-static semel_status commit_plan(semel_unit *unit, semel_error *err)
+static semel_status commit_plan(work_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
@@ -132,7 +171,7 @@ static semel_status commit_plan(semel_unit *unit, semel_error *err)
 }
 
 /* A copy that needs nothing but to be told so; a stored result must be fetched in a transaction. */
-static int is_decided(const semel_unit *unit)
+static int is_decided(const work_unit *unit)
 {
     return unit->mark.state && unit->mark.state != SEMEL_MARK_TAKEN &&
            (unit->mark.state != SEMEL_MARK_DONE ||
@@ -142,7 +181,7 @@ static int is_decided(const semel_unit *unit)
 /* The handler has planned; the plan and the marker go to the store together. *done is 0 if that did not
  * settle it: nothing was changed then, and the message is received in the ordinary way. */
 static semel_status carry_out(int *done, semel_outcome *out, semel_result **result,
-                              semel_unit *unit, semel_error *err)
+                              work_unit *unit, semel_error *err)
 {
     semel_error why;
     semel_status status = result ? prepare_result(result, unit, err) : SEMEL_OK;
@@ -155,12 +194,8 @@ static semel_status carry_out(int *done, semel_outcome *out, semel_result **resu
         *done = is_decided(unit);
         return *done ? inbox_decide(out, unit->inbox, &unit->mark, err) : SEMEL_OK;
     }
-    if (unit_blames_handler(status))
-        return after_failure(out, unit, status, &why, err);
-    if (status && err)
-        *err = why;
     if (status)
-        return status;
+        return commit_failed(out, unit, 1, status, &why, err);
     *out = SEMEL_PROCESSED;
     return store_fault(unit->store, "receive.committed", err);
 }
@@ -172,7 +207,7 @@ static semel_status receive_queued(int *done, semel_outcome *out, semel_result *
 {
     int missing;
     semel_error ignored;
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
@@ -196,7 +231,7 @@ static semel_status receive_stepwise(semel_outcome *out, semel_result **result, 
                                      const semel_message *message, semel_handler *handler,
                                      void *context, semel_error *err)
 {
-    semel_unit *unit = NULL;
+    work_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
@@ -235,13 +270,14 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
 {
     semel_result *found = NULL;
     semel_status status;
+    semel_error local, *why = err ? err : &local;
     uint32_t tries = 0;
     do {
         semel_result_free(found);
         found = NULL;
         *out = SEMEL_UNDECIDED;
-        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, err);
-    } while (*out == SEMEL_UNDECIDED && store_begins_anew(inbox->store, status, &tries));
+        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, why);
+    } while (*out == SEMEL_UNDECIDED && store_begins_anew(inbox->store, status, why, &tries));
     inbox_count(inbox, *out);
     if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {
         semel_result_free(found);

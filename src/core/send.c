@@ -11,18 +11,18 @@
 
 /* --- what waits ------------------------------------------------------------------------------------------ */
 
-void unit_drop_pending(semel_unit *unit)
+void unit_drop_pending(work_unit *unit)
 {
     unit->pending_first = unit->pending_last = NULL;
     unit->statement_first = unit->statement_last = NULL;
 }
 
-unit_bookmark unit_bookmark_set(const semel_unit *unit)
+unit_bookmark unit_bookmark_set(const work_unit *unit)
 {
     return (unit_bookmark){unit->pending_last, unit->statement_last, unit->captured};
 }
 
-void unit_bookmark_return(semel_unit *unit, unit_bookmark to)
+void unit_bookmark_return(work_unit *unit, unit_bookmark to)
 {
     unit->pending_last = to.pending;
     unit->statement_last = to.statement;
@@ -41,7 +41,7 @@ void unit_bookmark_return(semel_unit *unit, unit_bookmark to)
 
 /* Fills in what a message must have to leave: an id that stays the same however often it is sent, and
  * the time. The id goes to the unit's arena. */
-static semel_status complete_message(semel_message *out, semel_unit *unit,
+static semel_status complete_message(semel_message *out, work_unit *unit,
                                      const semel_message *message, semel_error *err)
 {
     const semel_seam *seam = &unit->store->seam;
@@ -66,12 +66,12 @@ static semel_status complete_message(semel_message *out, semel_unit *unit,
 
 /* What is sent and queued is kept here while no transaction is open, and where the store is a round trip
  * away: then it travels with the commit. */
-static int collects(const semel_unit *unit)
+static int collects(const work_unit *unit)
 {
     return unit->phase != UNIT_OPEN || unit->store->driver->abilities & SEMEL_STORE_DISTANT;
 }
 
-static semel_status keep_pending(semel_unit *unit, semel_outbox *outbox,
+static semel_status keep_pending(work_unit *unit, semel_outbox *outbox,
                                  const semel_message *message, semel_error *err)
 {
     unit_pending *pending = arena_alloc(&unit->arena, sizeof *pending);
@@ -87,8 +87,8 @@ static semel_status keep_pending(semel_unit *unit, semel_outbox *outbox,
     return SEMEL_OK;
 }
 
-semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel_message *message,
-                             semel_error *err)
+semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_message *message,
+                       semel_error *err)
 {
     semel_message complete;
     if (outbox->store != unit->store)
@@ -107,12 +107,30 @@ semel_status semel_unit_send(semel_unit *unit, semel_outbox *outbox, const semel
 
 /* --- queueing ----------------------------------------------------------------------------------------- */
 
+static int is_bytes(const semel_value *value)
+{
+    return value->kind == SEMEL_VALUE_TEXT || value->kind == SEMEL_VALUE_BYTES;
+}
+
+static semel_status check_values(const semel_value values[], size_t count, semel_error *err)
+{
+    if (!values && count)
+        return semel_fail(err, SEMEL_EINVAL, "a queued statement with %zu values that are NULL",
+                          count);
+    for (size_t i = 0; i < count; i++)
+        if (is_bytes(&values[i]) && !values[i].bytes.data && values[i].bytes.len)
+            return semel_fail(err, SEMEL_EINVAL,
+                              "value %zu of a queued statement has a length of %zu and no data",
+                              i + 1, values[i].bytes.len);
+    return SEMEL_OK;
+}
+
 static semel_status copy_values(semel_value *out, mem_arena *arena, const semel_value values[],
                                 size_t count, semel_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         out[i] = values[i];
-        if (values[i].kind != SEMEL_VALUE_TEXT && values[i].kind != SEMEL_VALUE_BYTES)
+        if (!is_bytes(&values[i]))
             continue;
         out[i].bytes.data = arena_copy(arena, values[i].bytes.data, values[i].bytes.len);
         if (!out[i].bytes.data)
@@ -121,7 +139,7 @@ static semel_status copy_values(semel_value *out, mem_arena *arena, const semel_
     return SEMEL_OK;
 }
 
-static semel_status keep_statement(semel_unit *unit, const char *sql, const semel_value values[],
+static semel_status keep_statement(work_unit *unit, const char *sql, const semel_value values[],
                                    size_t count, semel_error *err)
 {
     mem_arena *arena = &unit->arena;
@@ -142,8 +160,8 @@ static semel_status keep_statement(semel_unit *unit, const char *sql, const seme
     return SEMEL_OK;
 }
 
-semel_status semel_unit_queue(semel_unit *unit, const char *sql, const semel_value values[],
-                              size_t count, semel_error *err)
+semel_status unit_queue(work_unit *unit, const char *sql, const semel_value values[], size_t count,
+                        semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     if (!driver->queue)
@@ -154,6 +172,9 @@ semel_status semel_unit_queue(semel_unit *unit, const char *sql, const semel_val
                           "a statement of %zu bytes with %zu values; SEMEL_SQL_MAX is %zu, "
                           "SEMEL_VALUES_MAX %zu",
                           strlen(sql), count, SEMEL_SQL_MAX, SEMEL_VALUES_MAX);
+    semel_status status = check_values(values, count, err);
+    if (status)
+        return status;
     return collects(unit) ? keep_statement(unit, sql, values, count, err)
                           : driver->queue(unit->state, sql, values, count, err);
 }
@@ -161,7 +182,7 @@ semel_status semel_unit_queue(semel_unit *unit, const char *sql, const semel_val
 /* --- delivering ------------------------------------------------------------------------------------------ */
 
 /* As many as follow each other into one outbox, together. */
-static semel_status put_run(semel_unit *unit, unit_pending **at, semel_error *err)
+static semel_status put_run(work_unit *unit, unit_pending **at, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     enum { TOGETHER_MAX = 256 };
@@ -178,7 +199,7 @@ static semel_status put_run(semel_unit *unit, unit_pending **at, semel_error *er
     return driver->put_many(unit->state, outbox->scope, messages, count, err);
 }
 
-semel_status unit_deliver(semel_unit *unit, semel_error *err)
+semel_status unit_deliver(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     semel_status status = SEMEL_OK;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUSY_DEFAULT_MS = 5000 };
+enum { BUSY_DEFAULT_MS = 5000, ANSWER_DEFAULT_MS = 10000 };
 
 semel_status options_read(void *out, size_t size, const void *given, const char *what,
                           semel_error *err)
@@ -75,6 +75,7 @@ semel_status semel_store_open(semel_store **out, const char *url,
     seam_complete(&store->seam, chosen.seam);
     store->settings.seam = &store->seam;
     store->settings.busy_ms = chosen.busy_ms ? chosen.busy_ms : BUSY_DEFAULT_MS;
+    store->settings.answer_ms = chosen.answer_ms ? chosen.answer_ms : ANSWER_DEFAULT_MS;
     status = open_state(store, url, err);
     if (status) {
         mem_free(store->state);
@@ -175,12 +176,19 @@ void watcher_wake(const store_watcher *watcher)
     (void)ignored;
 }
 
-int store_begins_anew(const semel_store *store, semel_status status, uint32_t *tries)
+int store_begins_anew(const semel_store *store, semel_status status, semel_error *why,
+                      uint32_t *tries)
 {
     enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
     const semel_seam *seam = &store->seam;
-    if (status != SEMEL_ECONFLICT || ++*tries > RETRIES)
+    int undone = status == SEMEL_EMISUSE && why && why->retryable;
+    if (status != SEMEL_ECONFLICT && !undone)
         return 0;
+    if (++*tries > RETRIES) {
+        if (undone)
+            why->retryable = 0;
+        return 0;
+    }
     seam_sleep_ms(seam, seam_backoff_ms(seam, BACKOFF_MS, BACKOFF_MAX_MS, *tries));
     return 1;
 }

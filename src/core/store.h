@@ -36,17 +36,16 @@ typedef struct store_watcher {
     unsigned deaf; /* the store's, when it last looked after that */
 } store_watcher;
 
-enum { FREE_UNITS_MAX = 64 };
+typedef struct work_unit work_unit; /* unit.h */
 
 struct semel_store {
     const semel_store_driver *driver;
     void *state; /* the driver's */
     semel_seam seam;
     semel_store_settings settings;
-    _Atomic(semel_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
+    _Atomic(work_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
     pthread_mutex_t lock;             /* over the two lists */
-    semel_unit *free_units;
-    unsigned free_count;
+    work_unit *free_units;
     store_watcher *watchers;
     pthread_mutex_t watch_lock; /* over the driver's watch, heard, unwatch, and `watching` */
     unsigned watching;
@@ -66,8 +65,11 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
 }
 
 /* What to do after a transaction that ended so: 1 if it was a conflict (a deadlock, a serialization failure), which is
- * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. `tries` begins at 0. */
-int store_begins_anew(const semel_store *store, semel_status status, uint32_t *tries);
+ * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. So is one that was undone behind
+ * the handler's back, which `why` says (EMISUSE, retryable; NULL: cannot be) until that was so too often. `tries`
+ * begins at 0. */
+int store_begins_anew(const semel_store *store, semel_status status, semel_error *why,
+                      uint32_t *tries);
 
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 

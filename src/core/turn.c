@@ -195,16 +195,25 @@ static semel_status settle_and_keep(worker *self, size_t *acked, semel_error *er
     return status;
 }
 
+/* A commit without an answer was a start, at least: the next one is counted beforehand, or a message that takes its
+ * connection down at each commit would be tried for ever. */
+static void keep(semel_consumer *consumer, job *j, semel_status status)
+{
+    int locked_out = status == SEMEL_EBUSY || status == SEMEL_ECONFLICT;
+    if (status == SEMEL_EUNKNOWN && j->unsettled)
+        j->failed = 1;
+    if (j->failed || (locked_out && j->unsettled))
+        postpone(consumer, j);
+    else
+        hand_put_back(&consumer->hand, j);
+}
+
 static void keep_all(worker *self, semel_status status, const semel_error *why)
 {
     semel_consumer *consumer = self->consumer;
-    int locked_out = status == SEMEL_EBUSY || status == SEMEL_ECONFLICT;
     pthread_mutex_lock(&consumer->lock);
     for (size_t i = 0; i < self->count; i++)
-        if (self->jobs[i]->failed || (locked_out && self->jobs[i]->unsettled))
-            postpone(consumer, self->jobs[i]);
-        else
-            hand_put_back(&consumer->hand, self->jobs[i]);
+        keep(consumer, self->jobs[i], status);
     self->trouble = TROUBLE_STORE;
     crew_meet(consumer, self->trouble, why); /* before anybody else can take one of them */
     pthread_mutex_unlock(&consumer->lock);

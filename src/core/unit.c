@@ -14,42 +14,59 @@
 
 /* --- making and freeing ---------------------------------------------------------------------------- */
 
-static semel_unit *take_free(semel_store *store)
+static work_unit *take_free(semel_store *store)
 {
-    semel_unit *unit = atomic_exchange(&store->spare_unit, NULL);
+    work_unit *unit = atomic_exchange(&store->spare_unit, NULL);
     if (unit)
         return unit;
     pthread_mutex_lock(&store->lock);
     unit = store->free_units;
-    if (unit) {
+    if (unit)
         store->free_units = unit->next;
-        store->free_count--;
-    }
     pthread_mutex_unlock(&store->lock);
     return unit;
 }
 
-semel_status unit_new(semel_unit **out, semel_store *store, semel_error *err)
+static work_unit *make(const semel_store *store)
 {
-    semel_unit *unit = take_free(store);
+    work_unit *unit = mem_alloc(sizeof *unit + store->driver->unit_size);
+    for (int i = 0; unit && i < UNIT_LIVES; i++)
+        unit->handles[i].of = unit;
+    return unit;
+}
+
+semel_status unit_new(work_unit **out, semel_store *store, semel_error *err)
+{
+    work_unit *unit = take_free(store);
     if (!unit)
-        unit = mem_alloc(sizeof *unit + store->driver->unit_size);
+        unit = make(store);
     if (!unit)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a unit of work");
     unit->store = store;
+    unit->life = (unit->life + 1) % UNIT_LIVES;
+    atomic_store_explicit(&unit->alive, 1, memory_order_relaxed);
     *out = unit;
     return SEMEL_OK;
 }
 
-static void unit_destroy(semel_unit *unit)
+semel_unit *unit_handle(work_unit *unit)
+{
+    return &unit->handles[unit->life];
+}
+
+static void unit_destroy(work_unit *unit)
 {
     arena_free(&unit->arena);
     mem_free(unit);
 }
 
 /* What the next user of the unit must find empty. */
-static void unit_clear(semel_unit *unit)
+static void unit_clear(work_unit *unit)
 {
+    atomic_store_explicit(&unit->alive, 0, memory_order_relaxed);
+    unit->in_handler = 0;
+    unit->ended_inside = 0;
+    unit->at_once = 0;
     unit->phase = UNIT_IDLE;
     unit->joined = 0;
     unit->claimed = 0;
@@ -70,128 +87,53 @@ static void unit_clear(semel_unit *unit)
     arena_reset(&unit->arena);
 }
 
-void unit_free(semel_unit *unit)
+/* It is kept until the store is closed, so that a handle can always be asked whether it is alive. */
+void unit_free(work_unit *unit)
 {
     semel_store *store = unit->store;
-    semel_unit *none = NULL;
+    work_unit *none = NULL;
     unit_clear(unit);
     if (atomic_compare_exchange_strong(&store->spare_unit, &none, unit))
         return;
     pthread_mutex_lock(&store->lock);
-    int keep = store->free_count < FREE_UNITS_MAX;
-    if (keep) {
-        unit->next = store->free_units;
-        store->free_units = unit;
-        store->free_count++;
-    }
+    unit->next = store->free_units;
+    store->free_units = unit;
     pthread_mutex_unlock(&store->lock);
-    if (!keep)
-        unit_destroy(unit);
 }
 
 void unit_free_all(semel_store *store)
 {
-    for (semel_unit *unit; (unit = take_free(store));)
+    for (work_unit *unit; (unit = take_free(store));)
         unit_destroy(unit);
 }
 
 /* --- the driver's transaction ----------------------------------------------------------------------- */
 
-semel_status unit_open(semel_unit *unit, semel_begin durability, semel_error *err)
+semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err)
 {
     semel_store *store = unit->store;
     memset(unit->state, 0, store->driver->unit_size);
-    semel_status status =
-        store->driver->begin(store->state, unit->state, durability, store->settings.busy_ms, err);
+    uint32_t wait_ms = unit->at_once ? 0 : store->settings.busy_ms;
+    semel_status status = store->driver->begin(store->state, unit->state, durability, wait_ms, err);
     if (!status)
         unit->phase = UNIT_OPEN;
     return status;
 }
 
-void unit_abandon(semel_unit *unit)
+void unit_abandon(work_unit *unit)
 {
     if (unit->phase == UNIT_OPEN)
         unit->store->driver->rollback(unit->state);
     unit->phase = UNIT_IDLE;
 }
 
-semel_status unit_close(semel_unit *unit, semel_error *err)
+semel_status unit_close(work_unit *unit, semel_error *err)
 {
     unit->phase = UNIT_IDLE;
     return unit->store->driver->commit(unit->state, err);
 }
 
-semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error *err)
-{
-    semel_unit *unit = NULL;
-    semel_status status = unit_new(&unit, store, err);
-    if (status)
-        return status;
-    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
-    if (status)
-        unit_free(unit);
-    else
-        *out = unit;
-    return status;
-}
-
-semel_status semel_unit_join_native(semel_unit **out, semel_store *store, const char *scheme,
-                                    void *native, semel_error *err)
-{
-    semel_unit *unit = NULL;
-    if (strcmp(store->driver->scheme, scheme) != 0 || !store->driver->join)
-        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store cannot join a %s transaction",
-                          store->driver->scheme, scheme);
-    semel_status status = unit_new(&unit, store, err);
-    if (status)
-        return status;
-    memset(unit->state, 0, store->driver->unit_size);
-    status = store->driver->join(store->state, unit->state, native, err);
-    if (status) {
-        unit_free(unit);
-        return status;
-    }
-    unit->joined = 1;
-    unit->phase = UNIT_OPEN;
-    *out = unit;
-    return SEMEL_OK;
-}
-
-void *semel_unit_native(semel_unit *unit, const char *scheme)
-{
-    if (unit->phase != UNIT_OPEN || strcmp(unit->store->driver->scheme, scheme) != 0)
-        return NULL;
-    return unit->store->driver->native(unit->state);
-}
-
-/* --- what a handler asks for ------------------------------------------------------------------------- */
-
-semel_bytes semel_unit_key(const semel_unit *unit)
-{
-    return unit->whole_key;
-}
-
-uint32_t semel_unit_attempt(const semel_unit *unit)
-{
-    return unit->attempt;
-}
-
-semel_status semel_unit_set_result(semel_unit *unit, const void *data, size_t len, semel_error *err)
-{
-    if (!unit->mark.inbox)
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "a result is kept with a key, and this unit has none");
-    if (len > SEMEL_RESULT_MAX)
-        return semel_fail(err, SEMEL_ELIMIT, "a result of %zu bytes; SEMEL_RESULT_MAX is %zu", len,
-                          SEMEL_RESULT_MAX);
-    void *copy = arena_copy(&unit->arena, data, len);
-    if (!copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
-    unit->result = (semel_bytes){copy, len};
-    return SEMEL_OK;
-}
-
-semel_status semel_unit_renew(semel_unit *unit, uint32_t lease_ms, semel_error *err)
+semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
     if (unit->phase != UNIT_CLAIMING || !unit->mark.inbox)
         return semel_fail(err, SEMEL_EMISUSE, "only a claim has a lease to renew");
@@ -212,7 +154,7 @@ semel_status semel_unit_renew(semel_unit *unit, uint32_t lease_ms, semel_error *
 /* --- ending -------------------------------------------------------------------------------------------- */
 
 /* All that goes with the commit. */
-static semel_status flush(semel_unit *unit, semel_error *err)
+static semel_status flush(work_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (unit->result.data)
@@ -220,13 +162,13 @@ static semel_status flush(semel_unit *unit, semel_error *err)
     return status ? status : unit_deliver(unit, err);
 }
 
-static semel_status finish_transaction(semel_unit *unit, semel_error *err)
+static semel_status finish_transaction(work_unit *unit, semel_error *err)
 {
     semel_status status = flush(unit, err);
     return status ? status : unit_close(unit, err);
 }
 
-static semel_status finish_claim(semel_unit *unit, semel_error *err)
+static semel_status finish_claim(work_unit *unit, semel_error *err)
 {
     semel_store *store = unit->store;
     semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
@@ -243,7 +185,7 @@ static semel_status finish_claim(semel_unit *unit, semel_error *err)
 
 /* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again. What was sent
  * and queued is still there. */
-static semel_status finish_claim_in_the_end(semel_unit *unit, semel_error *err)
+static semel_status finish_claim_in_the_end(work_unit *unit, semel_error *err)
 {
     semel_status status;
     uint32_t tries = 0;
@@ -251,11 +193,11 @@ static semel_status finish_claim_in_the_end(semel_unit *unit, semel_error *err)
         status = finish_claim(unit, err);
         if (status)
             unit_abandon(unit);
-    } while (store_begins_anew(unit->store, status, &tries));
+    } while (store_begins_anew(unit->store, status, NULL, &tries));
     return status;
 }
 
-semel_status unit_finish(semel_unit *unit, semel_error *err)
+semel_status unit_finish(work_unit *unit, semel_error *err)
 {
     size_t captured = unit->captured;
     semel_status status = unit->phase == UNIT_OPEN ? finish_transaction(unit, err)
@@ -270,10 +212,12 @@ semel_status unit_finish(semel_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
-int unit_conflicted(semel_unit *unit)
+semel_status unit_verify(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
-    return unit->phase == UNIT_OPEN && driver->conflicted && driver->conflicted(unit->state);
+    if (unit->phase != UNIT_OPEN || !driver->verify)
+        return SEMEL_OK;
+    return driver->verify(unit->state, err);
 }
 
 /* A queued statement failed, or is none, or something is larger than the store takes. */
@@ -287,41 +231,9 @@ int unit_blames_nobody(semel_status status)
     return status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE;
 }
 
-/* The failure of what was queued counts as that of the work. Whether it could be recorded or not, the
- * caller wants to see the failure itself. */
-static void record_blame(semel_unit *unit, semel_status status, const semel_error *err)
-{
-    semel_outcome outcome;
-    semel_error why = {.status = status, .text = "a queued statement failed"}, ignored;
-    unit_drop_pending(unit);
-    unit->captured = 0;
-    (void)unit_record_failure(&outcome, unit, err ? err : &why, &ignored);
-    inbox_count(unit->inbox, outcome);
-}
-
-semel_status semel_unit_commit(semel_unit *unit, semel_error *err)
-{
-    semel_inbox *inbox = unit->inbox;
-    if (inbox && !unit->claimed) {
-        semel_unit_rollback(unit);
-        return semel_fail(
-            err, SEMEL_EMISUSE,
-            "the message was not claimed, so there is nothing to commit: rolled back");
-    }
-    semel_status status = unit_finish(unit, err);
-    if (!status && inbox)
-        inbox_count(inbox, SEMEL_PROCESSED);
-    if (unit_blames_handler(status) && inbox && !unit->joined)
-        record_blame(unit, status, err);
-    if (unit_blames_nobody(status))
-        unit_uncount(unit);
-    unit_free(unit);
-    return status;
-}
-
 /* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot be
  * stored, a claim is free when its lease ends, and an attempt too many has been counted. */
-static void give_back(semel_unit *unit)
+static void give_back(work_unit *unit)
 {
     semel_mark mark = unit->mark;
     semel_error ignored;
@@ -333,7 +245,7 @@ static void give_back(semel_unit *unit)
     unit_abandon(unit);
 }
 
-void unit_uncount(semel_unit *unit)
+void unit_uncount(work_unit *unit)
 {
     if (!unit->counted)
         return;
@@ -342,21 +254,33 @@ void unit_uncount(semel_unit *unit)
     give_back(unit);
 }
 
-void semel_unit_rollback(semel_unit *unit)
+void unit_rollback(work_unit *unit)
 {
-    if (!unit)
-        return;
     if (unit->phase == UNIT_CLAIMING && unit->mark.inbox)
         give_back(unit);
     unit_abandon(unit);
     unit_free(unit);
 }
 
-semel_status unit_run(semel_unit *unit, semel_handler *handler, const semel_message *message,
+static semel_status call(work_unit *unit, semel_handler *handler, const semel_message *message,
+                         void *context, semel_error *err)
+{
+    unit->in_handler = 1;
+    unit->ended_inside = 0;
+    semel_status status = handler(unit_handle(unit), message, context, err);
+    unit->in_handler = 0;
+    if (status || !unit->ended_inside)
+        return status;
+    return semel_fail(err, SEMEL_EMISUSE,
+                      "the handler ended its own unit, which is not its to end: return SEMEL_OK to "
+                      "commit, SEMEL_EHANDLER or SEMEL_EGIVEUP to fail");
+}
+
+semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_message *message,
                       void *context, semel_error *err)
 {
     semel_error local = {0};
-    semel_status status = handler(unit, message, context, &local);
+    semel_status status = call(unit, handler, message, context, &local);
     if (status && local.status != status)
         semel_fail(&local, status, "%s", local.text[0] ? local.text : "the handler failed");
     if (status && err)

@@ -27,9 +27,23 @@ typedef struct unit_statement {
     size_t count;
 } unit_statement;
 
+/* What the caller holds of a unit: each life of a unit has another one, so that a handle that is kept for too long is
+ * not taken for somebody else's unit. */
 struct semel_unit {
-    semel_unit *next; /* in the store's list of free ones */
+    work_unit *of;
+};
+
+enum { UNIT_LIVES = 64 }; /* a handle is given again after so many */
+
+struct work_unit {
+    work_unit *next; /* in the store's list of free ones */
     semel_store *store;
+    semel_unit handles[UNIT_LIVES];
+    unsigned life;     /* whose turn it is among them */
+    atomic_int alive;  /* 0: it has ended, and waits in the list */
+    int in_handler;    /* the handler runs: ending the unit is not its business */
+    int ended_inside;  /* ... and it has tried to */
+    int at_once;       /* its transactions begin now or not at all: nothing is waited for */
     unit_phase phase;
     int joined;
     int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
@@ -53,32 +67,50 @@ struct semel_unit {
     alignas(max_align_t) unsigned char state[]; /* the driver's */
 };
 
-semel_status unit_new(semel_unit **out, semel_store *store, semel_error *err);
-void unit_free(semel_unit *unit); /* back to the list; the driver's unit has ended */
+semel_status unit_new(work_unit **out, semel_store *store, semel_error *err);
+semel_unit *unit_handle(work_unit *unit); /* of its current life */
+void unit_free(work_unit *unit); /* back to the list; the driver's unit has ended */
 void unit_free_all(semel_store *store);
 
-semel_status unit_open(semel_unit *unit, semel_begin durability, semel_error *err);
-void unit_abandon(semel_unit *unit); /* rolls the driver's transaction back, if one is open */
-semel_status unit_close(semel_unit *unit, semel_error *err); /* commits it */
+semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err);
+void unit_abandon(work_unit *unit); /* rolls the driver's transaction back, if one is open */
+semel_status unit_close(work_unit *unit, semel_error *err); /* commits it */
 
 /* Computes the key, fingerprint and so on into the unit. *missing is 1 if the message has no key and the
  * policy does not allow that, or if its key cannot be computed; `err` then says why. With
  * SEMEL_MISSING_KEY_PROCESS mark.inbox is 0. */
-semel_status unit_identify(int *missing, semel_unit *unit, semel_inbox *inbox,
+semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err);
 
 /* The decision of semel_unit_claim(); leaves the unit in whatever phase the outcome needs. */
-semel_status unit_take(semel_outcome *out, semel_unit *unit, semel_inbox *inbox,
+semel_status unit_take(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                        const semel_message *message, semel_error *err);
 
+/* As semel_unit_claim(), send, queue. */
+semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                        const semel_message *message, semel_error *err);
+semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_message *message,
+                       semel_error *err);
+semel_status unit_queue(work_unit *unit, const char *sql, const semel_value values[], size_t count,
+                        semel_error *err);
+semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err);
+
+/* Gives a claim back with one attempt less, rolls back, frees. */
+void unit_rollback(work_unit *unit);
+
 /* The counted attempt came to nothing through nobody's fault: takes it back, as far as that can be done. */
-void unit_uncount(semel_unit *unit);
+void unit_uncount(work_unit *unit);
 
 /* What waits for the commit is forgotten. */
-void unit_drop_pending(semel_unit *unit);
+void unit_drop_pending(work_unit *unit);
 
-/* 1 if the database has undone the open transaction by a deadlock or the like. */
-int unit_conflicted(semel_unit *unit);
+/* After the handler has failed: OK if that was by its own fault, else what became of the unit; `err` says it then. */
+semel_status unit_verify(work_unit *unit, semel_error *err);
+
+/* The work ran into a limit of the server, or took its connection down: that is an outage only if the store does not
+ * answer now. Records the failure, which is the question: OK if it could be recorded. */
+semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_error *why,
+                               semel_error *err);
 
 /* 1 if a commit that failed with this status failed by what the handler had queued. */
 int unit_blames_handler(semel_status status);
@@ -87,7 +119,7 @@ int unit_blames_handler(semel_status status);
 int unit_blames_nobody(semel_status status);
 
 /* Inside an open transaction: pending statements and messages are stored. */
-semel_status unit_deliver(semel_unit *unit, semel_error *err);
+semel_status unit_deliver(work_unit *unit, semel_error *err);
 
 /* Where the pending ones end, and back to there. */
 typedef struct unit_bookmark {
@@ -95,24 +127,24 @@ typedef struct unit_bookmark {
     unit_statement *statement;
     size_t captured;
 } unit_bookmark;
-unit_bookmark unit_bookmark_set(const semel_unit *unit);
-void unit_bookmark_return(semel_unit *unit, unit_bookmark to);
+unit_bookmark unit_bookmark_set(const work_unit *unit);
+void unit_bookmark_return(work_unit *unit, unit_bookmark to);
 
 /* After unit_abandon() or on a claim: records the failure in a transaction of its own. */
-semel_status unit_record_failure(semel_outcome *out, semel_unit *unit, const semel_error *why,
+semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err);
 
 /* The header of a letter that was kept without its body: there is nothing left to handle. */
 #define LETTER_BODILESS "semel-bodiless"
 
 /* The same inside the open transaction; ELOST if the key is someone else's by now. */
-semel_status unit_note_failure(semel_unit *unit, int dead, const char *why, semel_error *err);
+semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err);
 
 /* Ends like semel_unit_commit(), but keeps the unit for its result; the caller frees it. */
-semel_status unit_finish(semel_unit *unit, semel_error *err);
+semel_status unit_finish(work_unit *unit, semel_error *err);
 
 /* The handler, with its status made sure to be no success when it is none. */
-semel_status unit_run(semel_unit *unit, semel_handler *handler, const semel_message *message,
+semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_message *message,
                       void *context, semel_error *err);
 
 #endif

@@ -56,6 +56,7 @@ enum {
 
 typedef struct semel_store_settings {
     uint32_t busy_ms;
+    uint32_t answer_ms;
     const semel_seam *seam; /* complete: no member is NULL */
 } semel_store_settings;
 
@@ -182,9 +183,11 @@ typedef struct semel_store_driver {
     /* 1 if something was written in the unit, by us or by the application. */
     int (*used)(void *unit);
 
-    /* 1 if the database has undone the unit's work by a deadlock or a serialization failure, whatever the
-     * handler made of it: it is begun anew. NULL: that cannot happen behind the core's back. */
-    int (*conflicted)(void *unit);
+    /* Asked when the handler has failed: was that its own fault (OK)? ECONFLICT if the database has undone the unit's
+     * work by a deadlock or a serialization failure, whatever the handler made of it: it is begun anew; EBUSY if a lock
+     * was not to be had in time; EUNAVAILABLE if the connection is lost; EMISUSE if the transaction was ended inside
+     * the unit and part of its work may be committed. NULL: none of it can happen behind the core's back. */
+    semel_status (*verify)(void *unit, semel_error *err);
 
     /* The backend's own connection, on which the unit's transaction is open; NULL if it has none. */
     void *(*native)(void *unit);

@@ -35,6 +35,8 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_end(&q)->kind = STEP_ASSUME;
     unit->assumed = mark;
+    unit->kept = mark;
+    unit->kept_count = 1;
     unit->wrote = unit->marked = 1;
     return SEMEL_OK;
 }

@@ -9,24 +9,13 @@
 
 static const bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
 
-/* Our own statements wait for busy_ms, and then the store is busy; a conflict would be retried at once. */
-static semel_status hear(mariadb_unit *unit, const char *doing, semel_error *err)
-{
-    failure failed;
-    semel_status status = maria_unit_hear(unit, &failed, doing, err);
-    if (!status || failed.number != ER_LOCK_WAIT_TIMEOUT)
-        return status;
-    return semel_fail(err, SEMEL_EBUSY, "mariadb, %s: a row stayed locked by another transaction",
-                      doing);
-}
-
 /* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
 static semel_status change_one(mariadb_unit *unit, query *q, semel_status otherwise,
                                const char *doing, semel_error *err)
 {
     reply answer = {0};
     maria_end(q)->answer = &answer;
-    semel_status status = hear(unit, doing, err);
+    semel_status status = maria_unit_hear(unit, NULL, doing, err);
     if (status)
         return status;
     unit->wrote |= answer.changed > 0;
@@ -119,6 +108,8 @@ semel_status mariadb_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms
 semel_status mariadb_finish(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
+    unit->kept = mark;
+    unit->kept_count = 1;
     query q = maria_unit_say(unit, ST_FINISH, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
@@ -192,8 +183,8 @@ static semel_status change_known(mariadb_unit *unit, const semel_mark *mark, int
     maria_bytes(&q, mark->key);
     (void)maria_end(&q);
     unit->wrote = 1;
-    return hear(unit, "storing a failed attempt",
-                err); /* locked, so it is there; nothing may have changed */
+    /* Locked, so it is there; nothing may have changed. */
+    return maria_unit_hear(unit, NULL, "storing a failed attempt", err);
 }
 
 static semel_status set_state(mariadb_unit *unit, const semel_mark *mark, int state,
@@ -233,7 +224,7 @@ semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_erro
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_end(&q)->answer = &answer;
-    semel_status status = hear(unit, "forgetting a key", err);
+    semel_status status = maria_unit_hear(unit, NULL, "forgetting a key", err);
     if (status || answer.changed) {
         unit->wrote = 1;
         return status;
@@ -301,7 +292,7 @@ semel_status mariadb_result_get(void *unit_state, const semel_mark *mark, void *
     step *s = maria_end(&q);
     s->call = copy_result;
     s->context = &found;
-    semel_status status = hear(unit, "reading a result", err);
+    semel_status status = maria_unit_hear(unit, NULL, "reading a result", err);
     if (status) {
         mem_free(found.copy);
         return status;

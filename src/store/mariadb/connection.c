@@ -3,11 +3,16 @@
  * All connections work without autocommit. So no statement is ever committed by itself: neither one of ours, nor one
  * of a handler's that goes on after the server has rolled its transaction back.
  *
+ * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if it says
+ * nothing for longer, the connection is given up.
+ *
  * A connection that turns out to be dead before anything of the unit was answered is replaced by a new one
  * and the text sent again, unless there was a COMMIT in it that may have arrived. */
 #include "store/mariadb/connection.h"
 
 #include <errmsg.h>
+#include <limits.h>
+#include <ma_pvio.h>
 #include <mysqld_error.h>
 #include <poll.h>
 #include <pthread.h>
@@ -127,10 +132,38 @@ int maria_say_mode(connection *on, session_mode mode)
     return 1;
 }
 
-/* One round trip, to see how the server is. */
+/* --- limits --------------------------------------------------------------------------------------------- */
+
+/* The library takes these from the options only when it connects, and a handler's own statements may take as long as they
+ * like: so they are set where it keeps them. After a connection was lost there is no such place. */
+patience maria_limit_waits(const connection *on)
+{
+    MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
+    uint32_t locks_ms = on->wait_ms > on->limits.busy_ms ? on->wait_ms : on->limits.busy_ms;
+    uint64_t most = (uint64_t)locks_ms + on->limits.answer_ms;
+    if (!io)
+        return (patience){-1, -1};
+    patience before = {io->timeout[PVIO_READ_TIMEOUT], io->timeout[PVIO_WRITE_TIMEOUT]};
+    io->timeout[PVIO_READ_TIMEOUT] = io->timeout[PVIO_WRITE_TIMEOUT] =
+        most < INT_MAX ? (int)most : INT_MAX;
+    return before;
+}
+
+void maria_unlimit_waits(const connection *on, patience before)
+{
+    MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
+    if (!io)
+        return;
+    io->timeout[PVIO_READ_TIMEOUT] = before.read_ms;
+    io->timeout[PVIO_WRITE_TIMEOUT] = before.write_ms;
+}
+
+/* One round trip, to see how the server is. From here on the server itself gives up waiting for locks, those of tables
+ * (which it would wait for for a day) and those of rows. */
 static semel_status introduce(connection *on, semel_error *err)
 {
     static const bound patient = {PATIENT, 0};
+    uint32_t busy_s = on->limits.busy_ms / 1000 + (on->limits.busy_ms % 1000 != 0);
     query q = maria_start(&on->out,
                           "SELECT @@max_allowed_packet, @@tx_isolation, "
                           "@@innodb_flush_log_at_trx_commit = 1 AND "
@@ -141,7 +174,12 @@ static semel_status introduce(connection *on, semel_error *err)
     step *s = maria_end(&q);
     s->call = read_settings;
     s->context = on;
-    q = maria_start(&on->out, "SET SESSION autocommit = 0", patient);
+    q = maria_start(&on->out,
+                    "SET SESSION autocommit = 0, lock_wait_timeout = ?, "
+                    "innodb_lock_wait_timeout = ?",
+                    patient);
+    maria_uint(&q, busy_s);
+    maria_uint(&q, busy_s);
     (void)maria_end(&q);
     return maria_run(on, NULL, "preparing a session", err);
 }
@@ -193,13 +231,14 @@ void maria_close(void *state)
 }
 
 semel_status maria_open(connection **out, const address *at, const char *const *texts,
-                        uint32_t wait_ms, semel_error *err)
+                        limits bounds, uint32_t wait_ms, semel_error *err)
 {
     connection *on = mem_alloc(sizeof *on);
     if (!on)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->at = at;
     on->texts = texts;
+    on->limits = bounds;
     on->multi = 1;
     on->pid = getpid();
     semel_status status = dial(on, wait_ms, err);
@@ -210,10 +249,12 @@ semel_status maria_open(connection **out, const address *at, const char *const *
     return status;
 }
 
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t packet_max)
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, limits bounds,
+                  size_t packet_max)
 {
     *on = (connection){.my = my,
                        .texts = texts,
+                       .limits = bounds,
                        .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
                        .pid = getpid()};
     set_packet_max(on, packet_max);
@@ -343,7 +384,8 @@ static semel_status note_failure(talk *t, const step *s, int commit_sent, semel_
     connection *on = t->on;
     unsigned number = mysql_errno(on->my);
     semel_status status = maria_fail(on, t->doing, err);
-    t->failed = (failure){number, s->kind, 0};
+    t->failed = (failure){.number = number, .kind = s->kind};
+    t->failed.at = on->out.steps ? (size_t)(s - on->out.steps) : 0;
     t->failed.unknown =
         commit_sent && (on->lost || (s->kind == STEP_COMMIT && !maria_is_conflict(number)));
     return status;
@@ -380,11 +422,22 @@ static semel_status say_all(talk *t, semel_error *err)
     return status;
 }
 
+static semel_status say_limited(talk *t, semel_error *err)
+{
+    patience before = maria_limit_waits(t->on);
+    semel_status status = say_all(t, err);
+    maria_unlimit_waits(t->on, before);
+    return status;
+}
+
 /* The answer to an earlier ROLLBACK, which cannot fail but with the connection. */
 static void settle_debt(connection *on)
 {
-    if (on->owes && mysql_read_query_result(on->my))
-        on->lost = 1;
+    if (!on->owes)
+        return;
+    patience before = maria_limit_waits(on);
+    on->lost |= mysql_read_query_result(on->my) != 0;
+    maria_unlimit_waits(on, before);
     on->owes = 0;
 }
 
@@ -402,7 +455,7 @@ static semel_status redial(connection *on, semel_error *err)
     session_mode mode = on->mode;
     on->out = (script){0};
     hang_up(on);
-    semel_status status = dial(on, on->at->connect_s * 1000, err);
+    semel_status status = dial(on, on->limits.busy_ms, err);
     if (!status && maria_say_mode(on, mode)) /* what was said before takes it for granted */
         status = maria_run(on, NULL, "preparing a session", err);
     maria_script_free(&on->out);
@@ -419,12 +472,12 @@ static semel_status run(talk *t, semel_error *err)
     if (!on->my)
         return semel_fail(err, SEMEL_EUNAVAILABLE, "mariadb, %s: the connection is lost", t->doing);
     settle_debt(on);
-    semel_status status = on->lost ? note_failure(t, on->out.steps, 0, err) : say_all(t, err);
+    semel_status status = on->lost ? note_failure(t, on->out.steps, 0, err) : say_limited(t, err);
     if (status && may_redial(t)) {
         t->failed = (failure){0};
         status = redial(on, err);
         if (!status)
-            status = say_all(t, err);
+            status = say_limited(t, err);
     }
     on->fresh = 0;
     return status;
@@ -452,10 +505,10 @@ void maria_push_rollback(connection *on)
     static const char text[] = "ROLLBACK";
     maria_script_clear(&on->out);
     settle_debt(on);
-    if (on->lost || mysql_send_query(on->my, text, sizeof text - 1))
-        on->lost = 1;
-    else
-        on->owes = 1;
+    patience before = maria_limit_waits(on);
+    on->lost |= mysql_send_query(on->my, text, sizeof text - 1) != 0;
+    maria_unlimit_waits(on, before);
+    on->owes = !on->lost;
 }
 
 int maria_is_ready(const connection *on)

@@ -19,8 +19,16 @@ typedef enum session_mode {
     MODE_LOOKING  /* for a look without a transaction */
 } session_mode;
 
+/* How long is waited. */
+typedef struct limits {
+    uint32_t busy_ms;   /* by the server, for a lock */
+    uint32_t answer_ms; /* by us, for an answer, beyond that */
+} limits;
+
 typedef struct connection {
     MYSQL *my;
+    limits limits;
+    uint32_t wait_ms; /* the server may wait for so long, if that is longer than busy_ms */
     const address *at; /* NULL: it is the caller's, who joined us */
     const char *const *texts;
     script out;
@@ -44,21 +52,32 @@ typedef struct connection {
 typedef struct failure {
     unsigned number; /* the server's or the client's; 0: neither */
     step_kind kind;  /* of the statement at which it failed */
+    size_t at;       /* ... and its place, from 0 on */
     int unknown;     /* a COMMIT was sent, and nobody can say what became of it */
 } failure;
 
 /* One attempt, of at most wait_ms. EUNAVAILABLE: it may succeed later. */
 semel_status maria_open(connection **out, const address *at, const char *const *texts,
-                        uint32_t wait_ms, semel_error *err);
+                        limits bounds, uint32_t wait_ms, semel_error *err);
 void maria_close(void *on);
 int maria_is_alive(void *on); /* without a round trip */
 
 /* `on` on the caller's connection. Only its script is ours, to be freed with maria_return(). */
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t packet_max);
+void maria_borrow(connection *on, MYSQL *my, const char *const *texts, limits bounds,
+                  size_t packet_max);
 void maria_return(connection *on);
 
 /* What sets the session's mode, if it is not in it. 1 if there was something to say. */
 int maria_say_mode(connection *on, session_mode mode);
+
+/* Between these two no call of the client library takes longer than the server may wait for locks, and answer_ms: if
+ * there is no answer by then, the connection is lost. Outside of them the connection is as a handler expects it. */
+typedef struct patience {
+    int read_ms;
+    int write_ms;
+} patience;
+patience maria_limit_waits(const connection *on);
+void maria_unlimit_waits(const connection *on, patience before);
 
 /* One more statement to say. */
 query maria_query(connection *on, statement which);

@@ -137,7 +137,7 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
     unit->store = store;
     unit->on = &unit->borrowed;
     unit->joined = 1;
-    maria_borrow(unit->on, native, store->texts, store->packet_max);
+    maria_borrow(unit->on, native, store->texts, store->limits, store->packet_max);
     status = enlist(unit, err);
     if (status) {
         maria_return(unit->on);

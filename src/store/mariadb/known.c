@@ -253,13 +253,29 @@ static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err
     return SEMEL_OK;
 }
 
+/* EBUSY if somebody has locked the table itself: then it was no copy that was waited for. */
+static semel_status check_table(mariadb_unit *unit, semel_error *err)
+{
+    failure failed;
+    query q = maria_unit_say(unit, ST_TABLE_FREE, (bound){IMPATIENT, 0});
+    (void)maria_end(&q);
+    semel_status status = maria_unit_hear(unit, &failed, "looking for locks", err);
+    if (!status || !maria_waited(&failed))
+        return status;
+    return semel_fail(err, SEMEL_EBUSY,
+                      "mariadb: somebody has locked the table %smarker (LOCK TABLES, ALTER TABLE)",
+                      unit->store->at.prefix);
+}
+
 /* Somebody has the row locked. If what was committed of it is a final word or a live claim, that is the answer:
  * who has the lock may be just another copy that found out the same. */
 semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
                                semel_error *err)
 {
     lookup l = {.marks = held, .count = count};
-    semel_status status = count ? look_at_held(&l, unit, err) : SEMEL_OK;
+    semel_status status = count ? check_table(unit, err) : SEMEL_OK;
+    if (!status && count)
+        status = look_at_held(&l, unit, err);
     for (size_t i = 0; !status && i < count; i++) {
         held[i]->state = SEMEL_MARK_HELD;
         held[i]->held_until_ms = 0;

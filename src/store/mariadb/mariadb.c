@@ -16,7 +16,7 @@ static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms
 {
     mariadb_store *store = context;
     connection *on = NULL;
-    semel_status status = maria_open(&on, &store->at, store->texts, wait_ms, err);
+    semel_status status = maria_open(&on, &store->at, store->texts, store->limits, wait_ms, err);
     if (!status)
         *out = on;
     return status;
@@ -27,7 +27,7 @@ static const pool_calls calls = {connect_for_pool, maria_is_alive, maria_close};
 semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err)
 {
     void *taken = NULL;
-    semel_status status = pool_take(&taken, &store->connections, store->busy_ms, err);
+    semel_status status = pool_take(&taken, &store->connections, store->limits.busy_ms, err);
     if (status)
         return status;
     *out = taken;
@@ -105,7 +105,7 @@ static semel_status mariadb_open(void *state, const char *text,
 {
     mariadb_store *store = state;
     store->seam = settings->seam;
-    store->busy_ms = settings->busy_ms;
+    store->limits = (limits){settings->busy_ms, settings->answer_ms};
     semel_status status = maria_address_read(&store->at, &store->arena, text, err);
     if (!status)
         status = prepare_texts(store, err);
@@ -229,7 +229,7 @@ const semel_store_driver mariadb_store_driver = {
     .keep = mariadb_keep,
     .undo = mariadb_undo,
     .used = mariadb_used,
-    .conflicted = mariadb_conflicted,
+    .verify = mariadb_verify,
     .native = mariadb_native,
     .mark = mariadb_mark,
     .assume = mariadb_assume,

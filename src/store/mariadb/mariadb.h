@@ -16,7 +16,7 @@ enum {
 
 typedef struct mariadb_store {
     const semel_seam *seam;
-    uint32_t busy_ms;
+    limits limits;
     pool connections;
     mem_arena arena; /* what is set when opening and lives as long: texts, names */
     const char *const *texts;
@@ -70,9 +70,12 @@ typedef struct mariadb_unit {
     int spoiled;         /* ... and left it in a state in which nobody else can use it */
     int watched;         /* a procedure is called that might end the transaction */
     int guarded;         /* the savepoint that tells whether the transaction is still ours is set */
+    size_t guard_at;     /* it is said, and not answered yet, as so many-th statement; 0: it is */
     item_state item;     /* the savepoint of one message in a batch */
     size_t item_from;    /* WANTED: the statements that were said before it */
     semel_mark *assumed; /* its answer comes with the commit */
+    const semel_mark *kept; /* keys whose markers go with this transaction */
+    size_t kept_count;
     uint64_t block;      /* its number, if it is said as one */
     size_t block_from;   /* ... what it was made of */
     size_t block_steps;
@@ -93,7 +96,8 @@ uint64_t maria_token(const mariadb_store *store);
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
 static inline bound maria_patience(const mariadb_store *store)
 {
-    return (bound){FOR_SECONDS, store->busy_ms / 1000 + (store->busy_ms % 1000 != 0)};
+    uint32_t busy_ms = store->limits.busy_ms;
+    return (bound){FOR_SECONDS, busy_ms / 1000 + (busy_ms % 1000 != 0)};
 }
 
 /* unit.c */
@@ -105,7 +109,7 @@ semel_status mariadb_savepoint(void *unit, semel_error *err);
 semel_status mariadb_keep(void *unit, semel_error *err);
 semel_status mariadb_undo(void *unit, semel_error *err);
 int mariadb_used(void *unit);
-int mariadb_conflicted(void *unit);
+semel_status mariadb_verify(void *unit, semel_error *err);
 void *mariadb_native(void *unit);
 
 /* A statement in the unit. */
@@ -118,8 +122,10 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
 void maria_unit_begin_anew(mariadb_unit *unit);
 /* If handlers of this store ask for the connection: what they need, along with what is said now. */
 void maria_unit_expect_handler(mariadb_unit *unit);
-/* Somebody else's procedure is called next: see whether the transaction is still there afterwards. */
+/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before anything
+ * else is said or blamed. */
 void maria_unit_watch(mariadb_unit *unit);
+void maria_unit_watched(mariadb_unit *unit);
 /* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
  * is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);

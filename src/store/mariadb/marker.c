@@ -329,5 +329,10 @@ semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, ui
                  .guarded = unit->guarded};
     if (!count)
         return SEMEL_OK;
-    return count == 1 ? mark_one(&m, err) : mark_many(&m, err);
+    unit->kept = marks;
+    unit->kept_count = count;
+    unit->on->wait_ms = wait_ms;
+    semel_status status = count == 1 ? mark_one(&m, err) : mark_many(&m, err);
+    unit->on->wait_ms = 0;
+    return status;
 }

@@ -17,7 +17,7 @@ typedef struct meaning {
 
 static const meaning meanings[] = {
     {ER_LOCK_DEADLOCK, SEMEL_ECONFLICT, ""},
-    {ER_LOCK_WAIT_TIMEOUT, SEMEL_ECONFLICT, ""},
+    {ER_LOCK_WAIT_TIMEOUT, SEMEL_EBUSY, "; somebody keeps a row or a table locked"},
     {ER_CHECKREAD, SEMEL_ECONFLICT, ""},
     {ER_XA_RBDEADLOCK, SEMEL_ECONFLICT, ""},
     {ER_XA_RBTIMEOUT, SEMEL_ECONFLICT, ""},

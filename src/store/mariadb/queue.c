@@ -92,8 +92,8 @@ semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value 
         status = maria_unit_make_room(unit, size_of(text, values, count), err);
     if (status)
         return status;
-    int many = has_many_results(text);
-    if (many)
+    int many = has_many_results(text), may_commit = many || !sql_only_changes_rows(text);
+    if (may_commit)
         maria_unit_watch(unit);
     query q = maria_unit_say_text(unit, "");
     status = write_values(&unit->on->out.text, text, values, count, err);
@@ -101,5 +101,7 @@ semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value 
     s->kind = STEP_QUEUED;
     s->open_ended = many;
     unit->wrote = 1;
+    if (may_commit)
+        maria_unit_watched(unit);
     return status;
 }

@@ -154,6 +154,8 @@ static semel_status say_file(connection *on, const char *text, const char *name,
     return SEMEL_OK;
 }
 
+enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
+
 static semel_status apply_step(mariadb_store *store, connection *on, const mariadb_migration *next,
                                semel_error *err)
 {
@@ -165,7 +167,9 @@ static semel_status apply_step(mariadb_store *store, connection *on, const maria
     maria_int(&q, next->version);
     maria_text(&q, next->name);
     (void)maria_end(&q);
+    on->wait_ms = MIGRATION_MS;
     status = maria_run(on, NULL, "making semel's tables", err);
+    on->wait_ms = 0;
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
@@ -191,7 +195,7 @@ static semel_status migrate_step(mariadb_store *store, connection *on, int *more
 static semel_status migrate_locked(mariadb_store *store, connection *on, semel_error *err)
 {
     int more = 1, got = 0;
-    semel_status status = maria_get_lock(on, store, "migrate", store->busy_ms, &got, err);
+    semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
     if (status)
         return status;
     if (!got)

@@ -184,9 +184,11 @@ static void append_bound(text_buffer *to, bound limit)
     case PATIENT:
         return;
     case IMPATIENT:
+        text_append_z(to, "SET STATEMENT innodb_lock_wait_timeout = 0, lock_wait_timeout = 0 FOR ");
+        return;
     case FOR_SECONDS:
         (void)snprintf(text, sizeof text, "SET STATEMENT innodb_lock_wait_timeout = %u FOR ",
-                       limit.kind == IMPATIENT ? 0 : limit.amount);
+                       limit.amount);
         break;
     case FOR_MS:
         (void)snprintf(text, sizeof text, "SET STATEMENT max_statement_time = %u.%03u FOR ",

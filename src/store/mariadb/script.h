@@ -52,6 +52,7 @@ typedef enum statement {
     ST_TELL,
     ST_LOOK,
     ST_LOOK_LOCKED,
+    ST_TABLE_FREE,
     ST_TAKE_OVER,
     ST_REOPEN,
     ST_FINISH,

@@ -100,6 +100,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
         "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
+    [ST_TABLE_FREE] = "SELECT 1 FROM `{}marker` WHERE FALSE",
     [ST_TAKE_OVER] =
         "UPDATE " MARKER " SET state = 0, at_ms = " NOW ", fingerprint = ?, "
         "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL " THIS_MARKER

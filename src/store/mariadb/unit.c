@@ -85,19 +85,47 @@ static int is_in_transaction(const mariadb_unit *unit)
     return (unit->on->my->server_status & SERVER_STATUS_IN_TRANS) != 0;
 }
 
-static semel_status ended_inside(semel_error *err)
+/* Is a marker of this unit's to be seen, although what is open of it has been rolled back? */
+static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_error *err)
 {
-    return semel_fail(err, SEMEL_EMISUSE,
-                      "the transaction was ended inside the unit: by a COMMIT, a ROLLBACK or a "
-                      "statement that commits by the way (CREATE TABLE and the like) of the "
-                      "handler's, or by a deadlock that the handler ignored");
+    marker_row found = {0};
+    connection *on = unit->on;
+    const semel_mark *mark = unit->kept;
+    for (size_t i = 0; i < unit->kept_count && unit->kept_count > 1; i++)
+        if (unit->kept[i].state == SEMEL_MARK_TAKEN)
+            mark = &unit->kept[i];
+    maria_script_clear(&on->out);
+    maria_say(on, ST_ROLLBACK);
+    maria_say_look(&found, unit, ST_LOOK, mark);
+    maria_say(on, ST_ROLLBACK);
+    semel_status status = maria_run(on, NULL, "looking for the marker", err);
+    *committed = found.found && found.state != STATE_OPEN;
+    return status;
 }
 
-/* The last statement of the handler's ran into a conflict that undid the whole transaction; but a lock that was not
- * to be had (1205) undoes the statement only, and a handler may go another way then. */
+/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all that the server lets us
+ * see. A handler that rolls back itself does so each time, and is told in the end. */
+static semel_status ended_inside(mariadb_unit *unit, semel_error *err)
+{
+    int committed = 1;
+    if (unit->kept && !unit->joined && !unit->spoiled && !unit->on->lost &&
+        look_for_marker(&committed, unit, err))
+        committed = 1;
+    semel_fail(err, SEMEL_EMISUSE,
+               committed ? "the transaction was ended inside the unit, by a COMMIT or a statement "
+                           "that commits by the way (CREATE TABLE and the like) of the handler's: "
+                           "what it did until then is committed, with the marker"
+                         : "the transaction was undone inside the unit, by a ROLLBACK of the "
+                           "handler's or by a deadlock that the handler ignored");
+    if (err)
+        err->retryable = !committed;
+    return SEMEL_EMISUSE;
+}
+
+/* The last statement of the handler's ran into a conflict, which undid the whole transaction. */
 static int has_undone_all(unsigned number)
 {
-    return maria_is_conflict(number) && number != ER_LOCK_WAIT_TIMEOUT;
+    return maria_is_conflict(number);
 }
 
 /* What the handler left behind. */
@@ -120,7 +148,7 @@ static semel_status check_handler(mariadb_unit *unit, semel_error *err)
     }
     if (has_undone_all(mysql_errno(on->my)))
         return maria_fail(on, "in the handler's work", err);
-    return is_in_transaction(unit) ? SEMEL_OK : ended_inside(err);
+    return is_in_transaction(unit) ? SEMEL_OK : ended_inside(unit, err);
 }
 
 /* Where the caller's session commits each statement by itself, ours would be committed alone if the caller's
@@ -131,11 +159,14 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
     if (!unit->joined || unit->on->lost || !unit->on->out.count ||
         !(my->server_status & SERVER_STATUS_AUTOCOMMIT))
         return SEMEL_OK;
-    if (!mysql_query(my, "RELEASE SAVEPOINT semel_live") &&
-        !mysql_query(my, "SAVEPOINT semel_live"))
+    patience before = maria_limit_waits(unit->on);
+    int failed = mysql_query(my, "RELEASE SAVEPOINT semel_live") != 0 ||
+                 mysql_query(my, "SAVEPOINT semel_live") != 0;
+    maria_unlimit_waits(unit->on, before);
+    if (!failed)
         return SEMEL_OK;
     return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
-               ? ended_inside(err)
+               ? ended_inside(unit, err)
                : maria_fail(unit->on, "looking for the caller's transaction", err);
 }
 
@@ -155,20 +186,63 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
     status = maria_run(on, failed, doing, err);
     if (status && unit->moded)
         on->mode = MODE_UNKNOWN; /* it may not have come to that */
+    if (!status)
+        unit->guard_at = 0;
     unit->moded = 0;
     return status;
 }
 
-/* Of the application's statements every failure is the handler's, but for those that may pass. */
-static semel_status blame_handler(semel_status status, semel_error *err)
+/* Of the application's statements every failure is the handler's, but for those that may pass. A limit of the server's for
+ * one statement is the statement's own. */
+static semel_status blame_handler(semel_status status, unsigned number, semel_error *err)
 {
-    if (status == SEMEL_ECONFLICT || status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM)
+    enum { ER_STATEMENT_TOOK_TOO_LONG = 1969 };
+    int cut_short = number == ER_STATEMENT_TOOK_TOO_LONG || number == ER_QUERY_INTERRUPTED;
+    if (!cut_short && (status == SEMEL_ECONFLICT || status == SEMEL_EBUSY ||
+                       status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM))
         return status;
     if (err) {
         err->status = SEMEL_EHANDLER;
         err->retryable = 1;
     }
     return SEMEL_EHANDLER;
+}
+
+static void say_check(mariadb_unit *unit)
+{
+    query q = unit->joined ? maria_unit_say_text(unit, "RELEASE SAVEPOINT semel_live")
+                           : maria_unit_say(unit, ST_GUARD_RELEASE, patient);
+    maria_end(&q)->kind = STEP_GUARD;
+}
+
+static void say_guard_again(mariadb_unit *unit)
+{
+    query q = unit->joined ? maria_unit_say_text(unit, "SAVEPOINT semel_live")
+                           : maria_unit_say(unit, ST_GUARD, patient);
+    (void)maria_end(&q);
+}
+
+/* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
+static semel_status look_for_guard(mariadb_unit *unit, semel_error *err)
+{
+    failure failed;
+    semel_error ignored;
+    if (unit->spoiled || !maria_is_ready(unit->on))
+        return SEMEL_OK; /* nothing of it will be committed: the connection is given up */
+    maria_script_clear(&unit->on->out);
+    say_check(unit);
+    say_guard_again(unit);
+    if (maria_run(unit->on, &failed, "looking for the transaction", &ignored) &&
+        failed.number == ER_SP_DOES_NOT_EXIST)
+        return ended_inside(unit, err);
+    return SEMEL_OK;
+}
+
+/* A statement failed behind, or in, one that might have ended the transaction. */
+static int is_doubtful(const mariadb_unit *unit, const failure *failed)
+{
+    return unit->watched && failed->at >= unit->guard_at && failed->kind != STEP_GUARD &&
+           !failed->unknown && !unit->on->lost && !has_undone_all(failed->number);
 }
 
 /* What the failure of something that was put off means. */
@@ -182,6 +256,8 @@ static semel_status explain(mariadb_unit *unit, semel_status status, failure *fa
             return status;
     }
     semel_error why = *err;
+    if (is_doubtful(unit, failed) && look_for_guard(unit, err))
+        return SEMEL_EMISUSE;
     if (failed->kind == STEP_BLOCK && !failed->unknown && !has_undone_all(failed->number))
         (void)maria_block_where(unit, failed, err);
     *err = why;
@@ -194,9 +270,9 @@ static semel_status explain(mariadb_unit *unit, semel_status status, failure *fa
     case STEP_ASSUME:
         return maria_assumed_answer(unit, failed, status, err);
     case STEP_QUEUED:
-        return blame_handler(status, err);
+        return blame_handler(status, failed->number, err);
     case STEP_GUARD:
-        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
+        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(unit, err) : status;
     case STEP_EXPECT:
         return failed->number == ER_DATA_OUT_OF_RANGE
                    ? semel_fail(err, SEMEL_ELOST,
@@ -248,8 +324,10 @@ semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error 
 
 static void say_guard(mariadb_unit *unit)
 {
-    if (!unit->joined && !unit->guarded)
+    if (!unit->joined && !unit->guarded) {
         say_plain(unit, ST_GUARD);
+        unit->guard_at = unit->on->out.count;
+    }
     unit->guarded = 1;
 }
 
@@ -257,6 +335,12 @@ void maria_unit_watch(mariadb_unit *unit)
 {
     say_guard(unit);
     unit->watched = 1;
+}
+
+void maria_unit_watched(mariadb_unit *unit)
+{
+    say_check(unit);
+    say_guard_again(unit);
 }
 
 void maria_unit_expect_handler(mariadb_unit *unit)
@@ -295,28 +379,25 @@ void *mariadb_native(void *unit_state)
     return unit->on->my;
 }
 
-/* The handler has seen no end of the transaction, and the server knows of none: a conflict has undone it, and the
- * number of that was forgotten when the handler closed its statement. */
-static int has_vanished(mariadb_unit *unit)
-{
-    if (unit->spoiled || !maria_is_ready(unit->on) || !is_in_transaction(unit))
-        return 0;
-    maria_script_clear(&unit->on->out);
-    say_plain(unit, ST_NOTHING);
-    return maria_run(unit->on, NULL, "looking for the transaction", NULL) ||
-           !is_in_transaction(unit);
-}
-
-/* The handler has failed. Why is told by its last statement, as a rule. That the connection was lost is not its fault
- * either. */
-int mariadb_conflicted(void *unit_state)
+/* The handler has failed. Why is told by its last statement, as a rule; whether the transaction is still ours, by the
+ * savepoint. A message of a batch has one of its own: whether that is there is seen when it is undone. */
+semel_status mariadb_verify(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    unsigned number = mysql_errno(unit->on->my);
-    if (unit->joined || !unit->shared)
-        return 0;
-    return unit->on->lost || maria_is_lost(number) || maria_is_conflict(number) ||
-           (!number && has_vanished(unit));
+    connection *on = unit->on;
+    unsigned number = mysql_errno(on->my);
+    if (unit->joined || (!unit->shared && !on->lost))
+        return SEMEL_OK;
+    if (unit->trouble)
+        return report_trouble(unit, err);
+    if (on->lost || maria_is_lost(number)) {
+        on->lost = 1;
+        return semel_fail(err, SEMEL_EUNAVAILABLE,
+                          "mariadb: the connection was lost in the handler's work (%u)", number);
+    }
+    if (has_undone_all(number) || number == ER_LOCK_WAIT_TIMEOUT)
+        return maria_fail(on, "in the handler's work", err);
+    return unit->item == ITEM_SET ? SEMEL_OK : look_for_guard(unit, err);
 }
 
 /* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */
@@ -397,12 +478,27 @@ static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
     return status ? explain(unit, status, &failed, err) : SEMEL_OK;
 }
 
+/* A session that the server has ended while the handler worked is known to have committed nothing; once the COMMIT is
+ * sent, that could not be told any more. */
+static semel_status look_for_goodbye(mariadb_unit *unit, semel_error *err)
+{
+    connection *on = unit->on;
+    if (!unit->spoken || unit->joined || on->lost || on->owes || maria_is_alive(on))
+        return SEMEL_OK;
+    on->lost = 1;
+    return semel_fail(err, SEMEL_EUNAVAILABLE,
+                      "mariadb, committing: the server has ended the session (wait_timeout, "
+                      "idle_transaction_timeout, or somebody killed it)");
+}
+
 semel_status mariadb_commit(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
     semel_error local;
     semel_error *why = err ? err : &local;
     semel_status status = check_handler(unit, why);
+    if (!status)
+        status = look_for_goodbye(unit, why);
     if (!status && (unit->begun || unit->joined))
         status = commit_spoken(unit, why);
     if (status)
@@ -450,5 +546,5 @@ semel_status mariadb_undo(void *unit_state, semel_error *err)
     maria_script_clear(&unit->on->out);
     say_plain(unit, ST_ITEM_ROLLBACK);
     status = maria_unit_hear(unit, &failed, "undoing one message", err);
-    return status && failed.number == ER_SP_DOES_NOT_EXIST ? ended_inside(err) : status;
+    return status && failed.number == ER_SP_DOES_NOT_EXIST ? ended_inside(unit, err) : status;
 }

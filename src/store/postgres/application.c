@@ -138,7 +138,8 @@ semel_status application_send(connection *on, const char *text, const semel_valu
     if (!connection_pipe(on))
         return SEMEL_OK; /* told by the next wait */
     kept_statement *kept = find(on, text);
-    if (!kept || kept->distrusted)
+    int reused = kept && !kept->distrusted;
+    if (!reused)
         kept = keep(on, text, kept ? kept : least_used(on));
     if (kept) {
         kept->used = ++on->kept_uses;
@@ -149,7 +150,10 @@ semel_status application_send(connection *on, const char *text, const semel_valu
              : PQsendQueryParams(on->pg, text, (int)count, NULL, b.values, b.lengths, b.formats, 1);
     connection_step(
         on,
-        &(step){.kind = STEP_QUEUED, .which = ST_APPLICATIONS, .number = kept ? kept->number : 0},
+        &(step){.kind = STEP_QUEUED,
+                .which = ST_APPLICATIONS,
+                .number = kept ? kept->number : 0,
+                .reused = reused},
         sent);
     return SEMEL_OK;
 }

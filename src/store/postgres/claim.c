@@ -32,12 +32,7 @@ static semel_status lost(const char *doing, semel_error *err)
 /* --- claiming ------------------------------------------------------------------------------------------- */
 
 /* A unit that has not ended keeps the row locked; it is waited for a moment only: the core asks again. */
-static void set_patience(postgres_unit *unit)
-{
-    query q = unit_query(unit, ST_PATIENCE);
-    pg_text(&q, "20");
-    pg_send(&q);
-}
+enum { MOMENT_MS = 20 };
 
 static semel_status report_known(postgres_unit *unit, semel_mark *mark, semel_error *err)
 {
@@ -57,8 +52,11 @@ static semel_status send_claim(PGresult **answer, failure *failed, postgres_unit
                                const semel_mark *mark, uint64_t token, uint32_t lease_ms,
                                semel_error *err)
 {
-    set_patience(unit);
-    query q = key_query(unit, ST_MARK_CLAIM, mark);
+    unit_begin(unit);
+    unit_patience(unit, MOMENT_MS);
+    query q = pg_start(unit->on, ST_MARK_CLAIM);
+    pg_int(&q, mark->inbox);
+    pg_bytes(&q, mark->key);
     q.answer = answer;
     pg_int_or_null(&q, (int64_t)mark->fingerprint);
     pg_int(&q, mark->attempts);
@@ -78,7 +76,8 @@ semel_status postgres_claim(void *unit_state, semel_mark *mark, uint32_t lease_m
     if (status && strcmp(failed.sqlstate, "55P03") == 0) {
         mark->state = SEMEL_MARK_HELD;
         mark->held_until_ms = 0;
-        return SEMEL_OK;
+        unit_begin_anew(unit); /* a claim is alone in its unit */
+        return marker_check_table(unit, err);
     }
     if (status)
         return status;

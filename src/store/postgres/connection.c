@@ -1,6 +1,10 @@
 /* Sending ahead, reading later.
  *
- * libpq is left in blocking mode: while it waits to send, it also reads, so a long pipeline cannot lock up.
+ * Every wait has an end, whatever the server does. The server is told how long to wait for locks and gives up by itself,
+ * with an answer; nothing is ever cancelled, since a cancel might hit the commit. Whoever says nothing at all is given up
+ * when its time is over. libpq sends without blocking, and what it has not sent is sent while we wait, so a long
+ * pipeline cannot lock up.
+ *
  * Answers are read in the order of the steps. A connection that is lost answers nothing: what was sent and not
  * answered may or may not have happened, and only the caller knows whether a COMMIT was among it. */
 #include "store/postgres/connection.h"
@@ -8,6 +12,7 @@
 #include "base/wait.h"
 
 #include <libpq-events.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,12 +80,29 @@ static int first_line(const char *text)
     return (int)strcspn(text, "\n");
 }
 
+static semel_status fail_silent(const connection *on, const char *doing, semel_error *err)
+{
+    return semel_fail(err, SEMEL_EUNAVAILABLE,
+                      "postgres, %s: the server has not answered for %u ms longer than it may wait "
+                      "for locks (answer_ms); the connection is given up",
+                      doing, on->limits.answer_ms);
+}
+
 static semel_status fail_unreachable(connection *on, const char *doing, semel_error *err)
 {
+    if (on->silent)
+        return fail_silent(on, doing, err);
     const char *text = on->pg ? PQerrorMessage(on->pg) : "out of memory";
     int len = first_line(text);
     return semel_fail(err, SEMEL_EUNAVAILABLE, "postgres, %s: %.*s", doing, len ? len : 21,
                       len ? text : "the connection is lost");
+}
+
+/* FATAL or PANIC: the session, or the server, ends with it. */
+static int is_final(const PGresult *result)
+{
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    return severity && strcmp(severity, "ERROR") != 0;
 }
 
 semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err)
@@ -93,7 +115,7 @@ semel_status pg_fail(connection *on, const PGresult *result, const char *doing, 
                                      text ? text : "", state, advice_for(state));
     if (err)
         memcpy(err->sqlstate, state, 5);
-    if (status == SEMEL_EUNAVAILABLE || in_class(state, "26000"))
+    if (is_final(result) || in_class(state, "26000"))
         on->lost = 1;
     return status;
 }
@@ -118,15 +140,20 @@ static int on_event(PGEventId id, void *info, void *context)
     PGresult *result = ((PGEventResultCreate *)info)->result;
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     on->ended |= ends_transaction(PQcmdStatus(result));
+    if (state && strlen(state) == 5)
+        memcpy(on->last_error, state, 6);
     if (state && (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0))
         memcpy(on->conflict, state, 6);
     return 1;
 }
 
-static void ignore_notice(void *context, const PGresult *notice)
+/* Somebody has cut the wait for the synchronous standby short: the commit has happened here, and perhaps nowhere else.
+ * This warning has the SQLSTATE of all warnings; where in the server it comes from is told in no language but its own. */
+static void on_notice(void *context, const PGresult *notice)
 {
-    (void)context;
-    (void)notice;
+    connection *on = context;
+    const char *from = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+    on->unreplicated |= from && strcmp(from, "SyncRepWaitForLSN") == 0;
 }
 
 /* The SQLSTATE in a verbose message: "FATAL:  28P01: ...", five capital letters and digits between colons. It is
@@ -183,7 +210,7 @@ static semel_status connect_to(connection *on, const char *const *keywords,
     PQsetErrorVerbosity(on->pg, PQERRORS_VERBOSE);
     if (PQstatus(on->pg) != CONNECTION_BAD && connect_until(on->pg, deadline)) {
         PQsetErrorVerbosity(on->pg, PQERRORS_DEFAULT);
-        PQsetNoticeReceiver(on->pg, ignore_notice, NULL);
+        PQsetNoticeReceiver(on->pg, on_notice, on);
         return PQregisterEventProc(on->pg, on_event, "semel", on)
                    ? SEMEL_OK
                    : semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
@@ -196,13 +223,14 @@ static semel_status connect_to(connection *on, const char *const *keywords,
 }
 
 semel_status connection_open(connection **out, const char *const *keywords,
-                             const char *const *values, const char *const *texts, uint32_t wait_ms,
-                             semel_error *err)
+                             const char *const *values, const char *const *texts, limits bounds,
+                             uint32_t wait_ms, semel_error *err)
 {
     connection *on = mem_alloc(sizeof *on);
     if (!on)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->texts = texts;
+    on->limits = bounds;
     on->named = 1;
     semel_status status = connect_to(on, keywords, values, wait_ms, err);
     if (status)
@@ -239,9 +267,18 @@ int connection_is_alive(void *asked)
     return !on->lost && PQstatus(on->pg) == CONNECTION_OK;
 }
 
-void connection_borrow(connection *on, PGconn *pg, const char *const *texts)
+void connection_look(connection *on)
 {
-    *on = (connection){.pg = pg, .texts = texts};
+    if (!on->step_count && !on->lost)
+        on->lost = !connection_is_alive(on);
+}
+
+void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds)
+{
+    *on = (connection){.pg = pg,
+                       .texts = texts,
+                       .limits = bounds,
+                       .was_nonblocking = PQisnonblocking(pg)};
 }
 
 void connection_return(connection *on)
@@ -258,8 +295,14 @@ int connection_pipe(connection *on)
     if (on->refusal)
         return 0;
     if (!on->lost && PQpipelineStatus(on->pg) == PQ_PIPELINE_OFF)
-        on->lost = !PQenterPipelineMode(on->pg);
+        on->lost = !PQenterPipelineMode(on->pg) || PQsetnonblocking(on->pg, 1) != 0;
     return !on->lost;
+}
+
+/* As whoever speaks to libpq directly expects it. */
+static int leave_pipeline(connection *on)
+{
+    return PQexitPipelineMode(on->pg) && PQsetnonblocking(on->pg, on->was_nonblocking) == 0;
 }
 
 static int make_room(connection *on)
@@ -288,37 +331,42 @@ void connection_step(connection *on, const step *taken, int sent)
 
 void connection_push(connection *on)
 {
+    if (on->bounded)
+        pg_patience(on, on->patience);
+    on->bounded = 0;
     if (!on->lost && on->unsynced)
         connection_step(on, &(step){.kind = STEP_SYNC}, PQpipelineSync(on->pg));
 }
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 
-static void cancel(connection *on)
-{
-    char why[256];
-    PGcancel *request = PQgetCancel(on->pg);
-    on->cancelled = 1;
-    if (request)
-        (void)PQcancel(request, why,
-                       sizeof why); /* if that fails, the answer comes when it comes */
-    PQfreeCancel(request);
-}
-
-/* The next answer; when the deadline passes before it is there, the server is asked to give up. */
+/* The next answer; NULL, and the connection is lost, if it does not come in time. What libpq has not sent yet is sent
+ * meanwhile: a server that does not read must not keep us either. */
 static PGresult *next_result(connection *on)
 {
-    struct pollfd socket = {.fd = PQsocket(on->pg), .events = POLLIN};
-    while (on->deadline_ms && PQisBusy(on->pg)) {
+    while (PQisBusy(on->pg)) {
+        int unsent = PQflush(on->pg);
+        struct pollfd socket = {.fd = PQsocket(on->pg),
+                                .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
         int64_t left = on->deadline_ms - wait_clock_ms();
-        if (left <= 0) {
-            on->deadline_ms = 0;
-            cancel(on);
-        } else if (poll(&socket, 1, (int)left) > 0 && !PQconsumeInput(on->pg)) {
+        if (unsent < 0)
             break;
+        if (left <= 0) {
+            on->silent = on->lost = 1;
+            return NULL;
         }
+        if (poll(&socket, 1, left < INT_MAX ? (int)left : INT_MAX) > 0 &&
+            (socket.revents & ~POLLOUT) && !PQconsumeInput(on->pg))
+            break;
     }
     return PQgetResult(on->pg);
+}
+
+static void set_deadline(connection *on, uint32_t wait_ms)
+{
+    const limits *l = &on->limits;
+    int64_t locks_ms = wait_ms > l->busy_ms ? wait_ms : l->busy_ms;
+    on->deadline_ms = wait_clock_ms() + locks_ms + l->answer_ms;
 }
 
 static int is_good(ExecStatusType status)
@@ -337,6 +385,18 @@ static void unprepare(connection *on, const step *at)
         application_forget(on, at->number);
 }
 
+/* "cached plan must not change result type": a table was changed after the statement had been prepared. On a new
+ * connection it is prepared anew; if it fails there, too, the reason was another one. */
+static semel_status prepare_anew(connection *on, semel_error *err)
+{
+    on->lost = 1;
+    if (err) {
+        err->status = SEMEL_ECONFLICT;
+        err->retryable = 1;
+    }
+    return SEMEL_ECONFLICT;
+}
+
 static void note_failure(connection *on, const step *at, const PGresult *result, failure *first,
                          const char *doing, semel_error *err, semel_status *status)
 {
@@ -344,19 +404,19 @@ static void note_failure(connection *on, const step *at, const PGresult *result,
         return;
     *status = pg_fail(on, result, doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-    const char *severity =
-        result ? PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED) : NULL;
     *first = (failure){.kind = at->kind, .which = at->which};
-    first->is_final = severity && strcmp(severity, "ERROR") != 0;
+    first->is_final = result && is_final(result);
     if (state && strlen(state) == 5)
         memcpy(first->sqlstate, state, 6);
+    if (at->reused && state && in_class(state, "0A000"))
+        *status = prepare_anew(on, err);
 }
 
 /* What is committed by the sync itself may fail there: then an error and a NULL come before its answer. */
 static PGresult *skip_to_sync(connection *on, PGresult *failed)
 {
-    for (int looks = 0; looks < 4; looks++) {
-        PGresult *result = PQgetResult(on->pg);
+    for (int looks = 0; looks < 4 && !on->lost; looks++) {
+        PGresult *result = next_result(on);
         int found = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         PQclear(result);
         if (found)
@@ -387,10 +447,8 @@ static int read_step(connection *on, const step *at, failure *first, const char 
         result = NULL;
     }
     PQclear(result);
-    if (at->kind == STEP_ASSUME)
-        on->deadline_ms = 0; /* what follows waits for no copy, but perhaps for a standby */
     if (!on->lost && at->kind != STEP_SYNC) {
-        PGresult *end = PQgetResult(on->pg);
+        PGresult *end = next_result(on);
         on->lost = end != NULL;
         PQclear(end);
     }
@@ -409,8 +467,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     if (on->refusal)
         return on->refusal;
     connection_push(on);
-    on->cancelled = 0;
-    on->deadline_ms = wait_ms ? wait_clock_ms() + wait_ms : 0;
+    set_deadline(on, wait_ms);
     size_t read = 0;
     while (!on->lost && read < on->step_count)
         if (!read_step(on, &on->steps[read++], &first, doing, err, &status))
@@ -418,7 +475,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     on->step_count = on->stale = 0;
     on->unsynced = 0;
     if (!on->named && !on->lost) /* its owner need not know that it was */
-        (void)PQexitPipelineMode(on->pg);
+        (void)leave_pipeline(on);
     if (on->lost && !status)
         status = fail_unreachable(on, doing, err);
     if (failed)
@@ -432,7 +489,21 @@ semel_status connection_speak(connection *on, semel_error *err)
         on->step_count ? connection_wait(on, 0, NULL, "catching up", err) : SEMEL_OK;
     if (status)
         return status;
-    if (!PQexitPipelineMode(on->pg))
+    if (!leave_pipeline(on))
         return fail_unreachable(on, "leaving pipeline mode", err);
     return SEMEL_OK;
+}
+
+semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms, const char *doing,
+                             semel_error *err)
+{
+    semel_status status = connection_speak(on, err);
+    if (status)
+        return status;
+    set_deadline(on, wait_ms);
+    on->lost = !PQsendQuery(on->pg, text);
+    for (PGresult *result; !on->lost && (result = next_result(on)) != NULL; PQclear(result))
+        if (!status && !is_good(PQresultStatus(result)))
+            status = pg_fail(on, result, doing, err);
+    return on->lost && !status ? fail_unreachable(on, doing, err) : status;
 }

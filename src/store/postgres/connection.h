@@ -27,10 +27,12 @@ typedef enum statement {
     ST_MARK_RELEASE,
     ST_MARK_ROLLBACK_TO,
     ST_BEGAN,
+    ST_COMMITTED,
     ST_GUARD,
     ST_STOP,
     ST_WRITTEN,
     ST_PATIENCE,
+    ST_PATIENCE_WHOLE,
     ST_NOW,
     ST_SETTINGS,
     ST_SCHEMA_THERE,
@@ -51,6 +53,7 @@ typedef enum statement {
     ST_MARK_LET_GO,
     ST_MARK_STATE,
     ST_MARK_DELETE,
+    ST_MARK_TABLE_LOCKED,
     ST_RESULT_SET,
     ST_RESULT_GET,
     ST_SWEEP_PATIENCE,
@@ -92,6 +95,7 @@ typedef struct step {
     statement which;
     PGresult **answer; /* where the result goes; NULL: it is not wanted */
     unsigned number;   /* of the application's: which */
+    int reused;        /* it was prepared before: a table may have changed since */
 } step;
 
 enum { KEPT_STATEMENTS = 32, KEPT_TEXT_MAX = 4096 };
@@ -104,8 +108,17 @@ typedef struct kept_statement {
     int distrusted; /* a table may have changed since it was prepared */
 } kept_statement;
 
+enum { PATIENCE_TEXT = 32 };
+
+/* How long is waited. */
+typedef struct limits {
+    uint32_t busy_ms;   /* by the server, for a lock */
+    uint32_t answer_ms; /* by us, for an answer, beyond that */
+} limits;
+
 typedef struct connection {
     PGconn *pg;
+    limits limits;
     const char *const *texts; /* the statements, with the schema filled in */
     int named; /* statements may be prepared and kept under a name: it is ours alone */
     unsigned char prepared[ST_COUNT];
@@ -115,14 +128,19 @@ typedef struct connection {
     size_t stale; /* the first so many are of somebody who has gone: their answers mean nothing */
     int unsynced; /* steps behind the last STEP_SYNC */
     int lost;     /* it cannot be used any more */
+    int silent;   /* ... because an answer did not come in time */
+    int unreplicated; /* a commit did not wait for the synchronous standby to the end */
+    int was_nonblocking; /* the caller's connection: as it is to be again ... */
+    char patience[PATIENCE_TEXT]; /* ... and so is its lock_timeout */
+    int bounded;                  /* which we have changed */
     semel_status
         refusal; /* nothing is sent while this is set: the transaction is not what it should be */
     semel_error refusal_is;
-    int cancelled; /* we have asked the server to give up waiting */
+    char last_error[6]; /* SQLSTATE of the last error, the application's included, or "" */
     char conflict
         [6]; /* SQLSTATE of a conflict that the application's own statements ran into, or "" */
     mem_arena scratch;   /* what lives until the unit ends */
-    int64_t deadline_ms; /* of the current wait; 0: none */
+    int64_t deadline_ms; /* of the current wait */
     int ended;           /* a statement that ends or begins a transaction has been answered */
     int expects_copies;  /* the last key was known: the next one may be, too */
     kept_statement kept[KEPT_STATEMENTS];
@@ -139,18 +157,26 @@ typedef struct failure {
 } failure;
 
 semel_status connection_open(connection **out, const char *const *keywords,
-                             const char *const *values, const char *const *texts, uint32_t wait_ms,
-                             semel_error *err);
+                             const char *const *values, const char *const *texts, limits bounds,
+                             uint32_t wait_ms, semel_error *err);
 void connection_close(void *connection);
 int connection_is_alive(void *connection);
 
-/* `on` on the caller's connection, which is in blocking mode and idle inside a transaction. */
-void connection_borrow(connection *on, PGconn *pg, const char *const *texts);
+/* Between two conversations: has the server said goodbye? What is sent after that is known not to have happened. */
+void connection_look(connection *on);
+
+/* `on` on the caller's connection, which is idle inside a transaction. */
+void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds);
 void connection_return(connection *on); /* leaves it as it was */
 
-/* Ends what stands together, and waits for all answers; for wait_ms at most (0: as long as it takes), then
- * the server is asked to give up. On failure *failed says where, and `err` is filled. */
+/* Ends what stands together, and waits for all answers. The server itself gives up waiting for locks, after busy_ms or
+ * the wait_ms that it was told; if it says nothing for answer_ms longer, the connection is given up. On failure *failed
+ * says where, and `err` is filled. */
 semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, const char *doing,
+                             semel_error *err);
+
+/* Statements in one text, without parameters, outside of the pipeline. */
+semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms, const char *doing,
                              semel_error *err);
 
 /* Sends what is there and leaves the answers for later. */
@@ -195,6 +221,7 @@ int connection_pipe(connection *on); /* into pipeline mode; 0 if it is lost */
 /* Sends it as one more step. */
 void pg_send(query *q);
 void statement_send(connection *on, statement which); /* one without parameters */
+void pg_begin_relaxed(connection *on); /* BEGIN of a transaction that may be lost with the power */
 
 /* The application's statement, translated already. application.c. */
 semel_status application_send(connection *on, const char *text, const semel_value values[],
@@ -205,7 +232,14 @@ void application_distrust(connection *on, unsigned number); /* it failed: prepar
 /* Sends it, waits for it and all before it. The answer is the caller's to PQclear. */
 semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err);
 
-/* The same, for a statement that changes rows: how many. */
+/* The same outside of a unit: a transaction of its own, that waits for locks no longer than busy_ms. */
+semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err);
+
+/* From here on until the transaction ends, statements wait for a lock for this long. */
+void pg_patience(connection *on, const char *lock_timeout);
+void pg_patience_ms(connection *on, uint32_t ms);
+
+/* As pg_ask(), for a statement that changes rows: how many. */
 semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err);
 
 /* The texts with the names filled in; NULL if memory is out. */

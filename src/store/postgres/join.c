@@ -21,7 +21,7 @@ static semel_status know_identity(postgres_store *store, semel_error *err)
     if (status)
         return status;
     query q = pg_start(on, ST_IDENTITY);
-    status = pg_ask(&answer, &q, "reading the database's identity", err);
+    status = pg_ask_alone(&answer, &q, "reading the database's identity", err);
     store_give_back(store, on);
     if (!status && PQntuples(answer) == 1 && PQgetlength(answer, 0, 0) < IDENTITY_TEXT) {
         pthread_mutex_lock(&store->lock);
@@ -44,7 +44,8 @@ static semel_status enter_joined(postgres_unit *unit, semel_error *err)
                strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
     pthread_mutex_unlock(&unit->store->lock);
     if (same)
-        (void)snprintf(unit->patience, sizeof unit->patience, "%s", PQgetvalue(answer, 0, 1));
+        (void)snprintf(unit->on->patience, sizeof unit->on->patience, "%s",
+                       PQgetvalue(answer, 0, 1));
     PQclear(answer);
     if (same)
         return SEMEL_OK;
@@ -101,7 +102,7 @@ semel_status postgres_join(void *store_state, void *unit_state, void *native, se
     unit->store = store;
     unit->on = &unit->borrowed;
     unit->joined = unit->begun = 1;
-    connection_borrow(unit->on, native, store->texts);
+    connection_borrow(unit->on, native, store->texts, store->limits);
     status = enlist(unit, err);
     if (status)
         return status;

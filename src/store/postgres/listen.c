@@ -45,10 +45,7 @@ static int start_listening(const postgres_store *store, connection *on)
 {
     char command[96];
     (void)snprintf(command, sizeof command, "LISTEN \"%s\"", store->channel);
-    PGresult *result = PQexec(on->pg, command);
-    int listening = PQresultStatus(result) == PGRES_COMMAND_OK;
-    PQclear(result);
-    return listening;
+    return !connection_run_text(on, command, 0, "listening", NULL);
 }
 
 /* What was sent while nobody listened is found by looking, so there is to be one more look: see postgres_watch(). */

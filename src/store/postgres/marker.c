@@ -5,12 +5,14 @@
  * that were there by a second one. The server makes a second copy wait for the transaction of the first:
  * if that commits, the row may be newer than our statement and is read again; if it rolls back, the row is ours.
  *
- * The wait has an end. Where it may last, we ask the server to give up when our time is over (a cancel, which
- * costs nothing before that); where it must not last at all, by lock_timeout, set for this statement only. Both
- * undo what the transaction did since the savepoint or, if the marker was the first thing in it, all of
- * it; so a batch then goes on key by key. */
+ * The wait has an end: the server gives up by itself, by the lock_timeout that the transaction was given (for a batch,
+ * whose statement may wait for several keys, by a statement_timeout, too). Nothing is cancelled from outside: that
+ * might hit the commit. To give up undoes what the transaction did since the savepoint or, if the marker was the
+ * first thing in it, all of it; so a batch then goes on key by key. If it was not a key that was waited for, but the
+ * table, which somebody has locked, nothing is said of any copy: the store is busy. */
 #include "store/postgres/postgres.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,35 +61,20 @@ static void report_taken(semel_mark *mark, uint32_t attempts)
 
 /* --- patience ------------------------------------------------------------------------------------------ */
 
-static void set_patience(postgres_unit *unit, const char *lock_timeout)
-{
-    query q = unit_query(unit, ST_PATIENCE);
-    pg_text(&q, lock_timeout);
-    pg_send(&q);
-}
-
-static const char *usual_patience(const postgres_unit *unit)
-{
-    return unit->joined ? unit->patience : unit->store->patience;
-}
-
-/* Around the statement that may wait: a savepoint if something was done before, and no patience if none is to be
- * had. */
+/* Around the statement that may wait: a savepoint if something was done before, and the patience that it is to have. */
 static int before_waiting(postgres_unit *unit, uint32_t wait_ms)
 {
     int nested = unit->begun;
     unit_begin(unit);
     if (nested)
         statement_send(unit->on, ST_MARK_SAVEPOINT);
-    if (!wait_ms)
-        set_patience(unit, "1");
+    unit_patience(unit, wait_ms ? wait_ms : 1);
     return nested;
 }
 
-static void after_waiting(postgres_unit *unit, int nested, uint32_t wait_ms)
+static void after_waiting(postgres_unit *unit, int nested)
 {
-    if (!wait_ms)
-        set_patience(unit, usual_patience(unit));
+    unit_patience(unit, unit->on->limits.busy_ms);
     if (nested)
         statement_send(unit->on, ST_MARK_RELEASE);
 }
@@ -104,9 +91,30 @@ static semel_status recover(postgres_unit *unit, int nested, semel_error *err)
         unit_begin_anew(unit);
         return SEMEL_OK;
     }
+    unit->patience_ms = 0; /* it was said behind the savepoint */
     statement_send(unit->on, ST_MARK_ROLLBACK_TO);
     statement_send(unit->on, ST_MARK_RELEASE);
     return connection_wait(unit->on, 0, NULL, "undoing a marker", err);
+}
+
+semel_status marker_check_table(postgres_unit *unit, semel_error *err)
+{
+    PGresult *answer = NULL;
+    query q = unit_query(unit, ST_MARK_TABLE_LOCKED);
+    semel_status status = pg_ask(&answer, &q, "looking for locks", err);
+    int locked = !status && answer_int(answer, 0, 0);
+    PQclear(answer);
+    if (!locked)
+        return status;
+    return semel_fail(err, SEMEL_EBUSY,
+                      "postgres: somebody has locked the table semel_marker (pg_locks tells who)");
+}
+
+/* Who made us wait? Another copy, unless the whole table is locked. */
+static semel_status give_up_waiting(postgres_unit *unit, int nested, semel_error *err)
+{
+    semel_status status = recover(unit, nested, err);
+    return status ? status : marker_check_table(unit, err);
 }
 
 /* --- one ----------------------------------------------------------------------------------------------- */
@@ -138,12 +146,12 @@ static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark,
     PGresult *answer = NULL;
     int nested = before_waiting(unit, wait_ms);
     send_key(unit, ST_MARK_TAKE_OVER, STEP_PLAIN, mark, &answer);
-    after_waiting(unit, nested, wait_ms);
+    after_waiting(unit, nested);
     semel_status status = connection_wait(unit->on, wait_ms, &failed, "taking over a marker", err);
     *taken = 1;
     if (status && waited_too_long(&failed)) {
         report_held(mark);
-        status = recover(unit, nested, err);
+        status = give_up_waiting(unit, nested, err);
     } else if (!status && PQntuples(answer) == 1) {
         report_taken(mark, (uint32_t)answer_int(answer, 0, 0));
     } else {
@@ -190,16 +198,16 @@ static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark,
     PGresult *inserted = NULL, *row = NULL;
     int nested = before_waiting(unit, wait_ms);
     send_key(unit, ST_MARK, STEP_PLAIN, mark, &inserted);
-    after_waiting(unit, nested, wait_ms);
+    after_waiting(unit, nested);
     if (unit->on->expects_copies)
         send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
     semel_status status = connection_wait(unit->on, wait_ms, &failed, "inserting a marker", err);
     if (status && waited_too_long(&failed)) {
         report_held(mark);
         *known = 1;
-        status = recover(unit, nested, err);
+        status = give_up_waiting(unit, nested, err);
     } else if (!status && PQntuples(inserted) == 1) {
-        unit->began_us = answer_int(inserted, 0, 0);
+        unit_note_began(unit, inserted);
         unit->on->expects_copies = 0;
         report_taken(mark, 0);
         *known = 1;
@@ -282,23 +290,37 @@ static semel_status send_marks(postgres_unit *unit, const semel_mark marks[], si
     return SEMEL_OK;
 }
 
+/* How long the next statement may take as a whole. */
+static void limit_statement(postgres_unit *unit, const char *timeout)
+{
+    query q = pg_start(unit->on, ST_PATIENCE_WHOLE);
+    pg_text(&q, timeout);
+    pg_send(&q);
+}
+
 /* *held is 1 if somebody made us wait for too long: nothing is decided then. */
 static semel_status insert_all(int *held, postgres_unit *unit, semel_mark marks[], size_t count,
                                uint32_t wait_ms, semel_error *err)
 {
     failure failed;
+    char whole[16];
     PGresult *answer = NULL, *began = NULL;
     int nested = before_waiting(unit, wait_ms);
-    unit_ask_began(unit, &began);
+    (void)snprintf(whole, sizeof whole, "%u", wait_ms ? wait_ms : 1);
+    limit_statement(unit, wait_ms ? whole : unit->store->timeout);
     semel_status status = send_marks(unit, marks, count, &answer, err);
     if (status)
         return status;
-    after_waiting(unit, nested, wait_ms);
+    unit_ask_began(unit, &began);
+    limit_statement(unit, unit->store->timeout);
+    after_waiting(unit, nested);
     status = connection_wait(unit->on, wait_ms, &failed, "inserting markers", err);
-    unit_note_began(unit, began);
+    if (began)
+        unit_note_began(unit, began);
+    PQclear(began);
     *held = status && waited_too_long(&failed);
     if (*held)
-        status = recover(unit, nested, err);
+        status = give_up_waiting(unit, nested, err);
     int rows = answer && !status && !*held ? PQntuples(answer) : 0;
     for (int row = 0; row < rows; row++) {
         semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
@@ -384,13 +406,10 @@ static void send_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait
     unit->implicit = !unit->store->at.isolation;
     unit->begun |= unit->implicit;
     unit_begin(unit);
-    if (!wait_ms)
-        set_patience(unit, "1");
+    unit_patience(unit, wait_ms ? wait_ms : 1);
     send_key(unit, ST_MARK_ASSUME, STEP_ASSUME, mark, NULL);
-    if (unit->store->waits_for_standby && !unit->on->lost)
-        unit->on->lost = !PQsendFlushRequest(unit->on->pg); /* to know when it is over */
     if (!wait_ms)
-        set_patience(unit, usual_patience(unit));
+        unit_patience(unit, unit->on->limits.busy_ms);
 }
 
 /* After a copy the next one is likely to be a copy, too (what is redelivered comes together), and a violation is an
@@ -428,15 +447,27 @@ static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
     return status;
 }
 
+/* The transaction has failed: the look has one of its own. */
+static semel_status check_table_after_all(postgres_unit *unit, semel_error *err)
+{
+    if (!unit->implicit)
+        statement_send(unit->on, ST_ROLLBACK);
+    unit->implicit = 0;
+    unit->begun = 0;
+    unit->patience_ms = 0;
+    return marker_check_table(unit, err);
+}
+
 /* The insert failed, or was stopped. */
 semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     unit->assumed->state = 0;
     unit->assumed->held_until_ms = 0;
-    if (waited_too_long(failed))
+    if (waited_too_long(failed)) {
         unit->assumed->state = SEMEL_MARK_HELD;
-    else if (strcmp(failed->sqlstate, "23505") == 0)
+        status = check_table_after_all(unit, err);
+    } else if (strcmp(failed->sqlstate, "23505") == 0)
         status = look_at_assumed(unit, err);
     else if (failed->kind != STEP_STOP)
         status = semel_fail(err, sqlstate_status(failed->sqlstate),

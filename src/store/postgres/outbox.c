@@ -180,7 +180,7 @@ semel_status postgres_unsent(void *state, uint64_t *count, int64_t *oldest_ms, s
     query q = pg_start(on, ST_OUTBOX_UNSENT);
     status = pg_schema_check(state, on, err);
     if (!status)
-        status = pg_ask(&answer, &q, "counting outgoing messages", err);
+        status = pg_ask_alone(&answer, &q, "counting outgoing messages", err);
     if (!status) {
         *count = (uint64_t)answer_int(answer, 0, 0);
         *oldest_ms = answer_int(answer, 0, 1);

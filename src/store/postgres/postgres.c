@@ -15,7 +15,8 @@
 semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
                            semel_error *err)
 {
-    return connection_open(out, store->at.keywords, store->at.values, store->texts, wait_ms, err);
+    return connection_open(out, store->at.keywords, store->at.values, store->texts, store->limits,
+                           wait_ms, err);
 }
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
@@ -32,7 +33,7 @@ static const pool_calls calls = {connect_for_pool, connection_is_alive, connecti
 semel_status store_borrow(connection **out, postgres_store *store, semel_error *err)
 {
     void *taken = NULL;
-    semel_status status = pool_take(&taken, &store->connections, store->busy_ms, err);
+    semel_status status = pool_take(&taken, &store->connections, store->limits.busy_ms, err);
     if (!status)
         *out = taken;
     return status;
@@ -87,8 +88,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
     if (!status) {
         int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
-        (void)snprintf(store->patience, sizeof store->patience, "%s", PQgetvalue(answer, 0, 2));
-        store->waits_for_standby = (int)answer_int(answer, 0, 4);
+        (void)snprintf(store->timeout, sizeof store->timeout, "%s", PQgetvalue(answer, 0, 2));
         status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);
@@ -114,7 +114,7 @@ static semel_status postgres_open(void *state, const char *text,
 {
     postgres_store *store = state;
     store->seam = settings->seam;
-    store->busy_ms = settings->busy_ms;
+    store->limits = (limits){settings->busy_ms, settings->answer_ms};
     semel_status status = address_read(&store->at, &store->arena, text, err);
     if (!status)
         status = prepare_texts(store, err);
@@ -168,7 +168,7 @@ static semel_status find_scope(connection *on, semel_scope kind, const char *nam
 {
     PGresult *answer = NULL;
     query q = scope_query(on, ST_SCOPE_FIND, kind, name);
-    semel_status status = pg_ask(&answer, &q, "looking up a name", err);
+    semel_status status = pg_ask_alone(&answer, &q, "looking up a name", err);
     if (!status)
         *out = PQntuples(answer) ? answer_int(answer, 0, 0) : 0;
     PQclear(answer);
@@ -185,6 +185,7 @@ static semel_status find_or_add_scope(postgres_store *store, connection *on, sem
         status = find_scope(on, kind, name, &found, err);
     if (!status && !found) {
         query q = scope_query(on, ST_SCOPE_ADD, kind, name);
+        pg_patience_ms(on, on->limits.busy_ms);
         status = pg_run(&q, &added, "adding a name", err);
         if (!status)
             status = find_scope(on, kind, name, &found, err);
@@ -235,7 +236,7 @@ const semel_store_driver postgres_store_driver = {
     .keep = postgres_keep,
     .undo = postgres_undo,
     .used = postgres_used,
-    .conflicted = postgres_conflicted,
+    .verify = postgres_verify,
     .native = postgres_native,
     .mark = postgres_mark,
     .assume = postgres_assume,

@@ -10,11 +10,11 @@
 #include <semel/sys/store.h>
 #include <stdatomic.h>
 
-enum { IDENTITY_TEXT = 37, PATIENCE_TEXT = 32 };
+enum { IDENTITY_TEXT = 37 };
 
 typedef struct postgres_store {
     const semel_seam *seam;
-    uint32_t busy_ms;
+    limits limits;
     pool connections;
     mem_arena arena; /* what is set when opening and lives as long: texts, parameters, names */
     const char *const *texts;
@@ -22,8 +22,7 @@ typedef struct postgres_store {
     const char *quoted;  /* the schema in quotes */
     const char *channel; /* of NOTIFY */
     semel_durability durability;
-    int waits_for_standby;        /* a commit may wait long for others than copies */
-    char patience[PATIENCE_TEXT]; /* lock_timeout of our connections */
+    char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
@@ -52,13 +51,14 @@ typedef struct postgres_unit {
     int suspicious;   /* it may have ended the transaction */
     int implicit;     /* no BEGIN, no COMMIT: what is sent up to a sync is one transaction */
     int64_t began_us; /* the transaction's name: when it began; 0: not known yet */
+    uint64_t number;  /* ... and its number, since it has written; 0: not known */
+    uint32_t patience_ms; /* how long its statements wait for locks; 0: not said yet */
     savepoint_state savepoint; /* of one message in a batch */
     int marked;                /* it has taken keys */
     int only_looked;           /* at a key that was known: it has locked nothing */
     int captured;              /* it has messages */
     semel_mark *assumed;       /* its answer comes with the commit */
     uint32_t assumed_wait_ms;
-    char patience[PATIENCE_TEXT]; /* joined: the caller's lock_timeout */
 } postgres_unit;
 
 /* pool.c's calls, and one of one's own. store.c */
@@ -77,21 +77,23 @@ semel_status postgres_savepoint(void *unit, semel_error *err);
 semel_status postgres_keep(void *unit, semel_error *err);
 semel_status postgres_undo(void *unit, semel_error *err);
 int postgres_used(void *unit);
-int postgres_conflicted(void *unit);
+semel_status postgres_verify(void *unit, semel_error *err);
 void *postgres_native(void *unit);
 semel_status postgres_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                             semel_error *err);
 
-/* BEGIN, and the savepoint if one is wanted, before the next statement. */
+/* From here on its statements wait for locks for this long, but not the next transaction's. */
+void unit_patience(postgres_unit *unit, uint32_t ms);
+/* BEGIN, before the next statement. */
 void unit_begin(postgres_unit *unit);
 void unit_stop(postgres_unit *unit);
 /* A statement in the unit. */
 query unit_query(postgres_unit *unit, statement which);
 /* BEGIN has been undone: the next statement sends it again. */
 void unit_begin_anew(postgres_unit *unit);
-/* The moment at which the transaction began, as the next answer will tell. */
+/* The moment at which the transaction began, and its number, as the next answer will tell. */
 void unit_ask_began(postgres_unit *unit, PGresult **answer);
-void unit_note_began(postgres_unit *unit, PGresult *answer);
+void unit_note_began(postgres_unit *unit, const PGresult *answer);
 
 /* A joined unit that has ended: its connection may be joined again. */
 void unit_delist(postgres_unit *unit);
@@ -136,6 +138,9 @@ static inline int marker_is_free(const marker_row *found)
 }
 semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const semel_mark *mark,
                          semel_error *err);
+
+/* EBUSY if somebody has locked the table of markers: then it was no copy that was waited for. */
+semel_status marker_check_table(postgres_unit *unit, semel_error *err);
 
 /* sweep.c */
 semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,

@@ -17,7 +17,7 @@ static semel_status read_version(int64_t *out, connection *on, semel_error *err)
 {
     PGresult *answer = NULL;
     query q = pg_start(on, ST_SCHEMA_VERSION);
-    semel_status status = pg_ask(&answer, &q, "reading the schema's version", err);
+    semel_status status = pg_ask_alone(&answer, &q, "reading the schema's version", err);
     if (!status)
         *out = answer_int(answer, 0, 0);
     PQclear(answer);
@@ -30,7 +30,7 @@ static semel_status read_state(schema_state *out, postgres_store *store, connect
     PGresult *answer = NULL;
     query q = pg_start(on, ST_SCHEMA_THERE);
     pg_text(&q, store->at.schema);
-    semel_status status = pg_ask(&answer, &q, "looking for semel's tables", err);
+    semel_status status = pg_ask_alone(&answer, &q, "looking for semel's tables", err);
     if (status)
         return status;
     *out = (schema_state){.has_schema = (int)answer_int(answer, 0, 0),
@@ -72,20 +72,16 @@ semel_status pg_schema_check(postgres_store *store, connection *on, semel_error 
                       state.version ? "of an older version" : "not there yet");
 }
 
+enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
+
 /* Several statements in one text, with the schema's name in it. */
 static semel_status run_script(postgres_store *store, connection *on, const char *script,
                                const char *doing, semel_error *err)
 {
     mem_arena arena = {0};
     const char *text = sql_fill(&arena, script, store->quoted);
-    semel_status status =
-        text ? connection_speak(on, err) : semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
-    if (!status) {
-        PGresult *result = PQexec(on->pg, text);
-        if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-            status = pg_fail(on, result, doing, err);
-        PQclear(result);
-    }
+    semel_status status = text ? connection_run_text(on, text, MIGRATION_MS, doing, err)
+                               : semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
     arena_free(&arena);
     return status;
 }

@@ -42,7 +42,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_BEGIN_ASKED] = "BEGIN", /* statements_fill() adds the isolation level */
     [ST_BEGIN_RELAXED] = "BEGIN ISOLATION LEVEL READ COMMITTED",
     [ST_RELAX] = "SELECT set_config('synchronous_commit', 'off', true), "
-                 "set_config('idle_in_transaction_session_timeout', '60000', true)",
+                 "set_config('idle_in_transaction_session_timeout', '60000', true), "
+                 "set_config('lock_timeout', $1, true)",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
     [ST_SAVEPOINT] = "SAVEPOINT semel_unit",
@@ -51,16 +52,17 @@ static const char *const texts[ST_COUNT] = {
     [ST_MARK_SAVEPOINT] = "SAVEPOINT semel_mark",
     [ST_MARK_RELEASE] = "RELEASE semel_mark",
     [ST_MARK_ROLLBACK_TO] = "ROLLBACK TO semel_mark",
-    [ST_BEGAN] = "SELECT " BEGAN,
+    [ST_BEGAN] = "SELECT " BEGAN ", pg_current_xact_id_if_assigned()",
+    [ST_COMMITTED] = "SELECT pg_xact_status($1::text::xid8) IS DISTINCT FROM 'aborted'",
     [ST_GUARD] = "SELECT 1 / (" BEGAN " = $1)::int",
     [ST_STOP] = "SELECT 1 / 0 WHERE $1 = 0",
     [ST_WRITTEN] = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL",
     [ST_PATIENCE] = "SELECT set_config('lock_timeout', $1, true)",
+    [ST_PATIENCE_WHOLE] = "SELECT set_config('statement_timeout', $1, true)",
     [ST_NOW] = "SELECT " NOW,
     [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
                     "current_setting('synchronous_commit') <> 'off', "
-                    "current_setting('lock_timeout'), current_setting('server_encoding'), "
-                    "current_setting('synchronous_standby_names') <> ''",
+                    "current_setting('statement_timeout'), current_setting('server_encoding')",
 
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
@@ -78,7 +80,8 @@ static const char *const texts[ST_COUNT] = {
         "INSERT INTO {}.semel_scope (kind, name) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 
     [ST_MARK] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
-                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING " BEGAN,
+                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING " BEGAN
+                ", pg_current_xact_id()",
     [ST_MARK_MANY] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
                      "SELECT $1, k, 0, (SELECT " NOW "), nullif(f, 0) "
                      "FROM unnest($2::bytea[], $3::bigint[]) AS t (k, f) "
@@ -116,6 +119,11 @@ static const char *const texts[ST_COUNT] = {
         "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL "
         "WHERE (m.state = 1 AND NOT " LIVE("m.") ") OR (m.state = 0 AND $7 = 1)",
     [ST_MARK_DELETE] = "DELETE FROM " MARKER " WHERE inbox = $1 AND key = $2 AND NOT " LIVE(""),
+    /* By somebody else, in a way that keeps rows from being written. */
+    [ST_MARK_TABLE_LOCKED] =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '" MARKER "'::regclass AND granted "
+        "AND pid <> pg_backend_pid() AND mode IN ('ShareLock', 'ShareRowExclusiveLock', "
+        "'ExclusiveLock', 'AccessExclusiveLock'))",
     [ST_RESULT_SET] = "WITH done AS (UPDATE " MARKER " SET result = $3 WHERE inbox = $1 "
                       "AND key = $2 AND state = 0 RETURNING 1) SELECT 1 / count(*)::int FROM done",
     [ST_RESULT_GET] = "SELECT result FROM " MARKER " WHERE inbox = $1 AND key = $2 AND state = 0",
@@ -291,6 +299,30 @@ static void prepare(query *q)
     on->prepared[q->which] = 1;
 }
 
+void pg_begin_relaxed(connection *on)
+{
+    char text[16];
+    (void)snprintf(text, sizeof text, "%u", on->limits.busy_ms);
+    statement_send(on, ST_BEGIN_RELAXED);
+    query q = pg_start(on, ST_RELAX);
+    pg_text(&q, text);
+    pg_send(&q);
+}
+
+void pg_patience(connection *on, const char *lock_timeout)
+{
+    query q = pg_start(on, ST_PATIENCE);
+    pg_text(&q, lock_timeout);
+    pg_send(&q);
+}
+
+void pg_patience_ms(connection *on, uint32_t ms)
+{
+    char text[16];
+    (void)snprintf(text, sizeof text, "%u", ms ? ms : 1); /* 0 would be for ever */
+    pg_patience(on, text);
+}
+
 void pg_send(query *q)
 {
     static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -301,7 +333,8 @@ void pg_send(query *q)
     if (!connection_pipe(on))
         return;
     point_at_numbers(q);
-    if (on->named && !on->prepared[q->which])
+    int reused = on->named && on->prepared[q->which];
+    if (on->named && !reused)
         prepare(q);
     if (on->named)
         sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
@@ -309,7 +342,9 @@ void pg_send(query *q)
     else
         sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,
                                  q->lengths, binary, 1);
-    connection_step(on, &(step){.kind = q->kind, .which = q->which, .answer = q->answer}, sent);
+    connection_step(
+        on,
+        &(step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused}, sent);
 }
 
 void statement_send(connection *on, statement which)
@@ -330,6 +365,12 @@ semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *er
     else
         *out = answer;
     return status;
+}
+
+semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err)
+{
+    pg_patience_ms(q->on, q->on->limits.busy_ms);
+    return pg_ask(out, q, doing, err);
 }
 
 semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err)

@@ -59,7 +59,7 @@ static void end_round(postgres_store *store)
  * idle session, and with it the lock. */
 static semel_status connect_sweeper(postgres_store *store, semel_error *err)
 {
-    semel_status status = store_connect(&store->sweeper, store, store->busy_ms, err);
+    semel_status status = store_connect(&store->sweeper, store, store->limits.busy_ms, err);
     if (status)
         return status;
     statement_send(store->sweeper, ST_SWEEP_PATIENCE);
@@ -111,8 +111,7 @@ static semel_status remove_old(step_result *out, postgres_store *store, int64_t 
     PGresult *answer = NULL;
     tid_write(bounds[0], from);
     tid_write(bounds[1], to);
-    statement_send(on, ST_BEGIN_RELAXED);
-    statement_send(on, ST_RELAX);
+    pg_begin_relaxed(on);
     query q = pg_start(on, ST_SWEEP);
     pg_int(&q, inbox);
     pg_int(&q, cutoff_ms);

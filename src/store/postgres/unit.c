@@ -12,6 +12,7 @@
 #include "base/sql.h"
 
 #include <semel/postgres.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- after the handler --------------------------------------------------------------------------------- */
@@ -68,22 +69,39 @@ semel_status postgres_begin(void *store_state, void *unit_state, semel_begin dur
     unit->store = store;
     unit->on = taken;
     unit->on->conflict[0] = 0;
+    unit->on->last_error[0] = 0;
+    unit->on->unreplicated = 0;
     unit->durability = durability;
     return SEMEL_OK;
 }
 
 void unit_begin(postgres_unit *unit)
 {
+    if (unit->begun)
+        connection_look(unit->on);
     take_back(unit);
     if (unit->begun)
         return;
     unit->begun = 1;
     if (unit->durability == SEMEL_BEGIN_RELAXED) {
-        statement_send(unit->on, ST_BEGIN_RELAXED);
-        statement_send(unit->on, ST_RELAX);
+        pg_begin_relaxed(unit->on);
+        unit->patience_ms = unit->on->limits.busy_ms;
     } else {
         statement_send(unit->on, unit->store->at.isolation ? ST_BEGIN_ASKED : ST_BEGIN);
     }
+}
+
+/* On a caller's connection it lasts until the next answers are waited for: see connection_push(). */
+void unit_patience(postgres_unit *unit, uint32_t ms)
+{
+    connection *on = unit->on;
+    if (unit->joined && !on->bounded)
+        unit->patience_ms = 0;
+    if (unit->patience_ms == ms)
+        return;
+    pg_patience_ms(on, ms);
+    unit->patience_ms = ms;
+    on->bounded = unit->joined;
 }
 
 void unit_begin_anew(postgres_unit *unit)
@@ -91,26 +109,29 @@ void unit_begin_anew(postgres_unit *unit)
     statement_send(unit->on, ST_ROLLBACK);
     unit->begun = 0;
     unit->began_us = 0;
+    unit->number = 0;
+    unit->patience_ms = 0;
 }
 
 query unit_query(postgres_unit *unit, statement which)
 {
     unit_begin(unit);
+    unit_patience(unit, unit->on->limits.busy_ms);
     return pg_start(unit->on, which);
 }
 
 void unit_ask_began(postgres_unit *unit, PGresult **answer)
 {
-    query q = unit_query(unit, ST_BEGAN);
+    unit_begin(unit);
+    query q = pg_start(unit->on, ST_BEGAN);
     q.answer = answer;
     pg_send(&q);
 }
 
-void unit_note_began(postgres_unit *unit, PGresult *answer)
+void unit_note_began(postgres_unit *unit, const PGresult *answer)
 {
-    if (answer)
-        unit->began_us = answer_int(answer, 0, 0);
-    PQclear(answer);
+    unit->began_us = answer_int(answer, 0, 0);
+    unit->number = (uint64_t)answer_int(answer, 0, 1);
 }
 
 /* --- the handler's part ------------------------------------------------------------------------------- */
@@ -123,6 +144,7 @@ void *postgres_native(void *unit_state)
     connection *on = unit->on;
     PGresult *began = NULL;
     unit_begin(unit);
+    unit_patience(unit, on->limits.busy_ms); /* of the handler's statements, too: every wait has an end */
     if (!unit->began_us)
         unit_ask_began(unit, &began);
     if (unit->savepoint == SAVEPOINT_WANTED) {
@@ -131,12 +153,15 @@ void *postgres_native(void *unit_state)
     }
     if (!on->refusal && on->step_count)
         on->refusal = connection_wait(on, 0, NULL, "before the handler's work", &on->refusal_is);
-    unit_note_began(unit, began);
+    if (began)
+        unit_note_began(unit, began);
+    PQclear(began);
     if (!on->refusal)
         on->refusal = connection_speak(on, &on->refusal_is);
     unit->shared = 1;
     on->ended = 0;
     on->conflict[0] = 0;
+    on->last_error[0] = 0;
     return on->refusal ? NULL : on->pg;
 }
 
@@ -145,12 +170,65 @@ struct pg_conn *semel_unit_postgres(semel_unit *unit)
     return semel_unit_native(unit, "postgres");
 }
 
-/* A connection that was lost has undone the unit, too: the handler's failure on it is not the handler's fault. */
-int postgres_conflicted(void *unit_state)
+/* --- after a failure ------------------------------------------------------------------------------------ */
+
+/* Is what the unit wrote committed? Whatever is open is rolled back first: the handler has failed. */
+static semel_status ask_committed(int *out, postgres_unit *unit, semel_error *err)
 {
-    const postgres_unit *unit = unit_state;
-    return !unit->joined && (unit->on->conflict[0] != 0 || unit->on->lost ||
-                             PQstatus(unit->on->pg) == CONNECTION_BAD);
+    char number[24];
+    PGresult *answer = NULL;
+    connection *on = unit->on;
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unit->number);
+    unit->shared = 0;
+    on->refusal = SEMEL_OK; /* it was there to keep our statements from running by themselves */
+    if (PQtransactionStatus(on->pg) != PQTRANS_IDLE)
+        statement_send(on, ST_ROLLBACK);
+    query q = pg_start(on, ST_COMMITTED);
+    pg_text(&q, number);
+    semel_status status = pg_ask(&answer, &q, "looking for the transaction", err);
+    if (!status)
+        *out = (int)answer_int(answer, 0, 0);
+    PQclear(answer);
+    return status;
+}
+
+/* The handler has ended a transaction, or rolled back to a savepoint. A message of a batch has a savepoint of ours:
+ * whether that is there is seen when it is undone. */
+static semel_status verify_ended(postgres_unit *unit, semel_error *err)
+{
+    int committed = unit->number == 0;
+    PGTransactionStatusType left = PQtransactionStatus(unit->on->pg);
+    if (unit->savepoint == SAVEPOINT_SET && left != PQTRANS_IDLE)
+        return SEMEL_OK;
+    if (left == PQTRANS_ACTIVE)
+        return check_handler(unit, err);
+    semel_status status = unit->number ? ask_committed(&committed, unit, err) : SEMEL_OK;
+    if (status || !committed)
+        return status;
+    return semel_fail(err, SEMEL_EMISUSE,
+                      "the handler failed, but had ended the transaction by a COMMIT of its own: "
+                      "the first part of its work is committed, with the marker");
+}
+
+semel_status postgres_verify(void *unit_state, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    connection *on = unit->on;
+    if (unit->joined)
+        return SEMEL_OK;
+    if (on->conflict[0])
+        return semel_fail(err, SEMEL_ECONFLICT,
+                          "postgres: a conflict with another transaction (%s)", on->conflict);
+    if (on->lost || PQstatus(on->pg) == CONNECTION_BAD) {
+        on->lost = 1;
+        return pg_fail(on, NULL, "in the handler's work", err);
+    }
+    if (unit->shared && PQtransactionStatus(on->pg) == PQTRANS_INERROR &&
+        strcmp(on->last_error, "55P03") == 0)
+        return semel_fail(err, SEMEL_EBUSY,
+                          "postgres: a statement of the handler's waited too long for a lock "
+                          "(lock_timeout, which is busy_ms)");
+    return unit->suspicious || (unit->shared && on->ended) ? verify_ended(unit, err) : SEMEL_OK;
 }
 
 /* What was written: a transaction that writes has a number. */
@@ -179,6 +257,8 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
     unit_begin(unit);
     if (unit->implicit && !sql_only_changes_rows(text))
         unit_stop(unit);
+    if (!unit->implicit)
+        unit_patience(unit, unit->on->limits.busy_ms);
     return application_send(unit->on, text, values, count, &unit->on->scratch, err);
 }
 
@@ -239,35 +319,43 @@ void postgres_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
-/* A queued statement, or a constraint or trigger of the application's that was deferred until the COMMIT. */
-static int is_applications_fault(const failure *failed, semel_status status)
+static int is_committing(const failure *failed)
 {
-    int deferred =
-        strncmp(failed->sqlstate, "23", 2) == 0 || strncmp(failed->sqlstate, "P0", 2) == 0;
-    int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
-    return (failed->which == ST_APPLICATIONS || (committing && deferred)) &&
-           (status == SEMEL_ESTORE || status == SEMEL_ESCHEMA || status == SEMEL_EINVAL ||
-            status == SEMEL_EMISUSE);
+    return failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
+}
+
+/* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was deferred until then,
+ * and has whatever SQLSTATE somebody gave it: nothing of ours is. */
+static int is_applications_fault(const postgres_unit *unit, const failure *failed,
+                                 semel_status status)
+{
+    int timed_out = strcmp(failed->sqlstate, "57014") == 0; /* the server's statement_timeout */
+    int at_commit = is_committing(failed) && !failed->is_final && !unit->joined;
+    if (failed->which != ST_APPLICATIONS && !at_commit)
+        return 0;
+    return timed_out || (status != SEMEL_ECONFLICT && status != SEMEL_EBUSY &&
+                         status != SEMEL_EUNAVAILABLE && status != SEMEL_ENOMEM);
+}
+
+/* Has the server told that there is no commit? An error does: it has undone the transaction. A session that ends in the
+ * middle of a COMMIT does not, unless it ended because it had been idle. */
+static int is_told(const failure *failed)
+{
+    return failed->sqlstate[0] && (!is_committing(failed) || !failed->is_final ||
+                                   strcmp(failed->sqlstate, "25P03") == 0);
 }
 
 /* Why the pipeline with the COMMIT in it came to nothing. */
 static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_status status,
                                   const failure *failed, const semel_error *why, semel_error *err)
 {
-    int committing = failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
-    int told =
-        failed->sqlstate[0] && !(committing && (status == SEMEL_EUNAVAILABLE || failed->is_final));
-    if (unit->on->lost && !was_lost && !told)
+    if (unit->on->lost && !was_lost && !is_told(failed))
         return semel_fail(err, SEMEL_EUNKNOWN,
                           "the connection was lost while committing (%s): receive the message "
                           "again, and the store will know",
                           why->text);
     if (failed->kind == STEP_ASSUME || failed->kind == STEP_STOP)
         return assumed_answer(unit, failed, err);
-    if (unit->assumed && unit->on->cancelled && strcmp(failed->sqlstate, "57014") == 0) {
-        unit->assumed->state = 0; /* it was the work that took so long, and not another copy */
-        return semel_fail(err, SEMEL_EREJECTED, "the work takes longer than a copy may wait");
-    }
     int held = failed->kind == STEP_HOLD && strcmp(failed->sqlstate, "22012") == 0;
     if ((failed->kind == STEP_GUARD && strcmp(failed->sqlstate, "22012") == 0) ||
         (held && unit->suspicious)) /* a handler that had the connection had no lease */
@@ -279,7 +367,7 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                           "completing: the lease has ended, and the key is not ours any more");
     if (err)
         *err = *why;
-    if (!is_applications_fault(failed, status))
+    if (!is_applications_fault(unit, failed, status))
         return status;
     if (err) {
         err->status = SEMEL_EHANDLER;
@@ -324,6 +412,10 @@ static semel_status commit_begun(postgres_unit *unit, semel_error *err)
         connection_wait(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
     if (status && !answer)
         status = commit_failed(unit, was_lost, status, &failed, &why, err);
+    else if (unit->on->unreplicated)
+        status = semel_fail(err, SEMEL_EUNKNOWN,
+                            "committed, but the wait for the synchronous standby was cut short: if "
+                            "this server is lost, so may be the commit");
     else if (unit->implicit || is_committed(unit, answer))
         status = SEMEL_OK;
     else
@@ -379,6 +471,7 @@ semel_status postgres_undo(void *unit_state, semel_error *err)
     if (was != SAVEPOINT_SET)
         return SEMEL_OK;
     unit->shared = 0;
+    unit->patience_ms = 0; /* it may have been said behind the savepoint */
     unit->on->refusal = SEMEL_OK;
     PGTransactionStatusType left = PQtransactionStatus(unit->on->pg);
     if (unit->on->step_count == 0 && left != PQTRANS_INTRANS && left != PQTRANS_INERROR)
