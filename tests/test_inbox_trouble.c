@@ -89,13 +89,43 @@ static void fail_in_a_row(world *w, semel_inbox *inbox, const char *id, semel_st
     assert_int_equal(world_letters(w, NULL, 0), 0);
 }
 
-static void a_store_lost_or_locked_at_the_commit_of_a_redelivery_is_no_attempt(void **state)
+static void a_store_locked_at_the_commit_of_a_redelivery_is_no_attempt(void **state)
 {
     world *w = *state;
     bent_open(w);
     semel_inbox *inbox = inbox_with(w, (semel_inbox_options){.attempts_max = ATTEMPTS});
-    fail_in_a_row(w, inbox, "lost", SEMEL_EUNAVAILABLE);
     fail_in_a_row(w, inbox, "locked", SEMEL_EBUSY);
+}
+
+/* It does not answer when the failure is to be recorded, either. */
+static void a_store_lost_at_the_commit_of_a_redelivery_is_no_attempt(void **state)
+{
+    world *w = *state;
+    semel_message message = redelivery("lost");
+    bent_open(w);
+    semel_inbox *inbox = inbox_with(w, (semel_inbox_options){.attempts_max = ATTEMPTS});
+    vain v = {.times = IN_A_ROW, .commits = 2, .status = SEMEL_EUNAVAILABLE};
+    while (v.times)
+        OUTCOME(SEMEL_UNDECIDED, receive(SEMEL_EUNAVAILABLE, inbox, &message, &v));
+    OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
+    assert_int_equal(v.runs, IN_A_ROW + 1);
+    assert_int_equal(v.attempt, 2);
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+}
+
+/* The store answers others: then it is this message, which is counted, and given up on in the end. */
+static void a_message_that_takes_the_store_down_at_its_commit_is_counted(void **state)
+{
+    world *w = *state;
+    semel_message message = text_message("poison", "a");
+    bent_open(w);
+    semel_inbox *inbox = inbox_with(w, (semel_inbox_options){.attempts_max = ATTEMPTS});
+    vain v = {.times = IN_A_ROW, .status = SEMEL_EUNAVAILABLE};
+    for (int i = 1; i < ATTEMPTS; i++)
+        OUTCOME(SEMEL_FAILED, receive(SEMEL_EHANDLER, inbox, &message, &v));
+    OUTCOME(SEMEL_DEAD, receive(SEMEL_OK, inbox, &message, &v));
+    assert_int_equal(v.runs, ATTEMPTS);
+    assert_int_equal(world_letters(w, NULL, 0), 1);
 }
 
 /* It goes alone, before the others; and what becomes of these is not counted on it. */
@@ -131,7 +161,7 @@ static semel_unit *claim(world *w, semel_inbox *inbox, const semel_message *mess
 /* For whoever takes the steps one by one. */
 static void the_same_step_by_step(void **state)
 {
-    static const semel_status nobodys[] = {SEMEL_ECONFLICT, SEMEL_EBUSY, SEMEL_EUNAVAILABLE};
+    static const semel_status nobodys[] = {SEMEL_ECONFLICT, SEMEL_EBUSY};
     world *w = *state;
     semel_message message = redelivery("m");
     bent_open(w);
@@ -291,8 +321,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_BOTH("conflicts at the commit of a redelivery are no attempts",
                 conflicts_at_the_commit_of_a_redelivery_are_no_attempts),
-        ON_BOTH("a store lost or locked at the commit of a redelivery is no attempt",
-                a_store_lost_or_locked_at_the_commit_of_a_redelivery_is_no_attempt),
+        ON_BOTH("a store locked at the commit of a redelivery is no attempt",
+                a_store_locked_at_the_commit_of_a_redelivery_is_no_attempt),
+        ON_BOTH("a store lost at the commit of a redelivery is no attempt",
+                a_store_lost_at_the_commit_of_a_redelivery_is_no_attempt),
+        ON_BOTH("a message that takes the store down at its commit is counted",
+                a_message_that_takes_the_store_down_at_its_commit_is_counted),
         ON_BOTH("the same in a batch", the_same_in_a_batch),
         ON_BOTH("the same step by step", the_same_step_by_step),
         ON_BOTH("a conflict at the completion of a claim repeats the completion only",

@@ -174,6 +174,53 @@ static void a_procedure_that_commits_is_noticed(void **state)
     assert_int_equal(case_unsent(c), 0);
 }
 
+/* A statement that ends the transaction, and one that fails: behind it, in it, or at the end. The first part is committed,
+ * with the marker; so it is no failure of the handler's that might be tried again, and the next copy is a duplicate. */
+static void nor_is_what_fails_behind_a_commit_the_handlers_failure(void **state)
+{
+    server_case *c = *state;
+    static const char *const ends[][2] = {
+        {"CALL commits()", "INSERT INTO nowhere VALUES (1)"},
+        {"CALL commits_and_fails()", "INSERT INTO effect VALUES ('b')"},
+        {"EXECUTE IMMEDIATE 'COMMIT'", "INSERT INTO nowhere VALUES (1)"},
+        {"EXECUTE IMMEDIATE 'CREATE OR REPLACE TABLE by_the_way (id int)'",
+         "INSERT INTO nowhere VALUES (1)"}};
+    server_run(c->url,
+               "CREATE PROCEDURE commits() BEGIN INSERT INTO effect VALUES ('a'); COMMIT; END");
+    server_run(c->url, "CREATE PROCEDURE commits_and_fails() BEGIN COMMIT; INSERT INTO nowhere "
+                       "VALUES (1); END");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char id[] = {'m', (char)('0' + i), 0};
+        plan p = {.sql = {ends[i][0], ends[i][1]}, .outbox = c->outbox};
+        plan none = {.sql = {NULL}};
+        QUEUES(SEMEL_EMISUSE, SEMEL_UNDECIDED, c, id, &p);
+        assert_false(last_error.retryable);
+        SAYS("is committed");
+        QUEUES(SEMEL_OK, SEMEL_DUPLICATE, c, id, &none);
+    }
+    assert_int_equal(case_number(c, "SELECT count(*) FROM effect WHERE id = 'b'"), 0);
+    assert_int_equal(case_unsent(c), 0);
+    assert_int_equal(case_open_transactions(c), 0);
+}
+
+/* One that fails and has committed nothing is a failure like any other. */
+static void a_procedure_that_fails_is_the_handlers_failure(void **state)
+{
+    server_case *c = *state;
+    plan p = {.sql = {"CALL fails()", "INSERT INTO effect VALUES ('b')"}, .outbox = c->outbox};
+    plan behind = {.sql = {"CALL works()", "INSERT INTO nowhere VALUES (1)"}, .outbox = c->outbox};
+    plan good = {.sql = {"CALL works()"}};
+    server_run(c->url, "CREATE PROCEDURE fails() BEGIN INSERT INTO effect VALUES ('a'); INSERT "
+                       "INTO nowhere VALUES (1); END");
+    server_run(c->url, "CREATE PROCEDURE works() INSERT INTO effect VALUES ('c')");
+    QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &p);
+    QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &behind);
+    assert_int_equal(effects(c), 0);
+    QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &good);
+    assert_int_equal(effects(c), 1);
+    assert_int_equal(case_unsent(c), 0);
+}
+
 /* --- failures ------------------------------------------------------------------------------------- */
 
 /* Each by the number that the server gives it, and all of them the handler's. */
@@ -336,6 +383,12 @@ int main(void)
         CASE(a_procedure_may_be_called, by_transaction),
         CASE(a_procedure_that_commits_is_noticed, by_queue),
         CASE(a_procedure_that_commits_is_noticed, by_transaction),
+        CASE(nor_is_what_fails_behind_a_commit_the_handlers_failure, by_queue),
+        CASE(nor_is_what_fails_behind_a_commit_the_handlers_failure, by_transaction),
+        CASE(nor_is_what_fails_behind_a_commit_the_handlers_failure, by_claim),
+        CASE(a_procedure_that_fails_is_the_handlers_failure, by_queue),
+        CASE(a_procedure_that_fails_is_the_handlers_failure, by_transaction),
+        CASE(a_procedure_that_fails_is_the_handlers_failure, by_claim),
         CASE(what_fails_is_the_handlers_and_told_by_number, by_queue),
         CASE(what_fails_is_the_handlers_and_told_by_number, by_transaction),
         CASE(what_fails_of_ours_is_not_the_handlers, by_queue),

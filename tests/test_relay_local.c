@@ -145,6 +145,41 @@ static void each_attempt_is_counted_and_seen_by_the_handler(void **state)
     }
 }
 
+/* A conflict that does not end: each is begun anew a few times, with a pause, and then the message waits. Nobody asks the
+ * store without a pause, and a healthy message behind it goes its way. */
+static semel_status collide(semel_unit *unit, const semel_message *message, void *context,
+                            semel_error *err)
+{
+    unsigned *runs = context;
+    (void)unit;
+    if (message->id.len != 1 || *(const char *)message->id.data != 'c')
+        return SEMEL_OK;
+    ++*runs;
+    return semel_fail(err, SEMEL_ECONFLICT, "in its way");
+}
+
+static void a_conflict_is_met_with_patience(void **state)
+{
+    enum { STEPS = 20, BEGUN_ANEW = 5 };
+    world *w = *state;
+    semel_outbox *outbox = world_outbox(w, "out");
+    unsigned runs = 0;
+    semel_relay *relay =
+        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), collide, &runs, NULL);
+    send(outbox, "c", "a");
+    send(outbox, "h", "a");
+    size_t sent = 0;
+    for (int i = 0; i < STEPS; i++)
+        sent += step(relay);
+    assert_int_equal(sent, 1);
+    assert_int_equal(runs, 1 + BEGUN_ANEW); /* it is not due again: time stands still */
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(world_counters(w).unsent, 1);
+    semel_test_advance_ms(w->seam, 60000);
+    assert_int_equal(step(relay), 0);
+    assert_int_equal(runs, 2 * (1 + BEGUN_ANEW));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +193,7 @@ int main(void)
         ON_BOTH("what is late is shed", what_is_late_is_shed),
         ON_BOTH("each attempt is counted and seen by the handler",
                 each_attempt_is_counted_and_seen_by_the_handler),
+        ON_BOTH("a conflict is met with patience", a_conflict_is_met_with_patience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

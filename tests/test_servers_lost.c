@@ -207,9 +207,10 @@ static void cut_here(server_case *c, const char *point)
         proxy_cut(c->between);
 }
 
+/* Where the store answers others at once, a lost connection may be the work's own doing: EHANDLER. */
 static int is_trouble_of_the_line(semel_status status)
 {
-    return status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN;
+    return status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN || status == SEMEL_EHANDLER;
 }
 
 /* Receives, with the connection cut at c->at, until it is settled; the message goes out with the work. */

@@ -102,7 +102,8 @@ void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
 {
     static const semel_mode modes[CASE_MODES] = {SEMEL_TRANSACTION, SEMEL_QUEUED, SEMEL_CLAIM,
                                                  SEMEL_TRANSACTION};
-    semel_store_options how = {.size = sizeof how, .busy_ms = busy_ms, .seam = &c->seam};
+    semel_store_options how = {
+        .size = sizeof how, .busy_ms = busy_ms, .seam = &c->seam, .answer_ms = c->answer_ms};
     semel_inbox_options chosen = {.size = sizeof chosen};
     if (options)
         chosen = *options;

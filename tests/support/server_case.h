@@ -46,7 +46,8 @@ typedef struct server_case {
     semel_outbox *outbox; /* "mail" */
     /* Called at each of the library's named points; NULL: nothing. */
     void (*passing)(struct server_case *c, const char *point);
-    const char *at;  /* for `passing`: the point, as it likes */
+    uint32_t answer_ms; /* of the stores that are opened; 0: the default */
+    const char *at;     /* for `passing`: the point, as it likes */
     unsigned passed; /* the same: how often */
     semel_seam seam;
 } server_case;
