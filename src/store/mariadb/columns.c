@@ -122,13 +122,16 @@ static int execute(MYSQL_STMT *stmt, const char *text, size_t len, const semel_b
 static semel_status run_statement(connection *on, const semel_bytes values[2], const char *doing,
                                   semel_error *err)
 {
+    sigpipe_guard guard;
     MYSQL_STMT *stmt = mysql_stmt_init(on->my);
     if (!stmt)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
     semel_status status = SEMEL_OK;
+    maria_guard(on, &guard);
     if (execute(stmt, on->out.text.bytes, on->out.text.len, values))
         status = maria_fail_statement(on, stmt, doing, err);
     (void)mysql_stmt_close(stmt);
+    sigpipe_guard_down(&guard);
     return status;
 }
 

@@ -18,9 +18,15 @@ enum { TEXT_MARGIN = 4096, ANSWER_MAX = 1 << 30, VERSION_MIN = 100600 };
 
 /* --- connecting ----------------------------------------------------------------------------------------- */
 
-static void start_library(void)
+static void init_library(void)
 {
     (void)mysql_library_init(0, NULL, NULL); /* not safe in two threads at once */
+}
+
+/* It makes the whole process ignore SIGPIPE, which is not for a library to decide. */
+static void start_library(void)
+{
+    sigpipe_undisturbed(init_library);
 }
 
 static void set_number(MYSQL *my, enum mysql_option option, unsigned value)
@@ -146,6 +152,18 @@ static semel_status introduce(connection *on, semel_error *err)
     return maria_run(on, NULL, "preparing a session", err);
 }
 
+static MYSQL *connect_to(connection *on)
+{
+    const address *at = on->at;
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, 1);
+    MYSQL *my = mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
+                                   at->database, at->port, at->socket, CLIENT_MULTI_STATEMENTS);
+    sigpipe_guard_down(&guard);
+    on->encrypted = my && mysql_get_ssl_cipher(my);
+    return my;
+}
+
 /* A new session for an `on` that has none. */
 static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
 {
@@ -156,8 +174,7 @@ static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
     if (!on->my)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     set_options(on->my, at, wait_ms);
-    if (!mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
-                            at->database, at->port, at->socket, CLIENT_MULTI_STATEMENTS))
+    if (!connect_to(on))
         return maria_fail(on, "connecting", err);
     on->lost = on->owes = on->fresh = 0;
     on->mode = MODE_UNKNOWN;
@@ -174,8 +191,11 @@ static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
 /* In a child, to say goodbye would end the parent's session. */
 static void hang_up(connection *on)
 {
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, 1);
     if (on->my && on->pid == getpid())
         mysql_close(on->my);
+    sigpipe_guard_down(&guard);
     on->my = NULL;
 }
 
@@ -215,6 +235,7 @@ void maria_borrow(connection *on, MYSQL *my, const char *const *texts, size_t pa
     *on = (connection){.my = my,
                        .texts = texts,
                        .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
+                       .encrypted = mysql_get_ssl_cipher(my) != NULL,
                        .pid = getpid()};
     set_packet_max(on, packet_max);
 }
@@ -226,6 +247,12 @@ void maria_return(connection *on)
     on->spare = (text_buffer){0};
     arena_free(&on->scratch);
     on->my = NULL;
+}
+
+/* libmariadb itself writes with MSG_NOSIGNAL; OpenSSL does not. */
+void maria_guard(const connection *on, sigpipe_guard *guard)
+{
+    sigpipe_guard_up(guard, on->encrypted);
 }
 
 /* --- asking ----------------------------------------------------------------------------------------------- */
@@ -433,8 +460,11 @@ static semel_status run(talk *t, semel_error *err)
 semel_status maria_run(connection *on, failure *failed, const char *doing, semel_error *err)
 {
     semel_error local;
+    sigpipe_guard guard;
     talk t = {.on = on, .doing = doing};
+    maria_guard(on, &guard);
     semel_status status = on->out.count || on->out.failed ? run(&t, err ? err : &local) : SEMEL_OK;
+    sigpipe_guard_down(&guard);
     maria_script_clear(&on->out);
     if (failed)
         *failed = t.failed;
@@ -450,12 +480,24 @@ semel_status maria_run(connection *on, failure *failed, const char *doing, semel
 void maria_push_rollback(connection *on)
 {
     static const char text[] = "ROLLBACK";
+    sigpipe_guard guard;
+    maria_guard(on, &guard);
     maria_script_clear(&on->out);
     settle_debt(on);
     if (on->lost || mysql_send_query(on->my, text, sizeof text - 1))
         on->lost = 1;
     else
         on->owes = 1;
+    sigpipe_guard_down(&guard);
+}
+
+int maria_ask(connection *on, const char *text)
+{
+    sigpipe_guard guard;
+    maria_guard(on, &guard);
+    int failed = mysql_query(on->my, text);
+    sigpipe_guard_down(&guard);
+    return failed;
 }
 
 int maria_is_ready(const connection *on)
@@ -467,9 +509,12 @@ int maria_is_ready(const connection *on)
 int maria_is_alive(void *state)
 {
     connection *on = state;
+    sigpipe_guard guard;
     if (on->lost || !on->my)
         return 0;
+    maria_guard(on, &guard);
     settle_debt(on);
+    sigpipe_guard_down(&guard);
     struct pollfd peer = {.fd = mysql_get_socket(on->my), .events = POLLIN};
     return !on->lost && poll(&peer, 1, 0) == 0;
 }

@@ -6,6 +6,7 @@
 #ifndef SEMEL_MARIADB_CONNECTION_H
 #define SEMEL_MARIADB_CONNECTION_H
 
+#include "base/sigpipe.h"
 #include "store/mariadb/address.h"
 #include "store/mariadb/script.h"
 
@@ -26,6 +27,7 @@ typedef struct connection {
     script out;
     text_buffer spare; /* for a script that is written anew */
     mem_arena scratch; /* of whoever uses it */
+    int encrypted;     /* by TLS */
     int multi;         /* the server takes several statements in one text */
     int lost;          /* it cannot be used any more */
     int owes;          /* a ROLLBACK has been sent whose answer nobody has read yet */
@@ -70,6 +72,12 @@ semel_status maria_run(connection *on, failure *failed, const char *doing, semel
 
 /* Sends a ROLLBACK and leaves its answer to whoever uses the connection next. */
 void maria_push_rollback(connection *on);
+
+/* A statement by itself, without an answer but whether it failed. */
+int maria_ask(connection *on, const char *text);
+
+/* Around every call of the client's library that may write: see base/sigpipe.h, whose sigpipe_guard_down() ends it. */
+void maria_guard(const connection *on, sigpipe_guard *guard);
 
 /* `err` from the connection's last error, by number. */
 semel_status maria_fail(connection *on, const char *doing, semel_error *err);

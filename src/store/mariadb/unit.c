@@ -131,8 +131,8 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
     if (!unit->joined || unit->on->lost || !unit->on->out.count ||
         !(my->server_status & SERVER_STATUS_AUTOCOMMIT))
         return SEMEL_OK;
-    if (!mysql_query(my, "RELEASE SAVEPOINT semel_live") &&
-        !mysql_query(my, "SAVEPOINT semel_live"))
+    if (!maria_ask(unit->on, "RELEASE SAVEPOINT semel_live") &&
+        !maria_ask(unit->on, "SAVEPOINT semel_live"))
         return SEMEL_OK;
     return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
                ? ended_inside(err)
