@@ -21,9 +21,11 @@ static sigset_t sigpipe_alone(void)
 void sigpipe_guard_up(sigpipe_guard *guard, int needed)
 {
     sigset_t set = sigpipe_alone();
-    guard->is_up = needed && pthread_sigmask(SIG_BLOCK, &set, &guard->before) ==
-                                 0; /* allowed: until it is down */
-    guard->was_pending = guard->is_up && sigismember(&guard->before, SIGPIPE) == 1 && is_pending();
+    guard->is_up = guard->was_pending = 0;
+    if (!needed || pthread_sigmask(SIG_BLOCK, &set, &guard->before) != 0) /* allowed: for now */
+        return;
+    guard->is_up = 1;
+    guard->was_pending = sigismember(&guard->before, SIGPIPE) == 1 && is_pending();
 }
 
 void sigpipe_guard_down(const sigpipe_guard *guard)
