@@ -117,8 +117,8 @@ static void what_a_url_does_not_say_has_a_default(void **state)
     assert_int_equal(at.pool, 8);
     assert_int_equal(at.level, ISOLATION_USUAL);
     assert_int_equal(at.tls, TLS_OFF);
-    OK(maria_address_read(&at, &arena, "mariadb://a:b:c@d@host/db?tls=on", &last_error));
-    assert_string_equal(at.password, "b:c@d"); /* the last @ ends it */
+    OK(maria_address_read(&at, &arena, "mariadb://a:b:c%40d@host/db?tls=on", &last_error));
+    assert_string_equal(at.password, "b:c@d"); /* the first colon begins it */
     assert_string_equal(at.host, "host");
     assert_int_equal(at.tls, TLS_ON);
     arena_free(&arena);

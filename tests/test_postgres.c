@@ -92,6 +92,27 @@ static void a_password_is_in_no_error_of_libpqs(void **state)
     }
 }
 
+/* The first of them may be away, and a port that is not given is the usual one. */
+static void hosts_and_ports_may_be_lists(void **state)
+{
+    static const char *const forms[] = {
+        "postgres://postgres@127.0.0.1:1,127.0.0.1:%u/postgres",
+        "postgres://postgres@[::1]:1,127.0.0.1:%u/postgres",
+        "postgres://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=1,%u",
+        "postgres://postgres@127.0.0.1/postgres?port=%u",
+        "postgres://postgres@%%31%%32%%37.0.0.1:%u/postgres"};
+    server_place at;
+    char url[SERVER_URL_ROOM];
+    (void)state;
+    server_find(&at, SERVER_POSTGRES);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        (void)snprintf(url, sizeof url, forms[i], at.port);
+        OK(open_with(url, PATIENT_MS));
+    }
+    FAILS(SEMEL_EUNAVAILABLE,
+          open_with("postgres:///db?host=/nowhere,/no%40where,%40abstract&port=,1,", BUSY_MS));
+}
+
 /* --- who is not there, who is not let in ------------------------------------------------------------ */
 
 static void nobody_who_listens_is_waited_for_so_long_and_no_longer(void **state)
@@ -371,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_url_that_is_wrong_is_refused_and_says_where),
         cmocka_unit_test(a_long_schema_name_is_refused),
         cmocka_unit_test(a_password_is_in_no_error_of_libpqs),
+        cmocka_unit_test(hosts_and_ports_may_be_lists),
         cmocka_unit_test(nobody_who_listens_is_waited_for_so_long_and_no_longer),
         cmocka_unit_test(a_server_that_says_nothing_is_waited_for_so_long_and_no_longer),
         cmocka_unit_test(a_password_comes_from_the_url_or_from_its_file),

@@ -131,13 +131,20 @@ static void a_choice_is_one_of_its_words(void **state)
 }
 
 /* Half of the password would be the host. */
-static void a_slash_in_a_password_is_not_taken_for_the_end_of_the_host(void **state)
+static void a_mark_in_a_password_is_not_taken_for_the_end_of_it(void **state)
 {
     static const struct {
         const char *text;
         semel_status status;
     } urls[] = {{"p://u:a/s3cret@h/", SEMEL_EINVAL},
                 {"p:///u:s3cret@h", SEMEL_EINVAL},
+                {"p://u:a@s3cret@h/db", SEMEL_EINVAL},
+                {"p://u:a@s3cret@h", SEMEL_EINVAL},
+                {"p://@s3cret@h", SEMEL_EINVAL},
+                {"p://u:s3cret@@", SEMEL_EINVAL},
+                {"p://u:a#s3cret@h/db", SEMEL_EINVAL},
+                {"p://u:a%23s3cret%40@h/db#b?c=#", SEMEL_OK},
+                {"p://@", SEMEL_OK},
                 {"p://u:a%2Fs3cret@h/db", SEMEL_OK},
                 {"p://h/db", SEMEL_OK},
                 {"p://u@h", SEMEL_OK}};
@@ -190,7 +197,7 @@ int main(void)
         cmocka_unit_test(only_known_parameters_pass),
         cmocka_unit_test(numbers_are_read_within_their_bounds),
         cmocka_unit_test(a_choice_is_one_of_its_words),
-        cmocka_unit_test(a_slash_in_a_password_is_not_taken_for_the_end_of_the_host),
+        cmocka_unit_test(a_mark_in_a_password_is_not_taken_for_the_end_of_it),
         cmocka_unit_test(no_error_repeats_a_password),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

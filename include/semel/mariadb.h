@@ -11,6 +11,9 @@
  *     connect_timeout, read_timeout, write_timeout   seconds
  *     tls        off, on (encrypted), or verify (default when tls_ca is given: the server's certificate and name)
  *     tls_ca, tls_cert, tls_key   files
+ *
+ * What the process does with SIGPIPE stays as it is, though libmariadb by itself would ignore it. The store's own calls
+ * never raise it. With TLS a handler's may, when the connection is cut: ignore it then.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_MARIADB_H
 #define SEMEL_MARIADB_H

@@ -7,6 +7,8 @@
  *     postgres://user@host/database?schema=semel&pool=8
  *     mariadb://user@host/database?prefix=semel_&pool=8     (also mysql://)
  *
+ * In a user's name or a password @ is written %40, / %2F, ? %3F, # %23 and % %25.
+ *
  * A store may be shared by threads. It may not be carried over fork(): open it in the child.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_STORE_H

@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS `{}outbox` (
     content_type   VARBINARY(1024),
     time_ms        BIGINT,
     headers        MEDIUMBLOB,
-    body           LONGBLOB,
+    `body`         LONGBLOB,
     due_ms         BIGINT AS (IF(grp IS NULL, wake_ms, 0)) STORED,
     KEY turn (outbox, grp, due_ms)
 ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC;
@@ -83,6 +83,6 @@ CREATE TABLE IF NOT EXISTS `{}dead` (
     content_type   VARBINARY(1024),
     time_ms        BIGINT,
     headers        MEDIUMBLOB,
-    body           LONGBLOB,
+    `body`         LONGBLOB,
     UNIQUE KEY letter (origin, name, `key`)
 ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC;

@@ -70,17 +70,26 @@ static semel_status read_user(authority *out, mem_arena *arena, part whole, seme
                                      err);
 }
 
-static semel_status read_port(authority *out, part port, semel_error *err)
+semel_status authority_port(uint32_t *out, const char *from, size_t len, semel_error *err)
 {
     unsigned long number = 0;
     size_t at = 0;
-    while (at < port.len && port.at[at] >= '0' && port.at[at] <= '9' && number <= PORT_MAX)
-        number = number * 10 + (unsigned long)(port.at[at++] - '0');
-    if (at < port.len || !number || number > PORT_MAX)
+    while (at < len && from[at] >= '0' && from[at] <= '9' && number <= PORT_MAX)
+        number = number * 10 + (unsigned long)(from[at++] - '0');
+    if (at < len || !number || number > PORT_MAX)
         return semel_fail(err, SEMEL_EINVAL, "URL: the port must be a number from 1 to %d",
                           PORT_MAX);
-    out->port = (uint32_t)number;
+    *out = (uint32_t)number;
     return SEMEL_OK;
+}
+
+semel_status authority_check_host(const char *host, size_t len, semel_error *err)
+{
+    return memchr(host, '@', len)
+               ? semel_fail(err, SEMEL_EINVAL,
+                            "URL: there is an escaped @ in the host; the @ behind the password is "
+                            "written as it is")
+               : SEMEL_OK;
 }
 
 /* An IPv6 address stands in brackets. */
@@ -96,9 +105,11 @@ static semel_status read_host(authority *out, mem_arena *arena, part whole, seme
                           "URL: an IPv6 address reads [address] or [address]:port");
     part host = close ? part_of(whole.at + 1, close) : part_of(whole.at, colon ? colon : end);
     semel_status status = authority_decode(&out->host, arena, "host", host.at, host.len, err);
+    if (!status && out->host)
+        status = authority_check_host(out->host, strlen(out->host), err);
     if (status || !colon)
         return status;
-    return read_port(out, part_of(colon + 1, end), err);
+    return authority_port(&out->port, colon + 1, (size_t)(end - colon - 1), err);
 }
 
 semel_status authority_read(authority *out, mem_arena *arena, const char *rest,

@@ -22,6 +22,12 @@ typedef struct authority {
 semel_status authority_read(authority *out, mem_arena *arena, const char *rest,
                             const char *path_name, semel_error *err);
 
+/* The digits of a port from 1 on; whatever else is there is EINVAL. */
+semel_status authority_port(uint32_t *out, const char *from, size_t len, semel_error *err);
+
+/* Of a host without its escapes: an @ in it means that user and password are there, too, and a host is shown. */
+semel_status authority_check_host(const char *host, size_t len, semel_error *err);
+
 /* A copy without escapes; NULL stays NULL. `what` is for the error. */
 semel_status authority_decode(const char **out, mem_arena *arena, const char *what,
                               const char *from, size_t len, semel_error *err);

@@ -4,10 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An & in a password that is a parameter itself (libpq takes it so) would make the rest of it a name. */
+const char *url_shown_name(const url *parsed, const char *name)
+{
+    for (size_t i = 0; i < parsed->parameter_count; i++) {
+        if (parsed->parameters[i].name == name)
+            break;
+        if (strstr(parsed->parameters[i].name, "password"))
+            return "(behind a password, and not shown; an & in one is written %26)";
+    }
+    return name;
+}
+
 static semel_status add_parameter(url *out, const char *name, const char *value, semel_error *err)
 {
     if (url_text(out, name, NULL))
-        return semel_fail(err, SEMEL_EINVAL, "URL: parameter \"%s\" is there twice", name);
+        return semel_fail(err, SEMEL_EINVAL, "URL: parameter \"%s\" is there twice",
+                          url_shown_name(out, name));
     if (out->parameter_count == URL_PARAMETERS_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d parameters", URL_PARAMETERS_MAX);
     out->parameters[out->parameter_count++] = (url_parameter){name, value};
@@ -63,14 +76,26 @@ static semel_status check_query(const char *text, semel_error *err)
                : SEMEL_OK;
 }
 
+/* Readers of URLs do not agree on which @ ends the password, nor on whether a # ends the URL. What one of them takes
+ * for the host, and shows, is a part of the password to the other. */
 semel_status url_one_place(const url *parsed, semel_error *err)
 {
-    const char *path = strchr(parsed->rest, '/');
-    return path && strchr(path, '@')
-               ? semel_fail(err, SEMEL_EINVAL,
-                            "URL: there is an @ behind the / that ends the host; in a user's name "
-                            "or a password write %%2F for / and %%40 for @")
-               : SEMEL_OK;
+    const char *rest = parsed->rest;
+    size_t len = strcspn(rest, "/");
+    const char *at = memchr(rest, '@', len);
+    if (strchr(rest + len, '@'))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: there is an @ behind the / that ends the host; in a user's name "
+                          "or a password write %%2F for / and %%40 for @");
+    if (at && memchr(at + 1, '@', len - (size_t)(at + 1 - rest)))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: there is more than one @ before the host; an @ in a user's name or "
+                          "a password is written %%40");
+    if (memchr(rest, '#', len))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: there is a # before the path; in a user's name or a password it is "
+                          "written %%23");
+    return SEMEL_OK;
 }
 
 semel_status url_parse(url *out, const char *text, semel_error *err)

@@ -23,11 +23,14 @@ typedef struct url {
 /* SEMEL_EINVAL says what is wrong without repeating the text, which may hold a password. */
 semel_status url_parse(url *out, const char *text, semel_error *err);
 
-/* For URLs with user:password@host/path: a / in a password would make half of it the host, which is shown. */
+/* For URLs with user:password@host/path: a / or an @ in a password would make half of it the host, which is shown. */
 semel_status url_one_place(const url *parsed, semel_error *err);
 
 /* Refuses parameters that are not in `names` (comma-separated), naming them and the known ones. */
 semel_status url_only(const url *parsed, const char *names, semel_error *err);
+
+/* A parameter's name for an error: itself, unless it may be a part of a password. */
+const char *url_shown_name(const url *parsed, const char *name);
 
 const char *url_text(const url *parsed, const char *name, const char *fallback);
 semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint32_t fallback,

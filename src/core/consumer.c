@@ -185,9 +185,8 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
 {
     worker *w = &consumer->workers[0];
-    const semel_transport *transport = consumer->transport;
-    if (consumer->hand.count && transport->driver->give_back)
-        transport->driver->give_back(transport->state);
+    if (consumer->hand.count)
+        transport_give_back(consumer->transport);
     do {
         job *j;
         w->count = 0;
@@ -206,7 +205,7 @@ void semel_consumer_close(semel_consumer *consumer)
 {
     if (!consumer)
         return;
-    if (consumer->has_lock) {
+    if (consumer->has_lock && transport_is_ours(consumer->transport)) {
         consumer_give_back(consumer, 0);
         pthread_cond_destroy(&consumer->changed);
         pthread_mutex_destroy(&consumer->lock);

@@ -1,8 +1,16 @@
-/* Transports: opening, forwarding, grading. */
+/* Transports: opening, forwarding, grading.
+ *
+ * A child of the process that opened a transport has its sockets, and would take the answers that the parent waits for;
+ * it has its locks, as they were at that moment, and none of the threads that would open them. So nothing is
+ * forwarded there, whatever the driver. */
 #include "core/transport.h"
 
 #include "base/mem.h"
 #include "core/inbox.h"
+
+#include <unistd.h>
+
+#define FORKED "this transport was opened before fork(); open one in the child"
 
 /* Every member is there, so that no caller has to ask. */
 static semel_status check_driver(const semel_transport_driver *d, semel_error *err)
@@ -34,6 +42,7 @@ semel_status semel_transport_open_driver(semel_transport **out,
         return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a transport");
     }
     transport->driver = driver;
+    transport->pid = getpid();
     seam_complete(&transport->seam, chosen.seam);
     transport->settings.seam = &transport->seam;
     status = driver->open(transport->state, argument, &transport->settings, err);
@@ -54,11 +63,23 @@ semel_status semel_transport_open(semel_transport **out, const char *url,
     return status ? status : semel_transport_open_driver(out, driver, url, options, err);
 }
 
+int transport_is_ours(const semel_transport *transport)
+{
+    return transport->pid == getpid();
+}
+
+static semel_status check_process(const semel_transport *transport, semel_error *err)
+{
+    return transport_is_ours(transport) ? SEMEL_OK : semel_fail(err, SEMEL_EMISUSE, FORKED);
+}
+
+/* In a child only the memory goes, and what the driver has in it stays behind until the child ends. */
 void semel_transport_close(semel_transport *transport)
 {
     if (!transport)
         return;
-    transport->driver->close(transport->state);
+    if (transport_is_ours(transport))
+        transport->driver->close(transport->state);
     mem_free(transport->state);
     mem_free(transport);
 }
@@ -81,10 +102,12 @@ semel_status transport_publish(semel_publish_result results[], semel_transport *
     const semel_transport_driver *driver = transport->driver;
     for (size_t i = 0; i < count; i++)
         results[i] = SEMEL_PUBLISH_UNKNOWN;
-    if (meanwhile && driver->publish_while)
+    semel_status status = check_process(transport, err);
+    if (!status && meanwhile && driver->publish_while)
         return driver->publish_while(transport->state, results, messages, count, wait_ms, meanwhile,
                                      context, err);
-    semel_status status = driver->publish(transport->state, results, messages, count, wait_ms, err);
+    if (!status)
+        status = driver->publish(transport->state, results, messages, count, wait_ms, err);
     if (meanwhile)
         meanwhile(context);
     return status;
@@ -100,17 +123,29 @@ semel_status semel_transport_publish(semel_publish_result results[], semel_trans
 semel_status semel_transport_receive(semel_transport *transport, semel_delivery deliveries[],
                                      size_t max, size_t *count, uint32_t wait_ms, semel_error *err)
 {
-    return transport->driver->receive(transport->state, deliveries, max, count, wait_ms, err);
+    semel_status status = check_process(transport, err);
+    return status
+               ? status
+               : transport->driver->receive(transport->state, deliveries, max, count, wait_ms, err);
 }
 
 semel_status semel_transport_settle(semel_transport *transport, const semel_settle settles[],
                                     size_t count, semel_error *err)
 {
-    return transport->driver->settle(transport->state, settles, count, err);
+    semel_status status = check_process(transport, err);
+    return status ? status : transport->driver->settle(transport->state, settles, count, err);
+}
+
+void transport_give_back(const semel_transport *transport)
+{
+    if (transport->driver->give_back && transport_is_ours(transport))
+        transport->driver->give_back(transport->state);
 }
 
 const char *semel_transport_warnings(const semel_transport *transport)
 {
+    if (!transport_is_ours(transport))
+        return FORKED;
     return transport->driver->warnings ? transport->driver->warnings(transport->state) : "";
 }
 

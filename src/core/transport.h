@@ -5,10 +5,12 @@
 #include "base/seam.h"
 
 #include <semel/sys/transport.h>
+#include <sys/types.h>
 
 struct semel_transport {
     const semel_transport_driver *driver;
     void *state; /* the driver's */
+    pid_t pid;   /* of the process that opened it */
     semel_seam seam;
     semel_transport_settings settings;
 };
@@ -16,6 +18,12 @@ struct semel_transport {
 /* src/transport/registry.c: the driver for a URL's scheme, or why there is none. */
 semel_status transport_driver_find(const semel_transport_driver **out, const char *url,
                                    semel_error *err);
+
+/* 0 in a child of the process that opened it: there nothing of the driver's may be touched. */
+int transport_is_ours(const semel_transport *transport);
+
+/* The driver's give_back, if it has one. */
+void transport_give_back(const semel_transport *transport);
 
 /* semel_transport_publish(), with something to do in between: `meanwhile` (or NULL) is called exactly once, with
  * `context`, if possible before the answers are waited for. */

@@ -8,7 +8,7 @@
 enum { TESTS_MAX = 128 };
 
 static const transport_test *const parts[] = {transport_publish_tests, transport_settle_tests,
-                                              transport_thread_tests};
+                                              transport_thread_tests, transport_fork_tests};
 
 /* --- one test ------------------------------------------------------------------------------------- */
 

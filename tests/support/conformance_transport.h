@@ -75,6 +75,7 @@ typedef struct transport_test {
 extern const transport_test transport_publish_tests[];
 extern const transport_test transport_settle_tests[];
 extern const transport_test transport_thread_tests[];
+extern const transport_test transport_fork_tests[];
 
 enum { RECEIVE_WAIT_MS = 30000 }; /* for what must come; what must not is not waited for */
 

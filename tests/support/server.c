@@ -161,6 +161,8 @@ static MYSQL *init_mariadb(void)
         server_die("no memory for a session");
     mysql_optionsv(conn, MYSQL_OPT_CONNECT_TIMEOUT, &wait_s);
     mysql_optionsv(conn, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_optionsv(conn, MYSQL_INIT_COMMAND, /* whatever dialect the server is set to */
+                   "SET SESSION sql_mode = REPLACE(@@sql_mode, 'ORACLE', '')");
     return conn;
 }
 

@@ -7,6 +7,8 @@
  *  - With the ability SHARED all members may be called by several threads at once, else by one.
  *  - Every wait is bounded by the wait_ms of its call, except for making a connection, which has a bound of its own.
  *    A broken connection is EUNAVAILABLE at once; the driver connects again by itself, at the next call.
+ *  - Only `durability` is called in a child of the process that opened the transport: there the core refuses all other
+ *    calls itself, and `close` is left out, since locks may be held for ever and threads are gone.
  *
  * A new backend is done when tests/support/conformance_transport.c passes against the real thing.
  * SPDX-License-Identifier: MIT */

@@ -126,11 +126,12 @@ static semel_status run_statement(connection *on, const semel_bytes values[2], c
     if (!stmt)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
     semel_status status = SEMEL_OK;
-    patience before = maria_limit_waits(on);
+    library_call call;
+    maria_enter(&call, on);
     if (execute(stmt, on->out.text.bytes, on->out.text.len, values))
         status = maria_fail_statement(on, stmt, doing, err);
     (void)mysql_stmt_close(stmt);
-    maria_unlimit_waits(on, before);
+    maria_leave(&call);
     return status;
 }
 

@@ -1,7 +1,4 @@
-/* Connecting and asking. See connection.h; what errors mean is in meaning.c.
- *
- * All connections work without autocommit. So no statement is ever committed by itself: neither one of ours, nor one
- * of a handler's that goes on after the server has rolled its transaction back.
+/* Asking. See connection.h; connecting is in connect.c, and what errors mean in meaning.c.
  *
  * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if it says
  * nothing for longer, the connection is given up.
@@ -15,258 +12,35 @@
 #include <ma_pvio.h>
 #include <mysqld_error.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { TEXT_MARGIN = 4096, ANSWER_MAX = 1 << 30, VERSION_MIN = 100600 };
+/* --- calls of the library --------------------------------------------------------------------------------------------- */
 
-/* --- connecting ----------------------------------------------------------------------------------------- */
-
-static void start_library(void)
-{
-    (void)mysql_library_init(0, NULL, NULL); /* not safe in two threads at once */
-}
-
-static void set_number(MYSQL *my, enum mysql_option option, unsigned value)
-{
-    if (value)
-        mysql_optionsv(my, option, &value);
-}
-
-static void set_text(MYSQL *my, enum mysql_option option, const char *value)
-{
-    if (value)
-        mysql_optionsv(my, option, value);
-}
-
-static void set_options(MYSQL *my, const address *at, uint32_t wait_ms)
-{
-    static const my_bool yes = 1;
-    static const unsigned long answer_max = ANSWER_MAX;
-    unsigned wait_s = wait_ms / 1000 + (wait_ms % 1000 != 0);
-    set_number(my, MYSQL_OPT_CONNECT_TIMEOUT, wait_s < at->connect_s ? wait_s : at->connect_s);
-    set_number(my, MYSQL_OPT_READ_TIMEOUT, at->read_s);
-    set_number(my, MYSQL_OPT_WRITE_TIMEOUT, at->write_s);
-    set_text(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    set_text(my, MYSQL_READ_DEFAULT_GROUP, at->options);
-    set_text(my, MYSQL_OPT_SSL_CA, at->tls_ca);
-    set_text(my, MYSQL_OPT_SSL_CERT, at->tls_cert);
-    set_text(my, MYSQL_OPT_SSL_KEY, at->tls_key);
-    mysql_optionsv(my, MYSQL_OPT_MAX_ALLOWED_PACKET, &answer_max);
-    if (at->tls != TLS_OFF)
-        mysql_optionsv(my, MYSQL_OPT_SSL_ENFORCE, &yes);
-    if (at->tls == TLS_VERIFY)
-        mysql_optionsv(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
-}
-
-/* The library does not mind if the server cannot encrypt, unless the certificate is to be verified, too. */
-static semel_status check_tls(MYSQL *my, const address *at, semel_error *err)
-{
-    if (at->tls == TLS_OFF || mysql_get_ssl_cipher(my))
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EINVAL,
-                      "mariadb, connecting: the server does not encrypt, and the URL asks for tls");
-}
-
-static semel_status check_server(MYSQL *my, semel_error *err)
-{
-    if (mariadb_connection(my) && mysql_get_server_version(my) >= VERSION_MIN)
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EUNSUPPORTED,
-                      "the server is %s %s; semel needs MariaDB 10.6 or newer",
-                      mariadb_connection(my) ? "MariaDB" : "MySQL", mysql_get_server_info(my));
-}
-
-static const char *const level_names[] = {[ISOLATION_USUAL] = "REPEATABLE-READ",
-                                          [ISOLATION_READ_COMMITTED] = "READ-COMMITTED",
-                                          [ISOLATION_REPEATABLE_READ] = "REPEATABLE-READ",
-                                          [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
-                                          [ISOLATION_READ_UNCOMMITTED] = "READ-UNCOMMITTED"};
-
-static isolation level_named(const char *name)
-{
-    for (int i = ISOLATION_READ_COMMITTED; i <= ISOLATION_READ_UNCOMMITTED; i++)
-        if (name && strcmp(level_names[i], name) == 0)
-            return (isolation)i;
-    return ISOLATION_USUAL;
-}
-
-static void set_packet_max(connection *on, size_t max)
-{
-    on->packet_max = max;
-    on->text_max = max > 2 * (size_t)TEXT_MARGIN ? max - TEXT_MARGIN : max;
-}
-
-static semel_status read_settings(const row *r, void *context, semel_error *err)
-{
-    connection *on = context;
-    set_packet_max(on, (size_t)maria_column_uint(r, 0));
-    on->usual = level_named(maria_column_text(r, 1));
-    on->safe_commits = (int)maria_column_int(r, 2);
-    on->idle_s = maria_column_uint(r, 3);
-    on->blocks = !maria_column_int(r, 4); /* in that mode they are written otherwise */
-    if (maria_column_int(r, 5))           /* markers would vanish with a wait that was too long */
-        return semel_fail(err, SEMEL_EUNSUPPORTED,
-                          "the server has innodb_rollback_on_timeout=ON; semel needs it OFF, as it "
-                          "is by default");
-    return SEMEL_OK;
-}
-
-int maria_say_mode(connection *on, session_mode mode)
-{
-    if (on->mode == mode)
-        return 0;
-    static const statement which[] = {[MODE_UNKNOWN] = ST_DURABLE,
-                                      [MODE_DURABLE] = ST_DURABLE,
-                                      [MODE_RELAXED] = ST_RELAXED,
-                                      [MODE_LOOKING] = ST_LOOKING};
-    isolation asked = on->at->level != ISOLATION_USUAL ? on->at->level : on->usual;
-    query q = maria_query(on, which[mode]);
-    if (mode != MODE_LOOKING)
-        maria_text(&q, level_names[mode == MODE_RELAXED ? ISOLATION_READ_COMMITTED : asked]);
-    if (mode == MODE_DURABLE)
-        maria_uint(&q, on->idle_s);
-    (void)maria_end(&q);
-    on->mode = mode;
-    return 1;
-}
-
-/* --- limits --------------------------------------------------------------------------------------------- */
-
-/* The library takes these from the options only when it connects, and a handler's own statements may take as long as they
- * like: so they are set where it keeps them. After a connection was lost there is no such place. */
-patience maria_limit_waits(const connection *on)
+/* The library takes the limits from the options only when it connects, and a handler's own statements may take as long as
+ * they like: so they are set where it keeps them. After a connection was lost there is no such place. */
+void maria_enter(library_call *call, const connection *on)
 {
     MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
     uint32_t locks_ms = on->wait_ms > on->limits.busy_ms ? on->wait_ms : on->limits.busy_ms;
     uint64_t most = (uint64_t)locks_ms + on->limits.answer_ms;
+    *call = (library_call){.on = on};
+    sigpipe_guard_up(&call->guard, on->encrypted); /* the library itself writes with MSG_NOSIGNAL */
     if (!io)
-        return (patience){-1, -1};
-    patience before = {io->timeout[PVIO_READ_TIMEOUT], io->timeout[PVIO_WRITE_TIMEOUT]};
+        return;
+    call->read_ms = io->timeout[PVIO_READ_TIMEOUT];
+    call->write_ms = io->timeout[PVIO_WRITE_TIMEOUT];
     io->timeout[PVIO_READ_TIMEOUT] = io->timeout[PVIO_WRITE_TIMEOUT] =
         most < INT_MAX ? (int)most : INT_MAX;
-    return before;
 }
 
-void maria_unlimit_waits(const connection *on, patience before)
+void maria_leave(const library_call *call)
 {
-    MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
-    if (!io)
-        return;
-    io->timeout[PVIO_READ_TIMEOUT] = before.read_ms;
-    io->timeout[PVIO_WRITE_TIMEOUT] = before.write_ms;
-}
-
-/* One round trip, to see how the server is. From here on the server itself gives up waiting for locks, those of tables
- * (which it would wait for for a day) and those of rows. */
-static semel_status introduce(connection *on, semel_error *err)
-{
-    static const bound patient = {PATIENT, 0};
-    uint32_t busy_s = on->limits.busy_ms / 1000 + (on->limits.busy_ms % 1000 != 0);
-    query q = maria_start(&on->out,
-                          "SELECT @@max_allowed_packet, @@tx_isolation, "
-                          "@@innodb_flush_log_at_trx_commit = 1 AND "
-                          "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout, "
-                          "FIND_IN_SET(x'4f5241434c45', @@sql_mode), " /* ORACLE */
-                          "@@innodb_rollback_on_timeout",
-                          patient);
-    step *s = maria_end(&q);
-    s->call = read_settings;
-    s->context = on;
-    q = maria_start(&on->out,
-                    "SET SESSION autocommit = 0, lock_wait_timeout = ?, "
-                    "innodb_lock_wait_timeout = ?",
-                    patient);
-    maria_uint(&q, busy_s);
-    maria_uint(&q, busy_s);
-    (void)maria_end(&q);
-    return maria_run(on, NULL, "preparing a session", err);
-}
-
-/* A new session for an `on` that has none. */
-static semel_status dial(connection *on, uint32_t wait_ms, semel_error *err)
-{
-    static pthread_once_t started = PTHREAD_ONCE_INIT;
-    const address *at = on->at;
-    (void)pthread_once(&started, start_library);
-    on->my = mysql_init(NULL);
-    if (!on->my)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
-    set_options(on->my, at, wait_ms);
-    if (!mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
-                            at->database, at->port, at->socket, CLIENT_MULTI_STATEMENTS))
-        return maria_fail(on, "connecting", err);
-    on->lost = on->owes = on->fresh = 0;
-    on->mode = MODE_UNKNOWN;
-    semel_status status = check_tls(on->my, at, err);
-    if (!status)
-        status = check_server(on->my, err);
-    if (!status)
-        status = introduce(on, err);
-    if (!status && at->level == ISOLATION_USUAL)
-        on->mode = MODE_DURABLE;
-    return status;
-}
-
-/* In a child, to say goodbye would end the parent's session. */
-static void hang_up(connection *on)
-{
-    if (on->my && on->pid == getpid())
-        mysql_close(on->my);
-    on->my = NULL;
-}
-
-void maria_close(void *state)
-{
-    connection *on = state;
-    if (!on)
-        return;
-    hang_up(on);
-    maria_script_free(&on->out);
-    mem_free(on->spare.bytes);
-    on->spare = (text_buffer){0};
-    arena_free(&on->scratch);
-    mem_free(on);
-}
-
-semel_status maria_open(connection **out, const address *at, const char *const *texts,
-                        limits bounds, uint32_t wait_ms, semel_error *err)
-{
-    connection *on = mem_alloc(sizeof *on);
-    if (!on)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
-    on->at = at;
-    on->texts = texts;
-    on->limits = bounds;
-    on->multi = 1;
-    on->pid = getpid();
-    semel_status status = dial(on, wait_ms, err);
-    if (status)
-        maria_close(on);
-    else
-        *out = on;
-    return status;
-}
-
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, limits bounds,
-                  size_t packet_max)
-{
-    *on = (connection){.my = my,
-                       .texts = texts,
-                       .limits = bounds,
-                       .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
-                       .pid = getpid()};
-    set_packet_max(on, packet_max);
-}
-
-void maria_return(connection *on)
-{
-    maria_script_free(&on->out);
-    mem_free(on->spare.bytes);
-    on->spare = (text_buffer){0};
-    arena_free(&on->scratch);
-    on->my = NULL;
+    MARIADB_PVIO *io = call->on->my ? call->on->my->net.pvio : NULL;
+    if (io) {
+        io->timeout[PVIO_READ_TIMEOUT] = call->read_ms;
+        io->timeout[PVIO_WRITE_TIMEOUT] = call->write_ms;
+    }
+    sigpipe_guard_down(&call->guard);
 }
 
 /* --- asking ----------------------------------------------------------------------------------------------- */
@@ -424,9 +198,10 @@ static semel_status say_all(talk *t, semel_error *err)
 
 static semel_status say_limited(talk *t, semel_error *err)
 {
-    patience before = maria_limit_waits(t->on);
+    library_call call;
+    maria_enter(&call, t->on);
     semel_status status = say_all(t, err);
-    maria_unlimit_waits(t->on, before);
+    maria_leave(&call);
     return status;
 }
 
@@ -435,9 +210,10 @@ static void settle_debt(connection *on)
 {
     if (!on->owes)
         return;
-    patience before = maria_limit_waits(on);
+    library_call call;
+    maria_enter(&call, on);
     on->lost |= mysql_read_query_result(on->my) != 0;
-    maria_unlimit_waits(on, before);
+    maria_leave(&call);
     on->owes = 0;
 }
 
@@ -454,8 +230,8 @@ static semel_status redial(connection *on, semel_error *err)
     script kept = on->out;
     session_mode mode = on->mode;
     on->out = (script){0};
-    hang_up(on);
-    semel_status status = dial(on, on->limits.busy_ms, err);
+    maria_hang_up(on);
+    semel_status status = maria_dial(on, on->limits.busy_ms, err);
     if (!status && maria_say_mode(on, mode)) /* what was said before takes it for granted */
         status = maria_run(on, NULL, "preparing a session", err);
     maria_script_free(&on->out);
@@ -505,10 +281,20 @@ void maria_push_rollback(connection *on)
     static const char text[] = "ROLLBACK";
     maria_script_clear(&on->out);
     settle_debt(on);
-    patience before = maria_limit_waits(on);
+    library_call call;
+    maria_enter(&call, on);
     on->lost |= mysql_send_query(on->my, text, sizeof text - 1) != 0;
-    maria_unlimit_waits(on, before);
+    maria_leave(&call);
     on->owes = !on->lost;
+}
+
+int maria_ask(connection *on, const char *text)
+{
+    library_call call;
+    maria_enter(&call, on);
+    int failed = mysql_query(on->my, text);
+    maria_leave(&call);
+    return failed;
 }
 
 int maria_is_ready(const connection *on)

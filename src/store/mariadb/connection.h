@@ -6,6 +6,7 @@
 #ifndef SEMEL_MARIADB_CONNECTION_H
 #define SEMEL_MARIADB_CONNECTION_H
 
+#include "base/sigpipe.h"
 #include "store/mariadb/address.h"
 #include "store/mariadb/script.h"
 
@@ -34,6 +35,7 @@ typedef struct connection {
     script out;
     text_buffer spare; /* for a script that is written anew */
     mem_arena scratch; /* of whoever uses it */
+    int encrypted;     /* by TLS */
     int multi;         /* the server takes several statements in one text */
     int lost;          /* it cannot be used any more */
     int owes;          /* a ROLLBACK has been sent whose answer nobody has read yet */
@@ -60,6 +62,11 @@ typedef struct failure {
 semel_status maria_open(connection **out, const address *at, const char *const *texts,
                         limits bounds, uint32_t wait_ms, semel_error *err);
 void maria_close(void *on);
+
+/* A new session for a connection that has none, and the end of one. */
+semel_status maria_dial(connection *on, uint32_t wait_ms, semel_error *err);
+void maria_hang_up(connection *on);
+
 int maria_is_alive(void *on); /* without a round trip */
 
 /* `on` on the caller's connection. Only its script is ours, to be freed with maria_return(). */
@@ -70,14 +77,17 @@ void maria_return(connection *on);
 /* What sets the session's mode, if it is not in it. 1 if there was something to say. */
 int maria_say_mode(connection *on, session_mode mode);
 
-/* Between these two no call of the client library takes longer than the server may wait for locks, and answer_ms: if
- * there is no answer by then, the connection is lost. Outside of them the connection is as a handler expects it. */
-typedef struct patience {
+/* Around every call of the client library. Inside, none takes longer than the server may wait for locks, and answer_ms: if
+ * there is no answer by then, the connection is lost; and none raises SIGPIPE (base/sigpipe.h). Outside, the connection
+ * is as a handler expects it. */
+typedef struct library_call {
+    const connection *on;
+    sigpipe_guard guard;
     int read_ms;
     int write_ms;
-} patience;
-patience maria_limit_waits(const connection *on);
-void maria_unlimit_waits(const connection *on, patience before);
+} library_call;
+void maria_enter(library_call *call, const connection *on);
+void maria_leave(const library_call *call);
 
 /* One more statement to say. */
 query maria_query(connection *on, statement which);
@@ -89,6 +99,9 @@ semel_status maria_run(connection *on, failure *failed, const char *doing, semel
 
 /* Sends a ROLLBACK and leaves its answer to whoever uses the connection next. */
 void maria_push_rollback(connection *on);
+
+/* A statement by itself, without an answer but whether it failed. */
+int maria_ask(connection *on, const char *text);
 
 /* `err` from the connection's last error, by number. */
 semel_status maria_fail(connection *on, const char *doing, semel_error *err);

@@ -120,7 +120,7 @@ static semel_status enter(mariadb_unit *unit, semel_error *err)
                           "would not commit with the work");
     maria_say(unit->on, ST_JOIN);
     status = maria_run(unit->on, NULL, "joining a transaction", err);
-    if (!status && mysql_query(unit->on->my, "SAVEPOINT semel_live"))
+    if (!status && maria_ask(unit->on, "SAVEPOINT semel_live"))
         status = maria_fail(unit->on, "joining a transaction", err);
     return status;
 }

@@ -28,7 +28,7 @@
     ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
 
 #define MESSAGE_COLUMNS \
-    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
+    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, `body`"
 
 #define MESSAGE_PATTERN "?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?)"
@@ -178,7 +178,7 @@ static const char *const texts[ST_COUNT] = {
         "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
         "correlation_id = VALUES(correlation_id), "
         "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
-        "headers = VALUES(headers), body = VALUES(body)",
+        "headers = VALUES(headers), `body` = VALUES(`body`)",
     [ST_DEAD_DROP] = "DELETE d FROM `{}dead` d " BY_KEY " WHERE dead_id = ?",
     [ST_DEAD_LIST] = "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
                      " FROM `{}dead` WHERE dead_id > ? AND (? = 0 OR origin = ?) "

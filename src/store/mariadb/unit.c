@@ -159,11 +159,8 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
     if (!unit->joined || unit->on->lost || !unit->on->out.count ||
         !(my->server_status & SERVER_STATUS_AUTOCOMMIT))
         return SEMEL_OK;
-    patience before = maria_limit_waits(unit->on);
-    int failed = mysql_query(my, "RELEASE SAVEPOINT semel_live") != 0 ||
-                 mysql_query(my, "SAVEPOINT semel_live") != 0;
-    maria_unlimit_waits(unit->on, before);
-    if (!failed)
+    if (!maria_ask(unit->on, "RELEASE SAVEPOINT semel_live") &&
+        !maria_ask(unit->on, "SAVEPOINT semel_live"))
         return SEMEL_OK;
     return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
                ? ended_inside(unit, err)

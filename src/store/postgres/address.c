@@ -4,6 +4,7 @@
  * files. Its messages about a bad URL repeat the URL and with it the password, so they are not shown. */
 #include "store/postgres/address.h"
 
+#include "base/authority.h"
 #include "base/sql.h"
 #include "base/url.h"
 
@@ -45,7 +46,7 @@ static semel_status check_names(const url *parsed, semel_error *err)
                 semel_fail(err, SEMEL_EINVAL,
                            "URL: unknown parameter \"%s\"; of semel's own there are " OWN_PARAMETERS
                            ", the others are libpq's",
-                           name);
+                           url_shown_name(parsed, name));
     }
     PQconninfoFree(known);
     return status;
@@ -104,6 +105,66 @@ static semel_status add_wishes(address *out, mem_arena *arena, semel_error *err)
     return status;
 }
 
+/* --- hosts and ports ------------------------------------------------------------------------------------- */
+
+/* libpq looks at ports and hosts only when it connects, and then it is as if the server were away. So they are
+ * looked at before. Both may be lists, and what is empty in a list is the usual one. */
+typedef semel_status check_one(const char *text, size_t len, semel_error *err);
+
+static semel_status check_list(const char *list, check_one *check, semel_error *err)
+{
+    for (;;) {
+        size_t len = strcspn(list, ",");
+        semel_status status = check(list, len, err);
+        if (status || !list[len])
+            return status;
+        list += len + 1;
+    }
+}
+
+static semel_status check_port(const char *port, size_t len, semel_error *err)
+{
+    uint32_t number;
+    return len ? authority_port(&number, port, len, err) : SEMEL_OK;
+}
+
+/* A path of a socket may have an @, and in Linux's abstract namespace it begins with one. */
+static semel_status check_host(const char *host, size_t len, semel_error *err)
+{
+    return *host == '/' || *host == '@' ? SEMEL_OK : authority_check_host(host, len, err);
+}
+
+/* host, host:port or [address]:port as they stand in the URL: there a port that is empty was forgotten. */
+static semel_status check_place(const char *place, size_t len, semel_error *err)
+{
+    uint32_t number;
+    const char *end = place + len;
+    const char *close = *place == '[' ? memchr(place, ']', len) : NULL;
+    const char *from = close ? close : place;
+    const char *colon = memchr(from, ':', (size_t)(end - from));
+    return colon ? authority_port(&number, colon + 1, (size_t)(end - colon - 1), err) : SEMEL_OK;
+}
+
+static semel_status check_places(const url *parsed, semel_error *err)
+{
+    char places[URL_MAX];
+    const char *at = strchr(parsed->rest, '@');
+    const char *from = at ? at + 1 : parsed->rest;
+    (void)snprintf(places, sizeof places, "%.*s", (int)strcspn(from, "/"), from);
+    return check_list(places, check_place, err);
+}
+
+static semel_status check_setting(const PQconninfoOption *setting, semel_error *err)
+{
+    uint32_t number;
+    if (strcmp(setting->keyword, "host") == 0)
+        return check_list(setting->val, check_host, err);
+    if (strcmp(setting->keyword, "port") != 0)
+        return SEMEL_OK;
+    return *setting->val ? check_list(setting->val, check_port, err)
+                         : authority_port(&number, "", 0, err);
+}
+
 static semel_status read_libpqs(address *out, mem_arena *arena, const char *text, const url *parsed,
                                 semel_error *err)
 {
@@ -116,9 +177,12 @@ static semel_status read_libpqs(address *out, mem_arena *arena, const char *text
         return semel_fail(err, SEMEL_EINVAL,
                           "URL: it should read postgres://user:password@host:port/database?"
                           "name=value, with %%-escapes for what is special");
-    for (const PQconninfoOption *at = options; !status && at->keyword; at++)
+    for (const PQconninfoOption *at = options; !status && at->keyword; at++) {
         if (at->val)
+            status = check_setting(at, err);
+        if (at->val && !status)
             status = add(out, arena, at->keyword, at->val, err);
+    }
     PQconninfoFree(options);
     return status ? status : add_wishes(out, arena, err);
 }
@@ -170,6 +234,8 @@ semel_status address_read(address *out, mem_arena *arena, const char *text, seme
         status = url_one_place(&parsed, err);
     if (!status)
         status = check_names(&parsed, err);
+    if (!status)
+        status = check_places(&parsed, err);
     if (!status)
         status = read_own(out, arena, &parsed, err);
     return status ? status : read_libpqs(out, arena, text, &parsed, err);

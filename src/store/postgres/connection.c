@@ -169,6 +169,18 @@ static void find_sqlstate(char state[6], const char *text)
         }
 }
 
+/* Who refuses us says what he likes, and libpq hands it on. A password that is one of the names, too, is no secret. */
+static int tells_password(const PGconn *pg, const char *text)
+{
+    const char *password = PQpass(pg), *names[] = {PQuser(pg), PQdb(pg), PQhost(pg)};
+    if (!password || !*password || !strstr(text, password))
+        return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i] && strcmp(names[i], password) == 0)
+            return 0;
+    return 1;
+}
+
 /* What cannot be reached may be there later; who is not let in now will not be let in later. */
 static semel_status refused(const connection *on, semel_error *err)
 {
@@ -177,6 +189,8 @@ static semel_status refused(const connection *on, semel_error *err)
     find_sqlstate(state, text);
     int final = in_class(state, "28") || in_class(state, "3D") || in_class(state, "42") ||
                 PQconnectionNeedsPassword(on->pg);
+    if (tells_password(on->pg, text))
+        text = "the answer has the password in it, and is not shown";
     semel_status status =
         semel_fail(err, final ? SEMEL_EINVAL : SEMEL_EUNAVAILABLE, "postgres, connecting: %.*s%s",
                    first_line(text), text, final ? advice_for(state[0] ? state : "28") : "");

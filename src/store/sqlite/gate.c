@@ -17,6 +17,19 @@ semel_status gate_check_process(const sqlite_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
+/* One stat(). A file system that cannot tell says nothing, and is believed. */
+semel_status gate_check_file(sqlite3 *db, semel_error *err)
+{
+    int moved = 0;
+    int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (code != SQLITE_OK || !moved)
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_ESTORE,
+                      "sqlite: %s was removed or replaced while it was open, and what is written "
+                      "now would be lost; close the store and open it anew",
+                      sqlite3_db_filename(db, "main"));
+}
+
 /* Whoever comes by first when the gate opens may go in: that is fastest. But somebody who was passed over
  * several times (a relay, a sweep, beside a busy consumer) goes next, and the others wait for that. */
 enum { PATIENCE = 3 };
@@ -81,10 +94,17 @@ void gate_leave(sqlite_store *store)
         pthread_cond_signal(&store->gate_free);
 }
 
-void reader_enter(sqlite_store *store)
+semel_status reader_enter(sqlite_store *store, semel_error *err)
 {
+    semel_status status = gate_check_process(store, err);
+    if (status)
+        return status;
     pthread_mutex_lock(&store->reader_lock);
     store->reader.deadline_ms = wait_clock_ms() + store->busy_ms;
+    status = gate_check_file(store->reader.db, err);
+    if (status)
+        pthread_mutex_unlock(&store->reader_lock);
+    return status;
 }
 
 void reader_leave(sqlite_store *store)

@@ -271,10 +271,9 @@ semel_status sqlite_unsent(void *state, uint64_t *count, int64_t *oldest_ms, sem
 {
     sqlite_store *store = state;
     int64_t rows = 0, oldest = 0;
-    semel_status status = gate_check_process(store, err);
+    semel_status status = reader_enter(store, err);
     if (status)
         return status;
-    reader_enter(store);
     status = schema_check(&store->reader, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_COUNT, &rows, err);

@@ -64,10 +64,13 @@ static inline mem_arena *scratch_of(sqlite_unit *unit)
 /* gate.c */
 semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
 void gate_leave(sqlite_store *store);
-void reader_enter(sqlite_store *store); /* the reading connection, and its deadline from now */
+/* The reading connection, and its deadline from now; unless it is not to be used any more. */
+semel_status reader_enter(sqlite_store *store, semel_error *err);
 void reader_leave(sqlite_store *store);
 /* EMISUSE in a child of the process that opened it. */
 semel_status gate_check_process(const sqlite_store *store, semel_error *err);
+/* ESTORE if its file is not the one any more that others find by its name. */
+semel_status gate_check_file(sqlite3 *db, semel_error *err);
 
 /* unit.c */
 semel_status sqlite_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,

@@ -50,13 +50,12 @@ static semel_status look_locked(found_keys *out, sqlite_store *store, int64_t in
                                 int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
                                 semel_error *err)
 {
-    semel_status status = gate_check_process(store, err);
-    if (status)
-        return status;
     out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
     if (!out->keys)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    reader_enter(store);
+    semel_status status = reader_enter(store, err);
+    if (status)
+        return status;
     status = look(out, store, inbox, cutoff_ms, rows, from, err);
     reader_leave(store);
     return status ? status : seam_fault(store->seam, "sweep.looked", err);

@@ -5,6 +5,9 @@
  * commit that returned has been fsynced; relaxed ones (leases, counts, sent marks) with NORMAL, which is
  * as atomic and survives kill -9, and which the next durable commit makes durable too.
  *
+ * A file that was removed or replaced goes on to work for those who have it open, and what they commit is gone with
+ * them: a key would be answered as done, and a store that is opened anew would not know it. So each unit looks first.
+ *
  * A handler works on our connection and could end our transaction. Two hooks count every end, so that a
  * COMMIT or ROLLBACK of its own is noticed, even one followed by a BEGIN. */
 #include "base/wait.h"
@@ -35,10 +38,13 @@ static semel_status choose_durability(sqlite_store *store, semel_begin durabilit
 static semel_status begin(sqlite_store *store, semel_begin durability, uint32_t wait_ms,
                           semel_error *err)
 {
+    semel_status status = gate_check_file(store->writer.db, err);
+    if (status)
+        return status;
     store->writer.deadline_ms = wait_clock_ms() + wait_ms;
     if (!sqlite3_get_autocommit(store->writer.db)) /* a rollback that ran out of memory */
         sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
-    semel_status status = choose_durability(store, durability, err);
+    status = choose_durability(store, durability, err);
     return status ? status : run(&store->writer, ST_BEGIN, "beginning a transaction", err);
 }
 
@@ -121,6 +127,8 @@ semel_status sqlite_join(void *state, void *unit_state, void *native, semel_erro
     semel_status status = gate_check_process(store, err);
     if (!status)
         status = check_joined(store, native, err);
+    if (!status)
+        status = gate_check_file(native, err);
     if (!status)
         status = enlist(store, unit, native, err);
     if (status)
