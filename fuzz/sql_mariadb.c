@@ -55,6 +55,31 @@ static void write_value(text_buffer *to, size_t index, void *context)
     text_append_z(to, number);
 }
 
+/* The text of the one statement that is the application's: others may stand beside it. */
+static char *queued_text(const script *said)
+{
+    char *text = NULL;
+    for (size_t i = 0; i < said->count; i++) {
+        size_t start = said->steps[i].start;
+        if (said->steps[i].kind != STEP_QUEUED)
+            continue;
+        HOLDS(!text);
+        text = exact_text(said->text.bytes + start, maria_script_end(said, i) - start);
+    }
+    HOLDS(text);
+    return text;
+}
+
+static void check_text(const script *said, char *sql)
+{
+    sql_model model;
+    char *text = queued_text(said);
+    sql_model_run(&model, SQL_MARIADB, sql, write_value, sql);
+    HOLDS_FOR(text, strcmp(text, model.text.bytes) == 0);
+    mem_free(model.text.bytes);
+    free(text);
+}
+
 void check_mariadb_queue(const char *sql, long accepted)
 {
     semel_value values[64];
@@ -62,21 +87,15 @@ void check_mariadb_queue(const char *sql, long accepted)
     connection on = {.text_max = TEXT_MAX};
     mariadb_unit unit = {.store = &store, .on = &on, .joined = 1};
     semel_error err = {0};
-    char *hint = exact_text(sql, strlen(sql));
+    char *copy = exact_text(sql, strlen(sql));
     size_t count = accepted < 0 ? 0 : (size_t)accepted;
     for (size_t i = 0; i < count; i++)
-        values[i] = value_of(i, sql);
-    semel_status status = mariadb_queue(&unit, sql, values, count, &err);
+        values[i] = value_of(i, copy);
+    semel_status status = mariadb_queue(&unit, copy, values, count, &err);
     HOLDS_FOR(err.text, !status == (accepted >= 0));
-    if (!status) {
-        sql_model model;
-        sql_model_run(&model, SQL_MARIADB, sql, write_value, hint);
-        text_append(&on.out.text, "", 1);
-        HOLDS_FOR(on.out.text.bytes, on.out.count == 1);
-        HOLDS_FOR(on.out.text.bytes, strcmp(on.out.text.bytes, model.text.bytes) == 0);
-        mem_free(model.text.bytes);
-    }
-    free(hint);
+    if (!status)
+        check_text(&on.out, copy);
+    free(copy);
     maria_script_free(&on.out);
     arena_free(&on.scratch);
 }

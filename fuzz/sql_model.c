@@ -49,8 +49,8 @@ static void copy(machine *m, size_t len)
 static int begins_line_comment(const machine *m)
 {
     if (m->dialect == SQL_MARIADB)
-        return m->at[0] == '#' ||
-               (m->at[0] == '-' && m->at[1] == '-' && (unsigned char)m->at[2] <= ' ');
+        return m->at[0] == '#' || (m->at[0] == '-' && m->at[1] == '-' &&
+                                   ((unsigned char)m->at[2] <= ' ' || m->at[2] == 0x7f));
     return m->at[0] == '-' && m->at[1] == '-';
 }
 

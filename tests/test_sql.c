@@ -156,6 +156,7 @@ static const struct good {
     {M, 1, "SELECT 1 # ? '\n, ?", NULL},
     {M, 2, "SELECT 1--?, ?--", NULL}, /* arithmetic; at the end a comment */
     {M, 0, "SELECT 1--\t?", NULL},
+    {M, 1, "SELECT 1--\x7f?\n, ?", NULL},
     {P, 1, "SELECT 1 # ?", "SELECT 1 # $1"},
     {L, 0, "SELECT 1--?", NULL},
     {L | P, 0, "SELECT /*! ? */ 1", NULL},

@@ -115,14 +115,14 @@ static size_t word_length(const char *at)
     return len;
 }
 
-/* MariaDB wants a space behind the dashes: a--1 is arithmetic there. */
-static int is_line_comment(sql_dialect dialect, const char *at)
+int sql_is_line_comment(sql_dialect dialect, const char *at)
 {
+    enum { DEL = 0x7f };
     if (dialect == SQL_MARIADB && at[0] == '#')
         return 1;
     if (at[0] != '-' || at[1] != '-')
         return 0;
-    return dialect != SQL_MARIADB || (unsigned char)at[2] <= ' ';
+    return dialect != SQL_MARIADB || (unsigned char)at[2] <= ' ' || at[2] == DEL;
 }
 
 /* Only PostgreSQL nests them. */
@@ -145,7 +145,7 @@ static size_t block_comment_length(sql_dialect dialect, const char *at)
 
 static size_t comment_length(sql_dialect dialect, const char *at)
 {
-    if (is_line_comment(dialect, at))
+    if (sql_is_line_comment(dialect, at))
         return strcspn(at, dialect == SQL_POSTGRES ? "\r\n" : "\n");
     return at[0] == '/' && at[1] == '*' ? block_comment_length(dialect, at) : 0;
 }

@@ -46,4 +46,8 @@ int sql_only_changes_rows(const char *sql);
  * mark, bracket or comparison, behind which values may stand. */
 size_t sql_head(const char *sql);
 
+/* 1 if a comment begins here that goes to the end of the line. MariaDB wants a space or a control character behind
+ * the dashes: a--1 is arithmetic there. */
+int sql_is_line_comment(sql_dialect dialect, const char *at);
+
 #endif
