@@ -4,7 +4,7 @@
 #include "store/mariadb/address.h"
 #include "url_parts.h"
 
-semel_status check_mariadb_address(const char *url, semel_error *err)
+semel_status check_mariadb_address(const char *url, int secret, semel_error *err)
 {
     mem_arena arena = {0};
     address a = {0};
@@ -13,6 +13,7 @@ semel_status check_mariadb_address(const char *url, semel_error *err)
         HOLDS(a.database && *a.database && !strpbrk(a.database, "`?~{}/"));
         HOLDS(sql_check_name("prefix", a.prefix, NULL) == SEMEL_OK);
         HOLDS(a.port <= 65535 && a.pool >= 1 && a.pool <= 1000 && a.connect_s >= 1);
+        HOLDS(keeps(secret, a.user) && keeps(secret, a.host) && keeps(secret, a.database));
         HOLDS(a.level <= ISOLATION_SERIALIZABLE && a.tls <= TLS_VERIFY);
     }
     arena_free(&arena);

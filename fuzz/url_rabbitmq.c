@@ -43,7 +43,7 @@ static void check_losses(const rabbit_address *a)
     }
 }
 
-semel_status check_rabbitmq_address(const char *url, semel_error *err)
+semel_status check_rabbitmq_address(const char *url, int secret, semel_error *err)
 {
     static rabbit_address a;
     semel_status status = rabbit_address_read(&a, url, err);
@@ -53,6 +53,8 @@ semel_status check_rabbitmq_address(const char *url, semel_error *err)
     HOLDS(a.port >= 1 && a.port <= 65535 && a.prefetch >= 1 && a.prefetch <= 65535);
     HOLDS(a.heartbeat_s <= 3600 && a.connect_ms >= 1 && a.delivery_limit >= RABBIT_LIMIT_UNSET);
     HOLDS(!a.has_dead_letter || a.queue[0]);
+    HOLDS(keeps(secret, a.user) && keeps(secret, a.host) && keeps(secret, a.vhost));
+    HOLDS(keeps(secret, a.queue) && keeps(secret, a.exchange) && keeps(secret, a.name));
     check_bindings(&a);
     check_losses(&a);
     return SEMEL_OK;
