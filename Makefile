@@ -1,8 +1,9 @@
 # The front door. CMake does the work; dev/ holds what is called here.
 PREFIX  ?= /usr/local
 DESTDIR ?=
+FUZZ_SECONDS ?= 60
 
-.PHONY: build release demo test soak bench check format install clean help
+.PHONY: build release demo test soak fuzz bench check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -18,6 +19,10 @@ soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 0 --
 	@dev/setup test
 	@dev/build debug
 	@build/debug/semel-soak $(SOAK)
+
+fuzz: ## libFuzzer on everything that reads what others wrote, FUZZ_SECONDS (60) for each target
+	@dev/setup fuzz
+	@FUZZ_SECONDS='$(FUZZ_SECONDS)' dev/fuzz
 
 bench: release ## what semel costs, against the same work by hand
 	@dev/setup servers

@@ -25,8 +25,10 @@ if(SEMEL_SANITIZE STREQUAL "address")
   set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(SEMEL_SANITIZE STREQUAL "thread")
   set(sanitize -fsanitize=thread -fno-omit-frame-pointer)
+elseif(SEMEL_SANITIZE STREQUAL "fuzz") # libFuzzer itself is linked to its targets only; clang has it
+  set(sanitize -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(SEMEL_SANITIZE)
-  message(FATAL_ERROR "SEMEL_SANITIZE is '${SEMEL_SANITIZE}'; it can be empty, address or thread.")
+  message(FATAL_ERROR "SEMEL_SANITIZE is '${SEMEL_SANITIZE}'; it can be empty, address, thread or fuzz.")
 else()
   # Fortified functions would hide calls from the sanitizers, and need optimisation to do anything.
   target_compile_options(

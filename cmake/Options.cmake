@@ -45,8 +45,8 @@ if(PROJECT_IS_TOP_LEVEL AND SEMEL_WITH_SQLITE) # the tests stand on SQLite
 endif()
 
 option(SEMEL_DEVELOPER "All warnings, as errors" OFF)
-set(SEMEL_SANITIZE "" CACHE STRING "Empty, address (with undefined) or thread")
-set_property(CACHE SEMEL_SANITIZE PROPERTY STRINGS "" address thread)
+set(SEMEL_SANITIZE "" CACHE STRING "Empty, address (with undefined), thread or fuzz")
+set_property(CACHE SEMEL_SANITIZE PROPERTY STRINGS "" address thread fuzz)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)

@@ -133,6 +133,19 @@ static void marks_are_where_the_server_would_see_them(void **state)
         case_number(c, "SELECT `a?` = concat('?''''?', '?\"', 'one') AND b = 'two' FROM q"), 1);
 }
 
+/* LIMIT2 would be another name for the table, and all of its rows would be copied. */
+static void a_value_does_not_run_into_the_word_before_it(void **state)
+{
+    server_case *c = *state;
+    semel_value limit = semel_int(2);
+    plan p = {.sql = {"INSERT INTO r SELECT x FROM s LIMIT?"}, .values = &limit, .count = 1};
+    server_run(c->url, "CREATE TABLE r (x int)");
+    server_run(c->url, "CREATE TABLE s (x int)");
+    server_run(c->url, "INSERT INTO s VALUES (1), (2), (3)");
+    QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
+    assert_int_equal(case_number(c, "SELECT count(*) FROM r"), 2);
+}
+
 /* --- results -------------------------------------------------------------------------------------- */
 
 static void rows_are_thrown_away(void **state)
@@ -376,6 +389,8 @@ int main(void)
         CASE(what_is_no_value_fails, by_queue),
         CASE(what_is_no_value_fails, by_transaction),
         CASE(marks_are_where_the_server_would_see_them, by_queue),
+        CASE(a_value_does_not_run_into_the_word_before_it, by_queue),
+        CASE(a_value_does_not_run_into_the_word_before_it, by_transaction),
         CASE(rows_are_thrown_away, by_queue),
         CASE(rows_are_thrown_away, by_transaction),
         CASE(rows_are_thrown_away, by_claim),

@@ -103,7 +103,10 @@ static const struct good {
     {P, 2, "INSERT INTO t VALUES (?, ?)", "INSERT INTO t VALUES ($1, $2)"},
     {P, 11, "VALUES (?,?,?,?,?,?,?,?,?,?,?)", "VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"},
     {P, 3, "SELECT?AND?OR ?", "SELECT $1 AND $2 OR $3"},
-    {L | M, 3, "SELECT?AND?OR ?", NULL},
+    {L, 3, "SELECT?AND?OR ?", NULL},
+    {M, 3, "SELECT?AND?OR ?", "SELECT ? AND ? OR ?"}, /* where values are written as text */
+    {M, 1, "SELECT a FROM t LIMIT?", "SELECT a FROM t LIMIT ?"},
+    {M, 3, "SELECT @?, 5.?, ?.5", "SELECT @ ?, 5. ?, ? .5"},
     {P, 2, "SELECT ?::int + -?", "SELECT $1::int + -$2"},
     {P, 1, "SELECT a ?? 'k' AND b ??| ?", "SELECT a ? 'k' AND b ?| $1"},
     {P, 1, "SELECT a ???", "SELECT a ?$1"},
@@ -153,6 +156,7 @@ static const struct good {
     {M, 1, "SELECT 1 # ? '\n, ?", NULL},
     {M, 2, "SELECT 1--?, ?--", NULL}, /* arithmetic; at the end a comment */
     {M, 0, "SELECT 1--\t?", NULL},
+    {M, 1, "SELECT 1--\x7f?\n, ?", NULL},
     {P, 1, "SELECT 1 # ?", "SELECT 1 # $1"},
     {L, 0, "SELECT 1--?", NULL},
     {L | P, 0, "SELECT /*! ? */ 1", NULL},
@@ -160,6 +164,7 @@ static const struct good {
     /* the end */
     {ALL, 0, "DELETE FROM t;", "DELETE FROM t"},
     {ALL, 0, " DELETE FROM t ; \n\t -- ? ;\n /* ; */ ", " DELETE FROM t "},
+    {L, 1, "\xef\xbb\xbfSELECT ?", NULL}, /* behind a byte order mark, which is a space there */
     /* what looks like the words below and is none */
     {ALL, 0, "INSERT INTO t SELECT 'COMMIT'", NULL},
     {ALL, 0, "UPDATE t SET begin = 1", NULL},
@@ -246,6 +251,7 @@ static const struct bad {
     {ALL, 0, ";", 1, "no statement"},
     {ALL, 0, "-- x", 5, "no statement"},
     {ALL, 0, "/* x */ ;", 9, "no statement"},
+    {L, 0, "\xef\xbb\xbf", 4, "no statement"},
     {ALL, 0, "SELECT 1; SELECT 2", 11, "more than one"},
     {ALL, 0, "SELECT 1 ;;", 11, "more than one"},
     {ALL, 1, "SELECT 1; ?", 11, "more than one"},
@@ -258,6 +264,10 @@ static const struct bad {
     {ALL, 0, "COMMIT", 1, "COMMIT cannot be queued"},
     {ALL, 0, "commit;", 1, "commit cannot be queued"},
     {ALL, 0, "  -- x\n /* y */ CoMmIt WORK", 17, "CoMmIt cannot be queued"},
+    {L, 0,
+     "\xef\xbb\xbf"
+     "COMMIT",
+     4, "COMMIT cannot be queued"},
     {ALL, 0, "BEGIN", 1, "BEGIN"},
     {ALL, 0, "BEGIN IMMEDIATE", 1, "BEGIN"},
     {ALL, 0, "END", 1, "END"},

@@ -5,6 +5,10 @@
  * A leap second (23:59:60 UTC) is the first instant of the next day, as in POSIX time. */
 #include "base/rfc3339.h"
 
+/* Of the years 0 to 9999 in UTC. An offset may lead out of them, to times that cannot be written. */
+#define SECOND_MIN INT64_C(-62167219200)
+#define SECOND_MAX INT64_C(253402300799)
+
 enum {
     DAYS_PER_ERA = 146097,
     DAYS_TO_1970 = 719468, /* from 0000-03-01 */
@@ -134,7 +138,8 @@ int rfc3339_parse(int64_t *out_ms, const char *text, size_t len)
     int64_t ms = fraction_ms(&r);
     int64_t second = days * 86400 + (hours * 60 + minutes - offset_minutes(&r)) * 60 + seconds;
     int misplaced_leap_second = seconds == 60 && second % 86400 != 0;
-    if (r.failed || r.at != r.end || misplaced_leap_second)
+    if (r.failed || r.at != r.end || misplaced_leap_second || second < SECOND_MIN ||
+        second > SECOND_MAX)
         return 0;
     *out_ms = second * 1000 + ms;
     return 1;

@@ -100,6 +100,13 @@ static size_t space_length(const char *at)
     return len;
 }
 
+/* SQLite takes a byte order mark for a space: behind one, COMMIT is still COMMIT. */
+static size_t order_mark_length(sql_dialect dialect, const char *at)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return dialect == SQL_SQLITE && strncmp(at, mark, 3) == 0 ? 3 : 0;
+}
+
 static size_t word_length(const char *at)
 {
     size_t len = 0;
@@ -108,14 +115,14 @@ static size_t word_length(const char *at)
     return len;
 }
 
-/* MariaDB wants a space behind the dashes: a--1 is arithmetic there. */
-static int is_line_comment(sql_dialect dialect, const char *at)
+int sql_is_line_comment(sql_dialect dialect, const char *at)
 {
+    enum { DEL = 0x7f };
     if (dialect == SQL_MARIADB && at[0] == '#')
         return 1;
     if (at[0] != '-' || at[1] != '-')
         return 0;
-    return dialect != SQL_MARIADB || (unsigned char)at[2] <= ' ';
+    return dialect != SQL_MARIADB || (unsigned char)at[2] <= ' ' || at[2] == DEL;
 }
 
 /* Only PostgreSQL nests them. */
@@ -138,7 +145,7 @@ static size_t block_comment_length(sql_dialect dialect, const char *at)
 
 static size_t comment_length(sql_dialect dialect, const char *at)
 {
-    if (is_line_comment(dialect, at))
+    if (sql_is_line_comment(dialect, at))
         return strcspn(at, dialect == SQL_POSTGRES ? "\r\n" : "\n");
     return at[0] == '/' && at[1] == '*' ? block_comment_length(dialect, at) : 0;
 }
@@ -265,7 +272,8 @@ static piece next_piece(sql_dialect dialect, const char *at)
     size_t len;
     if (is_executable_comment(dialect, at))
         return (piece){PIECE_SPACE, 0, "a comment that the server would run"};
-    if ((len = space_length(at)) || (len = comment_length(dialect, at)))
+    if ((len = space_length(at)) || (len = order_mark_length(dialect, at)) ||
+        (len = comment_length(dialect, at)))
         return make_piece(PIECE_SPACE, len);
     if (is_foreign_mark(dialect, at))
         return (piece){PIECE_MARK, 0, "values are marked by ? alone, in their order"};
@@ -393,14 +401,20 @@ static void copy(translation *t, const char *from, size_t len)
     t->len += len;
 }
 
-/* A $1 must not run into a word on either side: a$1 is a name. */
-static void put_number(translation *t)
+/* What comes in the place of a mark must not run into what stands beside it. For PostgreSQL that is $1, and a$1 is a
+ * name. For MariaDB it is the value itself: LIMIT5 is a name, @5 a variable and 5.5 a number. */
+static int runs_into(sql_dialect dialect, char c)
 {
-    char number[32];
-    int before = t->len && is_word(t->out[t->len - 1]), after = is_word(t->at[1]);
-    int len =
-        snprintf(number, sizeof number, "%s$%zu%s", before ? " " : "", t->marks, after ? " " : "");
-    copy(t, number, (size_t)len);
+    return is_word(c) || (dialect == SQL_MARIADB && (c == '.' || c == '@'));
+}
+
+static void put_apart(translation *t, const char *mark)
+{
+    char text[32];
+    int before = t->len && runs_into(t->dialect, t->out[t->len - 1]);
+    int after = runs_into(t->dialect, t->at[1]);
+    int len = snprintf(text, sizeof text, "%s%s%s", before ? " " : "", mark, after ? " " : "");
+    copy(t, text, (size_t)len);
 }
 
 static semel_status put_mark(translation *t, semel_error *err)
@@ -410,10 +424,12 @@ static semel_status put_mark(translation *t, semel_error *err)
             err, SEMEL_EINVAL,
             "queued statement, at character %zu: mark number %zu, but there are %zu values",
             (size_t)(t->at - t->sql) + 1, t->marks, t->values);
-    if (t->dialect == SQL_POSTGRES)
-        put_number(t);
-    else
+    char number[24];
+    (void)snprintf(number, sizeof number, "$%zu", t->marks);
+    if (t->dialect == SQL_SQLITE)
         copy(t, "?", 1);
+    else
+        put_apart(t, t->dialect == SQL_POSTGRES ? number : "?");
     return SEMEL_OK;
 }
 

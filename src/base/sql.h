@@ -22,9 +22,10 @@ const char *sql_fill(mem_arena *arena, const char *text, const char *name);
 typedef enum sql_dialect { SQL_SQLITE = 1, SQL_POSTGRES, SQL_MARIADB } sql_dialect;
 
 /* The application's statement as the database wants it: each ? that stands for a value becomes $1, $2 ... for
- * PostgreSQL and stays ? for the others; ?? becomes a question mark for PostgreSQL, where operators have it; what
- * is inside quotes of any kind of the dialect ('', "", ``, [], E'', $tag$) and comments is left alone. What
- * follows the statement (a ; and comments) is left out. Into the arena.
+ * PostgreSQL and stays ? for the others, where values are bound (SQLite) or written in its place (MariaDB): with a
+ * space beside it, where these would run into their neighbours. ?? becomes a question mark for PostgreSQL, where
+ * operators have it; what is inside quotes of any kind of the dialect ('', "", ``, [], E'', $tag$) and comments is
+ * left alone. What follows the statement (a ; and comments) is left out. Into the arena.
  * EINVAL, with the position: the number of marks is not `values`, there are marks of the database's own ($1, ?1,
  * :name) or ?? where no operator has it, a quote or comment does not end, there is more than one statement (a ;
  * with something behind it), there is none, or it begins with words that end or begin transactions or take over
@@ -44,5 +45,9 @@ int sql_only_changes_rows(const char *sql);
 /* How many bytes of a statement an error may show to say which one it is: its beginning, up to the first quote,
  * mark, bracket or comparison, behind which values may stand. */
 size_t sql_head(const char *sql);
+
+/* 1 if a comment begins here that goes to the end of the line. MariaDB wants a space or a control character behind
+ * the dashes: a--1 is arithmetic there. */
+int sql_is_line_comment(sql_dialect dialect, const char *at);
 
 #endif

@@ -18,7 +18,7 @@ static size_t opaque_length(const char *at)
 {
     if (*at == '\'' || *at == '"' || *at == '`')
         return quoted_length(at);
-    if (*at == '#' || (at[0] == '-' && at[1] == '-' && (unsigned char)at[2] <= ' '))
+    if (sql_is_line_comment(SQL_MARIADB, at))
         return strcspn(at, "\n");
     if (at[0] != '/' || at[1] != '*')
         return 0;
