@@ -91,7 +91,8 @@ typedef struct semel_inbox_options {
 } semel_inbox_options;
 
 /* The work. Return SEMEL_OK to commit; SEMEL_EHANDLER (or any other status) to roll back and be called
- * again later; SEMEL_EGIVEUP if trying again is pointless. Never commit or roll back yourself. */
+ * again later; SEMEL_EGIVEUP if trying again is pointless. Never commit or roll back yourself: neither the unit nor, by
+ * SQL, its transaction. */
 typedef semel_status semel_handler(semel_unit *unit, const semel_message *message, void *context,
                                    semel_error *err);
 
@@ -104,8 +105,11 @@ SEMEL_API void semel_inbox_close(semel_inbox *inbox);
  *
  * SEMEL_OK means: dealt with, acknowledge it (SEMEL_PROCESSED, _DUPLICATE, _REPLAYED, _DEAD).
  * Anything else means: do not acknowledge, or decide yourself:
- *     the handler's status  SEMEL_FAILED: let it be redelivered
+ *     the handler's status  SEMEL_FAILED: let it be redelivered (SEMEL_EHANDLER if the library found the failure:
+ *                           a queued statement, a constraint at the commit, a limit of the server)
  *     SEMEL_EBUSY           SEMEL_IN_PROGRESS, or SEMEL_UNDECIDED if the store stayed locked
+ *     SEMEL_EUNAVAILABLE    SEMEL_UNDECIDED: the store cannot be reached; nobody's failure, and not counted
+ *     SEMEL_EMISUSE         SEMEL_UNDECIDED: the handler ended the transaction behind the library's back
  *     SEMEL_EREJECTED       SEMEL_MISSING_KEY, _MISMATCH, _STALE, _DUPLICATE: it will never be accepted
  *     SEMEL_EUNKNOWN        receive it again: the store knows by then
  * `out` is the one output that is always written: SEMEL_UNDECIDED when the call failed otherwise. */

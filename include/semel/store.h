@@ -38,6 +38,13 @@ typedef struct semel_seam {
     semel_status (*fault)(void *context, const char *point);
 } semel_seam;
 
+/* Every wait has an end, whatever the server does. A statement waits for a lock, or for another copy of its message, no
+ * longer than busy_ms (the inbox's wait_ms); a connection is waited for for busy_ms; and a server that owes an answer
+ * for answer_ms longer than that is taken for lost, with its connection. So a call ends after busy_ms + wait_ms +
+ * answer_ms at the latest for each conversation that it needs: one for most; two for a receive, before and after
+ * the handler, and one more if a failure is to be recorded. A handler's own statements wait for locks for busy_ms, too
+ * (lock_timeout, innodb_lock_wait_timeout and lock_wait_timeout of its transaction, which it may set otherwise); how long
+ * they take besides is its own affair. */
 typedef struct semel_store_options {
     size_t size;
     uint32_t busy_ms;       /* longest wait for a lock or a connection; default 5000 */

@@ -1,7 +1,9 @@
 /* A unit of work: one transaction, or one claim.
  *
  * semel_inbox_receive() is made of these calls and of nothing else; use them where a callback does not
- * fit. A unit has one owner at a time and ends with commit, fail or rollback, each of which frees it.
+ * fit. A unit has one owner at a time and ends with commit, fail or rollback, each of which frees it. A handler's
+ * unit is not the handler's to end: there the three are SEMEL_EMISUSE, and its work is rolled back as failed. A unit
+ * that is used after its end answers SEMEL_EMISUSE, too, as long as its store is open.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_UNIT_H
 #define SEMEL_UNIT_H
@@ -68,7 +70,8 @@ SEMEL_API semel_status semel_unit_set_result(semel_unit *unit, const void *data,
 SEMEL_API semel_status semel_unit_renew(semel_unit *unit, uint32_t lease_ms, semel_error *err);
 
 /* Marker, outgoing messages, result and, in transaction mode, the handler's writes: all or nothing.
- * SEMEL_ELOST: the lease had ended, nothing was written. SEMEL_EUNKNOWN: receive the key again. */
+ * SEMEL_ELOST: the lease had ended, nothing was written. SEMEL_EUNKNOWN: receive the key again. SEMEL_EHANDLER: a queued
+ * statement failed, or the work ran into a limit of the server; rolled back, and counted as a failed attempt. */
 SEMEL_API semel_status semel_unit_commit(semel_unit *unit, semel_error *err);
 
 /* The work failed: rolls back, counts the attempt, keeps `why` with the key; at the inbox's limit, or
