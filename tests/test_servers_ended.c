@@ -21,10 +21,11 @@ static void run_and_fail(case_work *self, semel_unit *unit, const semel_message 
 static void a_handler_that_commits_and_fails_has_not_failed(void **state)
 {
     server_case *c = *state;
-    static const char *const ends[][4] = {{"COMMIT"},
-                                          {"COMMIT", "INSERT INTO nowhere VALUES (1)"},
-                                          {"COMMIT", "BEGIN", "INSERT INTO effect VALUES ('stray')"},
-                                          {"COMMIT", "BEGIN", "INSERT INTO nowhere VALUES (1)"}};
+    static const char *const ends[][4] = {
+        {"COMMIT"},
+        {"COMMIT", "INSERT INTO nowhere VALUES (1)"},
+        {"COMMIT", "BEGIN", "INSERT INTO effect VALUES ('stray')"},
+        {"COMMIT", "BEGIN", "INSERT INTO nowhere VALUES (1)"}};
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char id[] = {'m', (char)('0' + i), 0};

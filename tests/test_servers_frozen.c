@@ -206,8 +206,8 @@ static void set_standby(scene *s, const char *name)
     (void)snprintf(sql, sizeof sql, "ALTER SYSTEM SET synchronous_standby_names = '%s'", name);
     server_run(s->own.at.url, sql);
     server_run(s->own.at.url, "SELECT pg_reload_conf()");
-    (void)snprintf(sql, sizeof sql, "SELECT (current_setting('synchronous_standby_names') = '%s')::int",
-                   name);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT (current_setting('synchronous_standby_names') = '%s')::int", name);
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     while (!server_number(s->own.at.url, sql) && process_now_ms() < deadline)
         process_nap();

@@ -131,7 +131,8 @@ static void the_markers(void **state)
     reopen(c);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
     lock(&dba, c, "semel_marker");
-    for (int i = 0; i < 2; i++) { /* the second time the connection is another one, or has learned */
+    for (int i = 0; i < 2;
+         i++) { /* the second time the connection is another one, or has learned */
         ends_busy(&self, receive, "receiving");
         assert_int_equal(self.out, SEMEL_UNDECIDED);
     }

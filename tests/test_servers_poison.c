@@ -27,28 +27,50 @@ typedef struct poison {
     const char *sql[STATEMENTS];
 } poison;
 
-#define SORT_MUCH "SELECT count(*) FROM (SELECT g FROM generate_series(1, 300000) AS g ORDER BY random()) AS s"
+#define SORT_MUCH \
+    "SELECT count(*) FROM (SELECT g FROM generate_series(1, 300000) AS g ORDER BY random()) AS s"
 
 #define INSERT_MUCH                                                              \
     "SET STATEMENT max_statement_time = 0.02 FOR INSERT INTO effect SELECT seq " \
     "FROM seq_1_to_1000000000"
 
 static const poison poisons[] = {
-    {"a backend that is terminated", SERVER_POSTGRES, 0, 0,
+    {"a backend that is terminated",
+     SERVER_POSTGRES,
+     0,
+     0,
      {"SELECT pg_terminate_backend(pg_backend_pid())"}},
     {"the same, queued", SERVER_POSTGRES, 1, 0, {"SELECT pg_terminate_backend(pg_backend_pid())"}},
-    {"temp_file_limit", SERVER_POSTGRES, 0, 0,
+    {"temp_file_limit",
+     SERVER_POSTGRES,
+     0,
+     0,
      {"SET LOCAL temp_file_limit = '64kB'", "SET LOCAL work_mem = '64kB'", SORT_MUCH}},
-    {"temp_file_limit, queued", SERVER_POSTGRES, 1, 0,
+    {"temp_file_limit, queued",
+     SERVER_POSTGRES,
+     1,
+     0,
      {"SELECT set_config('temp_file_limit', '64kB', true), set_config('work_mem', '64kB', true)",
       SORT_MUCH}},
-    {"statement_timeout", SERVER_POSTGRES, 0, 0,
+    {"statement_timeout",
+     SERVER_POSTGRES,
+     0,
+     0,
      {"SET LOCAL statement_timeout = 20", "SELECT pg_sleep(600)"}},
-    {"statement_timeout, queued", SERVER_POSTGRES, 1, 0,
+    {"statement_timeout, queued",
+     SERVER_POSTGRES,
+     1,
+     0,
      {"SELECT set_config('statement_timeout', '20', true)", "SELECT pg_sleep(600)"}},
-    {"out of memory", SERVER_POSTGRES, 1, 0,
+    {"out of memory",
+     SERVER_POSTGRES,
+     1,
+     0,
      {"DO $$ BEGIN RAISE EXCEPTION 'out' USING ERRCODE = '53200'; END $$"}},
-    {"idle_in_transaction_session_timeout", SERVER_POSTGRES, 0, 1,
+    {"idle_in_transaction_session_timeout",
+     SERVER_POSTGRES,
+     0,
+     1,
      {"SET LOCAL idle_in_transaction_session_timeout = 20"}},
     {"a connection that is killed", SERVER_MARIADB, 0, 0, {"KILL CONNECTION_ID()"}},
     {"the same, queued", SERVER_MARIADB, 1, 0, {"EXECUTE IMMEDIATE 'KILL CONNECTION_ID()'"}},
@@ -160,8 +182,8 @@ static void start_relay(scene *s)
 static void run(crew_member *member)
 {
     scene *s = member->context;
-    s->status = s->relay ? semel_relay_run(s->relay, &s->err)
-                         : semel_consumer_run(s->consumer, &s->err);
+    s->status =
+        s->relay ? semel_relay_run(s->relay, &s->err) : semel_consumer_run(s->consumer, &s->err);
 }
 
 static void stop(scene *s)
@@ -252,9 +274,9 @@ static void a_deferred_trigger_is_the_handlers_failure_whatever_its_sqlstate(voi
         server_run(c->url, sql);
         message = text_message(id, "10 EUR");
         case_work nothing = {.wrong = SEMEL_OK};
-        semel_status status = semel_inbox_receive(
-            &out, c->inbox, &message, c->mode == BY_QUEUE ? case_queue : case_handle, &nothing,
-            &last_error);
+        semel_status status = semel_inbox_receive(&out, c->inbox, &message,
+                                                  c->mode == BY_QUEUE ? case_queue : case_handle,
+                                                  &nothing, &last_error);
         if (status != SEMEL_EHANDLER || out != SEMEL_FAILED)
             fail_msg("%s: %s, %s (%s)", states[i], semel_status_name(status),
                      semel_outcome_name(out), last_error.text);

@@ -49,7 +49,8 @@ typedef struct semel_store_options {
     size_t size;
     uint32_t busy_ms;       /* longest wait for a lock or a connection; default 5000 */
     const semel_seam *seam; /* borrowed until the store is closed; default: the system's */
-    uint32_t answer_ms; /* of a server: how long it may owe an answer, beyond the time that it waits for locks,
+    uint32_t
+        answer_ms; /* of a server: how long it may owe an answer, beyond the time that it waits for locks,
                          * before its connection is given up; default 10000 */
 } semel_store_options;
 

@@ -173,11 +173,11 @@ semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_
     int64_t ignored;
     semel_error local, said;
     unit->at_once = 1;
-    semel_fail(&said, SEMEL_EHANDLER, "the store answers others, but not this message's work: %.400s",
-               why->text);
-    semel_status status = unit->mark.inbox ? SEMEL_OK
-                                           : unit->store->driver->now(unit->store->state, &ignored,
-                                                                      &local);
+    semel_fail(&said, SEMEL_EHANDLER,
+               "the store answers others, but not this message's work: %.400s", why->text);
+    semel_status status = unit->mark.inbox
+                              ? SEMEL_OK
+                              : unit->store->driver->now(unit->store->state, &ignored, &local);
     if (!status)
         status = unit_record_failure(out, unit, &said, &local);
     unit->at_once = 0;

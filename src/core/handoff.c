@@ -101,8 +101,7 @@ static semel_status after_failure(semel_relay *relay, work_unit *unit, relay_ite
     int dead = why->status == SEMEL_EGIVEUP || item->attempts >= relay->options.attempts_max;
     undo(unit);
     *outcome = dead ? SEMEL_DEAD : SEMEL_FAILED;
-    return dead ? give_up(relay, unit, item, why->text, err)
-                : retry_later(relay, unit, item, err);
+    return dead ? give_up(relay, unit, item, why->text, err) : retry_later(relay, unit, item, err);
 }
 
 /* Started too often without an end: its handler kills the process, and is not started once more. The inbox

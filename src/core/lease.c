@@ -161,8 +161,7 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
 }
 
 /* Dead letters are kept only for items that are still ours: settle first, then look. */
-static semel_status apply(semel_relay *relay, relay_batch *batch, work_unit *unit,
-                          semel_error *err)
+static semel_status apply(semel_relay *relay, relay_batch *batch, work_unit *unit, semel_error *err)
 {
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];

@@ -180,8 +180,8 @@ static int is_decided(const work_unit *unit)
 
 /* The handler has planned; the plan and the marker go to the store together. *done is 0 if that did not
  * settle it: nothing was changed then, and the message is received in the ordinary way. */
-static semel_status carry_out(int *done, semel_outcome *out, semel_result **result,
-                              work_unit *unit, semel_error *err)
+static semel_status carry_out(int *done, semel_outcome *out, semel_result **result, work_unit *unit,
+                              semel_error *err)
 {
     semel_error why;
     semel_status status = result ? prepare_result(result, unit, err) : SEMEL_OK;

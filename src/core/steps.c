@@ -19,9 +19,10 @@ static work_unit *living(const semel_unit *handle)
 
 static semel_status has_ended(semel_error *err)
 {
-    return semel_fail(err, SEMEL_EMISUSE,
-                      "this unit has ended: commit, fail and rollback free it, and a handler's unit "
-                      "ends when the handler returns");
+    return semel_fail(
+        err, SEMEL_EMISUSE,
+        "this unit has ended: commit, fail and rollback free it, and a handler's unit "
+        "ends when the handler returns");
 }
 
 /* --- beginning -------------------------------------------------------------------------------------------- */

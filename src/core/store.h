@@ -44,7 +44,7 @@ struct semel_store {
     semel_seam seam;
     semel_store_settings settings;
     _Atomic(work_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
-    pthread_mutex_t lock;             /* over the two lists */
+    pthread_mutex_t lock;            /* over the two lists */
     work_unit *free_units;
     store_watcher *watchers;
     pthread_mutex_t watch_lock; /* over the driver's watch, heard, unwatch, and `watching` */

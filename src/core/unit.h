@@ -39,11 +39,11 @@ struct work_unit {
     work_unit *next; /* in the store's list of free ones */
     semel_store *store;
     semel_unit handles[UNIT_LIVES];
-    unsigned life;     /* whose turn it is among them */
-    atomic_int alive;  /* 0: it has ended, and waits in the list */
-    int in_handler;    /* the handler runs: ending the unit is not its business */
-    int ended_inside;  /* ... and it has tried to */
-    int at_once;       /* its transactions begin now or not at all: nothing is waited for */
+    unsigned life;    /* whose turn it is among them */
+    atomic_int alive; /* 0: it has ended, and waits in the list */
+    int in_handler;   /* the handler runs: ending the unit is not its business */
+    int ended_inside; /* ... and it has tried to */
+    int at_once;      /* its transactions begin now or not at all: nothing is waited for */
     unit_phase phase;
     int joined;
     int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
@@ -69,7 +69,7 @@ struct work_unit {
 
 semel_status unit_new(work_unit **out, semel_store *store, semel_error *err);
 semel_unit *unit_handle(work_unit *unit); /* of its current life */
-void unit_free(work_unit *unit); /* back to the list; the driver's unit has ended */
+void unit_free(work_unit *unit);          /* back to the list; the driver's unit has ended */
 void unit_free_all(semel_store *store);
 
 semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err);

@@ -48,7 +48,7 @@ typedef struct server_case {
     void (*passing)(struct server_case *c, const char *point);
     uint32_t answer_ms; /* of the stores that are opened; 0: the default */
     const char *at;     /* for `passing`: the point, as it likes */
-    unsigned passed; /* the same: how often */
+    unsigned passed;    /* the same: how often */
     semel_seam seam;
 } server_case;
 

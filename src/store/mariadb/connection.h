@@ -29,7 +29,7 @@ typedef struct limits {
 typedef struct connection {
     MYSQL *my;
     limits limits;
-    uint32_t wait_ms; /* the server may wait for so long, if that is longer than busy_ms */
+    uint32_t wait_ms;  /* the server may wait for so long, if that is longer than busy_ms */
     const address *at; /* NULL: it is the caller's, who joined us */
     const char *const *texts;
     script out;

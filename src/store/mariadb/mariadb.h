@@ -76,8 +76,8 @@ typedef struct mariadb_unit {
     semel_mark *assumed; /* its answer comes with the commit */
     const semel_mark *kept; /* keys whose markers go with this transaction */
     size_t kept_count;
-    uint64_t block;      /* its number, if it is said as one */
-    size_t block_from;   /* ... what it was made of */
+    uint64_t block;    /* its number, if it is said as one */
+    size_t block_from; /* ... what it was made of */
     size_t block_steps;
     step block_first;
     int tells;            /* it looks by itself if a key is there twice ... */
@@ -109,7 +109,6 @@ semel_status mariadb_savepoint(void *unit, semel_error *err);
 semel_status mariadb_keep(void *unit, semel_error *err);
 semel_status mariadb_undo(void *unit, semel_error *err);
 int mariadb_used(void *unit);
-semel_status mariadb_verify(void *unit, semel_error *err);
 void *mariadb_native(void *unit);
 
 /* A statement in the unit. */
@@ -122,16 +121,27 @@ semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *do
 void maria_unit_begin_anew(mariadb_unit *unit);
 /* If handlers of this store ask for the connection: what they need, along with what is said now. */
 void maria_unit_expect_handler(mariadb_unit *unit);
-/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before anything
- * else is said or blamed. */
-void maria_unit_watch(mariadb_unit *unit);
-void maria_unit_watched(mariadb_unit *unit);
 /* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
  * is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
 /* Sends what was said, so that the next statement is the only one. */
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
 void maria_unit_leave(mariadb_unit *unit, int usable);
+
+/* What went wrong where nothing could be returned. */
+semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
+
+/* guard.c: is the transaction still ours? */
+semel_status mariadb_verify(void *unit, semel_error *err);
+void maria_unit_guard(mariadb_unit *unit); /* sets the savepoint that tells it */
+/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before anything
+ * else is said or blamed. */
+void maria_unit_watch(mariadb_unit *unit);
+void maria_unit_watched(mariadb_unit *unit);
+/* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
+semel_status maria_look_for_guard(mariadb_unit *unit, semel_error *err);
+/* It is gone: EMISUSE, and retryable if nothing of the unit is committed. */
+semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err);
 
 /* join.c */
 semel_status mariadb_join(void *store, void *unit, void *native, semel_error *err);

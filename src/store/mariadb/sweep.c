@@ -41,8 +41,7 @@ static void give_up(mariadb_store *store)
 
 static semel_status connect_sweeper(mariadb_store *store, semel_error *err)
 {
-    semel_status status =
-        maria_open(&store->sweeper, &store->at, store->texts, store->limits,
+    semel_status status = maria_open(&store->sweeper, &store->at, store->texts, store->limits,
                                      store->limits.busy_ms, err);
     if (status)
         return status;

@@ -73,7 +73,7 @@ static void say_plain(mariadb_unit *unit, statement which)
 
 /* --- hearing ------------------------------------------------------------------------------------------- */
 
-static semel_status report_trouble(const mariadb_unit *unit, semel_error *err)
+semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err)
 {
     if (err)
         *err = unit->trouble_is;
@@ -85,55 +85,12 @@ static int is_in_transaction(const mariadb_unit *unit)
     return (unit->on->my->server_status & SERVER_STATUS_IN_TRANS) != 0;
 }
 
-/* Is a marker of this unit's to be seen, although what is open of it has been rolled back? */
-static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_error *err)
-{
-    marker_row found = {0};
-    connection *on = unit->on;
-    const semel_mark *mark = unit->kept;
-    for (size_t i = 0; i < unit->kept_count && unit->kept_count > 1; i++)
-        if (unit->kept[i].state == SEMEL_MARK_TAKEN)
-            mark = &unit->kept[i];
-    maria_script_clear(&on->out);
-    maria_say(on, ST_ROLLBACK);
-    maria_say_look(&found, unit, ST_LOOK, mark);
-    maria_say(on, ST_ROLLBACK);
-    semel_status status = maria_run(on, NULL, "looking for the marker", err);
-    *committed = found.found && found.state != STATE_OPEN;
-    return status;
-}
-
-/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all that the server lets us
- * see. A handler that rolls back itself does so each time, and is told in the end. */
-static semel_status ended_inside(mariadb_unit *unit, semel_error *err)
-{
-    int committed = 1;
-    if (unit->kept && !unit->joined && !unit->spoiled && !unit->on->lost &&
-        look_for_marker(&committed, unit, err))
-        committed = 1;
-    semel_fail(err, SEMEL_EMISUSE,
-               committed ? "the transaction was ended inside the unit, by a COMMIT or a statement "
-                           "that commits by the way (CREATE TABLE and the like) of the handler's: "
-                           "what it did until then is committed, with the marker"
-                         : "the transaction was undone inside the unit, by a ROLLBACK of the "
-                           "handler's or by a deadlock that the handler ignored");
-    if (err)
-        err->retryable = !committed;
-    return SEMEL_EMISUSE;
-}
-
-/* The last statement of the handler's ran into a conflict, which undid the whole transaction. */
-static int has_undone_all(unsigned number)
-{
-    return maria_is_conflict(number);
-}
-
 /* What the handler left behind. */
 static semel_status check_handler(mariadb_unit *unit, semel_error *err)
 {
     connection *on = unit->on;
     if (unit->trouble)
-        return report_trouble(unit, err);
+        return maria_unit_trouble(unit, err);
     if (!unit->shared || on->lost)
         return SEMEL_OK;
     if (!maria_is_ready(on)) {
@@ -146,9 +103,9 @@ static semel_status check_handler(mariadb_unit *unit, semel_error *err)
         return semel_fail(err, SEMEL_EMISUSE,
                           "the handler switched autocommit on, which ended the transaction");
     }
-    if (has_undone_all(mysql_errno(on->my)))
+    if (maria_is_conflict(mysql_errno(on->my)))
         return maria_fail(on, "in the handler's work", err);
-    return is_in_transaction(unit) ? SEMEL_OK : ended_inside(unit, err);
+    return is_in_transaction(unit) ? SEMEL_OK : maria_ended_inside(unit, err);
 }
 
 /* Where the caller's session commits each statement by itself, ours would be committed alone if the caller's
@@ -163,7 +120,7 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
         !maria_ask(unit->on, "SAVEPOINT semel_live"))
         return SEMEL_OK;
     return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
-               ? ended_inside(unit, err)
+               ? maria_ended_inside(unit, err)
                : maria_fail(unit->on, "looking for the caller's transaction", err);
 }
 
@@ -205,41 +162,11 @@ static semel_status blame_handler(semel_status status, unsigned number, semel_er
     return SEMEL_EHANDLER;
 }
 
-static void say_check(mariadb_unit *unit)
-{
-    query q = unit->joined ? maria_unit_say_text(unit, "RELEASE SAVEPOINT semel_live")
-                           : maria_unit_say(unit, ST_GUARD_RELEASE, patient);
-    maria_end(&q)->kind = STEP_GUARD;
-}
-
-static void say_guard_again(mariadb_unit *unit)
-{
-    query q = unit->joined ? maria_unit_say_text(unit, "SAVEPOINT semel_live")
-                           : maria_unit_say(unit, ST_GUARD, patient);
-    (void)maria_end(&q);
-}
-
-/* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
-static semel_status look_for_guard(mariadb_unit *unit, semel_error *err)
-{
-    failure failed;
-    semel_error ignored;
-    if (unit->spoiled || !maria_is_ready(unit->on))
-        return SEMEL_OK; /* nothing of it will be committed: the connection is given up */
-    maria_script_clear(&unit->on->out);
-    say_check(unit);
-    say_guard_again(unit);
-    if (maria_run(unit->on, &failed, "looking for the transaction", &ignored) &&
-        failed.number == ER_SP_DOES_NOT_EXIST)
-        return ended_inside(unit, err);
-    return SEMEL_OK;
-}
-
 /* A statement failed behind, or in, one that might have ended the transaction. */
 static int is_doubtful(const mariadb_unit *unit, const failure *failed)
 {
     return unit->watched && failed->at >= unit->guard_at && failed->kind != STEP_GUARD &&
-           !failed->unknown && !unit->on->lost && !has_undone_all(failed->number);
+           !failed->unknown && !unit->on->lost && !maria_is_conflict(failed->number);
 }
 
 /* What the failure of something that was put off means. */
@@ -253,9 +180,9 @@ static semel_status explain(mariadb_unit *unit, semel_status status, failure *fa
             return status;
     }
     semel_error why = *err;
-    if (is_doubtful(unit, failed) && look_for_guard(unit, err))
+    if (is_doubtful(unit, failed) && maria_look_for_guard(unit, err))
         return SEMEL_EMISUSE;
-    if (failed->kind == STEP_BLOCK && !failed->unknown && !has_undone_all(failed->number))
+    if (failed->kind == STEP_BLOCK && !failed->unknown && !maria_is_conflict(failed->number))
         (void)maria_block_where(unit, failed, err);
     *err = why;
     if (failed->unknown) {
@@ -269,7 +196,7 @@ static semel_status explain(mariadb_unit *unit, semel_status status, failure *fa
     case STEP_QUEUED:
         return blame_handler(status, failed->number, err);
     case STEP_GUARD:
-        return failed->number == ER_SP_DOES_NOT_EXIST ? ended_inside(unit, err) : status;
+        return failed->number == ER_SP_DOES_NOT_EXIST ? maria_ended_inside(unit, err) : status;
     case STEP_EXPECT:
         return failed->number == ER_DATA_OUT_OF_RANGE
                    ? semel_fail(err, SEMEL_ELOST,
@@ -319,31 +246,10 @@ semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error 
 
 /* --- the handler's part --------------------------------------------------------------------------------- */
 
-static void say_guard(mariadb_unit *unit)
-{
-    if (!unit->joined && !unit->guarded) {
-        say_plain(unit, ST_GUARD);
-        unit->guard_at = unit->on->out.count;
-    }
-    unit->guarded = 1;
-}
-
-void maria_unit_watch(mariadb_unit *unit)
-{
-    say_guard(unit);
-    unit->watched = 1;
-}
-
-void maria_unit_watched(mariadb_unit *unit)
-{
-    say_check(unit);
-    say_guard_again(unit);
-}
-
 void maria_unit_expect_handler(mariadb_unit *unit)
 {
     if (atomic_load_explicit(&unit->store->natives, memory_order_relaxed))
-        say_guard(unit);
+        maria_unit_guard(unit);
 }
 
 static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
@@ -356,7 +262,7 @@ static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
             return status;
         say_plain(unit, ST_START);
     }
-    say_guard(unit);
+    maria_unit_guard(unit);
     if (unit->item == ITEM_WANTED) {
         say_plain(unit, ST_ITEM);
         unit->item = ITEM_SET;
@@ -374,27 +280,6 @@ void *mariadb_native(void *unit_state)
         unit->trouble = prepare_handler(unit, &unit->trouble_is);
     unit->shared = 1;
     return unit->on->my;
-}
-
-/* The handler has failed. Why is told by its last statement, as a rule; whether the transaction is still ours, by the
- * savepoint. A message of a batch has one of its own: whether that is there is seen when it is undone. */
-semel_status mariadb_verify(void *unit_state, semel_error *err)
-{
-    mariadb_unit *unit = unit_state;
-    connection *on = unit->on;
-    unsigned number = mysql_errno(on->my);
-    if (unit->joined || (!unit->shared && !on->lost))
-        return SEMEL_OK;
-    if (unit->trouble)
-        return report_trouble(unit, err);
-    if (on->lost || maria_is_lost(number)) {
-        on->lost = 1;
-        return semel_fail(err, SEMEL_EUNAVAILABLE,
-                          "mariadb: the connection was lost in the handler's work (%u)", number);
-    }
-    if (has_undone_all(number) || number == ER_LOCK_WAIT_TIMEOUT)
-        return maria_fail(on, "in the handler's work", err);
-    return unit->item == ITEM_SET ? SEMEL_OK : look_for_guard(unit, err);
 }
 
 /* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */
@@ -543,5 +428,5 @@ semel_status mariadb_undo(void *unit_state, semel_error *err)
     maria_script_clear(&unit->on->out);
     say_plain(unit, ST_ITEM_ROLLBACK);
     status = maria_unit_hear(unit, &failed, "undoing one message", err);
-    return status && failed.number == ER_SP_DOES_NOT_EXIST ? ended_inside(unit, err) : status;
+    return status && failed.number == ER_SP_DOES_NOT_EXIST ? maria_ended_inside(unit, err) : status;
 }

@@ -148,12 +148,11 @@ semel_status application_send(connection *on, const char *text, const semel_valu
     int sent =
         kept ? PQsendQueryPrepared(on->pg, name, (int)count, b.values, b.lengths, b.formats, 1)
              : PQsendQueryParams(on->pg, text, (int)count, NULL, b.values, b.lengths, b.formats, 1);
-    connection_step(
-        on,
-        &(step){.kind = STEP_QUEUED,
-                .which = ST_APPLICATIONS,
-                .number = kept ? kept->number : 0,
-                .reused = reused},
-        sent);
+    connection_step(on,
+                    &(step){.kind = STEP_QUEUED,
+                            .which = ST_APPLICATIONS,
+                            .number = kept ? kept->number : 0,
+                            .reused = reused},
+                    sent);
     return SEMEL_OK;
 }

@@ -17,109 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- errors ------------------------------------------------------------------------------------------ */
-
-static int in_class(const char *sqlstate, const char *class)
-{
-    return strncmp(sqlstate, class, strlen(class)) == 0;
-}
-
-semel_status sqlstate_status(const char *sqlstate)
-{
-    static const struct {
-        const char *begins;
-        semel_status status;
-    } known
-        [] =
-            {
-                {"40001", SEMEL_ECONFLICT}, /* serialization failure */
-                {"40P01", SEMEL_ECONFLICT}, /* deadlock */
-                {"26000", SEMEL_ECONFLICT}, /* somebody deallocated our statements: prepare anew */
-                {"3B001", SEMEL_EMISUSE},   /* our savepoint is gone: the handler's ROLLBACK */
-                {"55P03", SEMEL_EBUSY},     /* lock timeout */
-                {"57014", SEMEL_EBUSY},     /* cancelled: a timeout, ours or the server's */
-                {"08P01", SEMEL_ESTORE},    /* a value that is none of its type */
-                {"08", SEMEL_EUNAVAILABLE},
-                {"57P", SEMEL_EUNAVAILABLE},   /* shutting down, starting up, session terminated */
-                {"53", SEMEL_EUNAVAILABLE},    /* disk full, no memory, too many connections */
-                {"25006", SEMEL_EUNAVAILABLE}, /* a standby: somebody will promote it, or find out */
-                {"25P03", SEMEL_EUNAVAILABLE}, /* idle in transaction for too long */
-                {"25P04", SEMEL_EUNAVAILABLE}, /* in transaction for too long */
-                {"42P01", SEMEL_ESCHEMA},
-                {"42703", SEMEL_ESCHEMA},
-                {"3F000", SEMEL_ESCHEMA},
-                {"54", SEMEL_ELIMIT},
-                {"22021", SEMEL_EINVAL}}; /* not a text in the database's encoding */
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (in_class(sqlstate, known[i].begins))
-            return known[i].status;
-    return SEMEL_ESTORE;
-}
-
-static const char *advice_for(const char *sqlstate)
-{
-    if (in_class(sqlstate, "28"))
-        return "; check user and password (URL, PGPASSWORD, PGPASSFILE) and the server's "
-               "pg_hba.conf";
-    if (in_class(sqlstate, "42501"))
-        return "; grant the user what is missing, or let another one call semel_store_migrate()";
-    if (in_class(sqlstate, "42P01") || in_class(sqlstate, "3F000"))
-        return "; if it is semel's, call semel_store_migrate() first";
-    if (in_class(sqlstate, "53100"))
-        return "; the server's disk is full";
-    if (in_class(sqlstate, "25006"))
-        return "; is it a standby? semel needs the primary (target_session_attrs=read-write)";
-    if (in_class(sqlstate, "53300"))
-        return "; raise max_connections, or lower pool in the URL";
-    return "";
-}
-
-/* libpq ends its messages with a newline, and joins several. */
-static int first_line(const char *text)
-{
-    return (int)strcspn(text, "\n");
-}
-
-static semel_status fail_silent(const connection *on, const char *doing, semel_error *err)
-{
-    return semel_fail(err, SEMEL_EUNAVAILABLE,
-                      "postgres, %s: the server has not answered for %u ms longer than it may wait "
-                      "for locks (answer_ms); the connection is given up",
-                      doing, on->limits.answer_ms);
-}
-
-static semel_status fail_unreachable(connection *on, const char *doing, semel_error *err)
-{
-    if (on->silent)
-        return fail_silent(on, doing, err);
-    const char *text = on->pg ? PQerrorMessage(on->pg) : "out of memory";
-    int len = first_line(text);
-    return semel_fail(err, SEMEL_EUNAVAILABLE, "postgres, %s: %.*s", doing, len ? len : 21,
-                      len ? text : "the connection is lost");
-}
-
-/* FATAL or PANIC: the session, or the server, ends with it. */
-static int is_final(const PGresult *result)
-{
-    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-    return severity && strcmp(severity, "ERROR") != 0;
-}
-
-semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err)
-{
-    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-    const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-    if (!state)
-        return fail_unreachable(on, doing, err);
-    semel_status status = semel_fail(err, sqlstate_status(state), "postgres, %s: %s (%s)%s", doing,
-                                     text ? text : "", state, advice_for(state));
-    if (err)
-        memcpy(err->sqlstate, state, 5);
-    if (is_final(result) || in_class(state, "26000"))
-        on->lost = 1;
-    return status;
-}
-
 /* --- opening ------------------------------------------------------------------------------------------ */
 
 /* By the protocol's tag of what was done. ROLLBACK TO has the tag of ROLLBACK. */
@@ -187,13 +84,13 @@ static semel_status refused(const connection *on, semel_error *err)
     char state[6];
     const char *text = PQerrorMessage(on->pg);
     find_sqlstate(state, text);
-    int final = in_class(state, "28") || in_class(state, "3D") || in_class(state, "42") ||
+    int final = pg_in_class(state, "28") || pg_in_class(state, "3D") || pg_in_class(state, "42") ||
                 PQconnectionNeedsPassword(on->pg);
     if (tells_password(on->pg, text))
         text = "the answer has the password in it, and is not shown";
     semel_status status =
         semel_fail(err, final ? SEMEL_EINVAL : SEMEL_EUNAVAILABLE, "postgres, connecting: %.*s%s",
-                   first_line(text), text, final ? advice_for(state[0] ? state : "28") : "");
+                   pg_first_line(text), text, final ? pg_advice(state[0] ? state : "28") : "");
     if (err)
         memcpy(err->sqlstate, state, 6);
     return status;
@@ -289,10 +186,8 @@ void connection_look(connection *on)
 
 void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds)
 {
-    *on = (connection){.pg = pg,
-                       .texts = texts,
-                       .limits = bounds,
-                       .was_nonblocking = PQisnonblocking(pg)};
+    *on = (connection){
+        .pg = pg, .texts = texts, .limits = bounds, .was_nonblocking = PQisnonblocking(pg)};
 }
 
 void connection_return(connection *on)
@@ -419,10 +314,10 @@ static void note_failure(connection *on, const step *at, const PGresult *result,
     *status = pg_fail(on, result, doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     *first = (failure){.kind = at->kind, .which = at->which};
-    first->is_final = result && is_final(result);
+    first->is_final = result && pg_is_final(result);
     if (state && strlen(state) == 5)
         memcpy(first->sqlstate, state, 6);
-    if (at->reused && state && in_class(state, "0A000"))
+    if (at->reused && state && pg_in_class(state, "0A000"))
         *status = prepare_anew(on, err);
 }
 
@@ -491,7 +386,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     if (!on->named && !on->lost) /* its owner need not know that it was */
         (void)leave_pipeline(on);
     if (on->lost && !status)
-        status = fail_unreachable(on, doing, err);
+        status = pg_fail_unreachable(on, doing, err);
     if (failed)
         *failed = first;
     return status;
@@ -504,12 +399,12 @@ semel_status connection_speak(connection *on, semel_error *err)
     if (status)
         return status;
     if (!leave_pipeline(on))
-        return fail_unreachable(on, "leaving pipeline mode", err);
+        return pg_fail_unreachable(on, "leaving pipeline mode", err);
     return SEMEL_OK;
 }
 
-semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms, const char *doing,
-                             semel_error *err)
+semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms,
+                                 const char *doing, semel_error *err)
 {
     semel_status status = connection_speak(on, err);
     if (status)
@@ -519,5 +414,5 @@ semel_status connection_run_text(connection *on, const char *text, uint32_t wait
     for (PGresult *result; !on->lost && (result = next_result(on)) != NULL; PQclear(result))
         if (!status && !is_good(PQresultStatus(result)))
             status = pg_fail(on, result, doing, err);
-    return on->lost && !status ? fail_unreachable(on, doing, err) : status;
+    return on->lost && !status ? pg_fail_unreachable(on, doing, err) : status;
 }

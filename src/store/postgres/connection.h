@@ -129,8 +129,8 @@ typedef struct connection {
     int unsynced; /* steps behind the last STEP_SYNC */
     int lost;     /* it cannot be used any more */
     int silent;   /* ... because an answer did not come in time */
-    int unreplicated; /* a commit did not wait for the synchronous standby to the end */
-    int was_nonblocking; /* the caller's connection: as it is to be again ... */
+    int unreplicated;             /* a commit did not wait for the synchronous standby to the end */
+    int was_nonblocking;          /* the caller's connection: as it is to be again ... */
     char patience[PATIENCE_TEXT]; /* ... and so is its lock_timeout */
     int bounded;                  /* which we have changed */
     semel_status
@@ -176,8 +176,8 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
                              semel_error *err);
 
 /* Statements in one text, without parameters, outside of the pipeline. */
-semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms, const char *doing,
-                             semel_error *err);
+semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms,
+                                 const char *doing, semel_error *err);
 
 /* Sends what is there and leaves the answers for later. */
 void connection_push(connection *on);
@@ -187,7 +187,13 @@ semel_status connection_speak(connection *on, semel_error *err);
 
 /* `err` from a result or, if that is NULL, from the connection itself. By SQLSTATE. */
 semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err);
+semel_status pg_fail_unreachable(connection *on, const char *doing, semel_error *err);
 semel_status sqlstate_status(const char *sqlstate);
+int pg_in_class(const char *sqlstate, const char *class); /* it begins so */
+const char *pg_advice(const char *sqlstate);              /* what a person can do about it, or "" */
+int pg_is_final(
+    const PGresult *result);         /* FATAL or PANIC: the session, or the server, ends with it */
+int pg_first_line(const char *text); /* its length: libpq joins several */
 
 /* --- statements -------------------------------------------------------------------------------------- */
 

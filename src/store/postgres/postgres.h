@@ -46,12 +46,12 @@ typedef struct postgres_unit {
     struct postgres_unit *next_joined;
     int joined;
     semel_begin durability;
-    int begun;        /* BEGIN is on its way at least */
-    int shared;       /* the handler has the connection in its hands */
-    int suspicious;   /* it may have ended the transaction */
-    int implicit;     /* no BEGIN, no COMMIT: what is sent up to a sync is one transaction */
-    int64_t began_us; /* the transaction's name: when it began; 0: not known yet */
-    uint64_t number;  /* ... and its number, since it has written; 0: not known */
+    int begun;            /* BEGIN is on its way at least */
+    int shared;           /* the handler has the connection in its hands */
+    int suspicious;       /* it may have ended the transaction */
+    int implicit;         /* no BEGIN, no COMMIT: what is sent up to a sync is one transaction */
+    int64_t began_us;     /* the transaction's name: when it began; 0: not known yet */
+    uint64_t number;      /* ... and its number, since it has written; 0: not known */
     uint32_t patience_ms; /* how long its statements wait for locks; 0: not said yet */
     savepoint_state savepoint; /* of one message in a batch */
     int marked;                /* it has taken keys */

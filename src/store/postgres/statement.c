@@ -343,8 +343,8 @@ void pg_send(query *q)
         sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,
                                  q->lengths, binary, 1);
     connection_step(
-        on,
-        &(step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused}, sent);
+        on, &(step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused},
+        sent);
 }
 
 void statement_send(connection *on, statement which)

@@ -144,7 +144,8 @@ void *postgres_native(void *unit_state)
     connection *on = unit->on;
     PGresult *began = NULL;
     unit_begin(unit);
-    unit_patience(unit, on->limits.busy_ms); /* of the handler's statements, too: every wait has an end */
+    unit_patience(unit,
+                  on->limits.busy_ms); /* of the handler's statements, too: every wait has an end */
     if (!unit->began_us)
         unit_ask_began(unit, &began);
     if (unit->savepoint == SAVEPOINT_WANTED) {
@@ -341,8 +342,8 @@ static int is_applications_fault(const postgres_unit *unit, const failure *faile
  * middle of a COMMIT does not, unless it ended because it had been idle. */
 static int is_told(const failure *failed)
 {
-    return failed->sqlstate[0] && (!is_committing(failed) || !failed->is_final ||
-                                   strcmp(failed->sqlstate, "25P03") == 0);
+    return failed->sqlstate[0] &&
+           (!is_committing(failed) || !failed->is_final || strcmp(failed->sqlstate, "25P03") == 0);
 }
 
 /* Why the pipeline with the COMMIT in it came to nothing. */
@@ -427,6 +428,8 @@ static semel_status commit_begun(postgres_unit *unit, semel_error *err)
 semel_status postgres_commit(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
+    if (unit->begun)
+        connection_look(unit->on); /* a session that has ended is known to have committed nothing */
     take_back(unit);
     semel_status status = unit->begun ? commit_begun(unit, err) : SEMEL_OK;
     if (status) {
