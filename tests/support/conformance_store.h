@@ -62,6 +62,9 @@ struct store_fixture {
     pthread_mutex_t time_lock; /* for these: */
     int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass */
     int64_t owed_ms;           /* of it, what the server has not been told yet */
+    /* Called at each of the library's named points; NULL: nothing. It must not fail the test: locks may be held. */
+    void (*passing)(store_fixture *f, const char *point);
+    void *passing_context; /* for it, as it likes */
     semel_store *store;
     semel_store *stores[FIXTURE_STORES];
     size_t store_count;
