@@ -8,8 +8,8 @@
  *         return conformance_store(&sqlite);
  *     }
  *
- * The tests go through the public API only, on a clock that stands still until told (a semel_test_seam),
- * so leases, backoff and years of retention pass without waiting. A server's clock does not stand still:
+ * The tests go through the public API only, but for a few in conformance_store_driver.c, on a clock that
+ * stands still until told (a semel_test_seam), so leases, backoff and years of retention pass without waiting. A server's clock does not stand still:
  * see "time" below. Nearly all are run in both modes. Each has a store of its own, empty and migrated.
  * What a store cannot do is skipped, visibly. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
@@ -118,6 +118,7 @@ extern const store_test store_sweep_tests[];
 extern const store_test store_clock_tests[];
 extern const store_test store_dead_tests[];
 extern const store_test store_replay_tests[];
+extern const store_test store_driver_tests[];
 
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);
