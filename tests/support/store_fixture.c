@@ -315,9 +315,12 @@ size_t relay_once(semel_relay *relay)
 
 size_t relay_all(semel_relay *relay)
 {
-    size_t total = 0;
-    for (size_t sent; (sent = relay_once(relay)) > 0;)
+    enum { TURNS_MAX = 10000 };
+    size_t total = 0, turns = 0;
+    for (size_t sent; (sent = relay_once(relay)) > 0; turns++) {
+        assert_true(turns < TURNS_MAX);
         total += sent;
+    }
     return total;
 }
 
