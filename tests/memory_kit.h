@@ -3,6 +3,7 @@
 #define SEMEL_TESTS_MEMORY_KIT_H
 
 #include "store/memory/memory.h"
+#include "support/deadline.h"
 
 #include <semel/test.h>
 #include <setjmp.h> /* cmocka.h wants these before it */
@@ -56,6 +57,7 @@ static inline void rig_close(rig *r)
 
 static inline int rig_setup(void **state)
 {
+    deadline_begin();
     *state = rig_open("memory:");
     return 0;
 }
@@ -63,6 +65,7 @@ static inline int rig_setup(void **state)
 static inline int rig_teardown(void **state)
 {
     rig_close(*state);
+    deadline_end();
     return 0;
 }
 

@@ -87,6 +87,28 @@ static void different_keys_are_stored_differently(void **state)
     arena_free(&arena);
 }
 
+/* What lies in the tables of those who have semel must stay what it is; and a digest that were not whole would make
+ * copies of strangers. The digests are of another implementation's: sha256sum. */
+static void a_long_key_is_kept_as_its_whole_digest(void **state)
+{
+    static const unsigned char of_letters[] =
+        "\xff\x02\xd7\x16\x0d\x77\xe1\x8c\x64\x47\xbe\x80\xc2\xe3\x55\xc7"
+        "\xed\x43\x88\x54\x52\x71\x70\x2c\x50\x25\x3b\x09\x14\xc6\x5c\xe5\xfe";
+    static const unsigned char of_mark[] =
+        "\xff\xa8\x10\x0a\xe6\xaa\x19\x40\xd0\xb6\x63\xbb\x31\xcd\x46\x61"
+        "\x42\xeb\xbd\xbd\x51\x87\x13\x1b\x92\xd9\x38\x18\x98\x78\x32\xeb\x89";
+    static const bytes one_ff = {1, {0xff}};
+    mem_arena arena = {0};
+    bytes letters = {256, {0}};
+    (void)state;
+    memset(letters.data, 'a', letters.len);
+    BYTES_EQUAL(((semel_bytes){of_letters, sizeof of_letters - 1}), stored(&arena, &letters));
+    BYTES_EQUAL(((semel_bytes){of_mark, sizeof of_mark - 1}), stored(&arena, &one_ff));
+    letters.len = SEMEL_KEY_MAX; /* short enough to be kept as it is */
+    BYTES_EQUAL(((semel_bytes){letters.data, letters.len}), stored(&arena, &letters));
+    arena_free(&arena);
+}
+
 /* The same through the door: a family of keys that differ in one thing each, and each is handled once. */
 static void each_of_a_family_of_keys_is_handled_once(void **state)
 {
@@ -112,6 +134,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"different keys are stored differently", different_keys_are_stored_differently, NULL, NULL,
          NULL},
+        {"a long key is kept as its whole digest", a_long_key_is_kept_as_its_whole_digest, NULL,
+         NULL, NULL},
         ON_BOTH("each of a family of keys is handled once",
                 each_of_a_family_of_keys_is_handled_once),
     };

@@ -1,4 +1,6 @@
 /* The test kit for users: its clock, its faults, its transports. */
+#include "support/process.h"
+
 #include <semel/semel.h>
 #include <semel/sys/transport.h>
 #include <semel/test.h>
@@ -10,12 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, SEMEL_OK)
+
+enum { PATIENCE_MS = 60000 };
 
 /* --- the seam ------------------------------------------------------------------------------------ */
 
@@ -129,7 +132,6 @@ static void pass_an_unlisted_point(semel_test_seam *seam)
 /* The signal that ended a child that did this. */
 static int signal_of(void (*deed)(semel_test_seam *), semel_test_seam *seam)
 {
-    int status = 0;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -139,8 +141,9 @@ static int signal_of(void (*deed)(semel_test_seam *), semel_test_seam *seam)
         deed(seam);
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    int end = process_wait(child, PATIENCE_MS);
+    assert_int_not_equal(end, PROCESS_LATE);
+    return end > PROCESS_KILLED ? end - PROCESS_KILLED : 0;
 }
 
 static void a_fault_can_be_death_and_a_misspelt_one_is_noticed(void **state)

@@ -3,6 +3,7 @@
 #include "transport/memory/memory.h"
 
 #include "base/mem.h"
+#include "support/deadline.h"
 #include "support/process.h"
 
 #include <pthread.h>
@@ -49,6 +50,7 @@ static void rig_close(rig *r)
 
 static int rig_setup(void **state)
 {
+    deadline_begin();
     *state = rig_open("memory:");
     return 0;
 }
@@ -56,6 +58,7 @@ static int rig_setup(void **state)
 static int rig_teardown(void **state)
 {
     rig_close(*state);
+    deadline_end();
     return 0;
 }
 

@@ -4,10 +4,10 @@
 #include "base/wait.h"
 #include "support/check.h"
 #include "support/pool_case.h"
+#include "support/process.h"
 #include "support/slower.h"
 
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- limit and deadline ------------------------------------------------------------------------------------- */
@@ -395,10 +395,7 @@ static void a_child_has_no_use_of_it(void **state)
     pid_t pid = fork();
     if (pid == 0)
         _exit(child_of(&f, out));
-    int ended = -1;
-    assert_int_equal(waitpid(pid, &ended, 0), pid);
-    assert_true(WIFEXITED(ended));
-    assert_int_equal(WEXITSTATUS(ended), 0);
+    assert_int_equal(process_wait(pid, POOL_MINUTE), PROCESS_OK);
     pool_give(&f.pool, out, 1);
     pool_case_end(&f);
 }

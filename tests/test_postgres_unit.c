@@ -1,5 +1,5 @@
-/* Units on PostgreSQL: handlers that do with the connection what they must not, the public steps, the pool, fork().
- * Joined transactions are in test_postgres_join.c. */
+/* Units on PostgreSQL: handlers that do with the connection what they must not, the public steps, what is committed
+ * how, the pool, fork(). Joined transactions are in test_postgres_join.c. */
 #include "support/crew.h"
 #include "support/process.h"
 #include "support/server_case.h"
@@ -335,6 +335,45 @@ static void work_before_the_claim_of_a_first_delivery_stays(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), 1);
 }
 
+/* --- what may be lost with the power -------------------------------------------------------------- */
+
+/* Notes how each transaction that changes a marker or stores a letter will commit. */
+static void note_commits(server_case *c)
+{
+    server_run(c->url,
+               "CREATE TABLE commits (what text, how text);"
+               "CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+               "INSERT INTO commits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); "
+               "RETURN NULL; END$$;"
+               "CREATE TRIGGER note_marker AFTER INSERT OR UPDATE ON semel_marker "
+               "FOR EACH ROW EXECUTE FUNCTION note_commit();"
+               "CREATE TRIGGER note_dead AFTER INSERT OR UPDATE ON semel_dead "
+               "FOR EACH ROW EXECUTE FUNCTION note_commit()");
+}
+
+/* Whoever learns that a message is dead acknowledges it: its letter is committed as work is. A failed attempt (by
+ * itself, not in the transaction of a batch) is not, which shows that the difference can be seen. */
+static void a_dead_letter_is_committed_as_work_is(void **state)
+{
+    server_case *c = *state;
+    case_work failing = {.work = {.failures = CASE_BATCH}},
+              hopeless = {.work = {.failures = CASE_BATCH, .failure = SEMEL_EGIVEUP}};
+    int letters = c->mode == BY_BATCH ? CASE_BATCH : 1;
+    note_commits(c);
+    assert_int_equal(case_settle(c, "m", &failing), SEMEL_PROCESSED);
+    assert_int_equal(
+        case_number(c, "SELECT count(*) FROM commits WHERE what = 'semel_marker' AND how = 'off'") >
+            0,
+        c->mode != BY_BATCH);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "n", &hopeless);
+    assert_int_equal(
+        case_number(c, "SELECT count(*) FROM commits WHERE what = 'semel_dead' AND how = 'on'"),
+        letters);
+    assert_int_equal(
+        case_number(c, "SELECT count(*) FROM commits WHERE what = 'semel_dead' AND how <> 'on'"),
+        0);
+}
+
 /* --- the pool ------------------------------------------------------------------------------------- */
 
 typedef struct asker {
@@ -420,6 +459,7 @@ int main(void)
         SERVER_TEST(work_before_the_claim_is_refused_where_it_would_be_undone,
                     IN_TRANSACTION | IN_CLAIM | POSTGRES_ONLY),
         SERVER_TEST(work_before_the_claim_of_a_first_delivery_stays, POSTGRES_ONLY),
+        SERVER_TEST(a_dead_letter_is_committed_as_work_is, IN_ALL_MODES | POSTGRES_ONLY),
         SERVER_TEST(a_pool_of_one_is_waited_for_and_not_by_oneself, POSTGRES_ONLY),
         SERVER_TEST(a_store_is_not_carried_over_fork, POSTGRES_ONLY)};
     return SERVER_TESTS(tests);

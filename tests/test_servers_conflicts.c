@@ -52,28 +52,37 @@ static void bump(case_work *self, semel_unit *unit, int row)
         self->wrong = SEMEL_EHANDLER; /* as a handler that knows nothing of conflicts */
 }
 
-/* In the first run each has one row and wants the other's. */
+/* In the first run each has one row and wants the other's. Whoever begins anew wants that one first: with nothing in its
+ * hands, since the other has not got all that it waits for yet, and one deadlock could follow another. */
+static int first_of(const rival *me)
+{
+    return me->runs == 0 ? me->first_row : 3 - me->first_row;
+}
+
 static void bump_both(case_work *self, semel_unit *unit, const semel_message *message)
 {
     rival *me = self->context;
+    int first = first_of(me);
     (void)message;
     self->wrong = SEMEL_OK;
-    bump(self, unit, me->first_row);
+    bump(self, unit, first);
     if (me->runs++ == 0) {
         (void)sem_post(&me->locked);
         (void)sem_wait(&me->other->locked);
     }
     if (!self->wrong)
-        bump(self, unit, 3 - me->first_row);
+        bump(self, unit, 3 - first);
 }
 
 /* The same, planned: while each sleeps it has one row. */
 static void queue_both(case_work *self, semel_unit *unit, const semel_message *message)
 {
     rival *me = self->context;
-    semel_value rows[2] = {semel_int(me->first_row), semel_int(3 - me->first_row)};
+    int first = first_of(me);
+    semel_value rows[2] = {semel_int(first), semel_int(3 - first)};
     static const char update[] = "UPDATE hot SET n = n + 1 WHERE id = ?";
     (void)message;
+    me->runs++;
     if (semel_unit_queue(unit, update, &rows[0], 1, NULL) ||
         semel_unit_queue(
             unit, me->c->kind == SERVER_POSTGRES ? "SELECT pg_sleep(0.3)" : "SELECT sleep(0.3)",
@@ -118,8 +127,8 @@ static void a_deadlock_of_handlers_is_begun_anew(void **state)
     }
     int per_message = c->mode == BY_BATCH ? CASE_BATCH : 1;
     assert_int_equal(sum(c), 4 * per_message);
-    if (c->mode == BY_TRANSACTION)
-        assert_int_equal(rivals[0].runs + rivals[1].runs, 3);
+    if (c->mode == BY_TRANSACTION) /* there was a deadlock, or this has shown nothing */
+        assert_true(rivals[0].runs + rivals[1].runs >= 3);
 }
 
 /* --- serialization failures ----------------------------------------------------------------------- */

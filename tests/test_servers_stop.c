@@ -35,26 +35,36 @@ static int teardown(void **state)
 enum {
     GROUPS = 6,
     OF_GROUP = 3,
-    FREE = 6,
-    MESSAGES = GROUPS * OF_GROUP + FREE,
-    SHORT_LEASE_MS = 250 /* in half of it something must get through, on a slow machine, too */
+    GROUPED = GROUPS * OF_GROUP,
+    MESSAGES = GROUPED + 6, /* the others have no group */
+    SHORT_LEASE_MS = 250    /* in half of it something must get through, on a slow machine, too */
 };
 enum { HELD_MAX = 2 * OF_GROUP + 1 };
 
-static int fill(void *context)
+static int send_messages(stopped *now, unsigned count)
 {
-    stopped *now = context;
     char text[SHOP_TEXT], group[SHOP_TEXT];
     shop s;
     shop_open(&s, now->url, NULL, &now->shared->tally);
-    for (unsigned i = 1; i <= MESSAGES; i++) {
+    for (unsigned i = 1; i <= count; i++) {
         semel_message message = shop_message(text, i);
         (void)snprintf(group, sizeof group, "group-%u", i % GROUPS);
-        message.group = i <= GROUPS * OF_GROUP ? group : NULL;
+        message.group = i <= GROUPED ? group : NULL;
         PROCESS_REQUIRE(semel_outbox_send(s.outbox, &message, NULL) == SEMEL_OK);
     }
     shop_close(&s);
     return PROCESS_OK;
+}
+
+static int fill(void *context)
+{
+    return send_messages(context, MESSAGES);
+}
+
+/* What has no group may be taken first, and then the one that is stopped has nothing of a group. */
+static int fill_with_groups_alone(void *context)
+{
+    return send_messages(context, GROUPED);
 }
 
 static int stop_in_take(void *context)
@@ -74,9 +84,24 @@ static int stop_in_settle(void *context)
             .where = STOP_IN_SETTLE, .batch = 4, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
 }
 
+/* The same with two messages, which are of two groups at most. */
+static int stop_in_settle_of_groups(void *context)
+{
+    return stopped_relay(
+        context,
+        &(stopped_plan){
+            .where = STOP_IN_SETTLE, .batch = 2, .lease_ms = SHORT_LEASE_MS, .drain = 1, .cut = 1});
+}
+
 static int send_what_is_not_held(void *context)
 {
     return stopped_relay(context, &(stopped_plan){.batch = 4, .drain = HELD_MAX + 1});
+}
+
+/* A batch in which there is room for more than what is held. */
+static int send_much_that_is_not_held(void *context)
+{
+    return stopped_relay(context, &(stopped_plan){.batch = MESSAGES, .drain = HELD_MAX + 1});
 }
 
 static int send_all(void *context)
@@ -90,38 +115,67 @@ static void wait_until(int64_t ms)
         process_nap();
 }
 
-/* Stopped in the middle of a transaction, past the end of its lease; another one goes on meanwhile. */
-static pid_t stop_and_overtake(stopped *now, process_body *first)
+/* Rows that a transaction has changed which is still open. */
+static int64_t count_locked(const char *url)
 {
-    assert_int_equal(process_run(fill, now), PROCESS_OK);
+    return look_number(url, "SELECT (SELECT count(*) FROM semel_outbox) - (SELECT count(*) FROM"
+                            " (SELECT 1 AS one FROM semel_outbox FOR UPDATE SKIP LOCKED) AS f)");
+}
+
+/* Stopped in the middle of a transaction, past the end of its lease; another one goes on meanwhile, and does not wait
+ * for the first: neither for its lock, which would be EBUSY in the end, nor until the server ends its transaction. */
+static pid_t stop_and_overtake(stopped *now, process_body *filling, process_body *first,
+                               process_body *second)
+{
+    assert_int_equal(process_run(filling, now), PROCESS_OK);
     pid_t pid = process_start(first, now);
     assert_true(process_wait_stopped(pid, STOPPED_DEADLINE_MS));
     wait_until(process_now_ms() + SHORT_LEASE_MS);
-    int end = process_wait(process_start(send_what_is_not_held, now), STOPPED_DEADLINE_MS);
-    if (end != PROCESS_OK)
+    int end = process_wait(process_start(second, now), STOPPED_DEADLINE_MS);
+    int64_t held = count_locked(now->url);
+    if (end != PROCESS_OK || !held)
         kill(pid, SIGCONT);
     assert_int_equal(end, PROCESS_OK);
+    assert_true(held > 0);
     return pid;
 }
 
-static void go_on_and_check(stopped *now, pid_t first)
+static void go_on_and_check(stopped *now, pid_t first, unsigned count)
 {
     kill(first, SIGCONT);
     assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
     assert_int_equal(process_run(send_all, now), PROCESS_OK);
-    stopped_check_sent(now, MESSAGES);
+    stopped_check_sent(now, count);
 }
 
 static void a_relay_stopped_while_taking_holds_up_only_what_it_holds(void **state)
 {
     stopped *now = *state;
-    go_on_and_check(now, stop_and_overtake(now, stop_in_take));
+    pid_t first = stop_and_overtake(now, fill, stop_in_take, send_what_is_not_held);
+    go_on_and_check(now, first, MESSAGES);
 }
 
 static void a_relay_stopped_while_settling_holds_up_only_what_it_holds(void **state)
 {
     stopped *now = *state;
-    go_on_and_check(now, stop_and_overtake(now, stop_in_settle));
+    pid_t first = stop_and_overtake(now, fill, stop_in_settle, send_what_is_not_held);
+    go_on_and_check(now, first, MESSAGES);
+}
+
+static void a_relay_stopped_while_taking_from_a_group_holds_up_only_what_it_holds(void **state)
+{
+    stopped *now = *state;
+    pid_t first =
+        stop_and_overtake(now, fill_with_groups_alone, stop_in_take, send_what_is_not_held);
+    go_on_and_check(now, first, GROUPED);
+}
+
+static void a_relay_stopped_while_settling_groups_holds_up_only_what_it_holds(void **state)
+{
+    stopped *now = *state;
+    pid_t first = stop_and_overtake(now, fill_with_groups_alone, stop_in_settle_of_groups,
+                                    send_much_that_is_not_held);
+    go_on_and_check(now, first, GROUPED);
 }
 
 static void end_transactions_seen(const char *url)
@@ -147,19 +201,17 @@ static void end_open_transactions(const char *url)
     int64_t deadline = process_now_ms() + STOPPED_DEADLINE_MS;
     do
         end_transactions_seen(url);
-    while (look_number(url, "SELECT (SELECT count(*) FROM semel_outbox) - (SELECT count(*) FROM"
-                            " (SELECT 1 AS one FROM semel_outbox FOR UPDATE SKIP LOCKED) AS f)") &&
-           process_now_ms() < deadline);
+    while (count_locked(url) && process_now_ms() < deadline);
 }
 
 static void a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it(void **state)
 {
     stopped *now = *state;
-    pid_t first = stop_and_overtake(now, stop_in_take);
+    pid_t first = stop_and_overtake(now, fill, stop_in_take, send_what_is_not_held);
     end_open_transactions(now->url);
     assert_int_equal(process_wait(process_start(send_all, now), STOPPED_DEADLINE_MS), PROCESS_OK);
     stopped_check_sent(now, MESSAGES);
-    go_on_and_check(now, first);
+    go_on_and_check(now, first, MESSAGES);
 }
 
 /* --- several relays ---------------------------------------------------------------------------------- */
@@ -268,6 +320,8 @@ int main(void)
         TEST(a_copy_waits_for_a_transaction_that_is_stopped),
         TEST(a_relay_stopped_while_taking_holds_up_only_what_it_holds),
         TEST(a_relay_stopped_while_settling_holds_up_only_what_it_holds),
+        TEST(a_relay_stopped_while_taking_from_a_group_holds_up_only_what_it_holds),
+        TEST(a_relay_stopped_while_settling_groups_holds_up_only_what_it_holds),
         TEST(a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it),
         TEST(relays_side_by_side_send_everything_once_and_in_order),
         TEST(relays_that_are_stopped_at_any_moment_keep_the_order),

@@ -50,12 +50,18 @@ static void a_transaction_that_is_over_takes_no_more(void **state)
     assert_int_equal(lite_effects(c), 0);
 }
 
+enum { PATIENCE_MS = 60000 };
+
 /* In claim mode the claim may be left behind, until its lease ends. */
 static void receive_until_done(semel_inbox *inbox, const semel_message *message, plan *p)
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
-    while (semel_inbox_receive(&outcome, inbox, message, queue_plan, p, &last_error))
+    for (int64_t end = wait_clock_ms() + PATIENCE_MS;
+         semel_inbox_receive(&outcome, inbox, message, queue_plan, p, &last_error);) {
+        if (wait_clock_ms() > end)
+            fail_msg("it is not received: %s", last_error.text);
         wait_nap_us(1000);
+    }
     assert_int_equal(outcome, SEMEL_PROCESSED);
 }
 

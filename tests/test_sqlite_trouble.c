@@ -201,6 +201,23 @@ static void a_claim_is_one_fsync_at_its_end(void **state)
     assert_int_equal(sync_vfs_taken(), 1);
 }
 
+/* An attempt that was not counted is one attempt more; a letter that is lost is a message lost, for whoever sent it was
+ * told that it is dealt with. */
+static void a_failed_attempt_is_no_fsync_and_a_dead_letter_is_one(void **state)
+{
+    sqlite_case *c = *state;
+    work done = {0}, failing = {.failures = 1},
+         hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "warm", &done);
+    (void)sync_vfs_taken();
+    HANDLES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &failing);
+    assert_int_equal(sync_vfs_taken(), 0);
+    HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "m-1", &hopeless);
+    assert_int_equal(sync_vfs_taken(), 1);
+    HANDLES_BY(SEMEL_OK, SEMEL_DEAD, c->claims, "m-1", work_do, &hopeless);
+    assert_int_equal(sync_vfs_taken(), 1);
+}
+
 /* A settlement that is lost means sending again, which receivers know how to deal with. */
 static void a_relay_needs_no_fsync(void **state)
 {
@@ -326,6 +343,7 @@ int main(void)
         COUNTING(a_first_copy_is_one_fsync_and_a_duplicate_none),
         COUNTING(a_batch_is_one_fsync_and_a_batch_of_duplicates_none),
         COUNTING(a_claim_is_one_fsync_at_its_end),
+        COUNTING(a_failed_attempt_is_no_fsync_and_a_dead_letter_is_one),
         COUNTING(a_relay_needs_no_fsync),
         COUNTING(a_commit_without_an_answer_is_unknown_until_asked_again),
         COUNTING(a_message_that_does_not_fit_is_not_half_there),

@@ -5,6 +5,8 @@
  * the lists of the parts: one entry per test and mode, whose pointer says which store and which mode. */
 #include "support/conformance_store.h"
 
+#include "support/deadline.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,8 @@ typedef struct suite_case {
 static const store_test *const parts[] = {
     store_opening_tests, store_marker_tests, store_key_tests,   store_claim_tests,
     store_batch_tests,   store_outbox_tests, store_relay_tests, store_handoff_tests,
-    store_sweep_tests,   store_clock_tests,  store_dead_tests,  store_replay_tests};
+    store_sweep_tests,   store_clock_tests,  store_dead_tests,  store_replay_tests,
+    store_driver_tests};
 
 /* --- one test ------------------------------------------------------------------------------------- */
 
@@ -34,6 +37,7 @@ static int setup(void **state)
     f->quirks = the_case->quirks;
     f->mode = the_case->mode;
     *state = f;
+    deadline_begin();
     clock_open(f);
     f->quirks->make(f->url);
     f->store = open_second_handle(f);
@@ -50,6 +54,7 @@ static int teardown(void **state)
     if (f->quirks->remove)
         f->quirks->remove(f->url);
     free(f);
+    deadline_end();
     return 0;
 }
 

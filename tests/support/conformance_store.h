@@ -8,9 +8,9 @@
  *         return conformance_store(&sqlite);
  *     }
  *
- * The tests go through the public API only, on a clock that stands still until told (a semel_test_seam),
- * so leases, backoff and years of retention pass without waiting. A server's clock does not stand still:
- * see "time" below. Nearly all are run in both modes. Each has a store of its own, empty and migrated.
+ * The tests go through the public API only, but for a few in conformance_store_driver.c, on a clock that
+ * stands still until told (a semel_test_seam), so leases, backoff and years of retention pass without waiting.
+ * A server's clock does not stand still: see "time" below. Nearly all are run in both modes. Each has a store of its own, empty and migrated.
  * What a store cannot do is skipped, visibly. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
@@ -62,6 +62,9 @@ struct store_fixture {
     pthread_mutex_t time_lock; /* for these: */
     int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass */
     int64_t owed_ms;           /* of it, what the server has not been told yet */
+    /* Called at each of the library's named points; NULL: nothing. It must not fail the test: locks may be held. */
+    void (*passing)(store_fixture *f, const char *point);
+    void *passing_context; /* for it, as it likes */
     semel_store *store;
     semel_store *stores[FIXTURE_STORES];
     size_t store_count;
@@ -115,6 +118,7 @@ extern const store_test store_sweep_tests[];
 extern const store_test store_clock_tests[];
 extern const store_test store_dead_tests[];
 extern const store_test store_replay_tests[];
+extern const store_test store_driver_tests[];
 
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);

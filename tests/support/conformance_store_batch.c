@@ -104,6 +104,27 @@ static void a_message_twice_in_a_batch_is_handled_once(void **state)
     assert_string_equal(done.ids, "a b c ");
 }
 
+/* P3: its copy must not be acknowledged either, or the message is lost. In claim mode the copy is one more attempt. */
+static void a_copy_of_what_failed_in_a_batch_failed_too(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    work failing = {.failures = 9};
+    BATCH("FF", inbox, "a a", &failing);
+    assert_int_equal(failing.runs, f->mode == SEMEL_CLAIM ? 2 : 1);
+    failing.failures = 0;
+    BATCH("Pd", inbox, "a a", &failing);
+}
+
+static void a_copy_of_what_was_given_up_in_a_batch_is_dead_too(void **state)
+{
+    store_fixture *f = *state;
+    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    BATCH("DD", open_inbox(f, "orders", NULL), "a a", &hopeless);
+    assert_int_equal(hopeless.runs, 1);
+    assert_int_equal(count_letters(f), 1);
+}
+
 /* P9: one that fails fails alone. */
 static void a_failure_in_a_batch_fails_one_message(void **state)
 {
@@ -197,6 +218,23 @@ static void a_batch_that_the_store_fails_is_undecided(void **state)
     assert_int_equal(counters_of(f).unsent, 3);
 }
 
+/* A deadlock is nobody's fault: the transaction is begun anew, and nothing of the first try is left. */
+static void a_batch_in_a_conflict_is_begun_anew(void **state)
+{
+    static const char *const points[] = {"batch.marked", "batch.handled"};
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message mail = text_message("", "paid");
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        work done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
+        semel_test_fault(f->seam, points[i], 1, SEMEL_ECONFLICT);
+        BATCH("PPP", inbox, i ? "d e f" : "a b c", &done);
+        assert_int_equal(done.attempt, 1);
+        assert_int_equal(done.runs, 3 + i); /* what had run before the conflict runs again */
+        assert_int_equal(counters_of(f).unsent, 3 * (i + 1));
+    }
+}
+
 enum { THOUSAND = 1000 };
 
 static void receive_thousand(semel_inbox *inbox, work *context, semel_outcome *outcomes,
@@ -246,12 +284,15 @@ const store_test store_batch_tests[] = {
     STORE_TEST(a_batch_of_nothing_is_fine),
     STORE_TEST(a_batch_may_mix_new_and_known),
     STORE_TEST(a_message_twice_in_a_batch_is_handled_once),
+    STORE_TEST(a_copy_of_what_failed_in_a_batch_failed_too),
+    STORE_TEST(a_copy_of_what_was_given_up_in_a_batch_is_dead_too),
     STORE_TEST(a_failure_in_a_batch_fails_one_message),
     STORE_TEST(a_batch_of_failures_leaves_nothing_but_their_count),
     STORE_TEST(giving_up_in_a_batch_makes_one_dead_letter),
     STORE_TEST(each_result_of_a_batch_stays_with_its_key),
     STORE_TEST(a_message_without_a_key_does_not_spoil_the_batch),
     STORE_TEST_WITH(a_batch_that_the_store_fails_is_undecided, IN_TRANSACTION_MODE),
+    STORE_TEST_WITH(a_batch_in_a_conflict_is_begun_anew, IN_TRANSACTION_MODE),
     STORE_TEST(a_thousand_messages_are_one_batch),
     STORE_TEST(a_batch_over_the_limit_is_refused),
     {NULL, NULL, 0}};

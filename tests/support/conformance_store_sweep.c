@@ -284,6 +284,41 @@ static void an_abandoned_claim_is_swept_and_its_owner_stays_stale(void **state)
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
 }
 
+typedef struct late_copy {
+    semel_inbox *inbox;
+    work done;
+    semel_outcome outcome;
+    semel_status status;
+} late_copy;
+
+static void receive_late_copy(store_fixture *f, const char *point)
+{
+    late_copy *self = f->passing_context;
+    semel_message message = text_message("m-1", "10 EUR");
+    if (strcmp(point, "sweep.looked") != 0 || self->done.runs)
+        return;
+    self->status =
+        semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &self->done, NULL);
+}
+
+/* It failed long ago, the sweep has found it, and then it comes again and is handled: the sweep must look twice, or the
+ * copy after that is handled, too. */
+static void what_is_handled_after_the_sweep_looked_stays(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
+    late_copy late = {.inbox = open_inbox_on(f, open_second_handle(f), "orders", NULL)};
+    work failing = {.failures = 1};
+    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    pass_ms(f, grains(f, 1001));
+    f->passing_context = &late;
+    f->passing = receive_late_copy;
+    assert_int_equal(sweep_round(inbox, 100), 0);
+    OK(late.status);
+    assert_int_equal(late.outcome, SEMEL_PROCESSED);
+    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &failing);
+}
+
 static void an_unsent_message_is_never_swept(void **state)
 {
     store_fixture *f = *state;
@@ -330,6 +365,7 @@ const store_test store_sweep_tests[] = {
     STORE_TEST(failed_and_dead_keys_are_swept_in_the_end),
     STORE_TEST_WITH(a_live_claim_is_not_swept, IN_CLAIM_MODE),
     STORE_TEST_WITH(an_abandoned_claim_is_swept_and_its_owner_stays_stale, IN_CLAIM_MODE),
+    STORE_TEST_WITH(what_is_handled_after_the_sweep_looked_stays, NEEDS_SHARED),
     STORE_TEST(an_unsent_message_is_never_swept),
     STORE_TEST(a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known),
     {NULL, NULL, 0}};

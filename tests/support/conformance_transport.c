@@ -2,6 +2,8 @@
  * conformance_transport_*.c. */
 #include "support/conformance_transport.h"
 
+#include "support/deadline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +29,7 @@ static int setup(void **state)
         return -1;
     f->quirks = *state;
     *state = f;
+    deadline_begin();
     OK(semel_test_seam_open(&f->seam, 1, &last_error));
     f->quirks->make(f->url);
     open_transport(f);
@@ -41,6 +44,7 @@ static int teardown(void **state)
     if (f->quirks->remove)
         f->quirks->remove(f->url);
     free(f);
+    deadline_end();
     return 0;
 }
 

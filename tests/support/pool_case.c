@@ -3,6 +3,7 @@
 
 #include "base/wait.h"
 #include "support/check.h"
+#include "support/deadline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,7 @@ const pool_calls fake_calls = {fake_connect, fake_is_alive, fake_close};
 
 void pool_case_begin(pool_case *f, uint32_t limit)
 {
+    deadline_begin();
     fake_start(&f->server);
     served_count = 0;
     OK(pool_init(&f->pool, &fake_calls, &f->server, limit, &last_error));
@@ -118,6 +120,7 @@ void pool_case_end(pool_case *f)
     assert_int_equal(f->server.open, 0);
     pthread_cond_destroy(&f->server.changed);
     pthread_mutex_destroy(&f->server.lock);
+    deadline_end();
 }
 
 fake_socket *pool_case_take(pool_case *f, uint32_t wait_ms)

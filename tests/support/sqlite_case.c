@@ -1,6 +1,8 @@
 /* See sqlite_case.h. */
 #include "support/sqlite_case.h"
 
+#include "support/deadline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ int lite_setup_empty(void **state)
     sqlite_case *c = calloc(1, sizeof *c);
     if (!c)
         return -1;
+    deadline_begin();
     scratch_open(&c->directory);
     scratch_file(c->path, &c->directory, "shop.db");
     scratch_sqlite(c->url, &c->directory, "shop.db");
@@ -56,6 +59,7 @@ int lite_teardown(void **state)
     lite_close(c);
     scratch_close(&c->directory);
     free(c);
+    deadline_end();
     return 0;
 }
 
