@@ -257,7 +257,7 @@ static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err
 static semel_status check_table(mariadb_unit *unit, semel_error *err)
 {
     failure failed;
-    query q = maria_unit_say(unit, ST_TABLE_FREE, (bound){IMPATIENT, 0});
+    query q = maria_unit_say(unit, ST_TABLE_FREE, (bound){UNLOCKED, 0});
     (void)maria_end(&q);
     semel_status status = maria_unit_hear(unit, &failed, "looking for locks", err);
     if (!status || !maria_waited(&failed))

@@ -184,7 +184,10 @@ static void append_bound(text_buffer *to, bound limit)
     case PATIENT:
         return;
     case IMPATIENT:
-        text_append_z(to, "SET STATEMENT innodb_lock_wait_timeout = 0, lock_wait_timeout = 0 FOR ");
+        text_append_z(to, "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ");
+        return;
+    case UNLOCKED:
+        text_append_z(to, "SET STATEMENT lock_wait_timeout = 0 FOR ");
         return;
     case FOR_SECONDS:
         (void)snprintf(text, sizeof text, "SET STATEMENT innodb_lock_wait_timeout = %u FOR ",

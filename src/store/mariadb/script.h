@@ -146,7 +146,8 @@ size_t maria_script_end(const script *s, size_t index);
 typedef struct bound {
     enum {
         PATIENT = 0, /* as long as the server's setting is, for each: 1205 */
-        IMPATIENT,   /* not at all: 1205 */
+        IMPATIENT,   /* not at all for those of rows: 1205 */
+        UNLOCKED,    /* nor for those of tables: 1205 */
         FOR_SECONDS, /* for each: 1205 */
         FOR_MS       /* for the whole statement: 1969 */
     } kind;

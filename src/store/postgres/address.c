@@ -10,6 +10,7 @@
 
 #include <libpq-fe.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OWN_PARAMETERS "schema,pool,isolation,notify"
@@ -239,4 +240,37 @@ semel_status address_read(address *out, mem_arena *arena, const char *text, seme
     if (!status)
         status = read_own(out, arena, &parsed, err);
     return status ? status : read_libpqs(out, arena, text, &parsed, err);
+}
+
+/* --- sessions ------------------------------------------------------------------------------------------------ */
+
+/* Where the server's own settings stand among the pairs: from the URL or, as libpq does it, from the environment. */
+static semel_status find_options(size_t *at, address *out, mem_arena *arena, semel_error *err)
+{
+    const char *usual = getenv("PGOPTIONS");
+    if (!is_given(out, "options")) {
+        semel_status status = add(out, arena, "options", usual ? usual : "", err);
+        if (status)
+            return status;
+    }
+    for (*at = 0; strcmp(out->keywords[*at], "options") != 0;)
+        ++*at;
+    return SEMEL_OK;
+}
+
+semel_status address_bound(address *out, mem_arena *arena, uint32_t lock_ms, semel_error *err)
+{
+    enum { SETTING_TEXT = 48 };
+    size_t at;
+    semel_status status = find_options(&at, out, arena, err);
+    if (status)
+        return status;
+    size_t room = strlen(out->values[at]) + SETTING_TEXT;
+    char *text = arena_alloc(arena, room);
+    if (!text)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
+    (void)snprintf(text, room, "%s -c lock_timeout=%u", out->values[at], lock_ms);
+    memcpy(out->bounded, out->values, sizeof out->bounded);
+    out->bounded[at] = text;
+    return SEMEL_OK;
 }

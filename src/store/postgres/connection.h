@@ -119,6 +119,7 @@ typedef struct limits {
 typedef struct connection {
     PGconn *pg;
     limits limits;
+    uint32_t session_ms; /* its lock_timeout, if it is known; 0: each transaction says how long */
     const char *const *texts; /* the statements, with the schema filled in */
     int named; /* statements may be prepared and kept under a name: it is ours alone */
     unsigned char prepared[ST_COUNT];
@@ -240,6 +241,7 @@ semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *er
 
 /* The same outside of a unit: a transaction of its own, that waits for locks no longer than busy_ms. */
 semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err);
+void pg_bound_alone(connection *on); /* what it says for that first, if it has to */
 
 /* From here on until the transaction ends, statements wait for a lock for this long. */
 void pg_patience(connection *on, const char *lock_timeout);

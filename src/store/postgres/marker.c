@@ -454,7 +454,7 @@ static semel_status check_table_after_all(postgres_unit *unit, semel_error *err)
         statement_send(unit->on, ST_ROLLBACK);
     unit->implicit = 0;
     unit->begun = 0;
-    unit->patience_ms = 0;
+    unit->patience_ms = unit->on->session_ms;
     return marker_check_table(unit, err);
 }
 

@@ -12,11 +12,29 @@
 
 /* --- connections --------------------------------------------------------------------------------------- */
 
+static semel_status connect_with(connection **out, postgres_store *store, int bounded,
+                                 uint32_t wait_ms, semel_error *err)
+{
+    const address *at = &store->at;
+    semel_status status = connection_open(out, at->keywords, bounded ? at->bounded : at->values,
+                                          store->texts, store->limits, wait_ms, err);
+    if (!status)
+        (*out)->session_ms = bounded ? store->limits.busy_ms : 0;
+    return status;
+}
+
+/* A session that gives up waiting for locks by itself costs nothing. A pooler in between may not let such a setting
+ * through (08P01), or may drop it, which is looked for when the store is opened: then each transaction says it. */
 semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
                            semel_error *err)
 {
-    return connection_open(out, store->at.keywords, store->at.values, store->texts, store->limits,
-                           wait_ms, err);
+    semel_error local, *why = err ? err : &local;
+    int bounded = atomic_load(&store->bounded);
+    semel_status status = connect_with(out, store, bounded, wait_ms, why);
+    if (!status || !bounded || strcmp(why->sqlstate, "08P01") != 0)
+        return status;
+    atomic_store(&store->bounded, 0);
+    return connect_with(out, store, 0, wait_ms, why);
 }
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
@@ -89,6 +107,10 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
         int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
         (void)snprintf(store->timeout, sizeof store->timeout, "%s", PQgetvalue(answer, 0, 2));
+        if (answer_int(answer, 0, 4) != store->limits.busy_ms) {
+            atomic_store(&store->bounded, 0);
+            on->session_ms = 0;
+        }
         status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);
@@ -115,7 +137,10 @@ static semel_status postgres_open(void *state, const char *text,
     postgres_store *store = state;
     store->seam = settings->seam;
     store->limits = (limits){settings->busy_ms, settings->answer_ms};
+    atomic_init(&store->bounded, 1);
     semel_status status = address_read(&store->at, &store->arena, text, err);
+    if (!status)
+        status = address_bound(&store->at, &store->arena, settings->busy_ms, err);
     if (!status)
         status = prepare_texts(store, err);
     if (!status)
@@ -185,7 +210,7 @@ static semel_status find_or_add_scope(postgres_store *store, connection *on, sem
         status = find_scope(on, kind, name, &found, err);
     if (!status && !found) {
         query q = scope_query(on, ST_SCOPE_ADD, kind, name);
-        pg_patience_ms(on, on->limits.busy_ms);
+        pg_bound_alone(on);
         status = pg_run(&q, &added, "adding a name", err);
         if (!status)
             status = find_scope(on, kind, name, &found, err);

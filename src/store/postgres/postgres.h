@@ -23,6 +23,7 @@ typedef struct postgres_store {
     const char *channel; /* of NOTIFY */
     semel_durability durability;
     char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
+    atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */

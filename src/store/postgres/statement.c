@@ -62,7 +62,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_NOW] = "SELECT " NOW,
     [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
                     "current_setting('synchronous_commit') <> 'off', "
-                    "current_setting('statement_timeout'), current_setting('server_encoding')",
+                    "current_setting('statement_timeout'), current_setting('server_encoding'), "
+                    "(SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout')",
 
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "
@@ -367,9 +368,15 @@ semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *er
     return status;
 }
 
+void pg_bound_alone(connection *on)
+{
+    if (on->session_ms != on->limits.busy_ms)
+        pg_patience_ms(on, on->limits.busy_ms);
+}
+
 semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err)
 {
-    pg_patience_ms(q->on, q->on->limits.busy_ms);
+    pg_bound_alone(q->on);
     return pg_ask(out, q, doing, err);
 }
 

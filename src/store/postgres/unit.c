@@ -71,6 +71,7 @@ semel_status postgres_begin(void *store_state, void *unit_state, semel_begin dur
     unit->on->conflict[0] = 0;
     unit->on->last_error[0] = 0;
     unit->on->unreplicated = 0;
+    unit->patience_ms = unit->on->session_ms;
     unit->durability = durability;
     return SEMEL_OK;
 }
@@ -110,7 +111,7 @@ void unit_begin_anew(postgres_unit *unit)
     unit->begun = 0;
     unit->began_us = 0;
     unit->number = 0;
-    unit->patience_ms = 0;
+    unit->patience_ms = unit->on->session_ms;
 }
 
 query unit_query(postgres_unit *unit, statement which)
