@@ -96,6 +96,7 @@ void unit_begin_anew(postgres_unit *unit)
 query unit_query(postgres_unit *unit, statement which)
 {
     unit_begin(unit);
+    unit->took = 0;
     return pg_start(unit->on, which);
 }
 
@@ -158,8 +159,8 @@ int postgres_used(void *unit_state)
 {
     postgres_unit *unit = unit_state;
     PGresult *answer = NULL;
-    if (!unit->begun)
-        return 0;
+    if (!unit->begun || unit->took)
+        return unit->took > 0;
     query q = unit_query(unit, ST_WRITTEN);
     if (pg_ask(&answer, &q, "looking for writes", NULL))
         return 1;
