@@ -43,7 +43,8 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 #define LANE(group, which, limit)                                                                  \
     "(SELECT seq, wake_ms, token FROM " OUTBOX " WHERE outbox = $1 AND grp = " group " AND " which \
     " ORDER BY seq LIMIT " limit ")"
-#define PARKS "parked AND (SELECT EXISTS (SELECT FROM " GROUP " WHERE outbox = $1))"
+#define PARKS \
+    "parked AND (SELECT grp FROM " GROUP " WHERE outbox = $1 ORDER BY grp LIMIT 1) IS NOT NULL"
 #define FIRST_ROWS(group, limit)  \
     "(" LANE(group, "NOT parked", \
              limit) " UNION ALL " LANE(group, PARKS, limit) " ORDER BY seq LIMIT " limit ")"
@@ -157,25 +158,28 @@ static const char *const texts[ST_COUNT] = {
         "FOR UPDATE SKIP LOCKED) UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, "
         "attempts = o.attempts + 1 FROM free WHERE o.seq = free.seq "
         "RETURNING " TAKEN_COLUMNS ", free.wake_ms",
-    /* Those that are due by time, as many of them as nobody else has; then the next ones by name. */
+    /* Those that are due by time, as many of them as nobody else has; then the next ones by name, in leaps from the first
+     * row of a group to the first of the next. */
     [ST_OUTBOX_GROUPS] =
         "WITH RECURSIVE due AS MATERIALIZED (SELECT grp, due_ms FROM " GROUP " WHERE outbox = $1 "
         "AND due_ms >= $5 AND due_ms <= " STARTED " ORDER BY due_ms LIMIT 4 * $4), "
         "timed AS MATERIALIZED (SELECT grp, due_ms FROM due WHERE " LOCK_GROUP " LIMIT $4), "
-        "names AS ((SELECT grp FROM " OUTBOX " WHERE outbox = $1 AND NOT parked "
-        "AND grp IS NOT NULL AND grp > $2 ORDER BY grp LIMIT 1) UNION ALL SELECT (SELECT o.grp "
-        "FROM " OUTBOX " o WHERE o.outbox = $1 AND NOT o.parked AND o.grp IS NOT NULL "
-        "AND o.grp > names.grp ORDER BY o.grp LIMIT 1) FROM names WHERE names.grp IS NOT NULL), "
-        "page AS MATERIALIZED (SELECT grp FROM names WHERE grp IS NOT NULL "
-        "LIMIT $3 - (SELECT count(*) FROM timed)), "
-        "heads AS MATERIALIZED (SELECT p.grp, h.wake_ms <= " STARTED " AS due, "
-        "h.token IS NULL AS unleased FROM page p LEFT JOIN LATERAL " FIRST_ROWS(
-            "p.grp", "1") " AS h ON true) "
-                          "SELECT grp, true, true, false, due_ms FROM timed UNION ALL "
-                          "SELECT grp, false, CASE WHEN (due OR unleased) AND NOT EXISTS (SELECT "
-                          "FROM timed t WHERE t.grp = heads.grp) THEN " LOCK_GROUP
-                          " ELSE false END, "
-                          "NOT due, 0 FROM heads",
+        "names AS ((SELECT grp, seq, wake_ms, token FROM " OUTBOX " WHERE outbox = $1 "
+        "AND NOT parked AND grp IS NOT NULL AND grp > $2 ORDER BY grp, seq LIMIT 1) UNION ALL "
+        "SELECT n.* FROM names, LATERAL (SELECT o.grp, o.seq, o.wake_ms, o.token FROM " OUTBOX
+        " o WHERE o.outbox = $1 AND NOT o.parked AND o.grp IS NOT NULL AND o.grp > names.grp "
+        "ORDER BY o.grp, o.seq LIMIT 1) AS n), "
+        "page AS MATERIALIZED (SELECT * FROM names LIMIT $3 - (SELECT count(*) FROM timed)), "
+        "heads AS MATERIALIZED (SELECT p.grp, "
+        "CASE WHEN k.seq < p.seq THEN k.wake_ms ELSE p.wake_ms END <= " STARTED " AS due, "
+        "CASE WHEN k.seq < p.seq THEN k.token ELSE p.token END IS NULL AS unleased "
+        "FROM page p LEFT JOIN LATERAL " LANE(
+            "p.grp", PARKS, "1") " AS k ON true) "
+                                 "SELECT grp, true, true, false, due_ms FROM timed UNION ALL "
+                                 "SELECT grp, false, CASE WHEN (due OR unleased) AND NOT EXISTS "
+                                 "(SELECT FROM timed t "
+                                 "WHERE t.grp = heads.grp) THEN " LOCK_GROUP
+                                 " ELSE false END, NOT due, 0 FROM heads",
     [ST_OUTBOX_OF_GROUPS] =
         "WITH pick AS (SELECT g.grp, r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, "
         "turn), LATERAL (SELECT seq, bool_or(wake_ms > " STARTED ") OVER (ORDER BY seq) AS blocked "
