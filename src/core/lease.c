@@ -63,11 +63,10 @@ static semel_status take(semel_relay *relay, relay_batch *batch, semel_unit *uni
     if (!status)
         status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
                                      relay->options.lease_ms, keep_item, &in, err);
-    if (!status && batch->count)
-        status = store_fault(store, "relay.leased", err);
-    if (!status && (batch->count || store->driver->used(unit->state)))
-        status = unit_close(unit, err);
-    return status;
+    if (status || (!batch->count && !store->driver->used(unit->state)))
+        return status;
+    status = store_fault(store, "relay.leased", err);
+    return status ? status : unit_close(unit, err);
 }
 
 static void empty(const semel_relay *relay, relay_batch *batch)

@@ -288,10 +288,10 @@ static semel_status find_due(taking *t, semel_error *err)
     query_int(&q, t->now);
     query_int(&q, max);
     while (!lost && (got = query_row(&q, "looking for groups that are due", err)) > 0) {
-        semel_bytes name = column_bytes(&q, 0);
+        const char *name = column_text(&q, 0); /* not its bytes: they may be UTF-16 */
         if (!t->due)
             t->due = arena_alloc(arena, max * sizeof *t->due);
-        char *copy = t->due ? arena_copy(arena, name.data, name.len) : NULL;
+        char *copy = t->due && name ? arena_copy(arena, name, strlen(name)) : NULL;
         lost = !copy || columns_lost(&q);
         if (!lost)
             t->due[t->due_count++] = copy;
