@@ -96,9 +96,7 @@ static void gang_job(void *context, size_t worker, const semel_message *const me
                      size_t count)
 {
     gang *g = context;
-    do
-        g->work(g->hands[worker], messages, count);
-    while (g->on->again && g->on->again(g->hands[worker]));
+    g->work(g->hands[worker], messages, count);
 }
 
 void gang_run(void *context, const message_set *set)

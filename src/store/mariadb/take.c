@@ -11,35 +11,63 @@
  * A row is chosen by what it is and not by a number that was passed: one that commits late is found late, and never
  * skipped (P1).
  *
- * A group is come to in one of two ways:
- *
- * By name: those that have rows which are not parked, in turn, from where the last call stopped.
- *
- * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group whose
- * first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when that
- * row wakes (park.c). From then on the walk by name does not see it, but for rows that are new in it, each of which
- * it parks in its turn. So a call costs what is ready, what is leased and what is new, however many groups wait and
- * however much waits in them.
- *
- * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever parks or
- * moves the time has locked that row, and all of it is one transaction with the leases: a relay that dies leaves what
- * was before. A row that fails is parked when it is settled, if that adds the group to semel_group (outbox.c). The
- * first rows of a group are those that are parked and those that are not, read by one statement, whose view does not
- * change under it. Where no group is known no row is parked, and half of it is not asked for; but if some group was
- * known by then after all, the answer counts for nothing, and both are read.
- *
- * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it was taken and seldom later. What was taken from goes to the end of those that are due; what there
- * was no room for keeps its place.
- *
- * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself goes
- * with the commit. */
-#include "store/mariadb/take.h"
+ * Groups are visited in turn, from where the last call stopped, and share each call with the rows that have no
+ * group. The lease itself goes with the commit. */
+#include "store/mariadb/mariadb.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROUPS_MAX = 256, GROUPS_MIN = 16, PAGES_MAX = 10 };
+
 static const bound patient = {PATIENT, 0};
+
+/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
+typedef struct outbox_turn {
+    struct outbox_turn *next;
+    int64_t outbox;
+    uint32_t calls;
+    int had_groups;                 /* when we last looked */
+    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
+} outbox_turn;
+
+/* A row at the front of its group, as it was seen. */
+typedef struct candidate {
+    int64_t seq;
+    uint32_t group; /* index into groups */
+} candidate;
+
+typedef struct front {
+    const char *name;
+    size_t len;
+    int64_t head;
+    int open;    /* more of it may go */
+    int blocked; /* a row of it could not be locked */
+} front;
+
+typedef struct taking {
+    mariadb_unit *unit;
+    int64_t outbox;
+    uint64_t token;
+    uint32_t limit;
+    uint32_t lease_ms;
+    semel_item_sink *sink;
+    void *context;
+    outbox_turn turn; /* a copy, put back at the end */
+    int64_t *taken;   /* their seq */
+    uint32_t count;
+    uint32_t leased; /* of those */
+    front groups[GROUPS_MAX];
+    uint32_t group_count;
+    uint32_t groups_asked;
+    char until[SEMEL_TEXT_MAX + 1]; /* "": to the end; else the group at which the round ends */
+    int past;                       /* the round has come that far */
+    candidate *candidates;
+    uint32_t candidate_count;
+    uint32_t last; /* group among them */
+    int full;      /* there were more than there is room for */
+    uint32_t next; /* candidate to be expected from the server */
+} taking;
 
 /* --- turns ------------------------------------------------------------------------------------------------- */
 
@@ -146,20 +174,22 @@ static void say_lease(taking *t)
 
 /* --- groups: looking ----------------------------------------------------------------------------------------- */
 
-/* Those by time have a part of the room; what they leave is for those by name. */
-static void add_candidate(taking *t, int64_t seq, uint32_t index)
+/* Of a row in a group: 1: it may go, 0: it is only delayed, -1: it blocks the rest of its group. The columns are
+ * those of TURN_COLUMNS in statement.c, from the first one on. */
+static int may_go(const row *r, unsigned first)
 {
-    front *group = &t->groups[index];
-    uint32_t room = t->limit - t->count;
-    int full = t->candidate_count == (group->by_time ? t->quota : room);
-    t->full |= full && !group->by_time;
-    group->passed_over = full && !group->chosen;
-    if (full)
+    if (maria_column_int(r, first + 1))
+        return 1;
+    return maria_column_int(r, first + 2) ? 0 : -1;
+}
+
+static void add_candidate(taking *t, int64_t seq, uint32_t group)
+{
+    t->full = t->count + t->candidate_count == t->limit;
+    if (t->full)
         return;
-    group->chosen++;
-    t->candidates[t->candidate_count++] = (candidate){seq, index};
-    if (!group->by_time)
-        t->last = index + 1;
+    t->candidates[t->candidate_count++] = (candidate){seq, group};
+    t->last = group;
 }
 
 static int compare_names(semel_bytes a, semel_bytes b)
@@ -168,60 +198,23 @@ static int compare_names(semel_bytes a, semel_bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static int is_found_by_time(const taking *t, semel_bytes name)
-{
-    for (uint32_t i = 0; i < t->timed; i++)
-        if (compare_names(name, (semel_bytes){t->groups[i].name, t->groups[i].len}) == 0)
-            return 1;
-    return 0;
-}
-
-/* NULL if memory is out. */
-static front *add_group(taking *t, semel_bytes name, semel_error *err)
-{
-    const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
-    front *group = copy ? &t->groups[t->group_count++] : NULL;
-    if (group)
-        *group = (front){.name = copy, .len = name.len};
-    else
-        (void)semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    return group;
-}
-
-static semel_status note_timed(const row *r, void *context, semel_error *err)
-{
-    taking *t = context;
-    semel_bytes name = maria_column_bytes(r, 0);
-    if (t->group_count == TIMED_MAX || !name.len)
-        return SEMEL_OK;
-    front *group = add_group(t, name, err);
-    if (!group)
-        return SEMEL_ENOMEM;
-    group->by_time = group->open = 1;
-    t->parks = 1;
-    t->timed++;
-    return SEMEL_OK;
-}
-
 static semel_status note_head(const row *r, void *context, semel_error *err)
 {
     taking *t = context;
     semel_bytes name = maria_column_bytes(r, 0);
-    if (t->group_count == TIMED_MAX + GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
+    int go = may_go(r, 1);
+    if (t->group_count == GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
         return SEMEL_OK;
     t->past |= t->until[0] && compare_names(name, semel_str(t->until)) > 0;
     if (t->past)
         return SEMEL_OK;
-    front *group = add_group(t, name, err);
-    if (!group)
-        return SEMEL_ENOMEM;
-    int twice = is_found_by_time(t, name), leased = maria_column_int(r, 3) != 0;
-    group->head = maria_column_int(r, 1);
-    group->open = maria_column_int(r, 2) && !twice;
-    group->waits = !maria_column_int(r, 2) && !leased && !twice;
-    group->visit_ms = maria_column_int(r, 4);
-    group->known = maria_column_int(r, 5) != 0;
-    t->parks |= maria_column_int(r, 6) != 0;
+    const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    t->groups[t->group_count++] = (front){.name = copy,
+                                          .len = name.len,
+                                          .head = go > 0 ? maria_column_int(r, 1) : 0,
+                                          .open = go >= 0};
     return SEMEL_OK;
 }
 
@@ -231,107 +224,58 @@ static uint32_t groups_at_first(const taking *t)
     return wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
 }
 
-/* They come first in the list. */
-static void say_timed(taking *t)
-{
-    query q = maria_unit_say(t->unit, ST_TAKE_TIMED, patient);
-    t->group_count = t->timed = 0;
-    maria_int(&q, t->outbox);
-    maria_uint(&q, t->limit < TIMED_MAX ? t->limit : TIMED_MAX);
-    step *s = maria_end(&q);
-    s->call = note_timed;
-    s->context = t;
-}
-
 static void say_heads(taking *t, const char *from, uint32_t groups)
 {
     t->groups_asked = groups;
+    t->group_count = 0;
     query q = maria_unit_say(t->unit, ST_TAKE_HEADS, patient);
-    maria_int(&q, t->outbox);
     maria_int(&q, t->outbox);
     maria_bytes(&q, semel_str(from));
     maria_uint(&q, t->groups_asked);
-    maria_int(&q, t->outbox);
-    maria_int(&q, t->outbox);
     maria_int(&q, t->outbox);
     step *s = maria_end(&q);
     s->call = note_head;
     s->context = t;
 }
 
-/* The first row of a group by time; one by name has been seen. */
-static void note_front(front *group, const row *r)
-{
-    int due = maria_column_int(r, 2) != 0, leased = maria_column_int(r, 3) != 0;
-    *(maria_column_int(r, 4) ? &group->parked : &group->unparked) = 1;
-    if (group->head)
-        return;
-    group->head = maria_column_int(r, 1);
-    group->waits = !due && !leased;
-    group->visit_ms = due ? 0 : maria_column_int(r, 5);
-}
-
-/* More of the groups that are open, a fair share each: column 0 is the group's index. Rows of which a half may be missing
- * are not looked at. */
+/* More of the groups that are open, a fair share each: column 0 is the group's index. */
 static semel_status note_row(const row *r, void *context, semel_error *err)
 {
     taking *t = context;
-    uint32_t index = (uint32_t)maria_column_uint(r, 0);
+    uint32_t group = (uint32_t)maria_column_uint(r, 0);
     (void)err;
-    t->again |= !t->two_lanes && maria_column_int(r, 6);
-    if (t->again || index >= t->group_count)
+    if (group >= t->group_count || !t->groups[group].open)
         return SEMEL_OK;
-    front *group = &t->groups[index];
-    if (group->by_time)
-        note_front(group, r);
-    if (!group->open)
-        return SEMEL_OK;
-    group->open = maria_column_int(r, 2) != 0;
-    if (group->open)
-        add_candidate(t, maria_column_int(r, 1), index);
+    int go = may_go(r, 1);
+    if (go > 0)
+        add_candidate(t, maria_column_int(r, 1), group);
+    else if (go < 0)
+        t->groups[group].open = 0;
     return SEMEL_OK;
 }
 
-static uint32_t count_open(const taking *t, int by_time)
+static uint32_t count_open(const taking *t)
 {
     uint32_t open = 0;
     for (uint32_t i = 0; i < t->group_count; i++)
-        open += t->groups[i].open && t->groups[i].by_time == by_time;
+        open += t->groups[i].open != 0;
     return open;
 }
 
-static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int parked,
-                     uint32_t share)
+static semel_status look_at_rows(taking *t, uint32_t open, semel_error *err)
 {
-    const front *group = &t->groups[index];
-    if (!(*said)++)
-        *q = maria_unit_say(t->unit, ST_TAKE_ROWS, patient);
-    else
-        maria_chain(q, " UNION ALL ", t->unit->store->texts[ST_TAKE_ROWS]);
-    maria_uint(q, index);
-    maria_uint(q, t->lease_ms);
-    maria_int(q, t->outbox);
-    maria_int(q, t->outbox);
-    maria_int(q, parked);
-    maria_bytes(q, (semel_bytes){group->name, group->len});
-    maria_uint(q, share);
-}
-
-/* Of groups by time; and of those by name, if the heads alone are not enough. */
-static semel_status look_at_rows(taking *t, uint32_t share, int by_name, semel_error *err)
-{
-    uint32_t said = 0;
-    query q = {0};
-    t->again = 0;
+    uint32_t share = (t->limit - t->count) / open + 1, said = 0;
+    query q = maria_unit_say(t->unit, ST_TAKE_ROWS, patient);
     for (uint32_t i = 0; i < t->group_count; i++) {
-        if (!t->groups[i].open || (!t->groups[i].by_time && !by_name))
+        if (!t->groups[i].open)
             continue;
-        say_lane(t, &q, &said, i, 0, share);
-        if (t->two_lanes)
-            say_lane(t, &q, &said, i, 1, share);
+        if (said++)
+            maria_chain(&q, " UNION ALL ", t->unit->store->texts[ST_TAKE_ROWS]);
+        maria_uint(&q, i);
+        maria_int(&q, t->outbox);
+        maria_bytes(&q, (semel_bytes){t->groups[i].name, t->groups[i].len});
+        maria_uint(&q, share);
     }
-    if (!said)
-        return SEMEL_OK;
     maria_tail(&q, " ORDER BY 1, 2");
     step *s = maria_end(&q);
     s->call = note_row;
@@ -339,28 +283,20 @@ static semel_status look_at_rows(taking *t, uint32_t share, int by_name, semel_e
     return maria_unit_hear(t->unit, NULL, "looking at groups of messages", err);
 }
 
+/* Candidates: the heads alone if there are enough of them. */
 static semel_status choose(taking *t, semel_error *err)
 {
-    uint32_t timed = count_open(t, 1), named = count_open(t, 0), room = t->limit - t->count;
-    int by_name = named + timed < room;
-    t->candidate_count = t->last = 0;
+    uint32_t open = count_open(t), room = t->limit - t->count;
+    t->candidate_count = 0;
     t->full = 0;
-    t->two_lanes = t->parks;
-    t->quota = named ? (room + (t->turn.calls >> 1 & 1)) / 2 : room;
-    t->looked = room > 0;
-    if (!room || !(timed + named))
+    if (!open || !room)
         return SEMEL_OK;
-    uint32_t among = by_name ? named + timed : timed;
-    uint32_t share = room / (among ? among : 1) + 1;
-    semel_status status = look_at_rows(t, share, by_name, err);
-    if (!status && t->again) {
-        t->two_lanes = 1;
-        status = look_at_rows(t, share, by_name, err);
-    }
-    for (uint32_t i = t->timed; !status && !by_name && i < t->group_count; i++)
-        if (t->groups[i].open)
+    if (open < room)
+        return look_at_rows(t, open, err);
+    for (uint32_t i = 0; i < t->group_count; i++)
+        if (t->groups[i].head)
             add_candidate(t, t->groups[i].head, i);
-    return status;
+    return SEMEL_OK;
 }
 
 /* --- groups: taking ------------------------------------------------------------------------------------------ */
@@ -426,20 +362,17 @@ static semel_status take_candidates(taking *t, semel_error *err)
     return maria_unit_hear(t->unit, NULL, "taking groups of messages", err);
 }
 
-/* The next call goes on behind the last group by name that there was room for; past the last of all, with the first. */
+/* The next call goes on behind the last group that there was room for; past the last of all, with the first. */
 static void pass_turn(taking *t)
 {
-    uint32_t named = t->group_count - t->timed;
-    int at_end = named < t->groups_asked;
+    int at_end = t->group_count < t->groups_asked;
     t->turn.had_groups |= t->group_count > 0;
     t->past |= at_end && t->until[0];
-    if (t->full && !t->last)
-        return;
     if (at_end && !t->full) {
         t->turn.group[0] = 0;
         return;
     }
-    const front *last = &t->groups[(t->full ? t->last : t->group_count) - 1];
+    const front *last = &t->groups[t->full ? t->last : t->group_count - 1];
     memcpy(t->turn.group, last->name, last->len + 1);
 }
 
@@ -448,8 +381,6 @@ static semel_status take_of_groups(taking *t, semel_error *err)
     semel_status status = choose(t, err);
     if (!status)
         status = take_candidates(t, err);
-    if (!status)
-        status = maria_park(t, err);
     if (!status)
         pass_turn(t);
     return status;
@@ -474,7 +405,6 @@ static semel_status take_groups(taking *t, semel_error *err)
     for (int pages = 0; !status && !t->count && !t->past && pages < PAGES_MAX; pages++) {
         if (!turn_round(t, began) && !t->turn.group[0])
             break;
-        t->group_count = t->timed = 0;
         say_heads(t, t->turn.group, GROUPS_MAX);
         status = maria_unit_hear(t->unit, NULL, "looking for groups", err);
         if (!status)
@@ -496,7 +426,6 @@ static semel_status take(taking *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
     t->turn.had_groups = 0;
-    say_timed(t);
     say_heads(t, t->turn.group, groups_at_first(t));
     if (free_room)
         say_free(t, free_room);
@@ -536,7 +465,7 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
     if (status)
         return status;
     say_lease(t);
-    unit->wrote |= t->count > 0 || t->wrote;
+    unit->wrote |= t->count > 0;
     write_turn(t);
     return SEMEL_OK;
 }
