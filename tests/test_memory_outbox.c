@@ -216,28 +216,24 @@ static void a_released_message_keeps_its_place(void **state)
     assert_string_equal(take(r, 10, 1000).ids, "a b");
 }
 
-static void a_delayed_message_holds_up_nobody_until_it_is_due(void **state)
+static void a_delayed_message_holds_up_its_group_until_it_is_due(void **state)
 {
     rig *r = *state;
     void *unit = begin(r);
     put(r, unit, "late", "g", 100);
     put(r, unit, "alone", NULL, 100);
     put(r, unit, "g1", "g", 0);
+    put(r, unit, "h1", "h", 0);
     commit(r, unit);
-    taken all = take(r, 10, 1000);
-    assert_string_equal(all.ids, "g1");
-    settle(r, &all.settlements[0], SEMEL_ITEM_REMOVE, 0);
-    put_now(r, "g2", "g");
+    put_now(r, "free", NULL);
+    assert_string_equal(take(r, 10, 1000).ids, "h1 free");
     semel_test_advance_ms(r->seam, 99);
-    all = take(r, 10, 1000);
-    assert_string_equal(all.ids, "g2");
-    settle(r, &all.settlements[0], SEMEL_ITEM_RETRY, 0);
-    semel_test_advance_ms(r->seam, 1); /* due now, and captured before g2 */
-    all = take(r, 10, 1000);
-    assert_string_equal(all.ids, "late g2 alone");
+    assert_int_equal(take(r, 10, 1000).count, 0);
+    semel_test_advance_ms(r->seam, 1);
+    assert_string_equal(take(r, 10, 1000).ids, "late g1 alone");
 }
 
-static void a_message_that_was_delayed_joins_its_group_where_it_was_captured(void **state)
+static void a_delayed_message_keeps_its_place_in_its_group(void **state)
 {
     rig *r = *state;
     void *unit = begin(r);
@@ -249,6 +245,21 @@ static void a_message_that_was_delayed_joins_its_group_where_it_was_captured(voi
     commit(r, unit);
     semel_test_advance_ms(r->seam, 100);
     assert_string_equal(take(r, 10, 1000).ids, "late1 g1 late2 g2 g3");
+}
+
+static void a_message_released_with_a_delay_waits_and_holds_up_its_group(void **state)
+{
+    rig *r = *state;
+    put_now(r, "a", "g");
+    put_now(r, "b", "g");
+    taken all = take(r, 1, 1000);
+    settle(r, &all.settlements[0], SEMEL_ITEM_RELEASE, 100);
+    semel_test_advance_ms(r->seam, 99);
+    assert_int_equal(take(r, 10, 1000).count, 0);
+    semel_test_advance_ms(r->seam, 1);
+    all = take(r, 10, 1000);
+    assert_string_equal(all.ids, "a b");
+    assert_int_equal(all.attempts[0], 1);
 }
 
 /* --- units --------------------------------------------------------------------------------------- */
@@ -411,8 +422,9 @@ int main(void)
         TEST(a_group_waits_for_its_head_and_for_nothing_else),
         TEST(a_group_that_was_taken_together_goes_on_behind_what_is_gone),
         TEST(a_released_message_keeps_its_place),
-        TEST(a_delayed_message_holds_up_nobody_until_it_is_due),
-        TEST(a_message_that_was_delayed_joins_its_group_where_it_was_captured),
+        TEST(a_delayed_message_holds_up_its_group_until_it_is_due),
+        TEST(a_delayed_message_keeps_its_place_in_its_group),
+        TEST(a_message_released_with_a_delay_waits_and_holds_up_its_group),
         TEST(what_an_open_unit_has_taken_is_closed_to_others_and_comes_back_on_rollback),
         TEST(settling_is_undone_with_its_unit),
         TEST(what_an_open_unit_has_settled_is_closed_to_others),

@@ -52,7 +52,8 @@ typedef struct semel_message {
     const char *source;
     const char *type;
     const char *topic; /* where it goes: routing key, subject */
-    const char *group; /* messages of one group leave the outbox in order */
+    const char *group; /* messages of one group leave the outbox in the order of capture: one that
+                        * waits (delay_ms, or after a failure) holds up those behind it */
     semel_bytes correlation_id;
     const char *content_type;
     int64_t time_ms; /* when it was made, in milliseconds since 1970 UTC */
@@ -61,7 +62,8 @@ typedef struct semel_message {
     semel_bytes body;
     uint32_t
         delivery; /* receiving: 1 for a first delivery, 2 or more for a redelivery, 0 unknown */
-    uint32_t delay_ms; /* sending: not before this long after the commit */
+    uint32_t delay_ms; /* sending: not before this long after the commit, and with a group nothing
+                        * behind it either. What may be overtaken is sent without a group */
 } semel_message;
 
 /* One block that holds the message and all that it points to; free it with semel_message_free(). */

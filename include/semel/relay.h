@@ -2,9 +2,9 @@
  * broker confirmed it.
  *
  * Rows are taken by lease and fencing token, never by a cursor; no transaction is open while the broker
- * is talked to. Messages of one group leave in order, however many relays work side by side; a message
- * that fails holds up its own group and nothing else. A relay has one owner at a time. What it is opened with
- * (outbox, transport, inbox) must outlive it.
+ * is talked to. Messages of one group leave in the order of capture, however many relays work side by
+ * side; a message that fails or is delayed (delay_ms) holds up those behind it in its own group and nothing
+ * else. A relay has one owner at a time. What it is opened with (outbox, transport, inbox) must outlive it.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_RELAY_H
 #define SEMEL_RELAY_H

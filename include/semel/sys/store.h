@@ -109,7 +109,8 @@ typedef semel_status semel_item_sink(const semel_item *item, void *context, seme
 typedef enum semel_verdict {
     SEMEL_ITEM_REMOVE = 1, /* sent, or moved to the dead letters: it leaves the outbox */
     SEMEL_ITEM_RETRY,      /* failed: due again after delay_ms */
-    SEMEL_ITEM_RELEASE     /* not tried: due at once, and the attempt is not counted */
+    SEMEL_ITEM_RELEASE     /* not tried, and the attempt is not counted: due again after delay_ms;
+                            * with 0 at once, in its old place */
 } semel_verdict;
 
 typedef struct semel_settlement {
@@ -248,8 +249,9 @@ typedef struct semel_store_driver {
                              size_t count, semel_error *err);
 
     /* Leases up to `limit` messages that are due and not leased, and counts the attempt. A message with
-     * a group is taken only if every earlier one of its group is gone or is taken by this very call;
-     * one that only waits out its delay_ms does not count as earlier. An empty group is none. */
+     * a group is taken only if every earlier one of its group is gone or is taken by this very call, whatever
+     * keeps it: a lease, a backoff or its delay_ms. An empty group is none. What a call costs does not grow
+     * with the number of groups that wait, nor with the number of messages that wait behind them. */
     semel_status (*take)(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);
 

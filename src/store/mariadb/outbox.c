@@ -135,10 +135,8 @@ static void say_return(settling *s, size_t at)
     int retry = one->verdict == SEMEL_ITEM_RETRY;
     query q =
         maria_unit_say(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
-    if (retry) {
-        maria_uint(&q, one->delay_ms);
-        maria_uint(&q, one->refused != 0);
-    }
+    maria_uint(&q, one->delay_ms);
+    maria_uint(&q, retry ? one->refused != 0 : one->delay_ms);
     maria_int(&q, s->outbox);
     maria_uint(&q, one->token);
     maria_int(&q, one->seq);

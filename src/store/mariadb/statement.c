@@ -37,11 +37,6 @@
 const char maria_mark_pattern[] = MARK_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
 
-/* What decides whether a row of a group may go: see may_go() in take.c. */
-#define TURN_COLUMNS(o)                                                               \
-    o "seq, " o "wake_ms <= " NOW ", " o "token IS NULL AND " o "attempts = 0 AND " o \
-      "wake_ms > " o "captured_ms"
-
 static const char *const texts[ST_COUNT] = {
     [ST_START] = "START TRANSACTION",
     [ST_COMMIT] = "COMMIT",
@@ -144,15 +139,14 @@ static const char *const texts[ST_COUNT] = {
                      "AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
     /* The first row of each of the next groups. The names come from a scan that leaps from group to group,
      * however many rows are in one. */
-    [ST_TAKE_HEADS] = "SELECT g.grp, " TURN_COLUMNS(
-        "o.") " FROM (SELECT outbox, grp FROM `{}outbox` "
-              "FORCE INDEX (turn) WHERE outbox = ? AND grp > ? GROUP BY outbox, grp LIMIT ?) g "
-              "JOIN `{}outbox` o ON o.seq = (SELECT i.seq FROM `{}outbox` i FORCE INDEX (turn) "
-              "WHERE i.outbox = ? AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1) ORDER BY "
-              "g.grp",
-    [ST_TAKE_ROWS] =
-        "(SELECT ?, " TURN_COLUMNS("") " FROM `{}outbox` FORCE INDEX (turn) "
-                                       "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
+    [ST_TAKE_HEADS] =
+        "SELECT g.grp, o.seq, o.wake_ms <= " NOW " FROM (SELECT outbox, grp FROM `{}outbox` "
+        "FORCE INDEX (turn) WHERE outbox = ? AND grp > ? GROUP BY outbox, grp LIMIT ?) g "
+        "JOIN `{}outbox` o ON o.seq = (SELECT i.seq FROM `{}outbox` i FORCE INDEX (turn) "
+        "WHERE i.outbox = ? AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1) ORDER BY "
+        "g.grp",
+    [ST_TAKE_ROWS] = "(SELECT ?, seq, wake_ms <= " NOW " FROM `{}outbox` FORCE INDEX (turn) "
+                     "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
     [ST_TAKE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
                      " FROM " OUTBOX " WHERE seq IN (?) AND outbox = ? ORDER BY seq "
                      "FOR UPDATE SKIP LOCKED",
@@ -165,8 +159,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_RETRY] =
         "UPDATE " OUTBOX " SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
         "WHERE outbox = ? AND token = ? AND seq = ?",
-    [ST_RELEASE] = "UPDATE " OUTBOX " SET token = NULL, wake_ms = captured_ms, "
-                   "attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
+    [ST_RELEASE] = "UPDATE " OUTBOX " SET token = NULL, wake_ms = IF(? = 0, captured_ms, " NOW
+                   " + ?), attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox`), "
                   "(SELECT captured_ms FROM `{}outbox` ORDER BY seq LIMIT 1)",
 

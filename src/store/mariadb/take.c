@@ -174,15 +174,6 @@ static void say_lease(taking *t)
 
 /* --- groups: looking ----------------------------------------------------------------------------------------- */
 
-/* Of a row in a group: 1: it may go, 0: it is only delayed, -1: it blocks the rest of its group. The columns are
- * those of TURN_COLUMNS in statement.c, from the first one on. */
-static int may_go(const row *r, unsigned first)
-{
-    if (maria_column_int(r, first + 1))
-        return 1;
-    return maria_column_int(r, first + 2) ? 0 : -1;
-}
-
 static void add_candidate(taking *t, int64_t seq, uint32_t group)
 {
     t->full = t->count + t->candidate_count == t->limit;
@@ -202,7 +193,7 @@ static semel_status note_head(const row *r, void *context, semel_error *err)
 {
     taking *t = context;
     semel_bytes name = maria_column_bytes(r, 0);
-    int go = may_go(r, 1);
+    int due = maria_column_int(r, 2) != 0;
     if (t->group_count == GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
         return SEMEL_OK;
     t->past |= t->until[0] && compare_names(name, semel_str(t->until)) > 0;
@@ -211,10 +202,8 @@ static semel_status note_head(const row *r, void *context, semel_error *err)
     const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
     if (!copy)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    t->groups[t->group_count++] = (front){.name = copy,
-                                          .len = name.len,
-                                          .head = go > 0 ? maria_column_int(r, 1) : 0,
-                                          .open = go >= 0};
+    t->groups[t->group_count++] =
+        (front){.name = copy, .len = name.len, .head = maria_column_int(r, 1), .open = due};
     return SEMEL_OK;
 }
 
@@ -246,10 +235,9 @@ static semel_status note_row(const row *r, void *context, semel_error *err)
     (void)err;
     if (group >= t->group_count || !t->groups[group].open)
         return SEMEL_OK;
-    int go = may_go(r, 1);
-    if (go > 0)
+    if (maria_column_int(r, 2))
         add_candidate(t, maria_column_int(r, 1), group);
-    else if (go < 0)
+    else
         t->groups[group].open = 0;
     return SEMEL_OK;
 }
@@ -294,7 +282,7 @@ static semel_status choose(taking *t, semel_error *err)
     if (open < room)
         return look_at_rows(t, open, err);
     for (uint32_t i = 0; i < t->group_count; i++)
-        if (t->groups[i].head)
+        if (t->groups[i].open)
             add_candidate(t, t->groups[i].head, i);
     return SEMEL_OK;
 }

@@ -1,7 +1,7 @@
 /* The order in which messages may be taken.
  *
- * A group is a line of rows, and only its head can be taken: a row that fails, is leased, or is in the
- * hands of an open unit holds up its own line and no other. A row without a group is a line of its own.
+ * A group is a line of rows, and only its head can be taken: a row that fails, is delayed or leased, or is in
+ * the hands of an open unit holds up its own line and no other. A row without a group is a line of its own.
  * The lines stand in a heap by the time at which their head may be taken (due, or end of its lease), and
  * by its seq among equals. So a take looks at what it takes and at nothing else, however much is waiting
  * or stuck. */
@@ -104,25 +104,13 @@ void memory_line_update(memory_queue *queue, memory_line *line)
     settle_at(queue, line->queued_at - 1, line);
 }
 
-/* A row that waited out its delay is older than those in the line, so it is looked for from the front;
- * a new one goes to the end. */
-static memory_row *neighbour_behind(const memory_line *line, const memory_row *row)
-{
-    if (!line->last || line->last->seq < row->seq)
-        return NULL;
-    memory_row *at = line->first;
-    while (at->seq < row->seq)
-        at = at->behind;
-    return at;
-}
-
 void memory_line_join(memory_queue *queue, memory_line *line, memory_row *row)
 {
     row->line = line;
-    row->behind = neighbour_behind(line, row);
-    row->before = row->behind ? row->behind->before : line->last;
+    row->before = line->last;
+    row->behind = NULL;
     *(row->before ? &row->before->behind : &line->first) = row;
-    *(row->behind ? &row->behind->before : &line->last) = row;
+    line->last = row;
     line->head = line->first;
     line->wake_ms = wake_of(line->head);
     if (line->queued_at)

@@ -23,7 +23,7 @@ typedef struct memory_queue {
 typedef struct memory_group {
     memory_line line;
     memory_link by_name;
-    size_t rows; /* with those that are not committed yet or wait out their delay */
+    size_t rows; /* with those that are not committed yet */
     char name[];
 } memory_group;
 
@@ -47,7 +47,7 @@ struct memory_row {
 int memory_queue_reserve(memory_queue *queue, size_t count);
 memory_line *memory_queue_first(const memory_queue *queue, int64_t now_ms); /* NULL: none is due */
 
-/* Puts the row into the line, by its seq, and the line into the queue. There must be room. */
+/* Puts the row at the end of the line, and the line into the queue. There must be room. */
 void memory_line_join(memory_queue *queue, memory_line *line, memory_row *row);
 void memory_line_leave(memory_queue *queue, memory_row *row);
 

@@ -1,9 +1,8 @@
 /* Outboxes: messages that wait to be sent.
  *
  * A message that was put is nobody's until its unit commits; then it gets its seq and joins its line. So
- * the order within a group is the order of the commits, and what is rolled back was never there. With a
- * delay it waits apart first, where it holds up nobody, and joins when the delay is over: each take
- * begins with that.
+ * the order within a group is the order of the commits, and what is rolled back was never there. One with
+ * a delay stands in its line like any other, and holds up those behind it until the delay is over.
  *
  * A row that a unit has taken or settled is that unit's until it ends: others find its line closed, and
  * the unit does not take it a second time. */
@@ -15,7 +14,6 @@
 struct memory_outbox {
     char name[SEMEL_NAME_MAX + 1];
     memory_queue lines;
-    memory_queue delayed; /* single rows, by the end of their delay */
     memory_index groups;
     memory_row *oldest;
     memory_row *newest;
@@ -62,7 +60,6 @@ void memory_outbox_free(memory_outbox *outbox)
     }
     memory_index_free(&outbox->groups);
     mem_free(outbox->lines.lines);
-    mem_free(outbox->delayed.lines);
     mem_free(outbox);
 }
 
@@ -129,20 +126,15 @@ static void publish_put(memory_unit *unit, const memory_record *record, int64_t 
     row->state.due_ms = now_ms + row->message->delay_ms;
     append(outbox, row);
     memory_index_add(&store->rows, &row->by_seq, (uint64_t)row->seq);
-    if (row->message->delay_ms)
-        memory_line_join(&outbox->delayed, &row->alone, row);
-    else
-        memory_line_join(&outbox->lines, row->group ? &row->group->line : &row->alone, row);
+    memory_line_join(&outbox->lines, row->group ? &row->group->line : &row->alone, row);
 }
 
 static const memory_change put_change = {forget_put, publish_put};
 
 /* All memory that the commit will need. */
-static int reserve(memory_store *store, memory_outbox *outbox, const semel_message *message)
+static int reserve(memory_store *store, memory_outbox *outbox)
 {
-    size_t rows = outbox->capacity + 1;
-    return memory_queue_reserve(&outbox->lines, rows) &&
-           (!message->delay_ms || memory_queue_reserve(&outbox->delayed, rows)) &&
+    return memory_queue_reserve(&outbox->lines, outbox->capacity + 1) &&
            memory_index_reserve(&store->rows, store->rows.count + 1);
 }
 
@@ -152,7 +144,7 @@ static semel_status add_row(memory_unit *unit, memory_outbox *outbox, semel_mess
 {
     memory_record *record = memory_journal_next(unit);
     memory_row *row = record ? mem_alloc(sizeof *row) : NULL;
-    if (!row || !reserve(unit->store, outbox, message)) {
+    if (!row || !reserve(unit->store, outbox)) {
         mem_free(row);
         return memory_out_of_memory(err);
     }
@@ -254,16 +246,6 @@ static int hold_row(memory_unit *unit, memory_row *row)
 
 /* --- take ---------------------------------------------------------------------------------------- */
 
-static void end_delays(memory_outbox *outbox, int64_t now_ms)
-{
-    memory_line *alone;
-    while ((alone = memory_queue_first(&outbox->delayed, now_ms)) != NULL) {
-        memory_row *row = alone->first;
-        memory_line_leave(&outbox->delayed, row);
-        memory_line_join(&outbox->lines, row->group ? &row->group->line : alone, row);
-    }
-}
-
 static int lease(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
 {
     if (!hold_row(unit, row))
@@ -279,7 +261,6 @@ static semel_status lease_due(memory_unit *unit, memory_outbox *outbox, uint32_t
                               uint32_t lease_ms, semel_error *err)
 {
     int64_t now_ms = memory_now_ms(unit->store);
-    end_delays(outbox, now_ms);
     for (uint32_t taken = 0; taken < limit; taken++) {
         memory_line *line = memory_queue_first(&outbox->lines, now_ms);
         if (!line)
@@ -350,7 +331,7 @@ static int may_settle(const memory_unit *unit, const memory_outbox *outbox, cons
            (!row->state.owner || row->state.owner == unit);
 }
 
-/* A released row keeps its due time, so it keeps its place before those that came later. */
+/* A row that is released without a delay keeps its due time, so it keeps its place before those that came later. */
 static void apply(memory_row_state *state, const semel_settlement *settlement, int64_t now_ms)
 {
     switch (settlement->verdict) {
@@ -365,6 +346,8 @@ static void apply(memory_row_state *state, const semel_settlement *settlement, i
     case SEMEL_ITEM_RELEASE:
         state->token = 0;
         state->attempts--;
+        if (settlement->delay_ms)
+            state->due_ms = now_ms + settlement->delay_ms;
         break;
     }
 }

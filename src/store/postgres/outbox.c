@@ -118,9 +118,10 @@ static semel_status send_verdict(postgres_unit *unit, int64_t outbox,
     pg_int(&q, outbox);
     int bound = bind_settlements(&q, arena, settlements, count, verdict, seq_of) &&
                 bind_settlements(&q, arena, settlements, count, verdict, token_of);
+    if (bound && verdict != SEMEL_ITEM_REMOVE)
+        bound = bind_settlements(&q, arena, settlements, count, verdict, delay_of);
     if (bound && verdict == SEMEL_ITEM_RETRY)
-        bound = bind_settlements(&q, arena, settlements, count, verdict, delay_of) &&
-                bind_settlements(&q, arena, settlements, count, verdict, refused_of);
+        bound = bind_settlements(&q, arena, settlements, count, verdict, refused_of);
     if (!bound)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
     pg_send(&q);

@@ -33,10 +33,6 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
     "o.seq, o.attempts, o.refusals, o.grp, o.id, o.source, o.type, o.topic, o.correlation_id, " \
     "o.content_type, o.time_ms, o.headers, o.body"
 
-/* A row that was never taken and waits out its delay: it is not there yet. */
-#define DELAYED \
-    "(token IS NULL AND attempts = 0 AND wake_ms > captured_ms AND wake_ms > " STARTED ")"
-
 static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN",
     [ST_BEGIN_ASKED] = "BEGIN", /* statements_fill() adds the isolation level */
@@ -162,7 +158,7 @@ static const char *const texts[ST_COUNT] = {
         "1) "
         "FROM names WHERE names.grp IS NOT NULL), "
         "heads AS MATERIALIZED (SELECT n.grp, (SELECT wake_ms <= " STARTED " FROM " OUTBOX
-        " WHERE outbox = $1 AND grp = n.grp AND NOT " DELAYED " ORDER BY seq LIMIT 1) AS due "
+        " WHERE outbox = $1 AND grp = n.grp ORDER BY seq LIMIT 1) AS due "
         "FROM (SELECT grp FROM names WHERE grp IS NOT NULL LIMIT $3) AS n) "
         "SELECT grp, CASE WHEN due THEN pg_try_advisory_xact_lock(hashtextextended(grp, "
         "'" OUTBOX "'::regclass::oid::bigint << 24 | $1)) ELSE false END FROM heads",
@@ -170,7 +166,7 @@ static const char *const texts[ST_COUNT] = {
         "WITH pick AS (SELECT g.grp, r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, "
         "turn), LATERAL (SELECT seq, due, bool_or(NOT due) OVER (ORDER BY seq) AS blocked FROM "
         "(SELECT seq, wake_ms <= " STARTED " AS due FROM " OUTBOX " WHERE outbox = $1 "
-        "AND grp = g.grp AND NOT " DELAYED " ORDER BY seq LIMIT $6) AS f) AS r "
+        "AND grp = g.grp ORDER BY seq LIMIT $6) AS f) AS r "
         "WHERE NOT blocked ORDER BY turn, seq LIMIT $2), "
         "mine AS (SELECT seq FROM " OUTBOX " WHERE seq = ANY (ARRAY(SELECT seq FROM pick)) "
         "AND wake_ms <= " STARTED " FOR UPDATE SKIP LOCKED), "
@@ -187,10 +183,11 @@ static const char *const texts[ST_COUNT] = {
         "refusals = o.refusals + s.refused FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], "
         "$5::bigint[]) AS s (seq, token, delay, refused) "
         "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
-    [ST_OUTBOX_RELEASE] = "UPDATE " OUTBOX " o SET token = NULL, wake_ms = o.captured_ms, "
-                          "attempts = o.attempts - 1 FROM unnest($2::bigint[], $3::bigint[]) AS s "
-                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
-                          "o.token = s.token RETURNING o.seq",
+    [ST_OUTBOX_RELEASE] =
+        "UPDATE " OUTBOX " o SET token = NULL, attempts = o.attempts - 1, "
+        "wake_ms = CASE s.delay WHEN 0 THEN o.captured_ms ELSE " NOW " + s.delay END "
+        "FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS s (seq, token, delay) "
+        "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
     [ST_OUTBOX_UNSENT] = "SELECT count(*), coalesce(min(captured_ms), 0)::bigint FROM " OUTBOX,
     [ST_NOTIFY] = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
 

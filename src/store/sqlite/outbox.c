@@ -2,8 +2,7 @@
  *
  * Rows without a group are taken by the time at which they are due. Rows with one are taken group by
  * group, in turn, from where the last call stopped: the first rows of a group, until one is found that is
- * leased or waiting after a failure, which blocks the rest of that group and nothing else. A row that only
- * waits out its delay is passed over. So the cost of a turn depends on the number of groups, not on how
+ * leased or waiting, which blocks the rest of that group and nothing else. So the cost of a turn depends on the number of groups, not on how
  * many rows wait behind a blocked one. */
 #include "store/sqlite/sqlite.h"
 
@@ -107,16 +106,13 @@ static semel_status take_free(taking *t, uint32_t up_to, semel_error *err)
     return got < 0 ? q.status : status;
 }
 
-/* 1: take it, 0: pass it over (it is ours already, or only delayed), -1: it blocks the rest of its group. */
+/* 1: take it, 0: pass it over (it is ours already), -1: it blocks the rest of its group. */
 static int may_go(const taking *t, const query *q)
 {
-    enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14, COLUMN_CAPTURED = 15 };
+    enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14 };
     if (column_int(q, COLUMN_WAKE) <= t->now)
         return 1;
-    int ours = (uint64_t)column_int(q, COLUMN_TOKEN) == t->token;
-    int only_delayed = column_is_null(q, COLUMN_TOKEN) && column_int(q, 1) == 0 &&
-                       column_int(q, COLUMN_WAKE) > column_int(q, COLUMN_CAPTURED);
-    return ours || only_delayed ? 0 : -1;
+    return (uint64_t)column_int(q, COLUMN_TOKEN) == t->token ? 0 : -1;
 }
 
 static semel_status take_of_group(taking *t, const char *group, uint32_t up_to, semel_error *err)
@@ -235,10 +231,12 @@ static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settleme
                                    [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
     int changed = 0;
     query q = query_start(unit->on, of[s->verdict]);
-    if (s->verdict == SEMEL_ITEM_RETRY) {
-        query_int(&q, clock_now(unit->store) + s->delay_ms);
-        query_int(&q, s->refused != 0);
+    if (s->verdict != SEMEL_ITEM_REMOVE) {
+        int at_once = s->verdict == SEMEL_ITEM_RELEASE && !s->delay_ms;
+        query_int_or_null(&q, at_once ? 0 : clock_now(unit->store) + s->delay_ms);
     }
+    if (s->verdict == SEMEL_ITEM_RETRY)
+        query_int(&q, s->refused != 0);
     query_int(&q, s->seq);
     query_int(&q, outbox);
     query_int(&q, (int64_t)s->token);

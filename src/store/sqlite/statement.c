@@ -71,9 +71,9 @@ static const char *const texts[ST_COUNT] = {
         "SELECT grp FROM semel_outbox "
         "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? AND typeof(grp) = 'text' "
         "AND length(CAST(grp AS BLOB)) <= 1024 ORDER BY grp LIMIT 1",
-    [ST_OUTBOX_OF_GROUP] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
-                           ", wake_ms, token, captured_ms FROM semel_outbox "
-                           "WHERE outbox = ? AND grp = ? ORDER BY seq",
+    [ST_OUTBOX_OF_GROUP] =
+        "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
+        "WHERE outbox = ? AND grp = ? ORDER BY seq",
     [ST_OUTBOX_LEASE] =
         "UPDATE semel_outbox SET token = ?, wake_ms = ?, attempts = attempts + 1 WHERE seq = ?",
     [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
@@ -81,8 +81,8 @@ static const char *const texts[ST_COUNT] = {
         "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ? "
         "WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RELEASE] =
-        "UPDATE semel_outbox SET token = NULL, wake_ms = captured_ms, attempts = attempts - 1 "
-        "WHERE seq = ? AND outbox = ? AND token = ?",
+        "UPDATE semel_outbox SET token = NULL, wake_ms = coalesce(?, captured_ms), "
+        "attempts = attempts - 1 WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_COUNT] = "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL) + "
                         "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL)",
     [ST_OUTBOX_OLDEST] = "SELECT captured_ms FROM semel_outbox ORDER BY seq LIMIT 1",
