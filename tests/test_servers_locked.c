@@ -3,6 +3,7 @@
  * rows of the application's that a handler waits for. */
 #include "servers_kit.h"
 #include "support/crew.h"
+#include "support/process.h"
 #include "support/server_case.h"
 
 #include <semel/test.h>
@@ -59,10 +60,13 @@ static void make(crew_member *member)
 /* In a thread: if it does not end, the test does. */
 static void ends_busy(call *self, semel_status (*what)(call *self), const char *name)
 {
+    int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     self->what = what;
-    crew_start(&self->thread, make, self);
-    if (!crew_join(&self->thread, CASE_WAIT_MS))
-        fail_msg("%s waits for the lock", name);
+    do { /* on a slow machine a connection may not be had in that time */
+        crew_start(&self->thread, make, self);
+        if (!crew_join(&self->thread, CASE_WAIT_MS))
+            fail_msg("%s waits for the lock", name);
+    } while (self->status == SEMEL_EUNAVAILABLE && process_now_ms() < deadline);
     if (self->status != SEMEL_EBUSY)
         fail_msg("%s: %s (%s)", name, semel_status_name(self->status), self->err.text);
 }
@@ -97,6 +101,17 @@ static semel_status receive(call *self)
     return case_receive(self->c, &self->out, "m", NULL, &self->err);
 }
 
+/* In the end, on a slow machine, too. */
+static void succeeds(call *self, semel_status (*what)(call *self))
+{
+    int64_t deadline = process_now_ms() + CASE_WAIT_MS;
+    while ((self->status = what(self)) != SEMEL_OK && self->err.retryable &&
+           process_now_ms() < deadline)
+        case_nap(self->c);
+    if (self->status)
+        fail_msg("%s", self->err.text);
+}
+
 /* --- tests --------------------------------------------------------------------------------------------------- */
 
 static void the_outbox(void **state)
@@ -105,9 +120,9 @@ static void the_outbox(void **state)
     call self = {.c = c};
     session dba;
     semel_transport *broker = NULL;
-    size_t sent = 0;
     reopen(c);
-    OK(send_one(&self));
+    succeeds(&self, send_one);
+    int64_t there = case_number(c, "SELECT count(*) FROM semel_outbox");
     OK(semel_test_recorder_open(&broker, &last_error));
     OK(semel_relay_open(&self.relay, c->outbox, broker, NULL, &last_error));
     lock(&dba, c, "semel_outbox");
@@ -115,9 +130,8 @@ static void the_outbox(void **state)
     ends_busy(&self, step, "a relay's step");
     ends_busy(&self, count, "counting");
     unlock(&dba);
-    OK(semel_relay_step(&sent, self.relay, 0, &last_error));
-    assert_int_equal(sent, 1); /* the one that was refused is not there */
-    assert_int_equal(case_unsent(c), 0);
+    assert_int_equal(case_number(c, "SELECT count(*) FROM semel_outbox"), there);
+    succeeds(&self, step);
     semel_relay_close(self.relay);
     semel_transport_close(broker);
 }
@@ -129,7 +143,7 @@ static void the_markers(void **state)
     call self = {.c = c};
     session dba;
     reopen(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    assert_int_equal(case_settle(c, "warm", NULL), SEMEL_PROCESSED);
     lock(&dba, c, "semel_marker");
     for (int i = 0; i < 2;
          i++) { /* the second time the connection is another one, or has learned */
@@ -139,7 +153,7 @@ static void the_markers(void **state)
     if (c->mode == BY_TRANSACTION)
         ends_busy(&self, sweep, "a sweep");
     unlock(&dba);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    assert_int_equal(case_settle(c, "m", NULL), SEMEL_PROCESSED);
     assert_int_equal(case_times(c, "m"), 1);
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_marker WHERE state <> 0"), 0);
 }
@@ -151,7 +165,7 @@ static void the_applications_own(void **state)
     call self = {.c = c};
     session dba;
     reopen(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    assert_int_equal(case_settle(c, "warm", NULL), SEMEL_PROCESSED);
     lock(&dba, c, "effect");
     for (int i = 0; i < 2; i++) {
         ends_busy(&self, receive, "a handler's statement");
@@ -159,7 +173,7 @@ static void the_applications_own(void **state)
     }
     unlock(&dba);
     case_work todo = {.wrong = SEMEL_OK};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    assert_int_equal(case_settle(c, "m", &todo), SEMEL_PROCESSED);
     assert_int_equal(todo.work.attempt, 1);
     assert_int_equal(case_times(c, "m"), 1);
 }
