@@ -202,13 +202,31 @@ static void a_ready_group_does_not_wait_for_delayed_ones(void **state)
     close_post(&p);
 }
 
+/* Takes and removes until all are gone: in each group the numbers ascend without a gap. */
+static void expect_all_in_order(post *p, unsigned groups, unsigned each, uint32_t limit)
+{
+    unsigned *next = calloc(groups, sizeof *next), left = groups * each, takes = 0;
+    assert_non_null(next);
+    for (; left && takes < 10 * groups * each; takes++) {
+        left -= (unsigned)take(p, limit);
+        for (size_t i = 0; i < p->all->count; i++) {
+            unsigned group = (unsigned)atoi(p->all->ids[i] + 1);
+            assert_int_equal(atoi(strchr(p->all->ids[i], '.') + 1), next[group]++);
+        }
+        settle(p, SEMEL_ITEM_REMOVE, 0);
+    }
+    free(next);
+    assert_int_equal(left, 0);
+    assert_int_equal(take(p, BATCH), 0);
+    assert_int_equal(counters_of(p->f).unsent, 0);
+}
+
 /* One that is new in a group that waits is looked at once, not at every turn; and it is not forgotten. */
 static void groups_that_waited_come_back_in_order(void **state)
 {
     enum { GROUPS = 300, EACH = 4 };
     store_fixture *f = *state;
     post p = open_post(f);
-    unsigned next[GROUPS] = {0}, left = GROUPS * EACH, takes = 0;
     put_to_all(&p, GROUPS, 0, 0);
     fail_all(&p, GROUPS, grains(f, 1000));
     for (unsigned number = 1; number < EACH; number++) {
@@ -218,17 +236,28 @@ static void groups_that_waited_come_back_in_order(void **state)
     pass_almost(f, grains(f, 1000));
     go_round(&p, GROUPS);
     pass_grain(f);
-    for (; left && takes < 10 * GROUPS; takes++) {
-        left -= (unsigned)take(&p, BATCH);
-        for (size_t i = 0; i < p.all->count; i++) {
-            unsigned group = (unsigned)atoi(p.all->ids[i] + 1);
-            assert_int_equal(atoi(strchr(p.all->ids[i], '.') + 1), next[group]++);
-        }
-        settle(&p, SEMEL_ITEM_REMOVE, 0);
+    expect_all_in_order(&p, GROUPS, EACH, BATCH);
+    close_post(&p);
+}
+
+/* What has waited is in one place of a store, perhaps, and what is new in another: a turn that takes only a part of both
+ * begins with the first, whatever its size. */
+static void what_is_new_does_not_overtake_what_has_waited(void **state)
+{
+    enum { GROUPS = 4, WAITED = 7, EACH = 12, LARGEST = 20 };
+    store_fixture *f = *state;
+    post p = open_post(f);
+    for (uint32_t limit = 1; limit <= LARGEST; limit++) {
+        put_to_all(&p, GROUPS, 0, 0);
+        fail_all(&p, GROUPS, grains(f, 1000));
+        for (unsigned number = 1; number < WAITED; number++)
+            put_to_all(&p, GROUPS, number, 0);
+        go_round(&p, GROUPS);
+        pass_ms(f, grains(f, 1000));
+        for (unsigned number = WAITED; number < EACH; number++)
+            put_to_all(&p, GROUPS, number, 0);
+        expect_all_in_order(&p, GROUPS, EACH, limit);
     }
-    assert_int_equal(left, 0);
-    assert_int_equal(take(&p, BATCH), 0);
-    assert_int_equal(counters_of(f).unsent, 0);
     close_post(&p);
 }
 
@@ -488,6 +517,7 @@ const store_test store_group_tests[] = {
     STORE_TEST_WITH(a_ready_group_does_not_wait_for_those_with_followers, IN_ANY_MODE),
     STORE_TEST_WITH(a_ready_group_does_not_wait_for_delayed_ones, IN_ANY_MODE),
     STORE_TEST_WITH(groups_that_waited_come_back_in_order, IN_ANY_MODE),
+    STORE_TEST_WITH(what_is_new_does_not_overtake_what_has_waited, IN_ANY_MODE),
     STORE_TEST_WITH(what_waited_behind_a_message_leaves_when_that_is_gone, IN_ANY_MODE),
     STORE_TEST_WITH(a_group_fails_again_and_again, IN_ANY_MODE),
     STORE_TEST_WITH(a_released_message_waits_out_its_delay, IN_ANY_MODE),

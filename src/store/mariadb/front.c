@@ -130,8 +130,9 @@ static void note_front(front *group, const row *r)
     group->visit_ms = due ? 0 : maria_column_int(r, 5);
 }
 
-/* More of the groups that are open, a fair share each: column 0 is the group's index. Rows of which a half may be missing
- * are not looked at. */
+/* More of the groups that are open, a fair share each: column 0 is the group's index. Of both lanes so many have come; in
+ * their common order only so many are sure to be without a gap, and the others are not looked at. Nor is anything
+ * of which a lane may be missing. */
 static semel_status note_row(const row *r, void *context, semel_error *err)
 {
     taking *t = context;
@@ -143,9 +144,7 @@ static semel_status note_row(const row *r, void *context, semel_error *err)
     front *group = &t->groups[index];
     if (group->by_time)
         note_front(group, r);
-    if (!group->open)
-        return SEMEL_OK;
-    group->open = maria_column_int(r, 2) != 0;
+    group->open = group->open && group->seen++ < t->share && maria_column_int(r, 2);
     if (group->open)
         add_candidate(t, maria_column_int(r, 1), index);
     return SEMEL_OK;
@@ -159,8 +158,7 @@ static uint32_t count_open(const taking *t, int by_time)
     return open;
 }
 
-static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int parked,
-                     uint32_t share)
+static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int parked)
 {
     const front *group = &t->groups[index];
     if (!(*said)++)
@@ -173,11 +171,11 @@ static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int pa
     maria_int(q, t->outbox);
     maria_int(q, parked);
     maria_bytes(q, (semel_bytes){group->name, group->len});
-    maria_uint(q, share);
+    maria_uint(q, t->share);
 }
 
 /* Of groups by time; and of those by name, if the heads alone are not enough. */
-static semel_status look_at_rows(taking *t, uint32_t share, int by_name, semel_error *err)
+static semel_status look_at_rows(taking *t, int by_name, semel_error *err)
 {
     uint32_t said = 0;
     query q = {0};
@@ -185,9 +183,9 @@ static semel_status look_at_rows(taking *t, uint32_t share, int by_name, semel_e
     for (uint32_t i = 0; i < t->group_count; i++) {
         if (!t->groups[i].open || (!t->groups[i].by_time && !by_name))
             continue;
-        say_lane(t, &q, &said, i, 0, share);
+        say_lane(t, &q, &said, i, 0);
         if (t->two_lanes)
-            say_lane(t, &q, &said, i, 1, share);
+            say_lane(t, &q, &said, i, 1);
     }
     if (!said)
         return SEMEL_OK;
@@ -210,11 +208,11 @@ semel_status maria_choose(taking *t, semel_error *err)
     if (!room || !(timed + named))
         return SEMEL_OK;
     uint32_t among = by_name ? named + timed : timed;
-    uint32_t share = room / (among ? among : 1) + 1;
-    semel_status status = look_at_rows(t, share, by_name, err);
+    t->share = room / (among ? among : 1) + 1;
+    semel_status status = look_at_rows(t, by_name, err);
     if (!status && t->again) {
         t->two_lanes = 1;
-        status = look_at_rows(t, share, by_name, err);
+        status = look_at_rows(t, by_name, err);
     }
     for (uint32_t i = t->timed; !status && !by_name && i < t->group_count; i++)
         if (t->groups[i].open)

@@ -42,6 +42,7 @@ typedef struct front {
     int parked;       /* rows were seen that are ... */
     int unparked;     /* ... or are not */
     int passed_over;  /* there was no room for it */
+    uint32_t seen;    /* rows of it, while it was open */
     uint32_t chosen;  /* rows that are to be taken */
     int64_t first;    /* to be parked, 0: none */
     int ours;         /* to park: its row in semel_group is locked */
@@ -71,6 +72,7 @@ typedef struct taking {
     candidate *candidates;
     uint32_t candidate_count;
     uint32_t quota;      /* of the room: for groups by time */
+    uint32_t share;      /* rows of a group that are looked at */
     uint32_t last;       /* group by name among them, counted from 1; 0: none */
     int looked;          /* groups by time have been looked at */
     int full;            /* there were more by name than there is room for */
