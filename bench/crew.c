@@ -96,7 +96,9 @@ static void gang_job(void *context, size_t worker, const semel_message *const me
                      size_t count)
 {
     gang *g = context;
-    g->work(g->hands[worker], messages, count);
+    do
+        g->work(g->hands[worker], messages, count);
+    while (g->on->again && g->on->again(g->hands[worker]));
 }
 
 void gang_run(void *context, const message_set *set)

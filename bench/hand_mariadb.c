@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "store/mariadb/address.h"
 
+#include <mysqld_error.h>
 #include <semel/mariadb.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -54,11 +55,35 @@ void say_bytes(hand *h, semel_bytes value)
     h->text[h->len++] = '\'';
 }
 
+/* A deadlock, or a lock that was not to be had: a row that has changed, too, on newer servers. Any client must begin
+ * anew then. */
+static int is_conflict(unsigned number)
+{
+    return number == ER_LOCK_DEADLOCK || number == ER_LOCK_WAIT_TIMEOUT || number == ER_CHECKREAD;
+}
+
+static void undo(hand *h)
+{
+    h->again = 1;
+    if (mysql_rollback(h->my) != 0)
+        die("mariadb: %s", mysql_error(h->my));
+}
+
+/* 1 if the last work was undone: it begins anew. */
+static int again(hand *h)
+{
+    int undone = h->again;
+    h->again = 0;
+    return undone;
+}
+
 MYSQL_RES *told(hand *h, uint64_t *changed)
 {
     MYSQL_RES *last = NULL;
-    int more = mysql_real_query(h->my, h->text, h->len);
+    int more = h->again ? -1 : mysql_real_query(h->my, h->text, h->len);
     h->len = 0;
+    if (changed)
+        *changed = 0;
     while (more == 0) {
         mysql_free_result(last);
         last = mysql_store_result(h->my);
@@ -66,9 +91,13 @@ MYSQL_RES *told(hand *h, uint64_t *changed)
             *changed = mysql_affected_rows(h->my);
         more = mysql_next_result(h->my);
     }
-    if (more > 0)
+    if (more <= 0)
+        return last;
+    if (!is_conflict(mysql_errno(h->my)))
         die("mariadb: %s", mysql_error(h->my));
-    return last;
+    mysql_free_result(last);
+    undo(h);
+    return NULL;
 }
 
 void tell(hand *h)
@@ -210,7 +239,7 @@ static void check_first(hand *h, const semel_message *const messages[], size_t c
     say(h, "SELECT 1 FROM %s_marker WHERE inbox = 1 AND `key` = ", h->room);
     say_bytes(h, messages[0]->id);
     MYSQL_RES *found = told(h, NULL);
-    int is_new = mysql_num_rows(found) == 0;
+    int is_new = found && mysql_num_rows(found) == 0;
     mysql_free_result(found);
     if (is_new) {
         say_effect(h, messages[0]);
@@ -270,6 +299,7 @@ const server mariadb_server = {
     .number = number,
     .version = version,
     .remove_room = remove_room,
+    .again = again,
     .receive = receive,
     .receive_trip = receive_trip,
     .check_first = check_first,

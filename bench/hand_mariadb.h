@@ -12,6 +12,7 @@ struct hand {
     int commits_each; /* statement by itself: autocommit */
     char *text;       /* in the making: one or several statements */
     size_t len, capacity;
+    int again; /* the server has undone the work by a conflict: nothing more is said of it */
 };
 
 /* The server's clock. */
@@ -25,7 +26,8 @@ void say_bytes(hand *h, semel_bytes value); /* as x'...', so nothing is to be es
 void commit_each(hand *h, int each);
 
 /* Sends the text, one round trip, and begins a new one. Gives back the answer to the last of its statements: the
- * rows if it has some (to be freed), else NULL; and how many rows it changed. */
+ * rows if it has some (to be freed), else NULL; and how many rows it changed. After a conflict: NULL and 0, until
+ * the work begins anew. */
 MYSQL_RES *told(hand *h, uint64_t *changed);
 void tell(hand *h);
 

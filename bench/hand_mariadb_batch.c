@@ -36,7 +36,7 @@ static size_t mark_all(hand *h, const semel_message *mine[BATCH_MAX],
     }
     say(h, " RETURNING `key`");
     MYSQL_RES *keys = told(h, NULL);
-    for (MYSQL_ROW row; (row = mysql_fetch_row(keys));) {
+    for (MYSQL_ROW row; keys && (row = mysql_fetch_row(keys));) {
         while (at < count && memcmp(sorted[at]->id.data, row[0], ID_TEXT) != 0)
             at++;
         if (at == count)
@@ -107,18 +107,30 @@ static void say_numbers(hand *h, MYSQL_RES *taken)
     say(h, ")");
 }
 
-/* [SELECT] [UPDATE, COMMIT] [DELETE, COMMIT] */
+/* They are leased: a conflict is no reason to leave them. */
+static void remove_rows(hand *h, MYSQL_RES *taken)
+{
+    do {
+        h->again = 0;
+        say(h, "BEGIN NOT ATOMIC DELETE FROM %s_outbox WHERE token = 1 AND seq IN ", h->room);
+        say_numbers(h, taken);
+        say(h, "; COMMIT; END");
+        tell(h);
+    } while (h->again);
+}
+
+/* [SELECT] [UPDATE, COMMIT] [DELETE, COMMIT]. Nothing is leased if one of the first two was undone. */
 size_t hand_mariadb_relay(hand *h, size_t batch)
 {
     commit_each(h, 0);
     say(h,
         "SELECT seq, grp, id, source, type, topic, correlation_id, "
-        "content_type, time_ms, headers, body FROM %s_outbox FORCE INDEX (turn) WHERE outbox = 1 "
-        "AND grp IS NULL AND due_ms <= " MARIADB_NOW
+        "content_type, time_ms, headers, body FROM %s_outbox FORCE INDEX (lane) WHERE outbox = 1 "
+        "AND parked = 0 AND grp IS NULL AND due_ms <= " MARIADB_NOW
         " ORDER BY due_ms, seq LIMIT %zu FOR UPDATE SKIP LOCKED",
         h->room, batch);
     MYSQL_RES *taken = told(h, NULL);
-    size_t count = (size_t)mysql_num_rows(taken);
+    size_t count = taken ? (size_t)mysql_num_rows(taken) : 0;
     say(h, "BEGIN NOT ATOMIC ");
     if (count) {
         say(h,
@@ -130,12 +142,11 @@ size_t hand_mariadb_relay(hand *h, size_t batch)
     }
     say(h, "COMMIT; END");
     tell(h);
-    if (count) {
-        say(h, "BEGIN NOT ATOMIC DELETE FROM %s_outbox WHERE token = 1 AND seq IN ", h->room);
-        say_numbers(h, taken);
-        say(h, "; COMMIT; END");
-        tell(h);
-    }
+    if (h->again)
+        count = 0;
+    h->again = 0;
+    if (count)
+        remove_rows(h, taken);
     mysql_free_result(taken);
     return count;
 }

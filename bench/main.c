@@ -32,6 +32,8 @@ static const struct section {
     {"server-outbox", "servers, putting messages into the outbox", section_server_outbox},
     {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
      section_server_relay},
+    {"groups", "all stores, a relay's turn while 100, 10 000 and 100 000 groups wait",
+     section_groups},
     {"server-sweep", "servers, retention, and who receives meanwhile", section_server_sweep},
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",

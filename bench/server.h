@@ -44,6 +44,8 @@ typedef struct server {
     int64_t (*number)(hand *h, const char *sql);
     void (*version)(hand *h, char out[32]);
     void (*remove_room)(hand *h, const char *room);
+    /* 1 if a conflict has undone the work: it is to be done again. NULL: it meets none. */
+    int (*again)(hand *h);
 
     hand_work *receive;      /* [BEGIN, marker] [business row] [COMMIT]; one message each */
     hand_work *receive_trip; /* all four in one round trip, the marker assumed to be new */
@@ -132,5 +134,6 @@ void section_server_duplicate(void);
 void section_server_outbox(void);
 void section_server_relay(void);
 void section_server_sweep(void);
+void section_groups(void); /* and on the other stores */
 
 #endif

@@ -306,6 +306,29 @@ static void half_a_migration_is_gone_on_with(void **state)
     assert_int_equal(server_number(url, "SELECT count(*) FROM semel_outbox"), 0);
 }
 
+/* The second step changes a table that is there: as it is after each of its statements. */
+static void half_of_the_second_migration_is_gone_on_with(void **state)
+{
+    static const char *const halves[] = {
+        "DO 0", "DROP TABLE semel_group",
+        "DROP TABLE semel_group; ALTER TABLE semel_outbox ADD KEY turn (outbox)",
+        "DROP TABLE semel_group; ALTER TABLE semel_outbox ADD KEY turn (outbox), DROP KEY lane"};
+    const char *url = *state;
+    OK(migrate(url, NULL, &last_error));
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        server_run(url, "DELETE FROM semel_schema WHERE version > 1");
+        server_run(url, halves[i]);
+        FAILS(SEMEL_ESCHEMA, open_inbox(url));
+        OK(migrate(url, NULL, &last_error));
+        OK(open_inbox(url));
+        assert_int_equal(server_number(url, "SELECT count(*) FROM semel_group"), 0);
+        assert_int_equal(server_number(url, "SELECT count(DISTINCT index_name) FROM "
+                                            "information_schema.statistics WHERE table_name = "
+                                            "'semel_outbox' AND table_schema = DATABASE()"),
+                         2);
+    }
+}
+
 static int migrate_in_child(void *url)
 {
     semel_error err = {0};
@@ -447,6 +470,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tables_that_are_missing_newer_or_not_ours_are_refused,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(half_a_migration_is_gone_on_with, setup, teardown),
+        cmocka_unit_test_setup_teardown(half_of_the_second_migration_is_gone_on_with, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(several_processes_migrate_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(whoever_migrates_is_waited_for_so_long_and_no_longer, setup,
                                         teardown),

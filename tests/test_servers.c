@@ -73,6 +73,8 @@ static void make_tables_with_times(const place *p)
     server_run(p->url, "CREATE TABLE semel_outbox (seq int PRIMARY KEY, wake_ms bigint,"
                        " captured_ms bigint)");
     server_run(p->url, "CREATE TABLE semel_dead (dead_id int PRIMARY KEY, at_ms bigint)");
+    server_run(p->url, "CREATE TABLE semel_group (outbox int, grp varchar(9), due_ms bigint,"
+                       " PRIMARY KEY (outbox, grp))");
     server_run(p->url, "INSERT INTO semel_marker VALUES (1, 'a', 1000, NULL), (1, 'b', 1000, 2000),"
                        " (1, 'c', 1000, 2000)");
     server_run(p->url, "INSERT INTO semel_outbox VALUES (1, 1000, 2000), (2, 1000, 2000)");

@@ -231,6 +231,36 @@ static void an_interrupted_migration_goes_on_where_it_was(void **state)
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
 }
 
+/* --- groups that wait ------------------------------------------------------------------------------ */
+
+/* Their names are read back from semel_group, and must be what they were. */
+static void groups_come_back_in_a_utf_16_database(void **state)
+{
+    sqlite_case *c = *state;
+    semel_transport *broker = NULL;
+    semel_relay *relay = NULL;
+    semel_message message = text_message("m", "10 EUR");
+    size_t sent = 0;
+    SQL(lite_other(c), "PRAGMA encoding = 'UTF-16'; CREATE TABLE effect (id TEXT)");
+    lite_open(c, 0);
+    message.group = "stra\xc3\x9f"
+                    "e";
+    message.delay_ms = 3600000;
+    OK(semel_outbox_send(c->outbox, &message, &last_error));
+    OK(semel_test_recorder_open(&broker, &last_error));
+    OK(semel_relay_open(&relay, c->outbox, broker, NULL, &last_error));
+    OK(semel_relay_step(&sent, relay, 0, &last_error));
+    assert_int_equal(sent, 0);
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_group"), 1);
+    SQL(lite_other(c), "UPDATE semel_outbox SET wake_ms = 1; UPDATE semel_group SET due_ms = 1");
+    OK(semel_relay_step(&sent, relay, 0, &last_error));
+    assert_int_equal(sent, 1);
+    OK(semel_relay_step(&sent, relay, 0, &last_error));
+    assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM semel_group"), 0);
+    semel_relay_close(relay);
+    semel_transport_close(broker);
+}
+
 /* --- damage (P22) --------------------------------------------------------------------------------- */
 
 typedef struct inspection {
@@ -320,6 +350,7 @@ int main(void)
         ON_EMPTY(tables_that_only_look_like_semels_are_refused),
         ON_EMPTY(a_schema_table_of_another_shape_is_refused),
         ON_EMPTY(an_interrupted_migration_goes_on_where_it_was),
+        ON_EMPTY(groups_come_back_in_a_utf_16_database),
         ON_STORE(a_damaged_letter_is_shown_and_hides_no_other),
         ON_STORE(a_damaged_outgoing_message_holds_up_no_other),
     };

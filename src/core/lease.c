@@ -54,6 +54,7 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
     return SEMEL_OK;
 }
 
+/* A take that hands out nothing may have noted which groups wait: that is kept, too. */
 static semel_status take(semel_relay *relay, relay_batch *batch, work_unit *unit, semel_error *err)
 {
     intake in = {relay, batch};
@@ -62,11 +63,10 @@ static semel_status take(semel_relay *relay, relay_batch *batch, work_unit *unit
     if (!status)
         status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
                                      relay->options.lease_ms, keep_item, &in, err);
-    if (!status && batch->count)
-        status = store_fault(store, "relay.leased", err);
-    if (!status && batch->count)
-        status = unit_close(unit, err);
-    return status;
+    if (status || (!batch->count && !store->driver->used(unit->state)))
+        return status;
+    status = store_fault(store, "relay.leased", err);
+    return status ? status : unit_close(unit, err);
 }
 
 static void empty(const semel_relay *relay, relay_batch *batch)

@@ -21,10 +21,10 @@ typedef struct suite_case {
 } suite_case;
 
 static const store_test *const parts[] = {
-    store_opening_tests, store_marker_tests, store_key_tests,   store_claim_tests,
-    store_batch_tests,   store_outbox_tests, store_relay_tests, store_handoff_tests,
-    store_sweep_tests,   store_clock_tests,  store_dead_tests,  store_replay_tests,
-    store_driver_tests};
+    store_opening_tests, store_marker_tests,  store_key_tests,   store_claim_tests,
+    store_batch_tests,   store_outbox_tests,  store_relay_tests, store_group_tests,
+    store_parking_tests, store_handoff_tests, store_sweep_tests, store_clock_tests,
+    store_dead_tests,    store_replay_tests,  store_driver_tests};
 
 /* --- one test ------------------------------------------------------------------------------------- */
 

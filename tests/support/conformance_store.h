@@ -113,6 +113,8 @@ extern const store_test store_claim_tests[];
 extern const store_test store_batch_tests[];
 extern const store_test store_outbox_tests[];
 extern const store_test store_relay_tests[];
+extern const store_test store_group_tests[];
+extern const store_test store_parking_tests[];
 extern const store_test store_handoff_tests[];
 extern const store_test store_sweep_tests[];
 extern const store_test store_clock_tests[];

@@ -151,6 +151,26 @@ static void run_refused(crash_world *w)
     crash_drain(w);
 }
 
+static void take_a_turn(crash_world *w)
+{
+    size_t sent;
+    REQUIRE_OK(w, semel_relay_step(&sent, w->relay, 0, &w->err));
+}
+
+/* The first of the group waits; those behind it are parked by turns that send nothing, then by one that does. */
+static void run_waiting(crash_world *w)
+{
+    crash_send(w, "1", "refused", "group");
+    take_a_turn(w);
+    crash_send(w, "2", "out", "group");
+    crash_send(w, "3", "out", "group");
+    take_a_turn(w);
+    crash_send(w, "4", "out", "group");
+    crash_send(w, "5", "out", "other");
+    take_a_turn(w);
+    crash_drain(w);
+}
+
 /* --- hand-off ------------------------------------------------------------------------------------------ */
 
 static void prepare_handoff(crash_world *w)
@@ -372,6 +392,14 @@ const crash_workflow crash_workflows[] = {
      .effects = 4,
      .published = 2,
      .dead = 2},
+    {.name = "relay while a group waits",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .attempts_max = 2,
+     .run = run_waiting,
+     .effects = 5,
+     .published = 4,
+     .dead = 1},
     {.name = "hand-off",
      .points = "receive.begun receive.marked send.stored relay.leased relay.taken "
                "handoff.marked handoff.handled handoff.committed ",

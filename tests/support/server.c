@@ -375,7 +375,8 @@ typedef struct aging {
 static const aging agings[] = {
     {"marker", {"at_ms", "lease_until_ms"}, "inbox, `key`", "inbox = r.inbox AND `key` = r.`key`"},
     {"outbox", {"wake_ms", "captured_ms"}, "seq", "seq = r.seq"},
-    {"dead", {"at_ms", NULL}, "dead_id", "dead_id = r.dead_id"}};
+    {"dead", {"at_ms", NULL}, "dead_id", "dead_id = r.dead_id"},
+    {"group", {"due_ms", NULL}, "outbox, grp", "outbox = r.outbox AND grp = r.grp"}};
 
 static void print_changes(char *out, size_t room, const aging *one, long long ms)
 {

@@ -251,7 +251,8 @@ typedef struct semel_store_driver {
     /* Leases up to `limit` messages that are due and not leased, and counts the attempt. A message with
      * a group is taken only if every earlier one of its group is gone or is taken by this very call, whatever
      * keeps it: a lease, a backoff or its delay_ms. An empty group is none. What a call costs does not grow
-     * with the number of groups that wait, nor with the number of messages that wait behind them. */
+     * with the number of groups that wait, nor with the number of messages that wait behind them. What it has
+     * noted for that is in the unit, and committed if `used` says so, also where nothing was handed out. */
     semel_status (*take)(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);
 

@@ -252,8 +252,10 @@ void maria_message_write_head(query *q, const semel_message *message);
 semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, const char *doing,
                              semel_error *err);
 
-/* statement.c: what may be repeated in ST_MARK_MANY and ST_PUT. */
+/* statement.c: what may be repeated in ST_MARK_MANY, ST_PUT and those that note when groups are due. */
 extern const char maria_mark_pattern[];
 extern const char maria_put_pattern[];
+extern const char maria_group_pattern[];
+extern const char maria_now[]; /* the server's clock, as a value */
 
 #endif

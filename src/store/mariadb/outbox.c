@@ -129,6 +129,19 @@ static size_t say_removals(settling *s, size_t from)
     return at;
 }
 
+/* A row of a group that has failed is parked at once, if it can be: see take.c. Only where nothing is locked for having
+ * been looked at: otherwise it is left to the next visit. */
+static void say_note(settling *s, int64_t seq)
+{
+    query q = maria_unit_say(s->unit, ST_GROUP_NOTE, maria_patience(s->unit->store));
+    maria_int(&q, seq);
+    maria_int(&q, s->outbox);
+    (void)maria_end(&q);
+    q = maria_unit_say(s->unit, ST_PARK_NOTED, maria_patience(s->unit->store));
+    maria_int(&q, seq);
+    (void)maria_end(&q);
+}
+
 static void say_return(settling *s, size_t at)
 {
     const semel_settlement *one = &s->all[at];
@@ -141,6 +154,8 @@ static void say_return(settling *s, size_t at)
     maria_uint(&q, one->token);
     maria_int(&q, one->seq);
     maria_end(&q)->answer = &s->answers[at];
+    if (retry && s->unit->durability == SEMEL_BEGIN_RELAXED)
+        say_note(s, one->seq);
 }
 
 semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],

@@ -42,7 +42,7 @@ static semel_status ask_number(connection *on, query *q, int64_t *out, failure *
 /* No table of ours that tells the version: are there others of our names? */
 static semel_status check_strangers(mariadb_store *store, connection *on, semel_error *err)
 {
-    static const char *const names[] = {"meta", "scope", "marker", "outbox", "dead"};
+    static const char *const names[] = {"meta", "scope", "marker", "outbox", "dead", "group"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
     query q = maria_query(on, ST_SCHEMA_STRANGERS);

@@ -34,7 +34,11 @@
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?)"
 #define PUT_PATTERN     "(?, " NOW " + ?, 0, 0, " NOW ", " MESSAGE_PATTERN ")"
 
+#define GROUP_PATTERN "(?, ?, ?)"
+
+const char maria_now[] = NOW;
 const char maria_mark_pattern[] = MARK_PATTERN;
+const char maria_group_pattern[] = GROUP_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
 
 static const char *const texts[ST_COUNT] = {
@@ -65,7 +69,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_VERSION] =
         "SELECT COALESCE(MAX(version), 0), MAX(name), MAX(applied_ms) FROM `{}schema`",
     [ST_SCHEMA_STRANGERS] = "SELECT COUNT(*) FROM information_schema.tables "
-                            "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?)",
+                            "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?)",
     [ST_SCHEMA_MAKE] = "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, "
                        "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB",
     [ST_SCHEMA_RECORD] =
@@ -134,19 +138,34 @@ static const char *const texts[ST_COUNT] = {
     [ST_PUT] =
         "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, " MESSAGE_COLUMNS
         ") VALUES " PUT_PATTERN "~",
-    [ST_TAKE_FREE] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
-                     " FROM `{}outbox` FORCE INDEX (turn) WHERE outbox = ? AND grp IS NULL "
-                     "AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
-    /* The first row of each of the next groups. The names come from a scan that leaps from group to group,
-     * however many rows are in one. */
+    [ST_TAKE_FREE] =
+        "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
+        " FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? AND parked = 0 "
+        "AND grp IS NULL AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
+    [ST_TAKE_TIMED] = "SELECT grp FROM `{}group` FORCE INDEX (due) WHERE outbox = ? "
+                      "AND due_ms <= " NOW " ORDER BY due_ms LIMIT ? FOR UPDATE SKIP LOCKED",
+    /* The first row of each of the next groups, and whether the group is known. The names come from a scan that leaps
+     * from group to group, however many rows are in one. */
     [ST_TAKE_HEADS] =
-        "SELECT g.grp, o.seq, o.wake_ms <= " NOW " FROM (SELECT outbox, grp FROM `{}outbox` "
-        "FORCE INDEX (turn) WHERE outbox = ? AND grp > ? GROUP BY outbox, grp LIMIT ?) g "
-        "JOIN `{}outbox` o ON o.seq = (SELECT i.seq FROM `{}outbox` i FORCE INDEX (turn) "
-        "WHERE i.outbox = ? AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1) ORDER BY "
-        "g.grp",
-    [ST_TAKE_ROWS] = "(SELECT ?, seq, wake_ms <= " NOW " FROM `{}outbox` FORCE INDEX (turn) "
-                     "WHERE outbox = ? AND grp = ? ORDER BY due_ms, seq LIMIT ?)",
+        "SELECT g.grp, o.seq, o.wake_ms <= " NOW ", o.token IS NOT NULL, o.wake_ms, "
+        "EXISTS (SELECT 1 FROM `{}group` k WHERE k.outbox = g.outbox AND k.grp = g.grp), "
+        "EXISTS (SELECT 1 FROM `{}group` a WHERE a.outbox = ?) FROM (SELECT outbox, parked, grp "
+        "FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? AND parked = 0 AND grp > ? "
+        "GROUP BY outbox, parked, grp LIMIT ?) g JOIN `{}outbox` o ON o.seq = LEAST("
+        "(SELECT i.seq FROM `{}outbox` i FORCE INDEX (lane) WHERE i.outbox = ? AND i.parked = 0 "
+        "AND i.grp = g.grp ORDER BY i.due_ms, i.seq LIMIT 1), "
+        "COALESCE(IF(EXISTS (SELECT 1 FROM `{}group` b WHERE b.outbox = ?), "
+        "(SELECT p.seq FROM `{}outbox` p FORCE INDEX (lane) WHERE p.outbox = ? AND p.parked = 1 "
+        "AND p.grp = g.grp ORDER BY p.due_ms, p.seq LIMIT 1), NULL), 9223372036854775807)) "
+        "ORDER BY g.grp",
+    /* Rows of one group that are parked, or that are not; when to visit it again if the first of them is not due; and
+     * whether any group is known. */
+    [ST_TAKE_ROWS] =
+        "(SELECT ?, seq, wake_ms <= " NOW ", token IS NOT NULL, parked, "
+        "IF(token IS NULL, wake_ms, LEAST(wake_ms, " NOW " + GREATEST(0, " NOW " + ? - wake_ms))), "
+        "EXISTS (SELECT 1 FROM `{}group` a WHERE a.outbox = ?) "
+        "FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? AND parked = ? AND grp = ? "
+        "ORDER BY due_ms, seq LIMIT ?)",
     [ST_TAKE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
                      " FROM " OUTBOX " WHERE seq IN (?) AND outbox = ? ORDER BY seq "
                      "FOR UPDATE SKIP LOCKED",
@@ -161,6 +180,26 @@ static const char *const texts[ST_COUNT] = {
         "WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_RELEASE] = "UPDATE " OUTBOX " SET token = NULL, wake_ms = IF(? = 0, captured_ms, " NOW
                    " + ?), attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
+    [ST_PARK_LOCK] = "SELECT grp FROM `{}group` FORCE INDEX (PRIMARY) WHERE outbox = ? "
+                     "AND grp IN (?~) FOR UPDATE SKIP LOCKED",
+    [ST_PARK_ROWS] = "SELECT ?, seq FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? "
+                     "AND parked = 0 AND grp = ? ORDER BY due_ms, seq LIMIT ? "
+                     "FOR UPDATE SKIP LOCKED",
+    [ST_PARK] = "UPDATE " OUTBOX " SET parked = 1 WHERE seq IN (?)",
+    [ST_GROUP_EARLIER] = "INSERT INTO `{}group` (outbox, grp, due_ms) VALUES " GROUP_PATTERN
+                         "~ ON DUPLICATE KEY UPDATE due_ms = LEAST(due_ms, VALUES(due_ms))",
+    [ST_GROUP_SET] = "INSERT INTO `{}group` (outbox, grp, due_ms) VALUES " GROUP_PATTERN
+                     "~ ON DUPLICATE KEY UPDATE due_ms = VALUES(due_ms)",
+    [ST_GROUP_LEAVE] = "DELETE g FROM `{}group` g FORCE INDEX (PRIMARY) WHERE outbox = ? "
+                       "AND grp IN (?~)",
+    /* A row that is the first of its group to wait is parked with it; if others know the group, the row stays where
+     * the walk by name finds it, and nobody is waited for. */
+    [ST_GROUP_NOTE] = "INSERT INTO `{}group` (outbox, grp, due_ms) SELECT o.outbox, o.grp, "
+                      "o.wake_ms FROM `{}outbox` o WHERE o.seq = ? AND o.outbox = ? "
+                      "AND o.token IS NULL AND o.parked = 0 AND o.grp IS NOT NULL AND NOT EXISTS "
+                      "(SELECT 1 FROM `{}group` k WHERE k.outbox = o.outbox AND k.grp = o.grp) "
+                      "ON DUPLICATE KEY UPDATE due_ms = `{}group`.due_ms",
+    [ST_PARK_NOTED] = "UPDATE " OUTBOX " SET parked = 1 WHERE ROW_COUNT() = 1 AND seq = ?",
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox`), "
                   "(SELECT captured_ms FROM `{}outbox` ORDER BY seq LIMIT 1)",
 

@@ -11,63 +11,35 @@
  * A row is chosen by what it is and not by a number that was passed: one that commits late is found late, and never
  * skipped (P1).
  *
- * Groups are visited in turn, from where the last call stopped, and share each call with the rows that have no
- * group. The lease itself goes with the commit. */
-#include "store/mariadb/mariadb.h"
+ * A group is come to in one of two ways:
+ *
+ * By name: those that have rows which are not parked, in turn, from where the last call stopped.
+ *
+ * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group whose
+ * first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when that
+ * row wakes (park.c). From then on the walk by name does not see it, but for rows that are new in it, each of which
+ * it parks in its turn. So a call costs what is ready, what is leased and what is new, however many groups wait and
+ * however much waits in them.
+ *
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever parks or
+ * moves the time has locked that row, and all of it is one transaction with the leases: a relay that dies leaves what
+ * was before. A row that fails is parked when it is settled, if that adds the group to semel_group (outbox.c). The
+ * first rows of a group are those that are parked and those that are not, read by one statement, whose view does not
+ * change under it. Where no group is known no row is parked, and half of it is not asked for; but if some group was
+ * known by then after all, the answer counts for nothing, and both are read.
+ *
+ * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
+ * which is soon after it was taken and seldom later. What was taken from goes to the end of those that are due; what there
+ * was no room for keeps its place.
+ *
+ * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself goes
+ * with the commit. */
+#include "store/mariadb/take.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS_MAX = 256, GROUPS_MIN = 16, PAGES_MAX = 10 };
-
 static const bound patient = {PATIENT, 0};
-
-/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
-typedef struct outbox_turn {
-    struct outbox_turn *next;
-    int64_t outbox;
-    uint32_t calls;
-    int had_groups;                 /* when we last looked */
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} outbox_turn;
-
-/* A row at the front of its group, as it was seen. */
-typedef struct candidate {
-    int64_t seq;
-    uint32_t group; /* index into groups */
-} candidate;
-
-typedef struct front {
-    const char *name;
-    size_t len;
-    int64_t head;
-    int open;    /* more of it may go */
-    int blocked; /* a row of it could not be locked */
-} front;
-
-typedef struct taking {
-    mariadb_unit *unit;
-    int64_t outbox;
-    uint64_t token;
-    uint32_t limit;
-    uint32_t lease_ms;
-    semel_item_sink *sink;
-    void *context;
-    outbox_turn turn; /* a copy, put back at the end */
-    int64_t *taken;   /* their seq */
-    uint32_t count;
-    uint32_t leased; /* of those */
-    front groups[GROUPS_MAX];
-    uint32_t group_count;
-    uint32_t groups_asked;
-    char until[SEMEL_TEXT_MAX + 1]; /* "": to the end; else the group at which the round ends */
-    int past;                       /* the round has come that far */
-    candidate *candidates;
-    uint32_t candidate_count;
-    uint32_t last; /* group among them */
-    int full;      /* there were more than there is room for */
-    uint32_t next; /* candidate to be expected from the server */
-} taking;
 
 /* --- turns ------------------------------------------------------------------------------------------------- */
 
@@ -172,122 +144,7 @@ static void say_lease(taking *t)
     }
 }
 
-/* --- groups: looking ----------------------------------------------------------------------------------------- */
-
-static void add_candidate(taking *t, int64_t seq, uint32_t group)
-{
-    t->full = t->count + t->candidate_count == t->limit;
-    if (t->full)
-        return;
-    t->candidates[t->candidate_count++] = (candidate){seq, group};
-    t->last = group;
-}
-
-static int compare_names(semel_bytes a, semel_bytes b)
-{
-    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-static semel_status note_head(const row *r, void *context, semel_error *err)
-{
-    taking *t = context;
-    semel_bytes name = maria_column_bytes(r, 0);
-    int due = maria_column_int(r, 2) != 0;
-    if (t->group_count == GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
-        return SEMEL_OK;
-    t->past |= t->until[0] && compare_names(name, semel_str(t->until)) > 0;
-    if (t->past)
-        return SEMEL_OK;
-    const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
-    if (!copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    t->groups[t->group_count++] =
-        (front){.name = copy, .len = name.len, .head = maria_column_int(r, 1), .open = due};
-    return SEMEL_OK;
-}
-
-static uint32_t groups_at_first(const taking *t)
-{
-    uint32_t wanted = t->limit * 2 > GROUPS_MIN ? t->limit * 2 : GROUPS_MIN;
-    return wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
-}
-
-static void say_heads(taking *t, const char *from, uint32_t groups)
-{
-    t->groups_asked = groups;
-    t->group_count = 0;
-    query q = maria_unit_say(t->unit, ST_TAKE_HEADS, patient);
-    maria_int(&q, t->outbox);
-    maria_bytes(&q, semel_str(from));
-    maria_uint(&q, t->groups_asked);
-    maria_int(&q, t->outbox);
-    step *s = maria_end(&q);
-    s->call = note_head;
-    s->context = t;
-}
-
-/* More of the groups that are open, a fair share each: column 0 is the group's index. */
-static semel_status note_row(const row *r, void *context, semel_error *err)
-{
-    taking *t = context;
-    uint32_t group = (uint32_t)maria_column_uint(r, 0);
-    (void)err;
-    if (group >= t->group_count || !t->groups[group].open)
-        return SEMEL_OK;
-    if (maria_column_int(r, 2))
-        add_candidate(t, maria_column_int(r, 1), group);
-    else
-        t->groups[group].open = 0;
-    return SEMEL_OK;
-}
-
-static uint32_t count_open(const taking *t)
-{
-    uint32_t open = 0;
-    for (uint32_t i = 0; i < t->group_count; i++)
-        open += t->groups[i].open != 0;
-    return open;
-}
-
-static semel_status look_at_rows(taking *t, uint32_t open, semel_error *err)
-{
-    uint32_t share = (t->limit - t->count) / open + 1, said = 0;
-    query q = maria_unit_say(t->unit, ST_TAKE_ROWS, patient);
-    for (uint32_t i = 0; i < t->group_count; i++) {
-        if (!t->groups[i].open)
-            continue;
-        if (said++)
-            maria_chain(&q, " UNION ALL ", t->unit->store->texts[ST_TAKE_ROWS]);
-        maria_uint(&q, i);
-        maria_int(&q, t->outbox);
-        maria_bytes(&q, (semel_bytes){t->groups[i].name, t->groups[i].len});
-        maria_uint(&q, share);
-    }
-    maria_tail(&q, " ORDER BY 1, 2");
-    step *s = maria_end(&q);
-    s->call = note_row;
-    s->context = t;
-    return maria_unit_hear(t->unit, NULL, "looking at groups of messages", err);
-}
-
-/* Candidates: the heads alone if there are enough of them. */
-static semel_status choose(taking *t, semel_error *err)
-{
-    uint32_t open = count_open(t), room = t->limit - t->count;
-    t->candidate_count = 0;
-    t->full = 0;
-    if (!open || !room)
-        return SEMEL_OK;
-    if (open < room)
-        return look_at_rows(t, open, err);
-    for (uint32_t i = 0; i < t->group_count; i++)
-        if (t->groups[i].open)
-            add_candidate(t, t->groups[i].head, i);
-    return SEMEL_OK;
-}
-
-/* --- groups: taking ------------------------------------------------------------------------------------------ */
+/* --- groups ------------------------------------------------------------------------------------------ */
 
 static int compare_candidates(const void *left, const void *right)
 {
@@ -350,25 +207,30 @@ static semel_status take_candidates(taking *t, semel_error *err)
     return maria_unit_hear(t->unit, NULL, "taking groups of messages", err);
 }
 
-/* The next call goes on behind the last group that there was room for; past the last of all, with the first. */
+/* The next call goes on behind the last group by name that there was room for; past the last of all, with the first. */
 static void pass_turn(taking *t)
 {
-    int at_end = t->group_count < t->groups_asked;
+    uint32_t named = t->group_count - t->timed;
+    int at_end = named < t->groups_asked;
     t->turn.had_groups |= t->group_count > 0;
     t->past |= at_end && t->until[0];
+    if (t->full && !t->last)
+        return;
     if (at_end && !t->full) {
         t->turn.group[0] = 0;
         return;
     }
-    const front *last = &t->groups[t->full ? t->last : t->group_count - 1];
+    const front *last = &t->groups[(t->full ? t->last : t->group_count) - 1];
     memcpy(t->turn.group, last->name, last->len + 1);
 }
 
 static semel_status take_of_groups(taking *t, semel_error *err)
 {
-    semel_status status = choose(t, err);
+    semel_status status = maria_choose(t, err);
     if (!status)
         status = take_candidates(t, err);
+    if (!status)
+        status = maria_park(t, err);
     if (!status)
         pass_turn(t);
     return status;
@@ -393,7 +255,8 @@ static semel_status take_groups(taking *t, semel_error *err)
     for (int pages = 0; !status && !t->count && !t->past && pages < PAGES_MAX; pages++) {
         if (!turn_round(t, began) && !t->turn.group[0])
             break;
-        say_heads(t, t->turn.group, GROUPS_MAX);
+        t->group_count = t->timed = 0;
+        maria_say_heads(t, t->turn.group, GROUPS_MAX);
         status = maria_unit_hear(t->unit, NULL, "looking for groups", err);
         if (!status)
             status = take_of_groups(t, err);
@@ -414,7 +277,8 @@ static semel_status take(taking *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
     t->turn.had_groups = 0;
-    say_heads(t, t->turn.group, groups_at_first(t));
+    maria_say_timed(t);
+    maria_say_heads(t, t->turn.group, maria_groups_at_first(t));
     if (free_room)
         say_free(t, free_room);
     semel_status status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
@@ -453,7 +317,7 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
     if (status)
         return status;
     say_lease(t);
-    unit->wrote |= t->count > 0;
+    unit->wrote |= t->count > 0 || t->wrote;
     write_turn(t);
     return SEMEL_OK;
 }

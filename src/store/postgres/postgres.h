@@ -58,7 +58,8 @@ typedef struct postgres_unit {
     int marked;                /* it has taken keys */
     int only_looked;           /* at a key that was known: it has locked nothing */
     int captured;              /* it has messages */
-    semel_mark *assumed;       /* its answer comes with the commit */
+    int took;            /* by a take, and nothing else: 1: it has changed something, -1: nothing */
+    semel_mark *assumed; /* its answer comes with the commit */
     uint32_t assumed_wait_ms;
 } postgres_unit;
 

@@ -21,6 +21,7 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
 #define MARKER "{}.semel_marker"
 #define OUTBOX "{}.semel_outbox"
+#define GROUP  "{}.semel_group"
 
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE(table) "(" table "token IS NOT NULL AND " table "lease_until_ms > " NOW ")"
@@ -32,6 +33,21 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 #define TAKEN_COLUMNS                                                                           \
     "o.seq, o.attempts, o.refusals, o.grp, o.id, o.source, o.type, o.topic, o.correlation_id, " \
     "o.content_type, o.time_ms, o.headers, o.body"
+
+/* Whoever has a group's lock is the only one who takes from it, parks it or notes when it is due. */
+#define LOCK_GROUP                                             \
+    "pg_try_advisory_xact_lock(hashtextextended(grp, '" OUTBOX \
+    "'::regclass::oid::bigint << 24 | $1))"
+
+/* The first rows of a group: some are parked, some are not. Where no group is known, none is parked. */
+#define LANE(group, which, limit)                                                                  \
+    "(SELECT seq, wake_ms, token FROM " OUTBOX " WHERE outbox = $1 AND grp = " group " AND " which \
+    " ORDER BY seq LIMIT " limit ")"
+#define PARKS \
+    "parked AND (SELECT grp FROM " GROUP " WHERE outbox = $1 ORDER BY grp LIMIT 1) IS NOT NULL"
+#define FIRST_ROWS(group, limit)  \
+    "(" LANE(group, "NOT parked", \
+             limit) " UNION ALL " LANE(group, PARKS, limit) " ORDER BY seq LIMIT " limit ")"
 
 static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN",
@@ -151,38 +167,83 @@ static const char *const texts[ST_COUNT] = {
         "FOR UPDATE SKIP LOCKED) UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, "
         "attempts = o.attempts + 1 FROM free WHERE o.seq = free.seq "
         "RETURNING " TAKEN_COLUMNS ", free.wake_ms",
+    /* Those that are due by time, as many of them as nobody else has; then the next ones by name, in leaps from the first
+     * row of a group to the first of the next. */
     [ST_OUTBOX_GROUPS] =
-        "WITH RECURSIVE names AS ((SELECT grp FROM " OUTBOX " WHERE outbox = $1 AND grp IS NOT "
-        "NULL AND grp > $2 ORDER BY grp LIMIT 1) UNION ALL SELECT (SELECT o.grp FROM " OUTBOX
-        " o WHERE o.outbox = $1 AND o.grp IS NOT NULL AND o.grp > names.grp ORDER BY o.grp LIMIT "
-        "1) "
-        "FROM names WHERE names.grp IS NOT NULL), "
-        "heads AS MATERIALIZED (SELECT n.grp, (SELECT wake_ms <= " STARTED " FROM " OUTBOX
-        " WHERE outbox = $1 AND grp = n.grp ORDER BY seq LIMIT 1) AS due "
-        "FROM (SELECT grp FROM names WHERE grp IS NOT NULL LIMIT $3) AS n) "
-        "SELECT grp, CASE WHEN due THEN pg_try_advisory_xact_lock(hashtextextended(grp, "
-        "'" OUTBOX "'::regclass::oid::bigint << 24 | $1)) ELSE false END FROM heads",
+        "WITH RECURSIVE due AS MATERIALIZED (SELECT grp, due_ms FROM " GROUP " WHERE outbox = $1 "
+        "AND due_ms >= $5 AND due_ms <= " STARTED " ORDER BY due_ms LIMIT 4 * $4), "
+        "timed AS MATERIALIZED (SELECT grp, due_ms FROM due WHERE " LOCK_GROUP " LIMIT $4), "
+        "names AS ((SELECT grp, seq, wake_ms, token FROM " OUTBOX " WHERE outbox = $1 "
+        "AND NOT parked AND grp IS NOT NULL AND grp > $2 ORDER BY grp, seq LIMIT 1) UNION ALL "
+        "SELECT n.* FROM names, LATERAL (SELECT o.grp, o.seq, o.wake_ms, o.token FROM " OUTBOX
+        " o WHERE o.outbox = $1 AND NOT o.parked AND o.grp IS NOT NULL AND o.grp > names.grp "
+        "ORDER BY o.grp, o.seq LIMIT 1) AS n), "
+        "page AS MATERIALIZED (SELECT * FROM names LIMIT $3 - (SELECT count(*) FROM timed)), "
+        "heads AS MATERIALIZED (SELECT p.grp, "
+        "CASE WHEN k.seq < p.seq THEN k.wake_ms ELSE p.wake_ms END <= " STARTED " AS due, "
+        "CASE WHEN k.seq < p.seq THEN k.token ELSE p.token END IS NULL AS unleased "
+        "FROM page p LEFT JOIN LATERAL " LANE(
+            "p.grp", PARKS, "1") " AS k ON true) "
+                                 "SELECT grp, true, true, false, due_ms FROM timed UNION ALL "
+                                 "SELECT grp, false, CASE WHEN (due OR unleased) AND NOT EXISTS "
+                                 "(SELECT FROM timed t "
+                                 "WHERE t.grp = heads.grp) THEN " LOCK_GROUP
+                                 " ELSE false END, NOT due, 0 FROM heads",
     [ST_OUTBOX_OF_GROUPS] =
         "WITH pick AS (SELECT g.grp, r.seq FROM unnest($5::text[]) WITH ORDINALITY AS g (grp, "
-        "turn), LATERAL (SELECT seq, due, bool_or(NOT due) OVER (ORDER BY seq) AS blocked FROM "
-        "(SELECT seq, wake_ms <= " STARTED " AS due FROM " OUTBOX " WHERE outbox = $1 "
-        "AND grp = g.grp ORDER BY seq LIMIT $6) AS f) AS r "
-        "WHERE NOT blocked ORDER BY turn, seq LIMIT $2), "
-        "mine AS (SELECT seq FROM " OUTBOX " WHERE seq = ANY (ARRAY(SELECT seq FROM pick)) "
-        "AND wake_ms <= " STARTED " FOR UPDATE SKIP LOCKED), "
-        "next AS (SELECT seq FROM (SELECT pick.seq, bool_or(mine.seq IS NULL) OVER (PARTITION BY "
-        "pick.grp ORDER BY pick.seq) AS held FROM pick LEFT JOIN mine ON mine.seq = pick.seq) "
-        "AS f WHERE NOT held) "
-        "UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, attempts = o.attempts + 1 "
-        "FROM next WHERE o.seq = next.seq RETURNING " TAKEN_COLUMNS,
+        "turn), LATERAL (SELECT seq, bool_or(wake_ms > " STARTED ") OVER (ORDER BY seq) AS blocked "
+        "FROM " FIRST_ROWS(
+            "g.grp",
+            "$6") " AS f) AS r "
+                  "WHERE NOT blocked ORDER BY turn, seq LIMIT $2), "
+                  "mine AS (SELECT seq FROM " OUTBOX
+                  " WHERE seq = ANY (ARRAY(SELECT seq FROM pick)) "
+                  "AND wake_ms <= " STARTED " FOR UPDATE SKIP LOCKED), "
+                  "next AS (SELECT seq FROM (SELECT pick.seq, bool_or(mine.seq IS NULL) OVER "
+                  "(PARTITION BY pick.grp ORDER BY pick.seq) AS held FROM pick LEFT JOIN mine "
+                  "ON mine.seq = pick.seq) AS f WHERE NOT held) "
+                  "UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW
+                  " + $4, attempts = o.attempts + 1 "
+                  "FROM next WHERE o.seq = next.seq RETURNING " TAKEN_COLUMNS,
+    /* Of groups that are ours: what waits is parked; what was visited by time is visited again, or known no more. */
+    [ST_OUTBOX_PARK] =
+        "WITH heads AS MATERIALIZED (SELECT g.grp, h.wake_ms, h.token, "
+        "h.token IS NULL AND h.wake_ms > " STARTED " AS waits, EXISTS (SELECT FROM " OUTBOX
+        " WHERE outbox = $1 AND grp = g.grp AND parked) AS parks "
+        "FROM unnest($2::text[]) AS g (grp) LEFT JOIN LATERAL " FIRST_ROWS(
+            "g.grp",
+            "1") " AS h ON true), "
+                 "chosen AS MATERIALIZED (SELECT r.seq FROM heads, LATERAL (SELECT seq FROM " OUTBOX
+                 " WHERE outbox = $1 AND grp = heads.grp AND NOT parked ORDER BY seq LIMIT $5 "
+                 "FOR UPDATE SKIP LOCKED) AS r WHERE waits), "
+                 "parked AS (UPDATE " OUTBOX " SET parked = true WHERE seq = ANY (ARRAY(SELECT seq "
+                 "FROM chosen))), "
+                 "noted AS (INSERT INTO " GROUP " (outbox, grp, due_ms) SELECT $1, grp, wake_ms "
+                 "FROM heads WHERE waits ORDER BY grp "
+                 "ON CONFLICT (outbox, grp) DO UPDATE SET due_ms = excluded.due_ms), "
+                 "moved AS (UPDATE " GROUP " s SET due_ms = CASE WHEN h.token = $3 THEN " STARTED
+                 " ELSE least(h.wake_ms, " STARTED " + greatest(0, " STARTED " + $4 - h.wake_ms)) "
+                 "END FROM heads h WHERE s.outbox = $1 AND s.grp = h.grp AND h.parks "
+                 "AND h.token IS NOT NULL AND h.wake_ms > " STARTED ") "
+                 "DELETE FROM " GROUP " s USING heads h WHERE s.outbox = $1 AND s.grp = h.grp "
+                 "AND h.waits IS NOT TRUE AND NOT h.parks",
     [ST_OUTBOX_REMOVE] = "DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[]) AS s "
                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
                          "o.token = s.token RETURNING o.seq",
+    /* A row that is the first of its group to wait is parked with it. Where semel_group knows the group, it is due early
+     * enough for rows that are parked, and others are found by name; so nobody waits for whoever is visiting it. */
     [ST_OUTBOX_RETRY] =
-        "UPDATE " OUTBOX " o SET token = NULL, wake_ms = " NOW " + s.delay, "
-        "refusals = o.refusals + s.refused FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], "
-        "$5::bigint[]) AS s (seq, token, delay, refused) "
-        "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
+        "WITH mine AS MATERIALIZED (SELECT o.seq, o.grp, o.parked, s.refused, " NOW " + s.delay AS "
+        "wake_ms FROM " OUTBOX " o, unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
+        "AS s (seq, token, delay, refused) WHERE o.seq = s.seq AND o.outbox = $1 "
+        "AND o.token = s.token FOR UPDATE OF o), "
+        "noted AS (INSERT INTO " GROUP " (outbox, grp, due_ms) SELECT $1, grp, min(wake_ms) "
+        "FROM mine WHERE grp IS NOT NULL AND NOT parked GROUP BY grp ORDER BY grp "
+        "ON CONFLICT DO NOTHING RETURNING grp) "
+        "UPDATE " OUTBOX " o SET token = NULL, wake_ms = mine.wake_ms, "
+        "refusals = o.refusals + mine.refused, "
+        "parked = o.parked OR coalesce(o.grp IN (SELECT grp FROM noted), false) "
+        "FROM mine WHERE o.seq = mine.seq RETURNING o.seq",
     [ST_OUTBOX_RELEASE] =
         "UPDATE " OUTBOX " o SET token = NULL, attempts = o.attempts - 1, "
         "wake_ms = CASE s.delay WHEN 0 THEN o.captured_ms ELSE " NOW " + s.delay END "

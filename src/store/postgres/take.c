@@ -8,10 +8,31 @@
  * group and is not waited for. A row is chosen by what it is and not by a number that was passed: one that commits late is
  * found late, and never skipped.
  *
- * Groups are visited in turn, from where the last call stopped, and share each call with the rows that have no
- * group. Rows that are gone but not yet vacuumed lie at the beginning of the index; after a long transaction
- * somewhere in the database there may be very many. So the search begins where the last one found something, and
- * at the very beginning only now and then, for those that come late. */
+ * A group is come to in one of two ways:
+ *
+ * By name: those that have rows which are not parked, in turn, from where the last call stopped.
+ *
+ * By time: those in semel_group that are due, the longest due first. A group whose first row waits (for a backoff, for
+ * a delay) is parked: its rows are, some at a visit, and semel_group says when that row wakes. From then on the walk by
+ * name does not see it, but for rows that are new in it, each of which it parks in its turn. So a call costs what is
+ * ready, what is leased and what is new, however many groups wait and however much waits in them.
+ *
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever has the
+ * group's lock sees to that, by a statement that begins after it got the lock: parks rows and notes the time, moves the
+ * time on, or removes the row when nothing parked is left. All of it is one transaction with the leases: a relay that dies
+ * leaves what was before, and so does a server that forgets the last moment. Settling has no such lock. It parks a row
+ * that failed only if it can add the group to semel_group itself, which another one's row prevents without a wait;
+ * otherwise the row is parked already, or stays where the walk finds it. A row that commits late with a smaller number is
+ * not parked, so the walk finds it, and it is the first of its group whatever is parked behind it.
+ *
+ * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
+ * which is soon after it was taken and seldom later. What was taken from goes to the end of those that are due; what there
+ * was no room for keeps its place.
+ *
+ * Groups by time and by name take turns within a call, and share it with the rows that have no group. Rows that are gone
+ * but not yet vacuumed lie at the beginning of an index; after a long transaction somewhere in the database there may be
+ * very many. So the search by time begins where the last one found something, and at the very beginning only now and
+ * then, for those that come late. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
@@ -21,7 +42,13 @@
 
 #define NO_FLOOR INT64_MIN
 
-enum { GROUPS_MAX = 256, FULL_LOOK_EVERY_MS = 500, FLOOR_MARGIN_MS = 1000 };
+enum {
+    GROUPS_MAX = 256, /* locks that a call may have: the server has room for some thousand */
+    FULL_LOOK_EVERY_MS = 500,
+    FLOOR_MARGIN_MS = 1000,
+    PARKED_MAX = 1000,    /* rows that are parked in a call ... */
+    PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
+};
 
 /* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
 typedef struct outbox_turn {
@@ -30,10 +57,17 @@ typedef struct outbox_turn {
     uint32_t calls;
     int has_groups;   /* the last call has seen some */
     int64_t floor_ms; /* rows without group that are due are not due from before it, as a rule */
+    int64_t group_floor_ms;         /* ... nor are groups by time */
     int64_t looked_at_ms;           /* when we last looked at all of them, by wait_clock_ms() */
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
 } outbox_turn;
 
+typedef struct group_list {
+    const char *names[GROUPS_MAX];
+    size_t count;
+} group_list;
+
+/* The groups are ours for this transaction. */
 typedef struct taking {
     postgres_unit *unit;
     int64_t outbox;
@@ -43,10 +77,14 @@ typedef struct taking {
     uint32_t count;
     semel_item_sink *sink;
     void *context;
-    outbox_turn turn;               /* a copy, put back at the end */
-    const char *groups[GROUPS_MAX]; /* ours for this transaction */
-    size_t group_count;
-    int at_end; /* of the groups' names */
+    outbox_turn turn;   /* a copy, put back at the end */
+    const char *began;  /* the group at which it began */
+    group_list timed;   /* found by time */
+    group_list named;   /* found by name, in their order: the first row is due ... */
+    group_list waiting; /* ... or waits */
+    const char *last;   /* of the named ones that something was taken from */
+    int at_end;         /* of the groups' names */
+    int parks;
 } taking;
 
 /* --- turns --------------------------------------------------------------------------------------------- */
@@ -72,7 +110,7 @@ static void read_turn(taking *t)
     int64_t now = wait_clock_ms();
     if (t->turn.looked_at_ms && now - t->turn.looked_at_ms < FULL_LOOK_EVERY_MS)
         return;
-    t->turn.floor_ms = NO_FLOOR;
+    t->turn.floor_ms = t->turn.group_floor_ms = NO_FLOOR;
     t->turn.looked_at_ms = now;
 }
 
@@ -103,6 +141,8 @@ void pg_turns_free(postgres_store *store)
 
 /* --- handing out --------------------------------------------------------------------------------------- */
 
+enum { COLUMN_GROUP = 3 }; /* the first one of the message's */
+
 typedef struct place {
     int64_t seq;
     int row;
@@ -124,7 +164,8 @@ static semel_status hand_out(taking *t, const PGresult *answer, int row, semel_e
                        .attempts = (uint32_t)answer_int(answer, row, 1),
                        .refusals = (uint32_t)answer_int(answer, row, 2),
                        .message = &message};
-    semel_status status = pg_message_read(&message, &t->unit->on->scratch, answer, row, 3, err);
+    semel_status status =
+        pg_message_read(&message, &t->unit->on->scratch, answer, row, COLUMN_GROUP, err);
     if (status == SEMEL_ESTORE)
         return SEMEL_OK;
     if (!status)
@@ -175,42 +216,59 @@ static void ask_free(taking *t, uint32_t limit, PGresult **answer)
     pg_send(&q);
 }
 
-static void ask_groups(taking *t, PGresult **answer)
+/* `after` may be NULL: then only those by time. */
+static void ask_groups(taking *t, uint32_t by_time, const char *after, PGresult **answer)
 {
     query q = unit_query(t->unit, ST_OUTBOX_GROUPS);
     q.answer = answer;
     pg_int(&q, t->outbox);
-    pg_text(&q, t->turn.group);
+    pg_text(&q, after);
     pg_int(&q, groups_wanted(t));
+    pg_int(&q, by_time);
+    pg_int(&q, t->turn.group_floor_ms);
     pg_send(&q);
+}
+
+static void add_group(group_list *to, const char *name)
+{
+    if (to->count < GROUPS_MAX)
+        to->names[to->count++] = name;
+}
+
+/* The first one is the longest due: what is left is due from there on, or comes late. */
+static void note_timed(taking *t, const char *group, int64_t due_ms)
+{
+    if (!t->timed.count)
+        t->turn.group_floor_ms = due_ms - FLOOR_MARGIN_MS;
+    add_group(&t->timed, group);
 }
 
 static semel_status note_groups(taking *t, const PGresult *answer, semel_error *err)
 {
     int rows = PQntuples(answer);
     t->at_end = (uint32_t)rows < groups_wanted(t);
-    t->turn.has_groups = rows > 0;
+    t->turn.has_groups |= rows > 0;
     for (int row = 0; row < rows; row++) {
         semel_bytes name = answer_bytes(answer, row, 0);
         const char *group = arena_copy(&t->unit->on->scratch, name.data, name.len);
+        int by_time = answer_int(answer, row, 1) != 0, ours = answer_int(answer, row, 2) != 0;
         if (!group)
             return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-        if (answer_int(answer, row, 1) && t->group_count < GROUPS_MAX)
-            t->groups[t->group_count++] = group;
-        if (row == rows - 1 && name.len <= SEMEL_TEXT_MAX)
+        if (by_time)
+            note_timed(t, group, answer_int(answer, row, 4));
+        else if (ours)
+            add_group(answer_int(answer, row, 3) ? &t->waiting : &t->named, group);
+        if (!by_time && name.len <= SEMEL_TEXT_MAX)
             memcpy(t->turn.group, group, name.len + 1);
     }
     return SEMEL_OK;
 }
 
-/* Past the last group the round goes on with the first one. */
-static semel_status begin_round(taking *t, semel_error *err)
+static semel_status look_for_groups(taking *t, uint32_t by_time, const char *after,
+                                    semel_error *err)
 {
     PGresult *groups = NULL;
-    t->turn.group[0] = 0;
-    if (t->group_count)
-        return SEMEL_OK; /* next time: a group must not come twice in one call */
-    ask_groups(t, &groups);
+    ask_groups(t, by_time, after, &groups);
     semel_status status = connection_wait(t->unit->on, 0, NULL, "looking for groups", err);
     if (!status)
         status = note_groups(t, groups, err);
@@ -218,27 +276,117 @@ static semel_status begin_round(taking *t, semel_error *err)
     return status;
 }
 
+/* Past the last group the round goes on with the first one. */
+static semel_status begin_round(taking *t, semel_error *err)
+{
+    t->turn.group[0] = 0;
+    if (t->timed.count + t->named.count + t->waiting.count)
+        return SEMEL_OK; /* next time: a group must not come twice in one call */
+    t->began = "";
+    return look_for_groups(t, 0, "", err);
+}
+
+/* One list and the other in turns. */
+static group_list *mix(taking *t)
+{
+    group_list *both = arena_alloc(&t->unit->on->scratch, sizeof *both);
+    const group_list *first = t->turn.calls >> 1 & 1 ? &t->timed : &t->named;
+    const group_list *second = first == &t->timed ? &t->named : &t->timed;
+    if (both)
+        both->count = 0;
+    for (size_t i = 0; both && i < GROUPS_MAX; i++) {
+        if (i < first->count)
+            add_group(both, first->names[i]);
+        if (i < second->count)
+            add_group(both, second->names[i]);
+    }
+    return both;
+}
+
+static int bind_groups(query *q, mem_arena *arena, const group_list *one, const group_list *other)
+{
+    size_t size = 0, count = one->count + (other ? other->count : 0);
+    for (size_t i = 0; i < count; i++)
+        size += strlen(i < one->count ? one->names[i] : other->names[i - one->count]);
+    array names = array_start(arena, ARRAY_TEXT, count, size);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = i < one->count ? one->names[i] : other->names[i - one->count];
+        array_add(&names, name, strlen(name));
+    }
+    pg_array(q, &names);
+    return !names.failed;
+}
+
+static semel_status ask_of_groups(taking *t, PGresult **answer, semel_error *err)
+{
+    const group_list *groups = mix(t);
+    if (!groups)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    query q = take_query(t, ST_OUTBOX_OF_GROUPS, t->limit - t->count, answer);
+    if (!bind_groups(&q, &t->unit->on->scratch, groups, NULL))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
+    pg_int(&q, groups->count > 1 ? t->limit / 4 + 1 : t->limit);
+    pg_send(&q);
+    return SEMEL_OK;
+}
+
+/* Behind the taking, because what we have leased counts as ours. Its answer comes with the next one, or with the
+ * commit. */
+static semel_status send_park(taking *t, semel_error *err)
+{
+    size_t groups = t->timed.count + t->waiting.count;
+    size_t each = groups ? PARKED_MAX / groups + 1 : 0;
+    if (!groups)
+        return SEMEL_OK;
+    query q = unit_query(t->unit, ST_OUTBOX_PARK);
+    pg_int(&q, t->outbox);
+    if (!bind_groups(&q, &t->unit->on->scratch, &t->timed, &t->waiting))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory parking groups");
+    pg_int(&q, (int64_t)t->token);
+    pg_int(&q, t->lease_ms);
+    pg_int(&q, (int64_t)(each < PARKED_OF_GROUP ? each : PARKED_OF_GROUP));
+    pg_send(&q);
+    t->parks = 1;
+    return SEMEL_OK;
+}
+
+static int compare_to_name(const void *key, const void *name)
+{
+    return strcmp(key, *(const char *const *)name);
+}
+
+/* The names are in the order of their bytes, as the server's are. */
+static void note_last(taking *t, const char *group)
+{
+    const char *const *found =
+        bsearch(group, t->named.names, t->named.count, sizeof *t->named.names, compare_to_name);
+    if (found && (!t->last || strcmp(*found, t->last) > 0))
+        t->last = *found;
+}
+
 static semel_status take_of_groups(taking *t, semel_error *err)
 {
     PGresult *answer = NULL;
-    size_t size = 0;
-    uint32_t share = t->group_count > 1 ? t->limit / 4 + 1 : t->limit;
-    for (size_t i = 0; i < t->group_count; i++)
-        size += strlen(t->groups[i]);
-    array names = array_start(&t->unit->on->scratch, ARRAY_TEXT, t->group_count, size);
-    for (size_t i = 0; i < t->group_count; i++)
-        array_add(&names, t->groups[i], strlen(t->groups[i]));
-    if (names.failed)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    query q = take_query(t, ST_OUTBOX_OF_GROUPS, t->limit - t->count, &answer);
-    pg_array(&q, &names);
-    pg_int(&q, share);
-    pg_send(&q);
-    semel_status status = connection_wait(t->unit->on, 0, NULL, "taking groups of messages", err);
+    int wanted = t->count < t->limit && t->timed.count + t->named.count;
+    semel_status status = wanted ? ask_of_groups(t, &answer, err) : SEMEL_OK;
+    if (!status)
+        status = send_park(t, err);
+    if (!status && wanted)
+        status = connection_wait(t->unit->on, 0, NULL, "taking groups of messages", err);
+    for (int row = 0; !status && answer && row < PQntuples(answer); row++)
+        note_last(t, answer_text(answer, row, COLUMN_GROUP));
     if (!status)
         status = hand_out_all(t, answer, err);
     PQclear(answer);
     return status;
+}
+
+/* If there was no room for all of them, the next call goes on behind the last one that there was room for. */
+static void pass_turn(taking *t)
+{
+    const char *last = t->last ? t->last : t->began;
+    if (t->count == t->limit && t->named.count)
+        memcpy(t->turn.group, last, strlen(last) + 1);
 }
 
 /* They are taken in the order of time, so what is left is due from here on, or comes late. */
@@ -270,7 +418,8 @@ static semel_status take_free(taking *t, semel_error *err)
 static semel_status take_first(taking *t, uint32_t half, semel_error *err)
 {
     PGresult *groups = NULL, *free_rows = NULL;
-    ask_groups(t, &groups);
+    t->turn.has_groups = 0;
+    ask_groups(t, groups_wanted(t) / 2, t->turn.group, &groups);
     ask_free(t, half, &free_rows);
     semel_status status = connection_wait(t->unit->on, 0, NULL, "taking outgoing messages", err);
     if (!status) {
@@ -284,13 +433,21 @@ static semel_status take_first(taking *t, uint32_t half, semel_error *err)
     return status;
 }
 
-/* Nothing was found where something was to be expected: 1 if there is more to look at. */
-static int look_at_all(taking *t)
+/* Nothing was found where something was to be expected: looks at all that there is. */
+static semel_status look_at_all(taking *t, semel_error *err)
 {
-    int more = t->count == 0 && t->turn.floor_ms != NO_FLOOR;
-    if (more)
+    int groups = t->turn.group_floor_ms != NO_FLOOR && !t->timed.count;
+    semel_status status = SEMEL_OK;
+    if (t->turn.floor_ms != NO_FLOOR) {
         t->turn.floor_ms = NO_FLOOR;
-    return more;
+        status = take_free(t, err);
+    }
+    if (status || !groups || t->count == t->limit)
+        return status;
+    t->turn.group_floor_ms = NO_FLOOR;
+    t->named.count = t->waiting.count = 0; /* they have been seen to */
+    status = look_for_groups(t, groups_wanted(t) / 2, NULL, err);
+    return status ? status : take_of_groups(t, err);
 }
 
 semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uint32_t lease_ms,
@@ -305,19 +462,25 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
                 .sink = sink,
                 .context = context};
     read_turn(&t);
-    int began_within = t.turn.group[0] != 0;
+    t.began = arena_copy(&unit->on->scratch, t.turn.group, strlen(t.turn.group));
+    if (!t.began)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
     uint32_t half = t.turn.has_groups ? (limit + (t.turn.calls & 1)) / 2 : limit;
     semel_status status = take_first(&t, half, err);
     int more_free = t.count == half;
-    if (!status && t.at_end && began_within)
+    if (!status && t.at_end && t.began[0])
         status = begin_round(&t, err);
-    if (!status && t.group_count && t.count < limit)
+    if (!status)
         status = take_of_groups(&t, err);
+    if (!status)
+        pass_turn(&t);
     if (!status && more_free && t.count < limit)
         status = take_free(&t, err);
-    if (!status && look_at_all(&t))
-        status = take_free(&t, err);
-    if (!status)
-        write_turn(&t);
-    return status;
+    if (!status && !t.count)
+        status = look_at_all(&t, err);
+    if (status)
+        return status;
+    write_turn(&t);
+    unit->took = t.count || t.parks ? 1 : -1;
+    return SEMEL_OK;
 }

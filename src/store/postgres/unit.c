@@ -118,6 +118,7 @@ query unit_query(postgres_unit *unit, statement which)
 {
     unit_begin(unit);
     unit_patience(unit, unit->on->limits.busy_ms);
+    unit->took = 0;
     return pg_start(unit->on, which);
 }
 
@@ -238,8 +239,8 @@ int postgres_used(void *unit_state)
 {
     postgres_unit *unit = unit_state;
     PGresult *answer = NULL;
-    if (!unit->begun)
-        return 0;
+    if (!unit->begun || unit->took)
+        return unit->took > 0;
     query q = unit_query(unit, ST_WRITTEN);
     if (pg_ask(&answer, &q, "looking for writes", NULL))
         return 1;

@@ -9,6 +9,8 @@
 #define MESSAGE_COLUMNS \
     "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
 
+#define GROUP_COLUMNS "seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms, token"
+
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE "token IS NOT NULL AND lease_until_ms > ?"
 
@@ -69,23 +71,38 @@ static const char *const texts[ST_COUNT] = {
                        "WHERE outbox = ? AND grp IS NULL AND wake_ms <= ? ORDER BY wake_ms, seq",
     [ST_OUTBOX_NEXT_GROUP] =
         "SELECT grp FROM semel_outbox "
-        "WHERE outbox = ? AND grp IS NOT NULL AND grp > ? AND typeof(grp) = 'text' "
+        "WHERE outbox = ? AND parked = 0 AND grp IS NOT NULL AND grp > ? AND typeof(grp) = 'text' "
         "AND length(CAST(grp AS BLOB)) <= 1024 ORDER BY grp LIMIT 1",
-    [ST_OUTBOX_OF_GROUP] =
-        "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms, token FROM semel_outbox "
-        "WHERE outbox = ? AND grp = ? ORDER BY seq",
+    [ST_OUTBOX_OF_GROUP] = "SELECT " GROUP_COLUMNS " FROM semel_outbox "
+                           "WHERE outbox = ?1 AND parked = 0 AND grp = ?2 UNION ALL "
+                           "SELECT " GROUP_COLUMNS " FROM semel_outbox "
+                           "WHERE outbox = ?1 AND parked = 1 AND grp = ?2 ORDER BY seq",
     [ST_OUTBOX_LEASE] =
         "UPDATE semel_outbox SET token = ?, wake_ms = ?, attempts = attempts + 1 WHERE seq = ?",
     [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RETRY] =
-        "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ? "
-        "WHERE seq = ? AND outbox = ? AND token = ?",
+        "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ?, "
+        "parked = grp IS NOT NULL WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RELEASE] =
         "UPDATE semel_outbox SET token = NULL, wake_ms = coalesce(?, captured_ms), "
         "attempts = attempts - 1 WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_COUNT] = "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL) + "
                         "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL)",
     [ST_OUTBOX_OLDEST] = "SELECT captured_ms FROM semel_outbox ORDER BY seq LIMIT 1",
+
+    [ST_GROUP_DUE] =
+        "SELECT grp FROM semel_group WHERE outbox = ? AND due_ms <= ? ORDER BY due_ms LIMIT ?",
+    [ST_GROUP_PARK] =
+        "UPDATE semel_outbox SET parked = 1 WHERE seq IN (SELECT seq FROM semel_outbox "
+        "WHERE outbox = ? AND parked = 0 AND grp = ? ORDER BY seq LIMIT ?)",
+    [ST_GROUP_SET] = "INSERT INTO semel_group (due_ms, outbox, grp) VALUES (?, ?, ?) "
+                     "ON CONFLICT DO UPDATE SET due_ms = excluded.due_ms",
+    [ST_GROUP_MOVE] = "UPDATE semel_group SET due_ms = ? WHERE outbox = ? AND grp = ?",
+    [ST_GROUP_NOTE] = "INSERT INTO semel_group (outbox, grp, due_ms) SELECT outbox, grp, wake_ms "
+                      "FROM semel_outbox WHERE seq = ? AND grp IS NOT NULL "
+                      "ON CONFLICT DO UPDATE SET due_ms = min(due_ms, excluded.due_ms)",
+    [ST_GROUP_LEAVE] = "DELETE FROM semel_group WHERE outbox = ?1 AND grp = ?2 AND NOT EXISTS "
+                       "(SELECT 1 FROM semel_outbox WHERE outbox = ?1 AND parked = 1 AND grp = ?2)",
 
     [ST_DEAD_PUT] =
         "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
