@@ -178,6 +178,15 @@ static void a_relay_stopped_while_settling_groups_holds_up_only_what_it_holds(vo
     go_on_and_check(now, first, GROUPED);
 }
 
+static void a_relay_with_small_batches_goes_on_beside_one_that_is_stopped_while_settling(
+    void **state)
+{
+    stopped *now = *state;
+    pid_t first = stop_and_overtake(now, fill_with_groups_alone, stop_in_settle_of_groups,
+                                    send_what_is_not_held);
+    go_on_and_check(now, first, GROUPED);
+}
+
 static void end_transactions_seen(const char *url)
 {
     if (look_is_postgres(url))
@@ -322,6 +331,7 @@ int main(void)
         TEST(a_relay_stopped_while_settling_holds_up_only_what_it_holds),
         TEST(a_relay_stopped_while_taking_from_a_group_holds_up_only_what_it_holds),
         TEST(a_relay_stopped_while_settling_groups_holds_up_only_what_it_holds),
+        TEST(a_relay_with_small_batches_goes_on_beside_one_that_is_stopped_while_settling),
         TEST(a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it),
         TEST(relays_side_by_side_send_everything_once_and_in_order),
         TEST(relays_that_are_stopped_at_any_moment_keep_the_order),

@@ -57,8 +57,10 @@ typedef struct outbox_turn {
     uint32_t calls;
     int has_groups;   /* the last call has seen some */
     int64_t floor_ms; /* rows without group that are due are not due from before it, as a rule */
-    int64_t group_floor_ms;         /* ... nor are groups by time */
-    int64_t looked_at_ms;           /* when we last looked at all of them, by wait_clock_ms() */
+    int64_t group_floor_ms; /* ... nor are groups by time */
+    int64_t looked_at_ms;   /* when we last looked at all of them, by wait_clock_ms() */
+    size_t
+        passed_over; /* groups from which nothing could be taken, because others have locked rows */
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
 } outbox_turn;
 
@@ -287,20 +289,46 @@ static semel_status begin_round(taking *t, semel_error *err)
 }
 
 /* One list and the other in turns. */
-static group_list *mix(taking *t)
+static void mix(const taking *t, group_list *both)
 {
-    group_list *both = arena_alloc(&t->unit->on->scratch, sizeof *both);
     const group_list *first = t->turn.calls >> 1 & 1 ? &t->timed : &t->named;
     const group_list *second = first == &t->timed ? &t->named : &t->timed;
-    if (both)
-        both->count = 0;
-    for (size_t i = 0; both && i < GROUPS_MAX; i++) {
+    for (size_t i = 0; i < GROUPS_MAX; i++) {
         if (i < first->count)
             add_group(both, first->names[i]);
         if (i < second->count)
             add_group(both, second->names[i]);
     }
-    return both;
+}
+
+/* The server chooses as many rows as there is room for before it locks them. If all of them are locked already, which
+ * happens beside a relay that was stopped while settling, nothing is taken; then the next call begins with other
+ * groups. */
+static group_list *order_groups(const taking *t)
+{
+    mem_arena *arena = &t->unit->on->scratch;
+    group_list *both = arena_alloc(arena, sizeof *both);
+    group_list *ordered = arena_alloc(arena, sizeof *ordered);
+    if (!both || !ordered)
+        return NULL;
+    both->count = ordered->count = 0;
+    mix(t, both);
+    for (size_t i = 0; i < both->count; i++)
+        add_group(ordered, both->names[(t->turn.passed_over + i) % both->count]);
+    return ordered;
+}
+
+static uint32_t rows_of_group(const taking *t, size_t groups)
+{
+    return groups > 1 ? t->limit / 4 + 1 : t->limit;
+}
+
+/* At least so many groups were chosen from, if there are as many. */
+static void note_passed_over(taking *t, size_t groups, const PGresult *answer)
+{
+    uint32_t each = rows_of_group(t, groups), room = t->limit - t->count;
+    if (!PQntuples(answer))
+        t->turn.passed_over += (room + each - 1) / each;
 }
 
 static int bind_groups(query *q, mem_arena *arena, const group_list *one, const group_list *other)
@@ -319,13 +347,13 @@ static int bind_groups(query *q, mem_arena *arena, const group_list *one, const 
 
 static semel_status ask_of_groups(taking *t, PGresult **answer, semel_error *err)
 {
-    const group_list *groups = mix(t);
+    const group_list *groups = order_groups(t);
     if (!groups)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
     query q = take_query(t, ST_OUTBOX_OF_GROUPS, t->limit - t->count, answer);
     if (!bind_groups(&q, &t->unit->on->scratch, groups, NULL))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    pg_int(&q, groups->count > 1 ? t->limit / 4 + 1 : t->limit);
+    pg_int(&q, rows_of_group(t, groups->count));
     pg_send(&q);
     return SEMEL_OK;
 }
@@ -373,6 +401,8 @@ static semel_status take_of_groups(taking *t, semel_error *err)
         status = send_park(t, err);
     if (!status && wanted)
         status = connection_wait(t->unit->on, 0, NULL, "taking groups of messages", err);
+    if (!status && answer)
+        note_passed_over(t, t->timed.count + t->named.count, answer);
     for (int row = 0; !status && answer && row < PQntuples(answer); row++)
         note_last(t, answer_text(answer, row, COLUMN_GROUP));
     if (!status)
