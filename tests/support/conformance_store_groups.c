@@ -389,7 +389,7 @@ typedef struct crowd {
     pthread_mutex_t lock; /* over what follows */
     unsigned next[CROWD_GROUPS];
     unsigned left;
-    char failure[256]; /* the first one: asserting is the main thread's business */
+    char failure[512]; /* the first one: asserting is the main thread's business */
 } crowd;
 
 typedef struct taker {

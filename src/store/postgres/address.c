@@ -83,12 +83,18 @@ static semel_status add(address *out, mem_arena *arena, const char *keyword, con
     return SEMEL_OK;
 }
 
+/* The place of a keyword among the pairs; `count` if it is not given. */
+static size_t find_keyword(const address *a, const char *keyword)
+{
+    size_t at = 0;
+    while (at < a->count && strcmp(a->keywords[at], keyword) != 0)
+        at++;
+    return at;
+}
+
 static int is_given(const address *a, const char *keyword)
 {
-    for (size_t i = 0; i < a->count; i++)
-        if (strcmp(a->keywords[i], keyword) == 0)
-            return 1;
-    return 0;
+    return find_keyword(a, keyword) < a->count;
 }
 
 /* What semel would rather have, where nobody said anything: a dead peer is noticed within half a minute. */
@@ -248,14 +254,8 @@ semel_status address_read(address *out, mem_arena *arena, const char *text, seme
 static semel_status find_options(size_t *at, address *out, mem_arena *arena, semel_error *err)
 {
     const char *usual = getenv("PGOPTIONS");
-    if (!is_given(out, "options")) {
-        semel_status status = add(out, arena, "options", usual ? usual : "", err);
-        if (status)
-            return status;
-    }
-    for (*at = 0; strcmp(out->keywords[*at], "options") != 0;)
-        ++*at;
-    return SEMEL_OK;
+    *at = find_keyword(out, "options");
+    return *at < out->count ? SEMEL_OK : add(out, arena, "options", usual ? usual : "", err);
 }
 
 semel_status address_bound(address *out, mem_arena *arena, uint32_t lock_ms, semel_error *err)
