@@ -2,7 +2,7 @@
  * order they come. A broker confirms in order as long as all is well, so what it does otherwise is played here. */
 #include "amqp_kit.h"
 
-#include "transport/rabbitmq/answers.h"
+#include "transport/rabbitmq/confirms.h"
 
 enum { COUNT = 4, FIRST = 11 }; /* of the batch: messages, and the number of the first of them */
 

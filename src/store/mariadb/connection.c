@@ -1,4 +1,4 @@
-/* Asking. See connection.h; connecting is in connect.c, and what errors mean in meaning.c.
+/* Asking. See connection.h; connecting is in connect.c, and what errors mean in errors.c.
  *
  * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if it says
  * nothing for longer, the connection is given up.

@@ -1,6 +1,6 @@
 /* A connection, and the conversation on it.
  *
- * What is to be said is written to `out` first (script.h). maria_run() sends it, in one text where that can be, and
+ * What is to be said is written to `out` first (writer.h). maria_run() sends it, in one text where that can be, and
  * reads the answers in the order of the statements. The first one that fails ends it: the server has not looked
  * at what follows. */
 #ifndef SEMEL_MARIADB_CONNECTION_H
@@ -8,7 +8,7 @@
 
 #include "base/sigpipe.h"
 #include "store/mariadb/address.h"
-#include "store/mariadb/script.h"
+#include "store/mariadb/writer.h"
 
 #include <sys/types.h>
 

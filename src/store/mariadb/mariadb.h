@@ -162,7 +162,7 @@ void maria_release_lock(connection *on, const mariadb_store *store, const char *
 semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                           semel_error *err);
 
-/* assume.c */
+/* marker_assume.c */
 semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
 /* The statement of the marker has failed, or the block that it is in: EREJECTED if the key is not free. */
 semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
@@ -170,7 +170,7 @@ semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, sem
 semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, failure *failed,
                                   int *settled, semel_error *err);
 
-/* block.c: what was said becomes one statement, if it can and if that pays; and back; and where it failed. */
+/* compound.c: what was said becomes one statement, if it can and if that pays; and back; and where it failed. */
 void maria_block(mariadb_unit *unit);
 void maria_block_undo(mariadb_unit *unit);
 semel_status maria_block_where(mariadb_unit *unit, failure *failed, semel_error *err);
@@ -181,7 +181,7 @@ enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_THERE_TEXT "1"
 #define MARK_DONE_TEXT  "2"
 
-/* known.c: rows that were there */
+/* marker_existing.c: rows that were there */
 marker_row maria_marker_of(const row *r);
 void maria_report(semel_mark *mark, const marker_row *found);
 static inline int maria_is_free(const marker_row *found)
@@ -204,7 +204,7 @@ semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], siz
 /* 1 if a statement failed because it would have had to wait. */
 int maria_waited(const failure *failed);
 
-/* claim.c */
+/* marker_claim.c */
 semel_status mariadb_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
 semel_status mariadb_finish(void *unit, const semel_mark *mark, semel_error *err);
 semel_status mariadb_renew(void *unit, const semel_mark *mark, uint32_t lease_ms, semel_error *err);
@@ -220,7 +220,7 @@ semel_status mariadb_result_get(void *unit, const semel_mark *mark, void **out, 
 semel_status mariadb_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                            semel_sweep_position *position, size_t *swept, semel_error *err);
 
-/* outbox.c, take.c */
+/* outbox.c, outbox_lease.c */
 semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *message,
                          semel_error *err);
 semel_status mariadb_put_many(void *unit, int64_t outbox, const semel_message *const messages[],

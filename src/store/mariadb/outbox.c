@@ -1,4 +1,4 @@
-/* The outbox: capturing, settling, counting. Taking is in take.c. */
+/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
 #include "store/mariadb/mariadb.h"
 
 #include <string.h>
@@ -129,7 +129,7 @@ static size_t say_removals(settling *s, size_t from)
     return at;
 }
 
-/* A row of a group that has failed is parked at once, if it can be: see take.c. Only where nothing is locked for having
+/* A row of a group that has failed is parked at once, if it can be: see outbox_lease.c. Only where nothing is locked for having
  * been looked at: otherwise it is left to the next visit. */
 static void say_note(settling *s, int64_t seq)
 {

@@ -1,5 +1,5 @@
 /* The application's queued statements: their values are written in place of the marks, so that they travel in the
- * same text as everything else. Whatever they are, values cannot be more than values; see script.h. */
+ * same text as everything else. Whatever they are, values cannot be more than values; see writer.h. */
 #include "base/sql.h"
 #include "store/mariadb/mariadb.h"
 

@@ -4,7 +4,7 @@
  * one again brings a new content, dropping it takes the content away. A letter without content is not
  * there; it exists only while some unit has not decided yet. Others see what is committed. */
 #include "base/mem.h"
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * that a message received, with what usually goes with it, allocates nothing. The store keeps the
  * journal of one large unit for the next: batches then allocate nothing either. */
 #include "base/mem.h"
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef SEMEL_STORE_MEMORY_MARKER_H
 #define SEMEL_STORE_MEMORY_MARKER_H
 
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 typedef struct memory_found {
     memory_table *table;

@@ -1,4 +1,4 @@
-/* The memory store. parts.h says how it is made; this file opens it and runs its units.
+/* The memory store. memory_internal.h says how it is made; this file opens it and runs its units.
  *
  *     memory:                     up to 10 million keys and 10 million messages
  *     memory:?keys_max=1000000&messages_max=1000
@@ -12,7 +12,7 @@
 #include "base/seam.h"
 #include "base/url.h"
 #include "base/wait.h"
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 #include <errno.h>
 #include <string.h>

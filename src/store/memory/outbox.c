@@ -7,7 +7,7 @@
  * A row that a unit has taken or settled is that unit's until it ends: others find its line closed, and
  * the unit does not take it a second time. */
 #include "base/mem.h"
-#include "store/memory/line.h"
+#include "store/memory/outbox_order.h"
 
 #include <string.h>
 

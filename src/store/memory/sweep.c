@@ -2,7 +2,7 @@
  *
  * A call holds the lock for as long as it takes to look at `rows` markers and some holes between them,
  * so others wait that long at most. What an open unit or a live claim holds stays. */
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 #include <string.h>
 

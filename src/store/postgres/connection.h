@@ -231,7 +231,7 @@ void pg_send(query *q);
 void statement_send(connection *on, statement which); /* one without parameters */
 void pg_begin_relaxed(connection *on); /* BEGIN of a transaction that may be lost with the power */
 
-/* The application's statement, translated already. application.c. */
+/* The application's statement, translated already. queue.c. */
 semel_status application_send(connection *on, const char *text, const semel_value values[],
                               size_t count, mem_arena *arena, semel_error *err);
 void application_forget(connection *on, unsigned number);   /* its preparation failed */

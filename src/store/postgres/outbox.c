@@ -1,4 +1,4 @@
-/* The outbox: capturing, settling, counting. Taking is in take.c. */
+/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
 #include "store/postgres/postgres.h"
 
 #include <stdlib.h>

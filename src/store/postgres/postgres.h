@@ -104,7 +104,7 @@ void unit_delist(postgres_unit *unit);
 semel_status postgres_migrate(void *store, semel_error *err);
 semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err);
 
-/* marker.c, claim.c */
+/* marker.c, marker_claim.c */
 semel_status postgres_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                            semel_error *err);
 semel_status postgres_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
@@ -148,7 +148,7 @@ semel_status marker_check_table(postgres_unit *unit, semel_error *err);
 semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                             semel_sweep_position *position, size_t *swept, semel_error *err);
 
-/* outbox.c, take.c */
+/* outbox.c, outbox_lease.c */
 semel_status postgres_put(void *unit, int64_t outbox, const semel_message *message,
                           semel_error *err);
 semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *const messages[],

@@ -1,4 +1,4 @@
-/* The outbox: capturing, settling, counting. Taking is in take.c. */
+/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
 #include "store/sqlite/sqlite.h"
 
 semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *message,

@@ -118,7 +118,7 @@ semel_status sqlite_result_get(void *unit, const semel_mark *mark, void **out, s
 semel_status sqlite_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                           semel_sweep_position *position, size_t *swept, semel_error *err);
 
-/* outbox.c, take.c */
+/* outbox.c, outbox_lease.c */
 semel_status sqlite_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err);
 semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);

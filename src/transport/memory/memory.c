@@ -18,7 +18,7 @@
 #include "base/seam.h"
 #include "base/url.h"
 #include "base/wait.h"
-#include "transport/memory/out.h"
+#include "transport/memory/unacked.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "base/message.h"
 #include "base/wait.h"
-#include "transport/rabbitmq/answers.h"
+#include "transport/rabbitmq/confirms.h"
 #include "transport/rabbitmq/topology.h"
 
 #include <netinet/in.h>

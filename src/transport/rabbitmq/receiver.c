@@ -1,5 +1,5 @@
 /* Deliveries come in as the broker sends them, up to the prefetch, whoever reads the link; they are handed out in
- * that order. settle.c ends them. */
+ * that order. acks.c ends them. */
 #include "transport/rabbitmq/receiver.h"
 
 #include "base/wait.h"

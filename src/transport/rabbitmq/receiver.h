@@ -4,7 +4,7 @@
 
 #include "transport/rabbitmq/content.h"
 #include "transport/rabbitmq/link.h"
-#include "transport/rabbitmq/shelf.h"
+#include "transport/rabbitmq/deliveries.h"
 
 typedef struct rabbit_receiver {
     rabbit_link link; /* its lock guards the rest */

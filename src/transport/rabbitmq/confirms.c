@@ -4,7 +4,7 @@
  * headers at most; ids are the outbox's, so this takes two copies in one batch, and costs another copy.) A message that
  * was returned stays unroutable although it is confirmed afterwards: all that the broker confirms then is that it dealt
  * with it. */
-#include "transport/rabbitmq/answers.h"
+#include "transport/rabbitmq/confirms.h"
 
 #include <string.h>
 

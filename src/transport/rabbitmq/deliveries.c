@@ -1,6 +1,6 @@
 /* A hash table with chains for finding, a list for the order, and spare ones so that a steady flow of messages needs
  * no memory. */
-#include "transport/rabbitmq/shelf.h"
+#include "transport/rabbitmq/deliveries.h"
 
 int rabbit_shelf_init(rabbit_shelf *shelf, size_t deliveries)
 {

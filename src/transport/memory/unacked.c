@@ -4,7 +4,7 @@
  * in which they lapse. A delivery that lapses gives its parcel back to the queue, but not its memory:
  * whoever received it may be reading it still, while another settles the next delivery of the same
  * message. It goes when its receiver settles it, too late. */
-#include "transport/memory/out.h"
+#include "transport/memory/unacked.h"
 
 #include "base/mem.h"
 

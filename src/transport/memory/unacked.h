@@ -1,8 +1,8 @@
-/* Deliveries that are out, by tag and in the order in which they went. See out.c. */
-#ifndef SEMEL_TRANSPORT_MEMORY_OUT_H
-#define SEMEL_TRANSPORT_MEMORY_OUT_H
+/* Deliveries that are out, by tag and in the order in which they went. See unacked.c. */
+#ifndef SEMEL_TRANSPORT_MEMORY_UNACKED_H
+#define SEMEL_TRANSPORT_MEMORY_UNACKED_H
 
-#include "transport/memory/parcel.h"
+#include "transport/memory/queued.h"
 
 #include <semel/sys/transport.h>
 

@@ -1,5 +1,5 @@
-/* Looking at groups: which there are, by time and by name, and what stands at their front. See take.c. */
-#include "store/mariadb/take.h"
+/* Looking at groups: which there are, by time and by name, and what stands at their front. See outbox_lease.c. */
+#include "store/mariadb/outbox_lease.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Messages on their way through the memory transport, and the two orders they wait in. */
-#ifndef SEMEL_TRANSPORT_MEMORY_PARCEL_H
-#define SEMEL_TRANSPORT_MEMORY_PARCEL_H
+#ifndef SEMEL_TRANSPORT_MEMORY_QUEUED_H
+#define SEMEL_TRANSPORT_MEMORY_QUEUED_H
 
 #include <semel/message.h>
 

@@ -17,7 +17,7 @@
  *
  * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group whose
  * first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when that
- * row wakes (park.c). From then on the walk by name does not see it, but for rows that are new in it, each of which
+ * row wakes (outbox_park.c). From then on the walk by name does not see it, but for rows that are new in it, each of which
  * it parks in its turn. So a call costs what is ready, what is leased and what is new, however many groups wait and
  * however much waits in them.
  *
@@ -34,7 +34,7 @@
  *
  * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself goes
  * with the commit. */
-#include "store/mariadb/take.h"
+#include "store/mariadb/outbox_lease.h"
 
 #include <stdlib.h>
 #include <string.h>

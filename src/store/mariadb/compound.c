@@ -3,7 +3,7 @@
  * In a text of several statements the server sends an answer for each, and the client wakes for each. A compound
  * statement has one answer for all, and stops at the first that fails; but it does not tell which. Where that must
  * be known at once, @semel_at is set whenever the kind of statements changes, and asked for afterwards. Queued mode
- * finds out in another way (assume.c), and so has nothing in its block but what has to be done. */
+ * finds out in another way (marker_assume.c), and so has nothing in its block but what has to be done. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>

@@ -2,7 +2,7 @@
  * that failed. In claim mode every message needs one for as long as it is worked on, so those without
  * bytes behind them are kept for the next. */
 #include "base/mem.h"
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* Who may be taken next from an outbox. See line.c. */
-#ifndef SEMEL_STORE_MEMORY_LINE_H
-#define SEMEL_STORE_MEMORY_LINE_H
+/* Who may be taken next from an outbox. See outbox_order.c. */
+#ifndef SEMEL_STORE_MEMORY_OUTBOX_ORDER_H
+#define SEMEL_STORE_MEMORY_OUTBOX_ORDER_H
 
-#include "store/memory/parts.h"
+#include "store/memory/memory_internal.h"
 
 /* Rows that must leave in order: those of one group, or one row alone. */
 typedef struct memory_line {

@@ -5,7 +5,7 @@
  * The lines stand in a heap by the time at which their head may be taken (due, or end of its lease), and
  * by its seq among equals. So a take looks at what it takes and at nothing else, however much is waiting
  * or stuck. */
-#include "store/memory/line.h"
+#include "store/memory/outbox_order.h"
 
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 /* Queued mode: a key that is assumed to be free, and all that depends on it, in one round trip.
  *
  * The marker is a plain INSERT, whose failure keeps the server from going on. On a connection of our own all of it is
- * one compound statement (block.c). If that fails, one of its statements did, and it is not told which:
+ * one compound statement (compound.c). If that fails, one of its statements did, and it is not told which:
  *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else it cannot be told whether it is one of
  *     the application's, or the marker's of somebody whose commit is not to be seen yet: the message is received in the
  *     ordinary way, where the answer has a place;
@@ -9,7 +9,8 @@
  *   - anything else: all is said once more, statement by statement, so that the answer has a place. Whatever happened
  *     the first time, the marker keeps it from happening twice.
  * Where there have been copies just now, the block has a handler for duplicate keys that looks for the row itself, so
- * that the next copy is one round trip, too; and where there have been several, the key is looked up first (known.c).
+ * that the next copy is one round trip, too; and where there have been several, the key is looked up first
+ * (marker_existing.c).
  *
  * The marker does not wait for other units: who finds the key locked does not know, and says so. */
 #include "store/mariadb/mariadb.h"

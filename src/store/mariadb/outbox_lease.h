@@ -1,6 +1,6 @@
-/* A take under way: what take.c, front.c and park.c share. */
-#ifndef SEMEL_MARIADB_TAKE_H
-#define SEMEL_MARIADB_TAKE_H
+/* A take under way: what outbox_lease.c, outbox_lease_groups.c and outbox_park.c share. */
+#ifndef SEMEL_MARIADB_OUTBOX_LEASE_H
+#define SEMEL_MARIADB_OUTBOX_LEASE_H
 
 #include "store/mariadb/mariadb.h"
 
@@ -83,14 +83,14 @@ typedef struct taking {
     int wrote;       /* something about groups */
 } taking;
 
-/* front.c. The names of groups that are due, and the first rows of those that come next by name; then what of both is to be
- * taken, as candidates. */
+/* outbox_lease_groups.c. The names of groups that are due, and the first rows of those that come next by name; then
+ * what of both is to be leased, as candidates. */
 uint32_t maria_groups_at_first(const taking *t);
 void maria_say_timed(taking *t);
 void maria_say_heads(taking *t, const char *from, uint32_t groups);
 semel_status maria_choose(taking *t, semel_error *err);
 
-/* park.c. What the visits have found is noted: its answer comes with the commit. */
+/* outbox_park.c. What the visits have found is noted: its answer comes with the commit. */
 semel_status maria_park(taking *t, semel_error *err);
 
 #endif

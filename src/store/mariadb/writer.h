@@ -3,8 +3,8 @@
  * The server takes several statements in one text, and stops at the first one that fails: so all that stands
  * or falls together is one round trip. Values are written so that no value can be anything else: numbers as digits,
  * bytes in hexadecimal. Nothing is escaped, so there is nothing to get wrong about character sets. */
-#ifndef SEMEL_MARIADB_SCRIPT_H
-#define SEMEL_MARIADB_SCRIPT_H
+#ifndef SEMEL_MARIADB_WRITER_H
+#define SEMEL_MARIADB_WRITER_H
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -104,7 +104,7 @@ typedef enum step_kind {
     STEP_GUARD,  /* a missing savepoint here means that the transaction is not ours any more */
     STEP_EXPECT, /* a number out of range here means that a row is not as it was believed */
     STEP_COMMIT,
-    STEP_BLOCK /* all of a queued unit: see assume.c */
+    STEP_BLOCK /* all of a queued unit: see marker_assume.c */
 } step_kind;
 
 /* The answer to a statement that returns no rows. */

@@ -1,6 +1,6 @@
 /* A parcel is a message and its history. The heaps are plain binary heaps; room in them is made when a
  * message is published, so pushing cannot fail. */
-#include "transport/memory/parcel.h"
+#include "transport/memory/queued.h"
 
 #include "base/mem.h"
 

@@ -1,16 +1,16 @@
 /* What the files of the memory store share: the store, the unit and its journal.
  *
- *     memory.c   opening, units, clock, names; the driver table
- *     table.c    the markers of an inbox: found by key, walked in time
- *     marker.c   the state machine of markers: taking them
- *     ending.c   ... and what becomes of them
- *     sweep.c    retention
- *     extra.c    what only some markers have: claim, result, reason
- *     outbox.c   messages: put, take, settle
- *     line.c     in which order they may be taken
- *     dead.c     dead letters
- *     journal.c  how a unit takes back what it did
- *     index.c    a small hash index, for rows, groups and letters
+ *     memory.c       opening, units, clock, names; the driver table
+ *     table.c        the markers of an inbox: found by key, walked in time
+ *     marker.c       the state machine of markers: taking them
+ *     marker_end.c   ... and what becomes of them
+ *     sweep.c        retention
+ *     marker_lease.c what only some markers have: claim, result, reason
+ *     outbox.c       messages: put, take, settle
+ *     outbox_order.c in which order they may be taken
+ *     dead.c         dead letters
+ *     journal.c      how a unit takes back what it did
+ *     index.c        a small hash index, for rows, groups and letters
  *
  * How a unit is atomic. Changes are made in place, at once, and each leaves a record in the unit's
  * journal: what it changed, and how that was before. Undoing goes through the records backwards,
@@ -20,8 +20,8 @@
  *
  * Locking. One mutex guards everything; it is never held between two calls, since handlers run there.
  * One condition is signalled when a unit has let go of something that somebody waits for. */
-#ifndef SEMEL_STORE_MEMORY_PARTS_H
-#define SEMEL_STORE_MEMORY_PARTS_H
+#ifndef SEMEL_STORE_MEMORY_INTERNAL_H
+#define SEMEL_STORE_MEMORY_INTERNAL_H
 
 #include "base/hash.h"
 #include "store/memory/index.h"
@@ -168,7 +168,7 @@ semel_status memory_out_of_memory(semel_error *err);
 /* One message more, in an outbox or as a dead letter: SEMEL_ELIMIT at messages_max. */
 semel_status memory_count_message(memory_store *store, semel_error *err);
 
-/* --- extra.c ------------------------------------------------------------------------------------- */
+/* --- marker_lease.c ------------------------------------------------------------------------------ */
 
 /* Never changed once it is in a marker: a change replaces it, and the journal keeps the old one. */
 struct memory_extra {
@@ -185,7 +185,7 @@ memory_extra *memory_extra_new(memory_store *store, semel_bytes result, semel_by
 void memory_extra_free(memory_store *store, memory_extra *extra);
 void memory_extra_drop_spares(memory_store *store);
 
-/* --- marker.c, ending.c, sweep.c ----------------------------------------------------------------- */
+/* --- marker.c, marker_end.c, sweep.c ------------------------------------------------------------- */
 
 /* NULL and SEMEL_EINVAL in err if no inbox has the number. */
 memory_inbox *memory_inbox_get(const memory_store *store, int64_t number, semel_error *err);

@@ -1,5 +1,5 @@
-/* Statements, written. See script.h. */
-#include "store/mariadb/script.h"
+/* Statements, written. See writer.h. */
+#include "store/mariadb/writer.h"
 
 #include <math.h>
 #include <stdio.h>

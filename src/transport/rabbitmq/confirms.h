@@ -1,6 +1,6 @@
 /* What the broker answers to a batch: confirmations, refusals, returns. */
-#ifndef SEMEL_TRANSPORT_RABBITMQ_ANSWERS_H
-#define SEMEL_TRANSPORT_RABBITMQ_ANSWERS_H
+#ifndef SEMEL_TRANSPORT_RABBITMQ_CONFIRMS_H
+#define SEMEL_TRANSPORT_RABBITMQ_CONFIRMS_H
 
 #include "transport/rabbitmq/publisher.h"
 

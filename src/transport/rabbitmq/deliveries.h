@@ -1,6 +1,6 @@
 /* Deliveries: those that have come and wait to be taken, and those that were taken and are not settled. */
-#ifndef SEMEL_TRANSPORT_RABBITMQ_SHELF_H
-#define SEMEL_TRANSPORT_RABBITMQ_SHELF_H
+#ifndef SEMEL_TRANSPORT_RABBITMQ_DELIVERIES_H
+#define SEMEL_TRANSPORT_RABBITMQ_DELIVERIES_H
 
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-/* Parking groups that wait, and when to visit them again: see take.c.
+/* Parking groups that wait, and when to visit them again: see outbox_lease.c.
  *
  * Nobody is waited for, as a rule. Rows to be parked are locked with what is locked skipped; so is the group's row in
  * semel_group, if there is one. If there was none it is inserted, which waits only for somebody who does the same at the
@@ -8,7 +8,7 @@
  * parked rows is what there is, so the time may be set, or the row removed. A group by name was read before it was
  * locked, and so the time may only become earlier; what is too early costs a visit. A row in front of the one that was
  * seen has come since: then the group is not parked this time, since nobody has seen whether that row waits. */
-#include "store/mariadb/take.h"
+#include "store/mariadb/outbox_lease.h"
 
 #include <string.h>
 
