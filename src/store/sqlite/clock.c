@@ -21,33 +21,33 @@ typedef struct reading {
 
 static semel_status write_row(sqlite_store *store, const reading *r, semel_error *err)
 {
-    query q = query_start(&store->writer, ST_CLOCK_WRITE);
-    query_int(&q, r->store_ms);
-    query_int(&q, r->steady_ms);
-    query_int(&q, r->wall_ms);
-    query_text(&q, r->boot_id);
-    return query_run(&q, NULL, "storing the clock", err);
+    sqlite_query q = sqlite_query_start(&store->writer, ST_CLOCK_WRITE);
+    sqlite_query_int(&q, r->store_ms);
+    sqlite_query_int(&q, r->steady_ms);
+    sqlite_query_int(&q, r->wall_ms);
+    sqlite_query_text(&q, r->boot_id);
+    return sqlite_query_run(&q, NULL, "storing the clock", err);
 }
 
 /* *found is 0 when the table is empty: nobody has opened an inbox here before. */
 static semel_status read_row(sqlite_store *store, reading *out, int *found, semel_error *err)
 {
-    query q = query_start(&store->writer, ST_CLOCK_READ);
-    int got = query_row(&q, "reading the clock", err);
+    sqlite_query q = sqlite_query_start(&store->writer, ST_CLOCK_READ);
+    int got = sqlite_query_row(&q, "reading the clock", err);
     if (got < 0)
         return q.status;
     *found = got;
     if (!got)
         return SEMEL_OK;
-    const char *boot_id = column_text(&q, 3);
-    *out = (reading){.store_ms = column_int(&q, 0),
-                     .steady_ms = column_int(&q, 1),
-                     .wall_ms = column_int(&q, 2)};
+    const char *boot_id = sqlite_row_text(&q, 3);
+    *out = (reading){.store_ms = sqlite_row_int(&q, 0),
+                     .steady_ms = sqlite_row_int(&q, 1),
+                     .wall_ms = sqlite_row_int(&q, 2)};
     size_t len = boot_id ? strlen(boot_id) : 0;
     if (len < sizeof out->boot_id)
         memcpy(out->boot_id, boot_id ? boot_id : "", len);
-    int lost = columns_lost(&q);
-    query_end(&q);
+    int lost = sqlite_row_lost(&q);
+    sqlite_query_end(&q);
     return lost ? semel_fail(err, SEMEL_ENOMEM, "out of memory reading the clock") : SEMEL_OK;
 }
 
@@ -87,7 +87,7 @@ static semel_status load_in_transaction(sqlite_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status load(sqlite_store *store, semel_error *err)
+static semel_status load_locked(sqlite_store *store, semel_error *err)
 {
     sqlite_unit unit = {0};
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_RELAXED, store->busy_ms, err);
@@ -101,26 +101,26 @@ static semel_status load(sqlite_store *store, semel_error *err)
     return sqlite_commit(&unit, err);
 }
 
-semel_status clock_load(sqlite_store *store, semel_error *err)
+semel_status sqlite_clock_load(sqlite_store *store, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (store->clock_loaded)
         return SEMEL_OK;
     pthread_mutex_lock(&store->clock_lock);
     if (!store->clock_loaded)
-        status = load(store, err);
+        status = load_locked(store, err);
     if (!status)
         store->clock_loaded = 1;
     pthread_mutex_unlock(&store->clock_lock);
     return status;
 }
 
-int64_t clock_now(const sqlite_store *store)
+int64_t sqlite_clock_now(const sqlite_store *store)
 {
     return store->base_store_ms + (seam_steady_ms(store->seam) - store->base_steady_ms);
 }
 
-semel_status clock_save(sqlite_store *store, semel_error *err)
+semel_status sqlite_clock_save(sqlite_store *store, semel_error *err)
 {
     const semel_seam *seam = store->seam;
     reading then,
@@ -144,8 +144,8 @@ semel_status clock_save(sqlite_store *store, semel_error *err)
 semel_status sqlite_now(void *state, int64_t *out_ms, semel_error *err)
 {
     sqlite_store *store = state;
-    semel_status status = clock_load(store, err);
+    semel_status status = sqlite_clock_load(store, err);
     if (!status)
-        *out_ms = clock_now(store);
+        *out_ms = sqlite_clock_now(store);
     return status;
 }

@@ -5,16 +5,16 @@ semel_status sqlite_dead_put(void *unit_state, const semel_dead *dead, semel_err
 {
     sqlite_unit *unit = unit_state;
     mem_arena arena = {0};
-    query q = query_start(unit->on, ST_DEAD_PUT);
-    query_int(&q, dead->origin);
-    query_text(&q, dead->name);
-    query_bytes(&q, dead->key);
-    query_int(&q, dead->attempts);
-    query_int(&q, clock_now(unit->store));
-    query_text(&q, dead->error);
-    semel_status status = message_bind(&q, &arena, dead->message, err);
+    sqlite_query q = sqlite_query_start(unit->on, ST_DEAD_PUT);
+    sqlite_query_int(&q, dead->origin);
+    sqlite_query_text(&q, dead->name);
+    sqlite_query_bytes(&q, dead->key);
+    sqlite_query_int(&q, dead->attempts);
+    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    sqlite_query_text(&q, dead->error);
+    semel_status status = sqlite_message_bind(&q, &arena, dead->message, err);
     if (!status)
-        status = query_run(&q, NULL, "storing a dead letter", err);
+        status = sqlite_query_run(&q, NULL, "storing a dead letter", err);
     arena_free(&arena);
     return status;
 }
@@ -23,9 +23,9 @@ semel_status sqlite_dead_drop(void *unit_state, int64_t id, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
     int changed = 0;
-    query q = query_start(unit->on, ST_DEAD_DROP);
-    query_int(&q, id);
-    semel_status status = query_run(&q, &changed, "dropping a dead letter", err);
+    sqlite_query q = sqlite_query_start(unit->on, ST_DEAD_DROP);
+    sqlite_query_int(&q, id);
+    semel_status status = sqlite_query_run(&q, &changed, "dropping a dead letter", err);
     if (!status && !changed)
         status = semel_fail(err, SEMEL_ENOTFOUND, "there is no dead letter %lld (any more)",
                             (long long)id);
@@ -33,21 +33,21 @@ semel_status sqlite_dead_drop(void *unit_state, int64_t id, semel_error *err)
 }
 
 /* A row that cannot be read is shown as damaged: it must not hide the others. */
-static semel_status show(const query *q, mem_arena *arena, semel_dead_visitor *visitor,
-                         void *context, semel_error *err)
+static semel_status visit_letter(const sqlite_query *q, mem_arena *arena,
+                                 semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
     semel_message message;
     semel_error damage;
     semel_dead dead = {.size = sizeof dead,
-                       .id = column_int(q, 0),
-                       .origin = (semel_dead_origin)column_int(q, 1),
-                       .name = column_text(q, 2),
-                       .key = column_bytes(q, 3),
-                       .attempts = (uint32_t)column_int(q, 4),
-                       .at_ms = column_int(q, 5),
-                       .error = column_text(q, 6)};
-    semel_status status = message_read(&message, arena, q, COLUMN_MESSAGE, &damage);
+                       .id = sqlite_row_int(q, 0),
+                       .origin = (semel_dead_origin)sqlite_row_int(q, 1),
+                       .name = sqlite_row_text(q, 2),
+                       .key = sqlite_row_bytes(q, 3),
+                       .attempts = (uint32_t)sqlite_row_int(q, 4),
+                       .at_ms = sqlite_row_int(q, 5),
+                       .error = sqlite_row_text(q, 6)};
+    semel_status status = sqlite_message_read(&message, arena, q, COLUMN_MESSAGE, &damage);
     if (status == SEMEL_ENOMEM)
         return semel_fail(err, status, "%s", damage.text);
     dead.message = status ? NULL : &message;
@@ -62,16 +62,16 @@ semel_status sqlite_dead_list(void *unit_state, const semel_dead_filter *filter,
     mem_arena arena = {0};
     semel_status status = SEMEL_OK;
     int got = 0;
-    query q = query_start(unit->on, ST_DEAD_LIST);
-    query_int(&q, filter->after_id);
-    query_int(&q, filter->origin);
-    query_text(&q, filter->name);
-    query_int(&q, filter->limit);
-    while (!status && (got = query_row(&q, "listing dead letters", err)) > 0) {
-        status = show(&q, &arena, visitor, context, err);
+    sqlite_query q = sqlite_query_start(unit->on, ST_DEAD_LIST);
+    sqlite_query_int(&q, filter->after_id);
+    sqlite_query_int(&q, filter->origin);
+    sqlite_query_text(&q, filter->name);
+    sqlite_query_int(&q, filter->limit);
+    while (!status && (got = sqlite_query_row(&q, "listing dead letters", err)) > 0) {
+        status = visit_letter(&q, &arena, visitor, context, err);
         arena_reset(&arena);
     }
-    query_end(&q);
+    sqlite_query_end(&q);
     arena_free(&arena);
     return got < 0 ? q.status : status;
 }

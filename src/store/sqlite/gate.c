@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-semel_status gate_check_process(const sqlite_store *store, semel_error *err)
+semel_status sqlite_gate_check_process(const sqlite_store *store, semel_error *err)
 {
     if (store->pid != getpid())
         return semel_fail(err, SEMEL_EMISUSE,
@@ -18,7 +18,7 @@ semel_status gate_check_process(const sqlite_store *store, semel_error *err)
 }
 
 /* One stat(). A file system that cannot tell says nothing, and is believed. */
-semel_status gate_check_file(sqlite3 *db, semel_error *err)
+semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err)
 {
     int moved = 0;
     int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -67,9 +67,9 @@ static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_e
         wait_ms);
 }
 
-semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
+semel_status sqlite_gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
-    semel_status status = gate_check_process(store, err);
+    semel_status status = sqlite_gate_check_process(store, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->gate);
@@ -82,7 +82,7 @@ semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
     return status;
 }
 
-void gate_leave(sqlite_store *store)
+void sqlite_gate_leave(sqlite_store *store)
 {
     pthread_mutex_lock(&store->gate);
     store->gate_taken = 0;
@@ -94,20 +94,20 @@ void gate_leave(sqlite_store *store)
         pthread_cond_signal(&store->gate_free);
 }
 
-semel_status reader_enter(sqlite_store *store, semel_error *err)
+semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err)
 {
-    semel_status status = gate_check_process(store, err);
+    semel_status status = sqlite_gate_check_process(store, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->reader_lock);
     store->reader.deadline_ms = wait_clock_ms() + store->busy_ms;
-    status = gate_check_file(store->reader.db, err);
+    status = sqlite_gate_check_file(store->reader.db, err);
     if (status)
         pthread_mutex_unlock(&store->reader_lock);
     return status;
 }
 
-void reader_leave(sqlite_store *store)
+void sqlite_reader_leave(sqlite_store *store)
 {
     pthread_mutex_unlock(&store->reader_lock);
 }

@@ -1,18 +1,18 @@
-/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
+/* The outbox: capturing, settling, counting. Leasing is in outbox_lease.c. */
 #include "store/sqlite/sqlite.h"
 
 semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *message,
                         semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    int64_t now = clock_now(unit->store);
-    query q = query_start(unit->on, ST_OUTBOX_PUT);
-    arena_reset(scratch_of(unit));
-    query_int(&q, outbox);
-    query_int(&q, now + message->delay_ms);
-    query_int(&q, now);
-    semel_status status = message_bind(&q, scratch_of(unit), message, err);
-    return status ? status : query_run(&q, NULL, "storing an outgoing message", err);
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_OUTBOX_PUT);
+    arena_reset(sqlite_unit_scratch(unit));
+    sqlite_query_int(&q, outbox);
+    sqlite_query_int(&q, now + message->delay_ms);
+    sqlite_query_int(&q, now);
+    semel_status status = sqlite_message_bind(&q, sqlite_unit_scratch(unit), message, err);
+    return status ? status : sqlite_query_run(&q, NULL, "storing an outgoing message", err);
 }
 
 /* --- settling ---------------------------------------------------------------------------------------------- */
@@ -20,29 +20,29 @@ semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *m
 /* A row of a group that has failed is parked at once: the group is due no later than the row. */
 static semel_status note_waiting(sqlite_unit *unit, int64_t seq, semel_error *err)
 {
-    query q = query_start(unit->on, ST_GROUP_NOTE);
-    query_int(&q, seq);
-    return query_run(&q, NULL, "noting when a group is due", err);
+    sqlite_query q = sqlite_query_start(unit->on, ST_GROUP_NOTE);
+    sqlite_query_int(&q, seq);
+    return sqlite_query_run(&q, NULL, "noting when a group is due", err);
 }
 
 static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settlement *s,
                                semel_error *err)
 {
-    static const statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
-                                   [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
-                                   [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
+    static const sqlite_statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
+                                          [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
+                                          [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
     int changed = 0;
-    query q = query_start(unit->on, of[s->verdict]);
+    sqlite_query q = sqlite_query_start(unit->on, of[s->verdict]);
     if (s->verdict != SEMEL_ITEM_REMOVE) {
         int at_once = s->verdict == SEMEL_ITEM_RELEASE && !s->delay_ms;
-        query_int_or_null(&q, at_once ? 0 : clock_now(unit->store) + s->delay_ms);
+        sqlite_query_int_or_null(&q, at_once ? 0 : sqlite_clock_now(unit->store) + s->delay_ms);
     }
     if (s->verdict == SEMEL_ITEM_RETRY)
-        query_int(&q, s->refused != 0);
-    query_int(&q, s->seq);
-    query_int(&q, outbox);
-    query_int(&q, (int64_t)s->token);
-    semel_status status = query_run(&q, &changed, "settling an outgoing message", err);
+        sqlite_query_int(&q, s->refused != 0);
+    sqlite_query_int(&q, s->seq);
+    sqlite_query_int(&q, outbox);
+    sqlite_query_int(&q, (int64_t)s->token);
+    semel_status status = sqlite_query_run(&q, &changed, "settling an outgoing message", err);
     if (!status)
         s->lost = changed == 0;
     if (!status && changed && s->verdict == SEMEL_ITEM_RETRY)
@@ -59,13 +59,13 @@ semel_status sqlite_settle(void *unit_state, int64_t outbox, semel_settlement se
     return status;
 }
 
-static semel_status read_number(sqlite_store *store, statement which, int64_t *out,
+static semel_status read_number(sqlite_store *store, sqlite_statement which, int64_t *out,
                                 semel_error *err)
 {
-    query q = query_start(&store->reader, which);
-    int got = query_row(&q, "counting outgoing messages", err);
-    *out = got > 0 ? column_int(&q, 0) : 0;
-    query_end(&q);
+    sqlite_query q = sqlite_query_start(&store->reader, which);
+    int got = sqlite_query_row(&q, "counting outgoing messages", err);
+    *out = got > 0 ? sqlite_row_int(&q, 0) : 0;
+    sqlite_query_end(&q);
     return got < 0 ? q.status : SEMEL_OK;
 }
 
@@ -73,15 +73,15 @@ semel_status sqlite_unsent(void *state, uint64_t *count, int64_t *oldest_ms, sem
 {
     sqlite_store *store = state;
     int64_t rows = 0, oldest = 0;
-    semel_status status = reader_enter(store, err);
+    semel_status status = sqlite_reader_enter(store, err);
     if (status)
         return status;
-    status = schema_check(&store->reader, err);
+    status = sqlite_schema_check(&store->reader, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_COUNT, &rows, err);
     if (!status)
         status = read_number(store, ST_OUTBOX_OLDEST, &oldest, err);
-    reader_leave(store);
+    sqlite_reader_leave(store);
     if (!status) {
         *count = (uint64_t)rows;
         *oldest_ms = oldest;

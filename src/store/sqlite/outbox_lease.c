@@ -1,6 +1,6 @@
-/* Taking outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
  *
- * Of a group the first rows are taken, until one is found that is leased or waiting, which blocks the rest of the
+ * Of a group the first rows are leased, up to one that is leased already or waits, which blocks the rest of the
  * group and nothing else. A group is come to in one of two ways:
  *
  * By name: those that have rows which are not parked, in turn, from where the last call stopped.
@@ -15,7 +15,7 @@
  * that is parked. Both change in one transaction, and SQLite has one writer: nothing comes between. Whoever dies
  * leaves the one before. A group that was visited by time and has no parked rows any more leaves semel_group; one that is
  * leased is visited again: at once if the lease is ours, else when the lease is twice as old, which is soon after
- * it was taken and seldom later. One that was taken from goes to the end of those that are due.
+ * it began and seldom later. A group that rows were leased from goes to the end of those that are due.
  *
  * Rows with and without a group share a call, and so do groups by time and by name; what one leaves, the other gets.
  * From a group come no more than a part of the call, however long it is. */
@@ -30,44 +30,44 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
-typedef struct outbox_turn {
-    struct outbox_turn *next;
+/* Where the next call goes on: kept from call to call, one for each outbox. */
+typedef struct sqlite_outbox_cursor {
+    struct sqlite_outbox_cursor *next;
     int64_t outbox;
     uint32_t calls;
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} outbox_turn;
+} sqlite_outbox_cursor;
 
-static outbox_turn *turn_of(sqlite_store *store, int64_t outbox)
+static sqlite_outbox_cursor *cursor_of(sqlite_store *store, int64_t outbox)
 {
-    outbox_turn *turn = store->turns;
-    while (turn && turn->outbox != outbox)
-        turn = turn->next;
-    if (turn || !(turn = mem_alloc(sizeof *turn)))
-        return turn;
-    turn->outbox = outbox;
-    turn->next = store->turns;
-    store->turns = turn;
-    return turn;
+    sqlite_outbox_cursor *cursor = store->cursors;
+    while (cursor && cursor->outbox != outbox)
+        cursor = cursor->next;
+    if (cursor || !(cursor = mem_alloc(sizeof *cursor)))
+        return cursor;
+    cursor->outbox = outbox;
+    cursor->next = store->cursors;
+    store->cursors = cursor;
+    return cursor;
 }
 
-void turns_free(sqlite_store *store)
+void sqlite_cursors_free(sqlite_store *store)
 {
-    for (outbox_turn *turn = store->turns, *next; turn; turn = next) {
-        next = turn->next;
-        mem_free(turn);
+    for (sqlite_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
+        next = cursor->next;
+        mem_free(cursor);
     }
-    store->turns = NULL;
+    store->cursors = NULL;
 }
 
-typedef struct taking {
+typedef struct outbox_leasing {
     sqlite_unit *unit;
-    outbox_turn *turn;
+    sqlite_outbox_cursor *cursor;
     int64_t outbox;
     int64_t now;
     uint32_t limit;
     uint64_t token;
-    int64_t *taken; /* their seq, to be leased when the reading is over */
+    int64_t *seqs; /* of the rows delivered, to be leased when the reading is over */
     uint32_t count;
     uint32_t leased; /* of those */
     uint32_t lease_ms;
@@ -76,7 +76,7 @@ typedef struct taking {
     uint32_t due_count;
     semel_item_sink *sink;
     void *context;
-} taking;
+} outbox_leasing;
 
 /* The first row of a group, as it was found. */
 typedef struct front {
@@ -86,53 +86,54 @@ typedef struct front {
     int64_t wake_ms;
 } front;
 
-/* --- handing out -------------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------------------------- */
 
-/* The columns seq, attempts, refusals and the message, from the first one on. A row that cannot be read is not taken:
+/* The columns seq, attempts, refusals and the message, from the first one on. A row that cannot be read is not leased:
  * it must not keep the others from leaving. It stays, and is counted as unsent, until somebody repairs it. */
-static semel_status hand_out(taking *t, const query *q, int *damaged, semel_error *err)
+static semel_status deliver_row(outbox_leasing *t, const sqlite_query *q, int *damaged,
+                                semel_error *err)
 {
     semel_message message;
-    semel_item item = {.seq = column_int(q, 0),
+    semel_item item = {.seq = sqlite_row_int(q, 0),
                        .token = t->token,
-                       .attempts = (uint32_t)column_int(q, 1) + 1,
-                       .refusals = (uint32_t)column_int(q, 2),
+                       .attempts = (uint32_t)sqlite_row_int(q, 1) + 1,
+                       .refusals = (uint32_t)sqlite_row_int(q, 2),
                        .message = &message};
-    semel_status status = message_read(&message, &t->unit->store->scratch, q, 3, err);
+    semel_status status = sqlite_message_read(&message, &t->unit->store->scratch, q, 3, err);
     *damaged = status == SEMEL_ESTORE;
     if (*damaged)
         return SEMEL_OK;
     if (!status)
         status = t->sink(&item, t->context, err);
     if (!status)
-        t->taken[t->count++] = item.seq;
+        t->seqs[t->count++] = item.seq;
     return status;
 }
 
-static semel_status take_free(taking *t, uint32_t up_to, semel_error *err)
+static semel_status lease_free(outbox_leasing *t, uint32_t up_to, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     int got = 0, damaged;
-    query q = query_start(t->unit->on, ST_OUTBOX_FREE);
-    query_int(&q, t->outbox);
-    query_int(&q, t->now);
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_OUTBOX_FREE);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_int(&q, t->now);
     while (!status && t->count < up_to &&
-           (got = query_row(&q, "taking outgoing messages", err)) > 0)
-        status = hand_out(t, &q, &damaged, err);
-    query_end(&q);
+           (got = sqlite_query_row(&q, "taking outgoing messages", err)) > 0)
+        status = deliver_row(t, &q, &damaged, err);
+    sqlite_query_end(&q);
     return got < 0 ? q.status : status;
 }
 
-static semel_status lease_taken(taking *t, semel_error *err)
+static semel_status write_leases(outbox_leasing *t, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (; !status && t->leased < t->count; t->leased++) {
         int changed = 0;
-        query q = query_start(t->unit->on, ST_OUTBOX_LEASE);
-        query_int(&q, (int64_t)t->token);
-        query_int(&q, t->now + t->lease_ms);
-        query_int(&q, t->taken[t->leased]);
-        status = query_run(&q, &changed, "leasing an outgoing message", err);
+        sqlite_query q = sqlite_query_start(t->unit->on, ST_OUTBOX_LEASE);
+        sqlite_query_int(&q, (int64_t)t->token);
+        sqlite_query_int(&q, t->now + t->lease_ms);
+        sqlite_query_int(&q, t->seqs[t->leased]);
+        status = sqlite_query_run(&q, &changed, "leasing an outgoing message", err);
         if (!status && changed != 1)
             status =
                 semel_fail(err, SEMEL_ESTORE, "an outgoing message vanished while it was taken");
@@ -144,68 +145,70 @@ static semel_status lease_taken(taking *t, semel_error *err)
 
 enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14 };
 
-static int is_ours(const taking *t, const query *q)
+static int is_ours(const outbox_leasing *t, const sqlite_query *q)
 {
-    return !column_is_null(q, COLUMN_TOKEN) && (uint64_t)column_int(q, COLUMN_TOKEN) == t->token;
+    return !sqlite_row_is_null(q, COLUMN_TOKEN) &&
+           (uint64_t)sqlite_row_int(q, COLUMN_TOKEN) == t->token;
 }
 
-static void note_front(front *f, const taking *t, const query *q)
+static void note_front(front *f, const outbox_leasing *t, const sqlite_query *q)
 {
     if (f->there)
         return;
     *f = (front){.there = 1,
-                 .leased = !column_is_null(q, COLUMN_TOKEN),
-                 .ours = is_ours(t, q) || column_int(q, COLUMN_WAKE) <= t->now,
-                 .wake_ms = column_int(q, COLUMN_WAKE)};
+                 .leased = !sqlite_row_is_null(q, COLUMN_TOKEN),
+                 .ours = is_ours(t, q) || sqlite_row_int(q, COLUMN_WAKE) <= t->now,
+                 .wake_ms = sqlite_row_int(q, COLUMN_WAKE)};
 }
 
 /* Rows that are ours already are passed over: the round has come by here before. */
-static semel_status take_of_group(taking *t, front *f, const char *group, uint32_t up_to,
-                                  semel_error *err)
+static semel_status lease_of_group(outbox_leasing *t, front *f, const char *group, uint32_t up_to,
+                                   semel_error *err)
 {
     semel_status status = SEMEL_OK;
     int got = 0, damaged = 0;
-    query q = query_start(t->unit->on, ST_OUTBOX_OF_GROUP);
-    query_int(&q, t->outbox);
-    query_text(&q, group);
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_OUTBOX_OF_GROUP);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_text(&q, group);
     while (!status && !damaged && t->count < up_to &&
-           (got = query_row(&q, "taking a group's messages", err)) > 0) {
+           (got = sqlite_query_row(&q, "taking a group's messages", err)) > 0) {
         note_front(f, t, &q);
-        if (column_int(&q, COLUMN_WAKE) <= t->now)
-            status = hand_out(t, &q, &damaged, err);
+        if (sqlite_row_int(&q, COLUMN_WAKE) <= t->now)
+            status = deliver_row(t, &q, &damaged, err);
         else if (!is_ours(t, &q))
             break;
     }
-    query_end(&q);
+    sqlite_query_end(&q);
     return got < 0 ? q.status : status;
 }
 
 /* ST_GROUP_SET makes the row if there is none, ST_GROUP_MOVE does not. */
-static semel_status set_due(taking *t, statement how, const char *group, int64_t due_ms,
-                            semel_error *err)
+static semel_status set_due(outbox_leasing *t, sqlite_statement how, const char *group,
+                            int64_t due_ms, semel_error *err)
 {
-    query q = query_start(t->unit->on, how);
-    query_int(&q, due_ms);
-    query_int(&q, t->outbox);
-    query_text(&q, group);
-    return query_run(&q, NULL, "noting when a group is due", err);
+    sqlite_query q = sqlite_query_start(t->unit->on, how);
+    sqlite_query_int(&q, due_ms);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_text(&q, group);
+    return sqlite_query_run(&q, NULL, "noting when a group is due", err);
 }
 
-static semel_status park(taking *t, const char *group, int64_t wake_ms, semel_error *err)
+static semel_status park_group(outbox_leasing *t, const char *group, int64_t wake_ms,
+                               semel_error *err)
 {
     int changed = 0;
     uint32_t room = PARKED_MAX - t->parked;
-    query q = query_start(t->unit->on, ST_GROUP_PARK);
-    query_int(&q, t->outbox);
-    query_text(&q, group);
-    query_int(&q, room < PARKED_OF_GROUP ? room : PARKED_OF_GROUP);
-    semel_status status = query_run(&q, &changed, "parking a group", err);
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_GROUP_PARK);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_text(&q, group);
+    sqlite_query_int(&q, room < PARKED_OF_GROUP ? room : PARKED_OF_GROUP);
+    semel_status status = sqlite_query_run(&q, &changed, "parking a group", err);
     t->parked += (uint32_t)changed;
     return status ? status : set_due(t, ST_GROUP_SET, group, wake_ms, err);
 }
 
 /* When a group is to be visited next that has parked rows and does not wait. */
-static int64_t next_visit(const taking *t, const front *f)
+static int64_t next_visit_ms(const outbox_leasing *t, const front *f)
 {
     int64_t age = t->now + t->lease_ms - f->wake_ms;
     if (f->ours || age < 0)
@@ -213,62 +216,63 @@ static int64_t next_visit(const taking *t, const front *f)
     return t->now + age < f->wake_ms ? t->now + age : f->wake_ms;
 }
 
-static semel_status visit_again(taking *t, const char *group, const front *f, semel_error *err)
+static semel_status set_next_visit(outbox_leasing *t, const char *group, const front *f,
+                                   semel_error *err)
 {
     int left = 0;
-    query q = query_start(t->unit->on, ST_GROUP_LEAVE);
-    query_int(&q, t->outbox);
-    query_text(&q, group);
-    semel_status status = query_run(&q, &left, "looking for parked messages", err);
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_GROUP_LEAVE);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_text(&q, group);
+    semel_status status = sqlite_query_run(&q, &left, "looking for parked messages", err);
     if (status || left)
         return status;
-    return set_due(t, ST_GROUP_MOVE, group, next_visit(t, f), err);
+    return set_due(t, ST_GROUP_MOVE, group, next_visit_ms(t, f), err);
 }
 
-static semel_status visit(taking *t, const char *group, int by_time, uint32_t share, uint32_t up_to,
-                          semel_error *err)
+static semel_status visit_group(outbox_leasing *t, const char *group, int by_time, uint32_t share,
+                                uint32_t up_to, semel_error *err)
 {
     front f = {0};
     uint32_t room = up_to - t->count;
     semel_status status =
-        take_of_group(t, &f, group, t->count + (share < room ? share : room), err);
+        lease_of_group(t, &f, group, t->count + (share < room ? share : room), err);
     if (!status)
-        status = lease_taken(t, err); /* before the round comes by here again */
+        status = write_leases(t, err); /* before the round comes by here again */
     if (status)
         return status;
     if (f.there && !f.leased && !f.ours && (by_time || t->parked < PARKED_MAX))
-        return park(t, group, f.wake_ms, err);
-    return by_time ? visit_again(t, group, &f, err) : SEMEL_OK;
+        return park_group(t, group, f.wake_ms, err);
+    return by_time ? set_next_visit(t, group, &f, err) : SEMEL_OK;
 }
 
 /* --- by name, by time --------------------------------------------------------------------------------------- */
 
-/* The next group in the order of names, into the turn. *found is 0 past the last one. */
-static semel_status next_group(taking *t, int *found, semel_error *err)
+/* The next group in the order of names, into the cursor. *found is 0 past the last one. */
+static semel_status next_group(outbox_leasing *t, int *found, semel_error *err)
 {
-    char *turn = t->turn->group;
-    query q = query_start(t->unit->on, ST_OUTBOX_NEXT_GROUP);
-    query_int(&q, t->outbox);
-    query_text(&q, turn);
-    int got = query_row(&q, "looking for groups", err);
-    const char *group = got > 0 ? column_text(&q, 0) : NULL;
+    char *cursor = t->cursor->group;
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_OUTBOX_NEXT_GROUP);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_text(&q, cursor);
+    int got = sqlite_query_row(&q, "looking for groups", err);
+    const char *group = got > 0 ? sqlite_row_text(&q, 0) : NULL;
     size_t len = group ? strlen(group) : 0;
     *found = got > 0 && len > 0 && len <= SEMEL_TEXT_MAX;
-    memcpy(turn, *found ? group : "", *found ? len + 1 : 1);
-    int lost = got > 0 && columns_lost(&q);
-    query_end(&q);
+    memcpy(cursor, *found ? group : "", *found ? len + 1 : 1);
+    int lost = got > 0 && sqlite_row_lost(&q);
+    sqlite_query_end(&q);
     if (lost)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory looking for groups");
     return got < 0 ? q.status : SEMEL_OK;
 }
 
-static semel_status take_by_name(taking *t, uint32_t up_to, semel_error *err)
+static semel_status lease_by_name(outbox_leasing *t, uint32_t up_to, semel_error *err)
 {
-    int wraps = t->turn->group[0] ? 0 : 1, found;
+    int wraps = t->cursor->group[0] ? 0 : 1, found;
     for (uint32_t looks = 0; t->count < up_to && looks < t->limit * LOOKS_PER_ITEM; looks++) {
         semel_status status = next_group(t, &found, err);
         if (!status && found)
-            status = visit(t, t->turn->group, 0, t->limit / 4 + 1, up_to, err);
+            status = visit_group(t, t->cursor->group, 0, t->limit / 4 + 1, up_to, err);
         if (status)
             return status;
         if (!found && wraps++)
@@ -278,60 +282,61 @@ static semel_status take_by_name(taking *t, uint32_t up_to, semel_error *err)
 }
 
 /* Those that are due now; a visit changes what is read here. */
-static semel_status find_due(taking *t, semel_error *err)
+static semel_status find_due(outbox_leasing *t, semel_error *err)
 {
     uint32_t max = t->limit < DUE_MAX ? t->limit : DUE_MAX;
     mem_arena *arena = &t->unit->store->scratch;
     int got = 0, lost = 0;
-    query q = query_start(t->unit->on, ST_GROUP_DUE);
-    query_int(&q, t->outbox);
-    query_int(&q, t->now);
-    query_int(&q, max);
-    while (!lost && (got = query_row(&q, "looking for groups that are due", err)) > 0) {
-        const char *name = column_text(&q, 0); /* not its bytes: they may be UTF-16 */
+    sqlite_query q = sqlite_query_start(t->unit->on, ST_GROUP_DUE);
+    sqlite_query_int(&q, t->outbox);
+    sqlite_query_int(&q, t->now);
+    sqlite_query_int(&q, max);
+    while (!lost && (got = sqlite_query_row(&q, "looking for groups that are due", err)) > 0) {
+        const char *name = sqlite_row_text(&q, 0); /* not its bytes: they may be UTF-16 */
         if (!t->due)
             t->due = arena_alloc(arena, max * sizeof *t->due);
         char *copy = t->due && name ? arena_copy(arena, name, strlen(name)) : NULL;
-        lost = !copy || columns_lost(&q);
+        lost = !copy || sqlite_row_lost(&q);
         if (!lost)
             t->due[t->due_count++] = copy;
     }
-    query_end(&q);
+    sqlite_query_end(&q);
     if (lost)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory looking for groups");
     return got < 0 ? q.status : SEMEL_OK;
 }
 
-static semel_status take_by_time(taking *t, uint32_t share, uint32_t up_to, semel_error *err)
+static semel_status lease_by_time(outbox_leasing *t, uint32_t share, uint32_t up_to,
+                                  semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (uint32_t i = 0; !status && t->count < up_to && i < t->due_count; i++)
-        status = visit(t, t->due[i], 1, share, up_to, err);
+        status = visit_group(t, t->due[i], 1, share, up_to, err);
     return status;
 }
 
-/* --- taking ------------------------------------------------------------------------------------------------- */
+/* --- leasing ------------------------------------------------------------------------------------------------- */
 
 /* Half of the room is for rows without a group, a quarter for groups of either kind, so that none starves another (a
  * single place goes to each in turn); what is left over is filled. */
-static semel_status take(taking *t, semel_error *err)
+static semel_status lease_shares(outbox_leasing *t, semel_error *err)
 {
-    uint32_t calls = ++t->turn->calls;
+    uint32_t calls = ++t->cursor->calls;
     uint32_t for_groups = (t->limit + (calls & 1)) / 2;
     uint32_t by_time = (for_groups + (calls >> 1 & 1)) / 2;
     semel_status status = find_due(t, err);
     if (!status)
-        status = take_by_time(t, t->limit / 4 + 1, by_time, err);
+        status = lease_by_time(t, t->limit / 4 + 1, by_time, err);
     if (!status)
-        status = take_by_name(t, for_groups, err);
+        status = lease_by_name(t, for_groups, err);
     if (!status)
-        status = take_free(t, t->limit, err);
+        status = lease_free(t, t->limit, err);
     if (!status)
-        status = lease_taken(t, err);
+        status = write_leases(t, err);
     if (!status)
-        status = take_by_time(t, t->limit, t->limit, err);
+        status = lease_by_time(t, t->limit, t->limit, err);
     if (!status)
-        status = take_by_name(t, t->limit, err);
+        status = lease_by_name(t, t->limit, err);
     return status;
 }
 
@@ -340,18 +345,18 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
 {
     sqlite_unit *unit = unit_state;
     sqlite_store *store = unit->store;
-    taking t = {.unit = unit,
-                .turn = turn_of(store, outbox),
-                .outbox = outbox,
-                .now = clock_now(store),
-                .limit = limit,
-                .token = token_new(store),
-                .lease_ms = lease_ms,
-                .sink = sink,
-                .context = context};
+    outbox_leasing t = {.unit = unit,
+                        .cursor = cursor_of(store, outbox),
+                        .outbox = outbox,
+                        .now = sqlite_clock_now(store),
+                        .limit = limit,
+                        .token = sqlite_token_new(store),
+                        .lease_ms = lease_ms,
+                        .sink = sink,
+                        .context = context};
     arena_reset(&store->scratch);
-    t.taken = arena_alloc(&store->scratch, limit * sizeof *t.taken);
-    if (!t.taken || !t.turn)
+    t.seqs = arena_alloc(&store->scratch, limit * sizeof *t.seqs);
+    if (!t.seqs || !t.cursor)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    return take(&t, err);
+    return lease_shares(&t, err);
 }

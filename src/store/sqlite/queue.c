@@ -35,18 +35,18 @@ static int is_the_stores(int code)
     }
 }
 
-static semel_status statement_fail(const connection *on, int code, const char *text,
+static semel_status fail_statement(const sqlite_connection *on, int code, const char *text,
                                    semel_error *err)
 {
     if (is_the_stores(code))
-        return connection_fail(on, code, "running a queued statement", err);
+        return sqlite_connection_fail(on, code, "running a queued statement", err);
     semel_fail(err, SEMEL_EHANDLER, "sqlite, queued statement (%.*s): %s", (int)sql_head(text),
                text, sqlite3_errmsg(on->db));
     err->native = sqlite3_extended_errcode(on->db);
     return SEMEL_EHANDLER;
 }
 
-semel_status queue_failure(const sqlite_unit *unit, semel_error *err)
+semel_status sqlite_queue_failure(const sqlite_unit *unit, semel_error *err)
 {
     if (unit->failure.status && err)
         *err = unit->failure;
@@ -56,10 +56,10 @@ semel_status queue_failure(const sqlite_unit *unit, semel_error *err)
 /* --- prepared statements ------------------------------------------------------------------------------------ */
 
 /* The one with this text, or else the place for it: an empty one, or that of the longest unused. */
-static queued *find(connection *on, const char *text)
+static sqlite_queued *find_kept(sqlite_connection *on, const char *text)
 {
-    queued *place = &on->queued[0];
-    for (queued *at = on->queued; at < on->queued + QUEUED_KEPT; at++) {
+    sqlite_queued *place = &on->queued[0];
+    for (sqlite_queued *at = on->queued; at < on->queued + QUEUED_KEPT; at++) {
         if (at->stmt && strcmp(sqlite3_sql(at->stmt), text) == 0)
             return at;
         if (place->stmt && (!at->stmt || at->used < place->used))
@@ -81,15 +81,15 @@ static semel_status check_reading(sqlite3_stmt *stmt, const char *tail, size_t c
     return SEMEL_OK;
 }
 
-static semel_status prepare(sqlite3_stmt **out, connection *on, const char *text, size_t count,
-                            semel_error *err)
+static semel_status prepare_kept(sqlite3_stmt **out, sqlite_connection *on, const char *text,
+                                 size_t count, semel_error *err)
 {
-    queued *q = find(on, text);
+    sqlite_queued *q = find_kept(on, text);
     if (!q->stmt) {
         const char *tail = NULL;
         int code = sqlite3_prepare_v3(on->db, text, -1, SQLITE_PREPARE_PERSISTENT, &q->stmt, &tail);
         if (code != SQLITE_OK)
-            return statement_fail(on, code, text, err);
+            return fail_statement(on, code, text, err);
         semel_status status = check_reading(q->stmt, tail, count, err);
         if (status) {
             sqlite3_finalize(q->stmt);
@@ -105,7 +105,7 @@ static semel_status prepare(sqlite3_stmt **out, connection *on, const char *text
 /* --- running -------------------------------------------------------------------------------------------------- */
 
 /* A pointer that is NULL would bind NULL, not the empty value. */
-static int bind(sqlite3_stmt *stmt, int at, const semel_value *value)
+static int bind_value(sqlite3_stmt *stmt, int at, const semel_value *value)
 {
     const void *data = value->bytes.data ? value->bytes.data : "";
     switch (value->kind) {
@@ -132,40 +132,40 @@ static semel_status check_kinds(const semel_value values[], size_t count, semel_
     return SEMEL_OK;
 }
 
-static semel_status run(connection *on, const char *text, const semel_value values[], size_t count,
-                        semel_error *err)
+static semel_status run_queued(sqlite_connection *on, const char *text, const semel_value values[],
+                               size_t count, semel_error *err)
 {
     sqlite3_stmt *stmt = NULL;
-    semel_status status = prepare(&stmt, on, text, count, err);
+    semel_status status = prepare_kept(&stmt, on, text, count, err);
     if (status)
         return status;
     int code = SQLITE_OK;
     for (size_t i = 0; code == SQLITE_OK && i < count; i++)
-        code = bind(stmt, (int)i + 1, &values[i]);
+        code = bind_value(stmt, (int)i + 1, &values[i]);
     if (code == SQLITE_OK)
         do
             code = sqlite3_step(stmt);
         while (code == SQLITE_ROW);
     if (code != SQLITE_DONE)
-        status = statement_fail(on, code, text, err);
+        status = fail_statement(on, code, text, err);
     sqlite3_reset(stmt);
     sqlite3_clear_bindings(stmt); /* they point to what is the caller's */
     return status;
 }
 
-static semel_status translate_and_run(sqlite_unit *unit, const char *sql,
-                                      const semel_value values[], size_t count, semel_error *err)
+static semel_status run_translated(sqlite_unit *unit, const char *sql, const semel_value values[],
+                                   size_t count, semel_error *err)
 {
     const char *text = NULL;
-    mem_arena *scratch = scratch_of(unit);
+    mem_arena *scratch = sqlite_unit_scratch(unit);
     if (sqlite3_get_autocommit(unit->on->db)) /* it would commit by itself */
-        return connection_ended(unit->on, err);
+        return sqlite_connection_ended(unit->on, err);
     arena_reset(scratch);
     unit->queued = 1;
     semel_status status = check_kinds(values, count, err);
     if (!status)
         status = sql_translate(&text, scratch, SQL_SQLITE, sql, count, err);
-    return status ? status : run(unit->on, text, values, count, err);
+    return status ? status : run_queued(unit->on, text, values, count, err);
 }
 
 /* A text that was refused changed nothing; anything else has failed. */
@@ -174,10 +174,10 @@ semel_status sqlite_queue(void *unit_state, const char *sql, const semel_value v
 {
     sqlite_unit *unit = unit_state;
     semel_error why;
-    semel_status status = queue_failure(unit, err);
+    semel_status status = sqlite_queue_failure(unit, err);
     if (status)
         return status;
-    status = translate_and_run(unit, sql, values, count, &why);
+    status = run_translated(unit, sql, values, count, &why);
     if (status && status != SEMEL_EINVAL && status != SEMEL_ELIMIT)
         unit->failure = why;
     if (status && err)

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* One number from a query without parameters; `fallback` if there is no row. -1 on error. */
-static semel_status read_number(connection *on, const char *sql, int64_t *out, semel_error *err)
+static semel_status read_number(sqlite_connection *on, const char *sql, int64_t *out,
+                                semel_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     int code = sqlite3_prepare_v2(on->db, sql, -1, &stmt, NULL);
@@ -22,7 +23,7 @@ static semel_status read_number(connection *on, const char *sql, int64_t *out, s
     if (code == SQLITE_ROW)
         *out = sqlite3_column_int64(stmt, 0);
     else
-        status = connection_fail(on, code, "reading the schema", err);
+        status = sqlite_connection_fail(on, code, "reading the schema", err);
     sqlite3_finalize(stmt);
     return status;
 }
@@ -30,7 +31,7 @@ static semel_status read_number(connection *on, const char *sql, int64_t *out, s
 #define COUNT_TABLES "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name "
 
 /* *version is 0 if there is nothing of ours yet. */
-static semel_status read_version(connection *on, int64_t *version, semel_error *err)
+static semel_status read_version(sqlite_connection *on, int64_t *version, semel_error *err)
 {
     int64_t ours = 0, others = 0;
     semel_status status = read_number(on, COUNT_TABLES "= 'semel_schema'", &ours, err);
@@ -75,7 +76,7 @@ static semel_status check_not_newer(int64_t version, semel_error *err)
         (long long)version, (long long)our_version());
 }
 
-semel_status schema_check(connection *on, semel_error *err)
+semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(on, &version, err);
@@ -94,7 +95,7 @@ static semel_status record_step(sqlite_store *store, const sqlite_migration *ste
                                 step->version, step->name, (long long)seam_wall_ms(store->seam));
     if (!sql)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
-    semel_status status = connection_exec(&store->writer, sql, "recording a migration", err);
+    semel_status status = sqlite_connection_exec(&store->writer, sql, "recording a migration", err);
     sqlite3_free(sql);
     return status;
 }
@@ -102,12 +103,12 @@ static semel_status record_step(sqlite_store *store, const sqlite_migration *ste
 static semel_status apply_step(sqlite_store *store, const sqlite_migration *step, semel_error *err)
 {
     semel_status status =
-        connection_exec(&store->writer,
-                        "CREATE TABLE IF NOT EXISTS semel_schema (version INTEGER "
-                        "PRIMARY KEY, name TEXT NOT NULL, applied_ms INTEGER NOT NULL)",
-                        "creating semel_schema", err);
+        sqlite_connection_exec(&store->writer,
+                               "CREATE TABLE IF NOT EXISTS semel_schema (version INTEGER "
+                               "PRIMARY KEY, name TEXT NOT NULL, applied_ms INTEGER NOT NULL)",
+                               "creating semel_schema", err);
     if (!status)
-        status = connection_exec(&store->writer, step->sql, step->name, err);
+        status = sqlite_connection_exec(&store->writer, step->sql, step->name, err);
     if (!status)
         status = record_step(store, step, err);
     return status ? status : seam_fault(store->seam, "migrate.applied", err);

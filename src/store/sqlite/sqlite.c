@@ -28,7 +28,7 @@ enum {
 /* Another process has the lock: sleep a little, a little longer each time, until the deadline. */
 static int on_busy(void *context, int times)
 {
-    connection *on = context;
+    sqlite_connection *on = context;
     if (wait_clock_ms() >= on->deadline_ms)
         return 0;
     uint32_t pause = (uint32_t)PAUSE_MIN_US << (times < 6 ? times : 6);
@@ -39,14 +39,14 @@ static int on_busy(void *context, int times)
 /* A handler's own COMMIT would make half of a unit durable: it is turned into a rollback, and noticed. */
 static int on_commit(void *context)
 {
-    connection *on = context;
+    sqlite_connection *on = context;
     on->ends++;
     return on->in_unit && !on->committing;
 }
 
 static void on_rollback(void *context)
 {
-    ((connection *)context)->ends++;
+    ((sqlite_connection *)context)->ends++;
 }
 
 /* What the URL asks for. */
@@ -56,23 +56,23 @@ typedef struct wishes {
     int foreign_keys;
 } wishes;
 
-static semel_status configure(connection *on, const wishes *wanted, semel_error *err)
+static semel_status configure(sqlite_connection *on, const wishes *wanted, semel_error *err)
 {
     char pragmas[256];
     (void)snprintf(pragmas, sizeof pragmas,
                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%u; "
                    "PRAGMA journal_size_limit = %d; PRAGMA foreign_keys = %d",
                    wanted->cache_kib, WAL_KEPT_BYTES, wanted->foreign_keys);
-    return connection_exec(on, pragmas, "configuring the connection", err);
+    return sqlite_connection_exec(on, pragmas, "configuring the connection", err);
 }
 
-static semel_status connect_to(connection *on, const char *path, const wishes *wanted,
+static semel_status connect_to(sqlite_connection *on, const char *path, const wishes *wanted,
                                uint32_t busy_ms, semel_error *err)
 {
     int code = sqlite3_open_v2(
         path, &on->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK)
-        return connection_fail(on, code, path, err);
+        return sqlite_connection_fail(on, code, path, err);
     sqlite3_extended_result_codes(on->db, 1);
     on->deadline_ms = wait_clock_ms() + busy_ms;
     sqlite3_busy_handler(on->db, on_busy, on);
@@ -141,11 +141,11 @@ static semel_status init_locks(sqlite_store *store, semel_error *err)
 static void sqlite_close(void *state)
 {
     sqlite_store *store = state;
-    connection_finalize(&store->writer);
-    connection_finalize(&store->reader);
+    sqlite_connection_finalize(&store->writer);
+    sqlite_connection_finalize(&store->reader);
     sqlite3_close_v2(store->reader.db);
     sqlite3_close_v2(store->writer.db);
-    turns_free(store);
+    sqlite_cursors_free(store);
     arena_free(&store->scratch);
     pthread_cond_destroy(&store->gate_free);
     pthread_mutex_destroy(&store->gate);
@@ -190,27 +190,27 @@ static semel_durability sqlite_durability(const void *state)
 static semel_status find_scope(sqlite_store *store, semel_scope kind, const char *name,
                                int64_t *out, semel_error *err)
 {
-    query q = query_start(&store->writer, ST_SCOPE_FIND);
-    query_int(&q, kind);
-    query_text(&q, name);
-    int got = query_row(&q, "looking up a name", err);
-    *out = got > 0 ? column_int(&q, 0) : 0;
-    query_end(&q);
+    sqlite_query q = sqlite_query_start(&store->writer, ST_SCOPE_FIND);
+    sqlite_query_int(&q, kind);
+    sqlite_query_text(&q, name);
+    int got = sqlite_query_row(&q, "looking up a name", err);
+    *out = got > 0 ? sqlite_row_int(&q, 0) : 0;
+    sqlite_query_end(&q);
     return got < 0 ? q.status : SEMEL_OK;
 }
 
 static semel_status find_or_add(sqlite_store *store, semel_scope kind, const char *name,
                                 int64_t *out, semel_error *err)
 {
-    semel_status status = schema_check(&store->writer, err);
+    semel_status status = sqlite_schema_check(&store->writer, err);
     if (!status)
         status = find_scope(store, kind, name, out, err);
     if (status || *out)
         return status;
-    query q = query_start(&store->writer, ST_SCOPE_ADD);
-    query_int(&q, kind);
-    query_text(&q, name);
-    status = query_run(&q, NULL, "storing a name", err);
+    sqlite_query q = sqlite_query_start(&store->writer, ST_SCOPE_ADD);
+    sqlite_query_int(&q, kind);
+    sqlite_query_text(&q, name);
+    status = sqlite_query_run(&q, NULL, "storing a name", err);
     *out = sqlite3_last_insert_rowid(store->writer.db);
     return status;
 }
@@ -229,7 +229,7 @@ static semel_status sqlite_scope(void *state, semel_scope kind, const char *name
         return status;
     }
     status = sqlite_commit(&unit, err);
-    return status ? status : clock_load(store, err);
+    return status ? status : sqlite_clock_load(store, err);
 }
 
 /* --- <semel/sqlite.h> ------------------------------------------------------------------------------------- */

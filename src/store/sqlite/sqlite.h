@@ -18,7 +18,7 @@ typedef struct sqlite_store {
 
     /* SQLite has one writer, so the store has one writing connection, and threads queue for it here
      * instead of polling the file. */
-    connection writer;
+    sqlite_connection writer;
     pthread_mutex_t gate;
     pthread_cond_t gate_free;
     int gate_taken;
@@ -26,7 +26,7 @@ typedef struct sqlite_store {
     uint64_t gate_next;  /* who goes next, having been passed over; 0: anybody */
     pthread_t gate_owner;
 
-    connection reader; /* for looking without keeping writers waiting */
+    sqlite_connection reader; /* for looking without keeping writers waiting */
     pthread_mutex_t reader_lock;
 
     /* The clock: store time = base_store_ms + (steady - base_steady_ms), once it is loaded. Set once. */
@@ -36,18 +36,18 @@ typedef struct sqlite_store {
     int64_t base_steady_ms;
     int64_t clock_saved_ms;
 
-    mem_arena scratch;         /* of the writer: what take and sweep collect */
-    struct outbox_turn *turns; /* one per outbox that was taken from */
+    mem_arena scratch;                    /* of the writer: what take and sweep collect */
+    struct sqlite_outbox_cursor *cursors; /* one per outbox that was leased from */
     struct sqlite_unit
         *first_joined; /* units on callers' connections; guarded by the gate's mutex */
 } sqlite_store;
 
 typedef struct sqlite_unit {
     sqlite_store *store;
-    connection *on; /* the store's writer, or `own` */
-    connection own; /* joined: the caller's database, our statements */
-    unsigned ends;  /* on->ends when it began */
-    int changes;    /* of the connection when it began */
+    sqlite_connection *on; /* the store's writer, or `own` */
+    sqlite_connection own; /* joined: the caller's database, our statements */
+    unsigned ends;         /* on->ends when it began */
+    int changes;           /* of the connection when it began */
     struct sqlite_unit *next_joined;
     int marked;          /* it has taken keys */
     mem_arena scratch;   /* joined: as the store's */
@@ -56,26 +56,25 @@ typedef struct sqlite_unit {
 } sqlite_unit;
 
 /* The store's scratch belongs to whoever is behind the gate, where a joined unit is not. */
-static inline mem_arena *scratch_of(sqlite_unit *unit)
+static inline mem_arena *sqlite_unit_scratch(sqlite_unit *unit)
 {
     return unit->on == &unit->own ? &unit->scratch : &unit->store->scratch;
 }
 
 /* gate.c */
-semel_status gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
-void gate_leave(sqlite_store *store);
+semel_status sqlite_gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err);
+void sqlite_gate_leave(sqlite_store *store);
 /* The reading connection, and its deadline from now; unless it is not to be used any more. */
-semel_status reader_enter(sqlite_store *store, semel_error *err);
-void reader_leave(sqlite_store *store);
+semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err);
+void sqlite_reader_leave(sqlite_store *store);
 /* EMISUSE in a child of the process that opened it. */
-semel_status gate_check_process(const sqlite_store *store, semel_error *err);
+semel_status sqlite_gate_check_process(const sqlite_store *store, semel_error *err);
 /* ESTORE if its file is not the one any more that others find by its name. */
-semel_status gate_check_file(sqlite3 *db, semel_error *err);
+semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err);
 
 /* unit.c */
 semel_status sqlite_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
                           semel_error *err);
-semel_status sqlite_join(void *store, void *unit, void *native, semel_error *err);
 semel_status sqlite_commit(void *unit, semel_error *err);
 void sqlite_rollback(void *unit);
 semel_status sqlite_savepoint(void *unit, semel_error *err);
@@ -84,23 +83,55 @@ semel_status sqlite_undo(void *unit, semel_error *err);
 int sqlite_used(void *unit);
 void *sqlite_native(void *unit);
 
+/* join.c */
+semel_status sqlite_join(void *store, void *unit, void *native, semel_error *err);
+int sqlite_is_joined(const sqlite_unit *unit);
+/* Releases the savepoint of a joined unit, or rolls back to it. The transaction itself is the caller's. */
+semel_status sqlite_end_joined(sqlite_unit *unit, int keep, semel_error *err);
+
 /* queue.c */
 semel_status sqlite_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                           semel_error *err);
-semel_status queue_failure(const sqlite_unit *unit, semel_error *err); /* OK if there was none */
+semel_status sqlite_queue_failure(const sqlite_unit *unit,
+                                  semel_error *err); /* OK if there was none */
 
 /* schema.c */
 semel_status sqlite_migrate(void *store, semel_error *err);
-semel_status schema_check(connection *on, semel_error *err);
+semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err);
 
 /* clock.c */
-semel_status clock_load(sqlite_store *store, semel_error *err);
-int64_t clock_now(const sqlite_store *store);
-semel_status clock_save(sqlite_store *store,
-                        semel_error *err); /* inside a transaction, now and then */
+semel_status sqlite_clock_load(sqlite_store *store, semel_error *err);
+int64_t sqlite_clock_now(const sqlite_store *store);
+semel_status sqlite_clock_save(sqlite_store *store,
+                               semel_error *err); /* inside a transaction, now and then */
 semel_status sqlite_now(void *store, int64_t *out_ms, semel_error *err);
 
-/* marker.c */
+/* marker.c, marker_claim.c */
+enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
+
+/* What a marker's row says. */
+typedef struct sqlite_marker_row {
+    int found;
+    int state;
+    int live;
+    uint32_t attempts;
+    uint64_t fingerprint;
+    int64_t lease_until_ms;
+} sqlite_marker_row;
+
+semel_status sqlite_marker_read(sqlite_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
+                                semel_error *err);
+/* A row that is not free: what it is. */
+void sqlite_marker_report(semel_mark *mark, const sqlite_marker_row *found);
+static inline int sqlite_marker_is_free(const sqlite_marker_row *found)
+{
+    return found->state == STATE_OPEN && !found->live;
+}
+/* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
+semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const char *doing,
+                                  semel_error *err);
+uint64_t sqlite_token_new(const sqlite_store *store);
+
 semel_status sqlite_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
 semel_status sqlite_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
@@ -124,7 +155,7 @@ semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
                          semel_item_sink *sink, void *context, semel_error *err);
 semel_status sqlite_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
                            semel_error *err);
-void turns_free(sqlite_store *store);
+void sqlite_cursors_free(sqlite_store *store);
 semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* dead.c */
@@ -134,11 +165,9 @@ semel_status sqlite_dead_list(void *unit, const semel_dead_filter *filter,
                               semel_dead_visitor *visitor, void *context, semel_error *err);
 
 /* columns.c: the ten columns of a message, the same in two tables. */
-semel_status message_bind(query *q, mem_arena *arena, const semel_message *message,
-                          semel_error *err);
-semel_status message_read(semel_message *out, mem_arena *arena, const query *q, int first_column,
-                          semel_error *err);
-
-uint64_t token_new(const sqlite_store *store);
+semel_status sqlite_message_bind(sqlite_query *q, mem_arena *arena, const semel_message *message,
+                                 semel_error *err);
+semel_status sqlite_message_read(semel_message *out, mem_arena *arena, const sqlite_query *q,
+                                 int first_column, semel_error *err);
 
 #endif

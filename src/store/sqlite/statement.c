@@ -1,7 +1,7 @@
 /* All of SQLite that the store says, in one table, and the few calls that run it.
  *
  * Statements are prepared when first used and kept. Parameters are bound in the order in which they stand
- * in the text. Errors are told apart by number. */
+ * in the text. What errors mean is in errors.c. */
 #include "store/sqlite/statement.h"
 
 #include <string.h>
@@ -118,81 +118,16 @@ static const char *const texts[ST_COUNT] = {
                      "AND (?3 IS NULL OR name = ?3) ORDER BY dead_id LIMIT ?4",
 };
 
-/* --- errors ------------------------------------------------------------------------------------------ */
+/* --- connections ------------------------------------------------------------------------------------- */
 
-static semel_status status_of(int code)
-{
-    switch (code & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return SEMEL_EBUSY;
-    case SQLITE_NOMEM:
-        return SEMEL_ENOMEM;
-    case SQLITE_MISUSE:
-        return SEMEL_EMISUSE;
-    case SQLITE_TOOBIG:
-        return SEMEL_ELIMIT;
-    default:
-        return SEMEL_ESTORE;
-    }
-}
-
-static const char *advice_for(int code)
-{
-    switch (code & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return "; another process keeps the database locked";
-    case SQLITE_FULL:
-        return "; the disk is full";
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_CANTOPEN:
-        return "; check that the file and its directory may be written";
-    case SQLITE_NOTADB:
-        return "; is it an SQLite file?";
-    default:
-        return "";
-    }
-}
-
-semel_status connection_fail(const connection *on, int code, const char *doing, semel_error *err)
-{
-    const char *text = on->db ? sqlite3_errmsg(on->db) : sqlite3_errstr(code);
-    int extended = on->db ? sqlite3_extended_errcode(on->db) : code;
-    semel_status status =
-        semel_fail(err, status_of(code), "sqlite, %s: %s%s", doing, text, advice_for(code));
-    if (err)
-        err->native = extended;
-    return status;
-}
-
-/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the end. */
-static int undone_by_sqlite(const connection *on)
-{
-    int code = sqlite3_errcode(on->db) & 0xff;
-    return sqlite3_get_autocommit(on->db) &&
-           (code == SQLITE_NOMEM || code == SQLITE_FULL || code == SQLITE_IOERR ||
-            code == SQLITE_BUSY || code == SQLITE_INTERRUPT);
-}
-
-semel_status connection_ended(const connection *on, semel_error *err)
-{
-    if (undone_by_sqlite(on))
-        return connection_fail(on, sqlite3_errcode(on->db), "which undid the transaction", err);
-    return semel_fail(
-        err, SEMEL_EMISUSE,
-        "the transaction was ended inside the unit, by the handler's own COMMIT or ROLLBACK "
-        "or by SQLite after an error that the handler ignored");
-}
-
-semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err)
+semel_status sqlite_connection_exec(sqlite_connection *on, const char *sql, const char *doing,
+                                    semel_error *err)
 {
     int code = sqlite3_exec(on->db, sql, NULL, NULL, NULL);
-    return code == SQLITE_OK ? SEMEL_OK : connection_fail(on, code, doing, err);
+    return code == SQLITE_OK ? SEMEL_OK : sqlite_connection_fail(on, code, doing, err);
 }
 
-void connection_finalize(connection *on)
+void sqlite_connection_finalize(sqlite_connection *on)
 {
     for (int i = 0; i < ST_COUNT; i++) {
         sqlite3_finalize(on->prepared[i]);
@@ -204,7 +139,7 @@ void connection_finalize(connection *on)
     }
 }
 
-void connection_reset_reads(connection *on)
+void sqlite_connection_reset_reads(sqlite_connection *on)
 {
     for (sqlite3_stmt *at = sqlite3_next_stmt(on->db, NULL); at; at = sqlite3_next_stmt(on->db, at))
         if (sqlite3_stmt_busy(at))
@@ -214,9 +149,9 @@ void connection_reset_reads(connection *on)
 /* --- queries ----------------------------------------------------------------------------------------- */
 
 /* A statement of a unit whose transaction is over would commit by itself: it is not run. */
-query query_start(connection *on, statement which)
+sqlite_query sqlite_query_start(sqlite_connection *on, sqlite_statement which)
 {
-    query q = {.on = on, .stmt = on->prepared[which], .next = 1};
+    sqlite_query q = {.on = on, .stmt = on->prepared[which], .next = 1};
     if (on->in_unit && sqlite3_get_autocommit(on->db)) {
         q.code = SQLITE_ABORT_ROLLBACK;
     } else if (!q.stmt) {
@@ -227,99 +162,106 @@ query query_start(connection *on, statement which)
     return q;
 }
 
-static void note(query *q, int code)
+static void note_code(sqlite_query *q, int code)
 {
     if (!q->code && code != SQLITE_OK)
         q->code = code;
 }
 
-void query_int(query *q, int64_t value)
+void sqlite_query_int(sqlite_query *q, int64_t value)
 {
     if (!q->code)
-        note(q, sqlite3_bind_int64(q->stmt, q->next++, value));
+        note_code(q, sqlite3_bind_int64(q->stmt, q->next++, value));
 }
 
-void query_int_or_null(query *q, int64_t value)
+void sqlite_query_int_or_null(sqlite_query *q, int64_t value)
 {
     if (value)
-        query_int(q, value);
+        sqlite_query_int(q, value);
     else if (!q->code)
-        note(q, sqlite3_bind_null(q->stmt, q->next++));
+        note_code(q, sqlite3_bind_null(q->stmt, q->next++));
 }
 
-void query_bytes(query *q, semel_bytes value)
+void sqlite_query_bytes(sqlite_query *q, semel_bytes value)
 {
     if (!q->code)
-        note(q, value.data
-                    ? sqlite3_bind_blob64(q->stmt, q->next++, value.data, value.len, SQLITE_STATIC)
-                    : sqlite3_bind_null(q->stmt, q->next++));
+        note_code(q, value.data ? sqlite3_bind_blob64(q->stmt, q->next++, value.data, value.len,
+                                                      SQLITE_STATIC)
+                                : sqlite3_bind_null(q->stmt, q->next++));
 }
 
-void query_text(query *q, const char *value)
+void sqlite_query_text(sqlite_query *q, const char *value)
 {
     if (!q->code)
-        note(q, sqlite3_bind_text(q->stmt, q->next++, value, -1, SQLITE_STATIC));
+        note_code(q, sqlite3_bind_text(q->stmt, q->next++, value, -1, SQLITE_STATIC));
 }
 
-void query_end(query *q)
+void sqlite_query_end(sqlite_query *q)
 {
     if (q->stmt)
         sqlite3_reset(q->stmt);
 }
 
-static semel_status query_fail(const query *q, int code, const char *doing, semel_error *err)
+static semel_status fail_query(const sqlite_query *q, int code, const char *doing, semel_error *err)
 {
-    return code == SQLITE_ABORT_ROLLBACK ? connection_ended(q->on, err)
-                                         : connection_fail(q->on, code, doing, err);
+    return code == SQLITE_ABORT_ROLLBACK ? sqlite_connection_ended(q->on, err)
+                                         : sqlite_connection_fail(q->on, code, doing, err);
 }
 
-int query_row(query *q, const char *doing, semel_error *err)
+int sqlite_query_row(sqlite_query *q, const char *doing, semel_error *err)
 {
     int code = q->code ? q->code : sqlite3_step(q->stmt);
     if (code == SQLITE_ROW)
         return 1;
     if (code != SQLITE_DONE)
-        q->status = query_fail(q, code, doing, err);
-    query_end(q);
+        q->status = fail_query(q, code, doing, err);
+    sqlite_query_end(q);
     return code == SQLITE_DONE ? 0 : -1;
 }
 
-semel_status query_run(query *q, int *changed, const char *doing, semel_error *err)
+semel_status sqlite_query_run(sqlite_query *q, int *changed, const char *doing, semel_error *err)
 {
     int code = q->code ? q->code : sqlite3_step(q->stmt);
     semel_status status =
-        code == SQLITE_DONE || code == SQLITE_ROW ? SEMEL_OK : query_fail(q, code, doing, err);
-    query_end(q);
+        code == SQLITE_DONE || code == SQLITE_ROW ? SEMEL_OK : fail_query(q, code, doing, err);
+    sqlite_query_end(q);
     if (!status && changed)
         *changed = sqlite3_changes(q->on->db);
     return status;
 }
 
-int64_t column_int(const query *q, int column)
+semel_status sqlite_connection_run(sqlite_connection *on, sqlite_statement which, const char *doing,
+                                   semel_error *err)
+{
+    sqlite_query q = sqlite_query_start(on, which);
+    return sqlite_query_run(&q, NULL, doing, err);
+}
+
+int64_t sqlite_row_int(const sqlite_query *q, int column)
 {
     return sqlite3_column_int64(q->stmt, column);
 }
 
-int column_is_null(const query *q, int column)
+int sqlite_row_is_null(const sqlite_query *q, int column)
 {
     return sqlite3_column_type(q->stmt, column) == SQLITE_NULL;
 }
 
-semel_bytes column_bytes(const query *q, int column)
+semel_bytes sqlite_row_bytes(const sqlite_query *q, int column)
 {
     const void *data = sqlite3_column_blob(q->stmt, column);
     size_t len = (size_t)sqlite3_column_bytes(q->stmt, column);
-    if (!data && !column_is_null(q, column))
+    if (!data && !sqlite_row_is_null(q, column))
         data = "";
     return (semel_bytes){data, len};
 }
 
-const char *column_text(const query *q, int column)
+const char *sqlite_row_text(const sqlite_query *q, int column)
 {
     return (const char *)sqlite3_column_text(q->stmt, column);
 }
 
-int columns_lost(const query *q)
+int sqlite_row_lost(const sqlite_query *q)
 {
     return sqlite3_errcode(q->on->db) == SQLITE_NOMEM;
 }

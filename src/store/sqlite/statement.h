@@ -6,7 +6,7 @@
 #include <sqlite3.h>
 
 /* The texts are in statement.c, in this order. */
-typedef enum statement {
+typedef enum sqlite_statement {
     ST_BEGIN,
     ST_COMMIT,
     ST_ROLLBACK,
@@ -51,67 +51,73 @@ typedef enum statement {
     ST_DEAD_DROP,
     ST_DEAD_LIST,
     ST_COUNT
-} statement;
+} sqlite_statement;
 
 /* A statement of the application's, see queue.c. */
-typedef struct queued {
+typedef struct sqlite_queued {
     sqlite3_stmt *stmt;
     uint64_t used; /* connection.queued_uses at its last use */
-} queued;
+} sqlite_queued;
 
 enum { QUEUED_KEPT = 16 };
 
-typedef struct connection {
+typedef struct sqlite_connection {
     sqlite3 *db;
     sqlite3_stmt *prepared[ST_COUNT];
-    queued queued[QUEUED_KEPT];
+    sqlite_queued queued[QUEUED_KEPT];
     uint64_t queued_uses;
     unsigned ends;       /* transactions that ended on it, by whomever */
     int64_t deadline_ms; /* of the wait for another process's lock */
     int relaxed;         /* synchronous is NORMAL right now */
     int committing;      /* by us */
     int in_unit;         /* a transaction must be open on it; without, nothing may be written */
-} connection;
+} sqlite_connection;
 
 /* A statement that is being bound, from the first parameter on. */
-typedef struct query {
-    connection *on;
+typedef struct sqlite_query {
+    sqlite_connection *on;
     sqlite3_stmt *stmt;
     int next;
     int code;            /* the first thing that went wrong */
-    semel_status status; /* of query_row() when it returns -1 */
-} query;
+    semel_status status; /* of sqlite_query_row() when it returns -1 */
+} sqlite_query;
 
-query query_start(connection *on, statement which);
-void query_int(query *q, int64_t value);
-void query_int_or_null(query *q, int64_t value); /* 0 is NULL */
-void query_bytes(query *q, semel_bytes value);   /* data NULL is NULL */
-void query_text(query *q, const char *value);    /* NULL is NULL */
+sqlite_query sqlite_query_start(sqlite_connection *on, sqlite_statement which);
+void sqlite_query_int(sqlite_query *q, int64_t value);
+void sqlite_query_int_or_null(sqlite_query *q, int64_t value); /* 0 is NULL */
+void sqlite_query_bytes(sqlite_query *q, semel_bytes value);   /* data NULL is NULL */
+void sqlite_query_text(sqlite_query *q, const char *value);    /* NULL is NULL */
 
 /* A row: 1, none (any more): 0, trouble: -1 and `err` is filled. After 0 or -1 it is reset. */
-int query_row(query *q, const char *doing, semel_error *err);
-void query_end(query *q); /* if rows may be left */
+int sqlite_query_row(sqlite_query *q, const char *doing, semel_error *err);
+void sqlite_query_end(sqlite_query *q); /* if rows may be left */
 
 /* Runs to the end. *changed, if not NULL, is the number of rows it changed. */
-semel_status query_run(query *q, int *changed, const char *doing, semel_error *err);
+semel_status sqlite_query_run(sqlite_query *q, int *changed, const char *doing, semel_error *err);
 
-int64_t column_int(const query *q, int column);
-int column_is_null(const query *q, int column);
-semel_bytes column_bytes(const query *q, int column);
-const char *column_text(const query *q, int column);
+int64_t sqlite_row_int(const sqlite_query *q, int column);
+int sqlite_row_is_null(const sqlite_query *q, int column);
+semel_bytes sqlite_row_bytes(const sqlite_query *q, int column);
+const char *sqlite_row_text(const sqlite_query *q, int column);
 
 /* 1 if a column of the row could not be read for want of memory: what was returned for it is wrong. */
-int columns_lost(const query *q);
+int sqlite_row_lost(const sqlite_query *q);
 
 /* `err` from SQLite's code, by number. */
-semel_status connection_fail(const connection *on, int code, const char *doing, semel_error *err);
+semel_status sqlite_connection_fail(const sqlite_connection *on, int code, const char *doing,
+                                    semel_error *err);
 
 /* The transaction of a unit is over, and the unit is not: whose doing that was. */
-semel_status connection_ended(const connection *on, semel_error *err);
-semel_status connection_exec(connection *on, const char *sql, const char *doing, semel_error *err);
-void connection_finalize(connection *on);
+semel_status sqlite_connection_ended(const sqlite_connection *on, semel_error *err);
+semel_status sqlite_connection_exec(sqlite_connection *on, const char *sql, const char *doing,
+                                    semel_error *err);
+
+/* Runs one of the statements above that has no parameters. */
+semel_status sqlite_connection_run(sqlite_connection *on, sqlite_statement which, const char *doing,
+                                   semel_error *err);
+void sqlite_connection_finalize(sqlite_connection *on);
 
 /* Ends reads that a handler left open: they would keep old pages alive. */
-void connection_reset_reads(connection *on);
+void sqlite_connection_reset_reads(sqlite_connection *on);
 
 #endif

@@ -19,26 +19,26 @@ typedef struct found_keys {
     semel_sweep_position last;
 } found_keys;
 
-static semel_status look(found_keys *out, sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
-                         uint32_t rows, const semel_sweep_position *from, semel_error *err)
+static semel_status find_old(found_keys *out, sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
+                             uint32_t rows, const semel_sweep_position *from, semel_error *err)
 {
     int got;
-    query q = query_start(&store->reader, ST_SWEEP_LOOK);
-    query_int(&q, cutoff_ms);
-    query_int(&q, clock_now(store));
-    query_int(&q, inbox);
-    query_bytes(&q, (semel_bytes){from->key, from->len});
-    query_int(&q, rows);
-    while ((got = query_row(&q, "looking for old markers", err)) > 0) {
-        semel_bytes key = column_bytes(&q, 0);
+    sqlite_query q = sqlite_query_start(&store->reader, ST_SWEEP_LOOK);
+    sqlite_query_int(&q, cutoff_ms);
+    sqlite_query_int(&q, sqlite_clock_now(store));
+    sqlite_query_int(&q, inbox);
+    sqlite_query_bytes(&q, (semel_bytes){from->key, from->len});
+    sqlite_query_int(&q, rows);
+    while ((got = sqlite_query_row(&q, "looking for old markers", err)) > 0) {
+        semel_bytes key = sqlite_row_bytes(&q, 0);
         out->looked++;
         out->last.len = key.len <= sizeof out->last.key ? key.len : sizeof out->last.key;
         memcpy(out->last.key, key.data, out->last.len);
-        if (!column_int(&q, 1))
+        if (!sqlite_row_int(&q, 1))
             continue;
         void *copy = arena_copy(&out->arena, key.data, key.len);
         if (!copy) {
-            query_end(&q);
+            sqlite_query_end(&q);
             return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
         }
         out->keys[out->count++] = (semel_bytes){copy, key.len};
@@ -46,18 +46,18 @@ static semel_status look(found_keys *out, sqlite_store *store, int64_t inbox, in
     return got < 0 ? q.status : SEMEL_OK;
 }
 
-static semel_status look_locked(found_keys *out, sqlite_store *store, int64_t inbox,
-                                int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
-                                semel_error *err)
+static semel_status find_old_locked(found_keys *out, sqlite_store *store, int64_t inbox,
+                                    int64_t cutoff_ms, uint32_t rows,
+                                    const semel_sweep_position *from, semel_error *err)
 {
     out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
     if (!out->keys)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    semel_status status = reader_enter(store, err);
+    semel_status status = sqlite_reader_enter(store, err);
     if (status)
         return status;
-    status = look(out, store, inbox, cutoff_ms, rows, from, err);
-    reader_leave(store);
+    status = find_old(out, store, inbox, cutoff_ms, rows, from, err);
+    sqlite_reader_leave(store);
     return status ? status : seam_fault(store->seam, "sweep.looked", err);
 }
 
@@ -65,12 +65,12 @@ static semel_status remove_one(sqlite_unit *unit, int64_t inbox, semel_bytes key
                                size_t *removed, semel_error *err)
 {
     int changed = 0;
-    query q = query_start(unit->on, ST_SWEEP_DELETE);
-    query_int(&q, inbox);
-    query_bytes(&q, key);
-    query_int(&q, cutoff_ms);
-    query_int(&q, clock_now(unit->store));
-    semel_status status = query_run(&q, &changed, "removing an old marker", err);
+    sqlite_query q = sqlite_query_start(unit->on, ST_SWEEP_DELETE);
+    sqlite_query_int(&q, inbox);
+    sqlite_query_bytes(&q, key);
+    sqlite_query_int(&q, cutoff_ms);
+    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    semel_status status = sqlite_query_run(&q, &changed, "removing an old marker", err);
     *removed += (size_t)changed;
     return status;
 }
@@ -100,7 +100,7 @@ semel_status sqlite_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_
     sqlite_store *store = state;
     found_keys found = {0};
     size_t removed = 0;
-    semel_status status = look_locked(&found, store, inbox, cutoff_ms, rows, position, err);
+    semel_status status = find_old_locked(&found, store, inbox, cutoff_ms, rows, position, err);
     if (!status && found.count)
         status = remove_all(store, inbox, cutoff_ms, &found, &removed, err);
     if (!status) {

@@ -13,21 +13,13 @@
 #include "base/wait.h"
 #include "store/sqlite/sqlite.h"
 
-#include <string.h>
-
-static semel_status run(connection *on, statement which, const char *doing, semel_error *err)
-{
-    query q = query_start(on, which);
-    return query_run(&q, NULL, doing, err);
-}
-
 /* A pragma takes effect when it is prepared, so it cannot be kept as a statement. */
 static semel_status choose_durability(sqlite_store *store, semel_begin durability, semel_error *err)
 {
     int relaxed = durability == SEMEL_BEGIN_RELAXED || store->relaxed_always;
     if (store->writer.relaxed == relaxed)
         return SEMEL_OK;
-    semel_status status = connection_exec(
+    semel_status status = sqlite_connection_exec(
         &store->writer, relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
         "setting synchronous", err);
     if (!status)
@@ -35,17 +27,18 @@ static semel_status choose_durability(sqlite_store *store, semel_begin durabilit
     return status;
 }
 
-static semel_status begin(sqlite_store *store, semel_begin durability, uint32_t wait_ms,
-                          semel_error *err)
+static semel_status begin_on_writer(sqlite_store *store, semel_begin durability, uint32_t wait_ms,
+                                    semel_error *err)
 {
-    semel_status status = gate_check_file(store->writer.db, err);
+    semel_status status = sqlite_gate_check_file(store->writer.db, err);
     if (status)
         return status;
     store->writer.deadline_ms = wait_clock_ms() + wait_ms;
     if (!sqlite3_get_autocommit(store->writer.db)) /* a rollback that ran out of memory */
         sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
     status = choose_durability(store, durability, err);
-    return status ? status : run(&store->writer, ST_BEGIN, "beginning a transaction", err);
+    return status ? status
+                  : sqlite_connection_run(&store->writer, ST_BEGIN, "beginning a transaction", err);
 }
 
 semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability, uint32_t wait_ms,
@@ -53,17 +46,17 @@ semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability,
 {
     sqlite_store *store = state;
     sqlite_unit *unit = unit_state;
-    semel_status status = gate_enter(store, wait_ms, err);
+    semel_status status = sqlite_gate_enter(store, wait_ms, err);
     if (status)
         return status;
-    status = begin(store, durability, wait_ms, err);
+    status = begin_on_writer(store, durability, wait_ms, err);
     if (!status && store->clock_loaded) {
-        status = clock_save(store, err);
+        status = sqlite_clock_save(store, err);
         if (status)
             sqlite3_exec(store->writer.db, "ROLLBACK", NULL, NULL, NULL);
     }
     if (status) {
-        gate_leave(store);
+        sqlite_gate_leave(store);
         return status;
     }
     unit->store = store;
@@ -74,109 +67,6 @@ semel_status sqlite_begin(void *state, void *unit_state, semel_begin durability,
     return SEMEL_OK;
 }
 
-/* --- joining the caller's transaction ------------------------------------------------------------------ */
-
-static semel_status check_joined(const sqlite_store *store, sqlite3 *db, semel_error *err)
-{
-    const char *ours = sqlite3_db_filename(store->writer.db, "main");
-    const char *theirs = db ? sqlite3_db_filename(db, "main") : NULL;
-    if (!db || sqlite3_get_autocommit(db))
-        return semel_fail(
-            err, SEMEL_EMISUSE,
-            "no transaction is open on that connection: run BEGIN IMMEDIATE on it first");
-    if (!ours || !theirs || strcmp(ours, theirs) != 0)
-        return semel_fail(
-            err, SEMEL_EINVAL,
-            "that connection is on another file than the store: a marker there would not "
-            "commit with the work");
-    return SEMEL_OK;
-}
-
-/* Two units on one connection would end each other's savepoint. */
-static semel_status enlist(sqlite_store *store, sqlite_unit *unit, sqlite3 *db, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    pthread_mutex_lock(&store->gate);
-    for (const sqlite_unit *at = store->first_joined; at; at = at->next_joined)
-        if (at->own.db == db)
-            status = semel_fail(err, SEMEL_EMISUSE,
-                                "a unit has joined this connection already: end it first");
-    if (!status) {
-        unit->next_joined = store->first_joined;
-        store->first_joined = unit;
-    }
-    pthread_mutex_unlock(&store->gate);
-    return status;
-}
-
-static void delist(sqlite_store *store, sqlite_unit *unit)
-{
-    pthread_mutex_lock(&store->gate);
-    sqlite_unit **at = &store->first_joined;
-    while (*at && *at != unit)
-        at = &(*at)->next_joined;
-    if (*at)
-        *at = unit->next_joined;
-    pthread_mutex_unlock(&store->gate);
-}
-
-semel_status sqlite_join(void *state, void *unit_state, void *native, semel_error *err)
-{
-    sqlite_store *store = state;
-    sqlite_unit *unit = unit_state;
-    semel_status status = gate_check_process(store, err);
-    if (!status)
-        status = check_joined(store, native, err);
-    if (!status)
-        status = gate_check_file(native, err);
-    if (!status)
-        status = enlist(store, unit, native, err);
-    if (status)
-        return status;
-    unit->store = store;
-    unit->own.db = native;
-    unit->on = &unit->own;
-    status = schema_check(unit->on, err);
-    if (!status)
-        status = run(unit->on, ST_SAVEPOINT, "joining a transaction", err);
-    if (status) {
-        delist(store, unit);
-        connection_finalize(&unit->own);
-    }
-    unit->own.in_unit = !status;
-    unit->changes = sqlite3_total_changes(native);
-    return status;
-}
-
-static int is_joined(const sqlite_unit *unit)
-{
-    return unit->on == &unit->own;
-}
-
-static semel_status end_savepoint(sqlite_unit *unit, int keep, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    if (sqlite3_get_autocommit(unit->own.db))
-        status =
-            semel_fail(err, SEMEL_EMISUSE,
-                       "the joined transaction was ended before the unit: commit the unit first");
-    if (!status && !keep)
-        status = run(unit->on, ST_ROLLBACK_TO, "undoing a joined unit", err);
-    return status ? status : run(unit->on, ST_RELEASE, "ending a joined unit", err);
-}
-
-static semel_status end_joined(sqlite_unit *unit, int keep, semel_error *err)
-{
-    semel_status failure = keep ? queue_failure(unit, err) : SEMEL_OK;
-    semel_status status = end_savepoint(unit, keep && !failure, failure ? NULL : err);
-    if (failure)
-        status = failure;
-    delist(unit->store, unit);
-    arena_free(&unit->scratch);
-    connection_finalize(&unit->own);
-    return status;
-}
-
 /* --- ending ---------------------------------------------------------------------------------------------- */
 
 static int was_ended(const sqlite_unit *unit)
@@ -184,15 +74,15 @@ static int was_ended(const sqlite_unit *unit)
     return unit->on->ends != unit->ends || sqlite3_get_autocommit(unit->on->db);
 }
 
-static void leave(sqlite_unit *unit)
+static void leave_gate(sqlite_unit *unit)
 {
     unit->on->in_unit = 0;
-    gate_leave(unit->store);
+    sqlite_gate_leave(unit->store);
 }
 
 static semel_status report_ended(sqlite_unit *unit, semel_error *err)
 {
-    semel_status status = connection_ended(unit->on, err);
+    semel_status status = sqlite_connection_ended(unit->on, err);
     if (!sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -201,7 +91,7 @@ static semel_status report_ended(sqlite_unit *unit, semel_error *err)
 /* A queued statement failed, and the handler passed over it: no half of its work is to be kept. */
 static semel_status report_failure(sqlite_unit *unit, semel_error *err)
 {
-    semel_status status = queue_failure(unit, err);
+    semel_status status = sqlite_queue_failure(unit, err);
     if (status && !sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -213,7 +103,7 @@ static semel_status commit_failed(sqlite_unit *unit, semel_error *err)
 {
     int code = sqlite3_errcode(unit->on->db) & 0xff;
     semel_error why;
-    connection_fail(unit->on, code, "committing", &why);
+    sqlite_connection_fail(unit->on, code, "committing", &why);
     if (!sqlite3_get_autocommit(unit->on->db))
         sqlite3_exec(unit->on->db, "ROLLBACK", NULL, NULL, NULL);
     semel_status status = why.status;
@@ -230,33 +120,33 @@ static semel_status commit_failed(sqlite_unit *unit, semel_error *err)
 semel_status sqlite_commit(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    if (is_joined(unit))
-        return end_joined(unit, 1, err);
-    connection_reset_reads(unit->on);
+    if (sqlite_is_joined(unit))
+        return sqlite_end_joined(unit, 1, err);
+    sqlite_connection_reset_reads(unit->on);
     semel_status status = report_failure(unit, err);
     if (!status && was_ended(unit))
         status = report_ended(unit, err);
     unit->on->committing = 1;
-    if (!status && run(unit->on, ST_COMMIT, "committing", NULL))
+    if (!status && sqlite_connection_run(unit->on, ST_COMMIT, "committing", NULL))
         status = commit_failed(unit, err);
     unit->on->committing = 0;
-    leave(unit);
+    leave_gate(unit);
     return status;
 }
 
 void sqlite_rollback(void *unit_state)
 {
     sqlite_unit *unit = unit_state;
-    if (is_joined(unit)) {
-        (void)end_joined(unit, 0,
-                         NULL); /* the transaction is the caller's; nothing is left to do */
+    if (sqlite_is_joined(unit)) {
+        (void)sqlite_end_joined(unit, 0,
+                                NULL); /* the transaction is the caller's; nothing is left to do */
         return;
     }
-    connection_reset_reads(unit->on);
+    sqlite_connection_reset_reads(unit->on);
     if (!sqlite3_get_autocommit(unit->on->db))
-        (void)run(unit->on, ST_ROLLBACK, "rolling back",
-                  NULL); /* fails only if it is over already */
-    leave(unit);
+        (void)sqlite_connection_run(unit->on, ST_ROLLBACK, "rolling back",
+                                    NULL); /* fails only if it is over already */
+    leave_gate(unit);
 }
 
 /* --- savepoints -------------------------------------------------------------------------------------------- */
@@ -264,17 +154,19 @@ void sqlite_rollback(void *unit_state)
 semel_status sqlite_savepoint(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    semel_status status = queue_failure(unit, err);
-    return status ? status : run(unit->on, ST_SAVEPOINT, "setting a savepoint", err);
+    semel_status status = sqlite_queue_failure(unit, err);
+    return status ? status
+                  : sqlite_connection_run(unit->on, ST_SAVEPOINT, "setting a savepoint", err);
 }
 
 semel_status sqlite_keep(void *unit_state, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    semel_status status = queue_failure(unit, err);
+    semel_status status = sqlite_queue_failure(unit, err);
     if (!status && was_ended(unit))
         status = report_ended(unit, err);
-    return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+    return status ? status
+                  : sqlite_connection_run(unit->on, ST_RELEASE, "releasing a savepoint", err);
 }
 
 semel_status sqlite_undo(void *unit_state, semel_error *err)
@@ -282,10 +174,12 @@ semel_status sqlite_undo(void *unit_state, semel_error *err)
     sqlite_unit *unit = unit_state;
     if (was_ended(unit)) /* perhaps by the statement that failed: INSERT OR ROLLBACK */
         return unit->failure.status ? report_failure(unit, err) : report_ended(unit, err);
-    connection_reset_reads(unit->on);
+    sqlite_connection_reset_reads(unit->on);
     unit->failure.status = SEMEL_OK;
-    semel_status status = run(unit->on, ST_ROLLBACK_TO, "undoing to a savepoint", err);
-    return status ? status : run(unit->on, ST_RELEASE, "releasing a savepoint", err);
+    semel_status status =
+        sqlite_connection_run(unit->on, ST_ROLLBACK_TO, "undoing to a savepoint", err);
+    return status ? status
+                  : sqlite_connection_run(unit->on, ST_RELEASE, "releasing a savepoint", err);
 }
 
 int sqlite_used(void *unit_state)

@@ -1,0 +1,199 @@
+/* Markers in claim mode, failed attempts, and results. See marker.c. */
+#include "store/sqlite/sqlite.h"
+
+#include <string.h>
+
+static int64_t lease_end(int64_t now, uint32_t lease_ms)
+{
+    return lease_ms ? now + lease_ms : 0;
+}
+
+static semel_status open_new(sqlite_unit *unit, const semel_mark *mark, uint32_t lease_ms,
+                             semel_error *err)
+{
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_OPEN);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    sqlite_query_int(&q, now);
+    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_query_int(&q, mark->attempts);
+    sqlite_query_int_or_null(&q, (int64_t)mark->token);
+    sqlite_query_int_or_null(&q, lease_end(now, lease_ms));
+    return sqlite_query_run(&q, NULL, "storing a claim", err);
+}
+
+static semel_status open_again(sqlite_unit *unit, const semel_mark *mark, uint32_t lease_ms,
+                               semel_error *err)
+{
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_REOPEN);
+    sqlite_query_int(&q, now);
+    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_query_int(&q, mark->attempts);
+    sqlite_query_int_or_null(&q, (int64_t)mark->token);
+    sqlite_query_int_or_null(&q, lease_end(now, lease_ms));
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    return sqlite_marker_change(&q, SEMEL_ESTORE, "taking over a claim", err);
+}
+
+semel_status sqlite_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    sqlite_marker_row found;
+    semel_status status = sqlite_marker_read(&found, unit, mark, err);
+    if (status)
+        return status;
+    if (found.found && !sqlite_marker_is_free(&found)) {
+        sqlite_marker_report(mark, &found);
+        return SEMEL_OK;
+    }
+    semel_mark taken = *mark;
+    taken.attempts = (found.attempts > mark->attempts ? found.attempts : mark->attempts) + 1;
+    taken.token = lease_ms ? sqlite_token_new(unit->store) : 0;
+    taken.state = SEMEL_MARK_TAKEN;
+    status = found.found ? open_again(unit, &taken, lease_ms, err)
+                         : open_new(unit, &taken, lease_ms, err);
+    if (!status)
+        *mark = taken;
+    return status;
+}
+
+semel_status sqlite_finish(void *unit_state, const semel_mark *mark, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_FINISH);
+    sqlite_query_int(&q, now);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    sqlite_query_int(&q, (int64_t)mark->token);
+    sqlite_query_int(&q, now);
+    return sqlite_marker_change(&q, SEMEL_ELOST, "completing a claim", err);
+}
+
+semel_status sqlite_renew(void *unit_state, const semel_mark *mark, uint32_t lease_ms,
+                          semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_RENEW);
+    sqlite_query_int(&q, now + lease_ms);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    sqlite_query_int(&q, (int64_t)mark->token);
+    sqlite_query_int(&q, now);
+    return sqlite_marker_change(&q, SEMEL_ELOST, "renewing a claim", err);
+}
+
+/* --- failing ---------------------------------------------------------------------------------------------- */
+
+static semel_status let_go(sqlite_unit *unit, const semel_mark *mark, int state, const char *why,
+                           semel_error *err)
+{
+    int64_t now = sqlite_clock_now(unit->store);
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_LET_GO);
+    sqlite_query_int(&q, state);
+    sqlite_query_int(&q, now);
+    sqlite_query_text(&q, why);
+    sqlite_query_int(&q, mark->attempts);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    sqlite_query_int(&q, (int64_t)mark->token);
+    sqlite_query_int(&q, now);
+    return sqlite_marker_change(&q, SEMEL_ELOST, "ending a claim", err);
+}
+
+/* Without a token the row is ours if this unit has marked it, and anybody's if it is free or not there. */
+static semel_status check_ours(sqlite_unit *unit, const semel_mark *mark, semel_error *err)
+{
+    sqlite_marker_row found;
+    semel_status status = sqlite_marker_read(&found, unit, mark, err);
+    if (status || !found.found || sqlite_marker_is_free(&found) ||
+        (unit->marked && found.state == STATE_DONE))
+        return status;
+    return semel_fail(err, SEMEL_ELOST,
+                      "another copy has been handled or is being handled meanwhile");
+}
+
+static semel_status set_state(sqlite_unit *unit, const semel_mark *mark, int state, const char *why,
+                              semel_error *err)
+{
+    if (mark->token)
+        return let_go(unit, mark, state, why, err);
+    semel_status status = check_ours(unit, mark, err);
+    if (status)
+        return status;
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_STATE);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    sqlite_query_int(&q, state);
+    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_query_int(&q, mark->attempts);
+    sqlite_query_text(&q, why);
+    return sqlite_marker_change(&q, SEMEL_ESTORE, "storing a failed attempt", err);
+}
+
+semel_status sqlite_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err)
+{
+    return set_state(unit, mark, STATE_OPEN, why, err);
+}
+
+semel_status sqlite_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err)
+{
+    return set_state(unit, mark, STATE_DEAD, why, err);
+}
+
+semel_status sqlite_forget(void *unit_state, const semel_mark *mark, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    sqlite_marker_row found;
+    semel_status status = sqlite_marker_read(&found, unit, mark, err);
+    if (status)
+        return status;
+    if (!found.found)
+        return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
+    if (found.live)
+        return semel_fail(err, SEMEL_EBUSY, "the key is claimed right now");
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_DELETE);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    return sqlite_marker_change(&q, SEMEL_ESTORE, "forgetting a key", err);
+}
+
+/* --- results ------------------------------------------------------------------------------------------------ */
+
+semel_status sqlite_result_set(void *unit_state, const semel_mark *mark, semel_bytes result,
+                               semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    sqlite_query q = sqlite_query_start(unit->on, ST_RESULT_SET);
+    sqlite_query_bytes(&q, result);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    return sqlite_marker_change(&q, SEMEL_ELOST, "storing a result", err);
+}
+
+semel_status sqlite_result_get(void *unit_state, const semel_mark *mark, void **out, size_t *len,
+                               semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    sqlite_query q = sqlite_query_start(unit->on, ST_RESULT_GET);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    int got = sqlite_query_row(&q, "reading a result", err);
+    if (got < 0)
+        return q.status;
+    semel_bytes found = got ? sqlite_row_bytes(&q, 0) : (semel_bytes){NULL, 0};
+    void *copy = found.data ? mem_alloc(found.len + 1) : NULL;
+    if (copy)
+        memcpy(copy, found.data, found.len);
+    sqlite_query_end(&q);
+    if (found.data && !copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a stored result");
+    *out = copy;
+    *len = found.len;
+    return SEMEL_OK;
+}
