@@ -5,7 +5,7 @@
 #include "store/postgres/address.h"
 #include "url_parts.h"
 
-static void check_pairs(const address *a, int secret)
+static void check_pairs(const pg_address *a, int secret)
 {
     HOLDS(a->count <= ADDRESS_PAIRS_MAX && !a->keywords[a->count] && !a->values[a->count]);
     for (size_t i = 0; i < a->count; i++) {
@@ -19,8 +19,8 @@ static void check_pairs(const address *a, int secret)
 semel_status check_postgres_address(const char *url, int secret, semel_error *err)
 {
     mem_arena arena = {0};
-    address a = {0};
-    semel_status status = address_read(&a, &arena, url, err);
+    pg_address a = {0};
+    semel_status status = pg_address_read(&a, &arena, url, err);
     if (!status) {
         check_pairs(&a, secret);
         HOLDS(sql_check_name("schema", a.schema, NULL) == SEMEL_OK);

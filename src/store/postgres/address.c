@@ -54,7 +54,7 @@ static semel_status check_names(const url *parsed, semel_error *err)
 }
 
 /* The URL without what is semel's own. */
-static void strip(char *out, size_t room, const char *text, const url *parsed)
+static void strip_own(char *out, size_t room, const char *text, const url *parsed)
 {
     size_t len = strcspn(text, "?");
     (void)snprintf(out, room, "%.*s", (int)len, text);
@@ -69,8 +69,8 @@ static void strip(char *out, size_t room, const char *text, const url *parsed)
     }
 }
 
-static semel_status add(address *out, mem_arena *arena, const char *keyword, const char *value,
-                        semel_error *err)
+static semel_status add_pair(pg_address *out, mem_arena *arena, const char *keyword,
+                             const char *value, semel_error *err)
 {
     if (out->count == ADDRESS_PAIRS_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: more than %d settings", ADDRESS_PAIRS_MAX);
@@ -84,7 +84,7 @@ static semel_status add(address *out, mem_arena *arena, const char *keyword, con
 }
 
 /* The place of a keyword among the pairs; `count` if it is not given. */
-static size_t find_keyword(const address *a, const char *keyword)
+static size_t find_keyword(const pg_address *a, const char *keyword)
 {
     size_t at = 0;
     while (at < a->count && strcmp(a->keywords[at], keyword) != 0)
@@ -92,13 +92,13 @@ static size_t find_keyword(const address *a, const char *keyword)
     return at;
 }
 
-static int is_given(const address *a, const char *keyword)
+static int is_given(const pg_address *a, const char *keyword)
 {
     return find_keyword(a, keyword) < a->count;
 }
 
 /* What semel would rather have, where nobody said anything: a dead peer is noticed within half a minute. */
-static semel_status add_wishes(address *out, mem_arena *arena, semel_error *err)
+static semel_status add_wishes(pg_address *out, mem_arena *arena, semel_error *err)
 {
     static const char *const wishes[][2] = {{"fallback_application_name", "semel"},
                                             {"client_encoding", "UTF8"},
@@ -108,7 +108,7 @@ static semel_status add_wishes(address *out, mem_arena *arena, semel_error *err)
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < sizeof wishes / sizeof *wishes; i++)
         if (!is_given(out, wishes[i][0]))
-            status = add(out, arena, wishes[i][0], wishes[i][1], err);
+            status = add_pair(out, arena, wishes[i][0], wishes[i][1], err);
     return status;
 }
 
@@ -172,12 +172,12 @@ static semel_status check_setting(const PQconninfoOption *setting, semel_error *
                          : authority_port(&number, "", 0, err);
 }
 
-static semel_status read_libpqs(address *out, mem_arena *arena, const char *text, const url *parsed,
-                                semel_error *err)
+static semel_status read_libpqs(pg_address *out, mem_arena *arena, const char *text,
+                                const url *parsed, semel_error *err)
 {
     char stripped[URL_MAX + 8], *complaint = NULL;
     semel_status status = SEMEL_OK;
-    strip(stripped, sizeof stripped, text, parsed);
+    strip_own(stripped, sizeof stripped, text, parsed);
     PQconninfoOption *options = PQconninfoParse(stripped, &complaint);
     PQfreemem(complaint);
     if (!options)
@@ -188,13 +188,13 @@ static semel_status read_libpqs(address *out, mem_arena *arena, const char *text
         if (at->val)
             status = check_setting(at, err);
         if (at->val && !status)
-            status = add(out, arena, at->keyword, at->val, err);
+            status = add_pair(out, arena, at->keyword, at->val, err);
     }
     PQconninfoFree(options);
     return status ? status : add_wishes(out, arena, err);
 }
 
-static semel_status read_isolation(address *out, const url *parsed, semel_error *err)
+static semel_status read_isolation(pg_address *out, const url *parsed, semel_error *err)
 {
     static const char *const levels[][2] = {{"read-committed", "READ COMMITTED"},
                                             {"repeatable-read", "REPEATABLE READ"},
@@ -211,7 +211,7 @@ static semel_status read_isolation(address *out, const url *parsed, semel_error 
     return SEMEL_OK;
 }
 
-static semel_status read_own(address *out, mem_arena *arena, const url *parsed, semel_error *err)
+static semel_status read_own(pg_address *out, mem_arena *arena, const url *parsed, semel_error *err)
 {
     const char *schema = url_text(parsed, "schema", "public");
     const char *notify = url_text(parsed, "notify", "on");
@@ -229,7 +229,7 @@ static semel_status read_own(address *out, mem_arena *arena, const url *parsed, 
     return out->schema ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory reading a URL");
 }
 
-semel_status address_read(address *out, mem_arena *arena, const char *text, semel_error *err)
+semel_status pg_address_read(pg_address *out, mem_arena *arena, const char *text, semel_error *err)
 {
     url parsed;
     semel_status status = url_parse(&parsed, text, err);
@@ -251,14 +251,14 @@ semel_status address_read(address *out, mem_arena *arena, const char *text, seme
 /* --- sessions ------------------------------------------------------------------------------------------------ */
 
 /* Where the server's own settings stand among the pairs: from the URL or, as libpq does it, from the environment. */
-static semel_status find_options(size_t *at, address *out, mem_arena *arena, semel_error *err)
+static semel_status find_options(size_t *at, pg_address *out, mem_arena *arena, semel_error *err)
 {
     const char *usual = getenv("PGOPTIONS");
     *at = find_keyword(out, "options");
-    return *at < out->count ? SEMEL_OK : add(out, arena, "options", usual ? usual : "", err);
+    return *at < out->count ? SEMEL_OK : add_pair(out, arena, "options", usual ? usual : "", err);
 }
 
-semel_status address_bound(address *out, mem_arena *arena, uint32_t lock_ms, semel_error *err)
+semel_status pg_address_bound(pg_address *out, mem_arena *arena, uint32_t lock_ms, semel_error *err)
 {
     enum { SETTING_TEXT = 48 };
     size_t at;

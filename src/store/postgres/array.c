@@ -6,7 +6,7 @@
 
 enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, HEADER = 20, LENGTH = 4 };
 
-static void put_32(array *a, uint32_t value)
+static void put_32(pg_array *a, uint32_t value)
 {
     for (int i = 0; i < 4; i++)
         a->bytes[a->len++] = (unsigned char)(value >> (24 - 8 * i));
@@ -17,9 +17,9 @@ static uint32_t element_of(uint32_t array_type)
     return array_type == ARRAY_BYTEA ? OID_BYTEA : array_type == ARRAY_INT8 ? OID_INT8 : OID_TEXT;
 }
 
-array array_start(mem_arena *arena, uint32_t array_type, size_t count, size_t size)
+pg_array pg_array_start(mem_arena *arena, uint32_t array_type, size_t count, size_t size)
 {
-    array a = {.type = array_type, .room = HEADER + count * LENGTH + size};
+    pg_array a = {.type = array_type, .room = HEADER + count * LENGTH + size};
     a.bytes = arena_alloc(arena, a.room);
     a.failed = !a.bytes;
     if (a.failed)
@@ -32,7 +32,7 @@ array array_start(mem_arena *arena, uint32_t array_type, size_t count, size_t si
     return a;
 }
 
-void array_add(array *a, const void *data, size_t len)
+void pg_array_add(pg_array *a, const void *data, size_t len)
 {
     if (a->failed)
         return;
@@ -42,15 +42,15 @@ void array_add(array *a, const void *data, size_t len)
     a->len += data ? len : 0;
 }
 
-void array_add_int(array *a, int64_t value)
+void pg_array_add_int(pg_array *a, int64_t value)
 {
     unsigned char bytes[8];
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)((uint64_t)value >> (56 - 8 * i));
-    array_add(a, bytes, sizeof bytes);
+    pg_array_add(a, bytes, sizeof bytes);
 }
 
-void pg_array(query *q, const array *a)
+void pg_array_bind(pg_query *q, const pg_array *a)
 {
     pg_raw(q, a->type, a->bytes, a->len);
 }

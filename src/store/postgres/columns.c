@@ -23,7 +23,7 @@ static semel_status pack_headers(semel_bytes *out, mem_arena *arena, const semel
     return SEMEL_OK;
 }
 
-semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *message,
+semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err)
 {
     semel_bytes headers = {NULL, 0};
@@ -53,12 +53,12 @@ static const char *mended(mem_arena *arena, const char *text)
     return copy ? copy : "(not a text)";
 }
 
-void pg_foreign_text(query *q, mem_arena *arena, const char *text)
+void pg_foreign_text(pg_query *q, mem_arena *arena, const char *text)
 {
     pg_text(q, mended(arena, text));
 }
 
-semel_status pg_foreign_message_bind(query *q, mem_arena *arena, const semel_message *message,
+semel_status pg_foreign_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                                      semel_error *err)
 {
     semel_message texts = *message;
@@ -75,17 +75,17 @@ semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresul
                              int first, semel_error *err)
 {
     *out = (semel_message){.size = sizeof *out,
-                           .group = answer_text(answer, row, first),
-                           .id = answer_bytes(answer, row, first + 1),
-                           .source = answer_text(answer, row, first + 2),
-                           .type = answer_text(answer, row, first + 3),
-                           .topic = answer_text(answer, row, first + 4),
-                           .correlation_id = answer_bytes(answer, row, first + 5),
-                           .content_type = answer_text(answer, row, first + 6),
-                           .time_ms = answer_int(answer, row, first + 7),
-                           .body = answer_bytes(answer, row, first + 9)};
+                           .group = pg_answer_text(answer, row, first),
+                           .id = pg_answer_bytes(answer, row, first + 1),
+                           .source = pg_answer_text(answer, row, first + 2),
+                           .type = pg_answer_text(answer, row, first + 3),
+                           .topic = pg_answer_text(answer, row, first + 4),
+                           .correlation_id = pg_answer_bytes(answer, row, first + 5),
+                           .content_type = pg_answer_text(answer, row, first + 6),
+                           .time_ms = pg_answer_int(answer, row, first + 7),
+                           .body = pg_answer_bytes(answer, row, first + 9)};
     return headers_read(&out->headers, &out->header_count, arena,
-                        answer_bytes(answer, row, first + 8), err);
+                        pg_answer_bytes(answer, row, first + 8), err);
 }
 
 /* --- many --------------------------------------------------------------------------------------------- */
@@ -130,50 +130,50 @@ static semel_bytes body_of(const semel_message *m)
     return m->body;
 }
 
-static int bind_column(query *q, mem_arena *arena, const semel_message *const messages[],
+static int bind_column(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                        size_t count, uint32_t type, column_of *column)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
         size += column(messages[i]).len;
-    array a = array_start(arena, type, count, size);
+    pg_array a = pg_array_start(arena, type, count, size);
     for (size_t i = 0; i < count; i++)
-        array_add(&a, column(messages[i]).data, column(messages[i]).len);
-    pg_array(q, &a);
+        pg_array_add(&a, column(messages[i]).data, column(messages[i]).len);
+    pg_array_bind(q, &a);
     return !a.failed;
 }
 
-static int bind_times(query *q, mem_arena *arena, const semel_message *const messages[],
+static int bind_times(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                       size_t count)
 {
-    array a = array_start(arena, ARRAY_INT8, count, count * 8);
+    pg_array a = pg_array_start(arena, ARRAY_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
         if (messages[i]->time_ms)
-            array_add_int(&a, messages[i]->time_ms);
+            pg_array_add_int(&a, messages[i]->time_ms);
         else
-            array_add(&a, NULL, 0);
-    pg_array(q, &a);
+            pg_array_add(&a, NULL, 0);
+    pg_array_bind(q, &a);
     return !a.failed;
 }
 
-static int bind_headers(query *q, mem_arena *arena, const semel_message *const messages[],
+static int bind_headers(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                         size_t count)
 {
     size_t size = 0;
     semel_bytes headers = {NULL, 0};
     for (size_t i = 0; i < count; i++)
         size += headers_size(messages[i]);
-    array a = array_start(arena, ARRAY_BYTEA, count, size);
+    pg_array a = pg_array_start(arena, ARRAY_BYTEA, count, size);
     for (size_t i = 0; i < count; i++) {
         if (pack_headers(&headers, arena, messages[i], NULL))
             return 0;
-        array_add(&a, headers.data, headers.len);
+        pg_array_add(&a, headers.data, headers.len);
     }
-    pg_array(q, &a);
+    pg_array_bind(q, &a);
     return !a.failed;
 }
 
-semel_status pg_messages_bind(query *q, mem_arena *arena, const semel_message *const messages[],
+semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                               size_t count, semel_error *err)
 {
     int bound = bind_column(q, arena, messages, count, ARRAY_TEXT, group_of) &&

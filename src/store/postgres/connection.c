@@ -31,7 +31,7 @@ static int ends_transaction(const char *tag)
  * does not say so, and who may have ended the transaction is looked at more closely. */
 static int on_event(PGEventId id, void *info, void *context)
 {
-    connection *on = context;
+    pg_connection *on = context;
     if (id != PGEVT_RESULTCREATE)
         return 1;
     PGresult *result = ((PGEventResultCreate *)info)->result;
@@ -48,7 +48,7 @@ static int on_event(PGEventId id, void *info, void *context)
  * This warning has the SQLSTATE of all warnings; where in the server it comes from is told in no language but its own. */
 static void on_notice(void *context, const PGresult *notice)
 {
-    connection *on = context;
+    pg_connection *on = context;
     const char *from = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
     on->unreplicated |= from && strcmp(from, "SyncRepWaitForLSN") == 0;
 }
@@ -66,8 +66,9 @@ static void find_sqlstate(char state[6], const char *text)
         }
 }
 
-/* Who refuses us says what he likes, and libpq hands it on. A password that is one of the names, too, is no secret. */
-static int tells_password(const PGconn *pg, const char *text)
+/* The server chooses the text of a refusal, and libpq passes it on. A password that is also one of the names is no
+ * secret. */
+static int contains_password(const PGconn *pg, const char *text)
 {
     const char *password = PQpass(pg), *names[] = {PQuser(pg), PQdb(pg), PQhost(pg)};
     if (!password || !*password || !strstr(text, password))
@@ -79,14 +80,14 @@ static int tells_password(const PGconn *pg, const char *text)
 }
 
 /* What cannot be reached may be there later; who is not let in now will not be let in later. */
-static semel_status refused(const connection *on, semel_error *err)
+static semel_status fail_refused(const pg_connection *on, semel_error *err)
 {
     char state[6];
     const char *text = PQerrorMessage(on->pg);
     find_sqlstate(state, text);
     int final = pg_in_class(state, "28") || pg_in_class(state, "3D") || pg_in_class(state, "42") ||
                 PQconnectionNeedsPassword(on->pg);
-    if (tells_password(on->pg, text))
+    if (contains_password(on->pg, text))
         text = "the answer has the password in it, and is not shown";
     semel_status status =
         semel_fail(err, final ? SEMEL_EINVAL : SEMEL_EUNAVAILABLE, "postgres, connecting: %.*s%s",
@@ -111,7 +112,7 @@ static int connect_until(PGconn *pg, int64_t deadline_ms)
     return wants == PGRES_POLLING_OK;
 }
 
-static semel_status connect_to(connection *on, const char *const *keywords,
+static semel_status connect_to(pg_connection *on, const char *const *keywords,
                                const char *const *values, uint32_t wait_ms, semel_error *err)
 {
     int64_t deadline = wait_clock_ms() + wait_ms;
@@ -130,14 +131,14 @@ static semel_status connect_to(connection *on, const char *const *keywords,
         return semel_fail(err, SEMEL_EUNAVAILABLE,
                           "postgres, connecting: no answer from %s within %u ms", PQhost(on->pg),
                           wait_ms);
-    return refused(on, err);
+    return fail_refused(on, err);
 }
 
-semel_status connection_open(connection **out, const char *const *keywords,
-                             const char *const *values, const char *const *texts, limits bounds,
-                             uint32_t wait_ms, semel_error *err)
+semel_status pg_connection_open(pg_connection **out, const char *const *keywords,
+                                const char *const *values, const char *const *texts,
+                                pg_limits bounds, uint32_t wait_ms, semel_error *err)
 {
-    connection *on = mem_alloc(sizeof *on);
+    pg_connection *on = mem_alloc(sizeof *on);
     if (!on)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->texts = texts;
@@ -145,13 +146,13 @@ semel_status connection_open(connection **out, const char *const *keywords,
     on->named = 1;
     semel_status status = connect_to(on, keywords, values, wait_ms, err);
     if (status)
-        connection_close(on);
+        pg_connection_close(on);
     else
         *out = on;
     return status;
 }
 
-static void free_parts(connection *on)
+static void free_parts(pg_connection *on)
 {
     for (int i = 0; i < KEPT_STATEMENTS; i++)
         mem_free(on->kept[i].text);
@@ -159,18 +160,18 @@ static void free_parts(connection *on)
     arena_free(&on->scratch);
 }
 
-void connection_close(void *closed)
+void pg_connection_close(void *closed)
 {
-    connection *on = closed;
+    pg_connection *on = closed;
     PQfinish(on->pg);
     free_parts(on);
     mem_free(on);
 }
 
 /* Idle connections have nothing to say, but for answers that nobody has read yet, and for goodbyes. */
-int connection_is_alive(void *asked)
+int pg_connection_is_alive(void *asked)
 {
-    connection *on = asked;
+    pg_connection *on = asked;
     struct pollfd socket = {.fd = PQsocket(on->pg), .events = POLLIN};
     for (int looks = 0; looks < 4 && poll(&socket, 1, 0) > 0; looks++)
         if (!PQconsumeInput(on->pg))
@@ -178,28 +179,28 @@ int connection_is_alive(void *asked)
     return !on->lost && PQstatus(on->pg) == CONNECTION_OK;
 }
 
-void connection_look(connection *on)
+void pg_connection_check(pg_connection *on)
 {
     if (!on->step_count && !on->lost)
-        on->lost = !connection_is_alive(on);
+        on->lost = !pg_connection_is_alive(on);
 }
 
-void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds)
+void pg_connection_borrow(pg_connection *on, PGconn *pg, const char *const *texts, pg_limits bounds)
 {
-    *on = (connection){
+    *on = (pg_connection){
         .pg = pg, .texts = texts, .limits = bounds, .was_nonblocking = PQisnonblocking(pg)};
 }
 
-void connection_return(connection *on)
+void pg_connection_return(pg_connection *on)
 {
-    (void)connection_speak(on, NULL);
+    (void)pg_connection_leave_pipeline(on, NULL);
     free_parts(on);
     on->steps = NULL;
 }
 
 /* --- sending ------------------------------------------------------------------------------------------ */
 
-int connection_pipe(connection *on)
+int pg_connection_enter_pipeline(pg_connection *on)
 {
     if (on->refusal)
         return 0;
@@ -208,18 +209,18 @@ int connection_pipe(connection *on)
     return !on->lost;
 }
 
-/* As whoever speaks to libpq directly expects it. */
-static int leave_pipeline(connection *on)
+/* As a caller that uses libpq directly expects it. */
+static int exit_pipeline(pg_connection *on)
 {
     return PQexitPipelineMode(on->pg) && PQsetnonblocking(on->pg, on->was_nonblocking) == 0;
 }
 
-static int make_room(connection *on)
+static int make_room(pg_connection *on)
 {
     if (on->step_count < on->step_room)
         return 1;
     size_t room = on->step_room ? on->step_room * 2 : 16;
-    step *steps = mem_resize(on->steps, room * sizeof *steps);
+    pg_step *steps = mem_resize(on->steps, room * sizeof *steps);
     if (!steps)
         return 0;
     on->steps = steps;
@@ -228,30 +229,30 @@ static int make_room(connection *on)
 }
 
 /* Without a note of it the answers could not be told apart: the connection is given up. */
-void connection_step(connection *on, const step *taken, int sent)
+void pg_connection_add_step(pg_connection *on, const pg_step *added, int sent)
 {
     if (!sent || !make_room(on)) {
         on->lost = 1;
         return;
     }
-    on->steps[on->step_count++] = *taken;
-    on->unsynced = taken->kind != STEP_SYNC;
+    on->steps[on->step_count++] = *added;
+    on->unsynced = added->kind != STEP_SYNC;
 }
 
-void connection_push(connection *on)
+void pg_connection_push(pg_connection *on)
 {
     if (on->bounded)
         pg_patience(on, on->patience);
     on->bounded = 0;
     if (!on->lost && on->unsynced)
-        connection_step(on, &(step){.kind = STEP_SYNC}, PQpipelineSync(on->pg));
+        pg_connection_add_step(on, &(pg_step){.kind = STEP_SYNC}, PQpipelineSync(on->pg));
 }
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 
 /* The next answer; NULL, and the connection is lost, if it does not come in time. What libpq has not sent yet is sent
  * meanwhile: a server that does not read must not keep us either. */
-static PGresult *next_result(connection *on)
+static PGresult *next_result(pg_connection *on)
 {
     while (PQisBusy(on->pg)) {
         int unsent = PQflush(on->pg);
@@ -271,9 +272,9 @@ static PGresult *next_result(connection *on)
     return PQgetResult(on->pg);
 }
 
-static void set_deadline(connection *on, uint32_t wait_ms)
+static void set_deadline(pg_connection *on, uint32_t wait_ms)
 {
-    const limits *l = &on->limits;
+    const pg_limits *l = &on->limits;
     int64_t locks_ms = wait_ms > l->busy_ms ? wait_ms : l->busy_ms;
     on->deadline_ms = wait_clock_ms() + locks_ms + l->answer_ms;
 }
@@ -284,19 +285,19 @@ static int is_good(ExecStatusType status)
 }
 
 /* What was thought to be prepared is not. */
-static void unprepare(connection *on, const step *at)
+static void unprepare(pg_connection *on, const pg_step *at)
 {
     if (at->kind == STEP_QUEUED)
-        application_distrust(on, at->number);
+        pg_queued_distrust(on, at->number);
     if (at->kind == STEP_PREPARE && at->which < ST_COUNT)
         on->prepared[at->which] = 0;
     else if (at->kind == STEP_PREPARE)
-        application_forget(on, at->number);
+        pg_queued_forget(on, at->number);
 }
 
 /* "cached plan must not change result type": a table was changed after the statement had been prepared. On a new
  * connection it is prepared anew; if it fails there, too, the reason was another one. */
-static semel_status prepare_anew(connection *on, semel_error *err)
+static semel_status prepare_anew(pg_connection *on, semel_error *err)
 {
     on->lost = 1;
     if (err) {
@@ -306,14 +307,15 @@ static semel_status prepare_anew(connection *on, semel_error *err)
     return SEMEL_ECONFLICT;
 }
 
-static void note_failure(connection *on, const step *at, const PGresult *result, failure *first,
-                         const char *doing, semel_error *err, semel_status *status)
+static void note_failure(pg_connection *on, const pg_step *at, const PGresult *result,
+                         pg_failure *first, const char *doing, semel_error *err,
+                         semel_status *status)
 {
     if (*status || (!on->lost && at < on->steps + on->stale))
         return;
     *status = pg_fail(on, result, doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-    *first = (failure){.kind = at->kind, .which = at->which};
+    *first = (pg_failure){.kind = at->kind, .which = at->which};
     first->is_final = result && pg_is_final(result);
     if (state && strlen(state) == 5)
         memcpy(first->sqlstate, state, 6);
@@ -322,7 +324,7 @@ static void note_failure(connection *on, const step *at, const PGresult *result,
 }
 
 /* What is committed by the sync itself may fail there: then an error and a NULL come before its answer. */
-static PGresult *skip_to_sync(connection *on, PGresult *failed)
+static PGresult *skip_to_sync(pg_connection *on, PGresult *failed)
 {
     for (int looks = 0; looks < 4 && !on->lost; looks++) {
         PGresult *result = next_result(on);
@@ -336,7 +338,7 @@ static PGresult *skip_to_sync(connection *on, PGresult *failed)
 }
 
 /* One step's answer. A statement's is followed by a NULL, that of a sync is not. */
-static int read_step(connection *on, const step *at, failure *first, const char *doing,
+static int read_step(pg_connection *on, const pg_step *at, pg_failure *first, const char *doing,
                      semel_error *err, semel_status *status)
 {
     PGresult *result = next_result(on);
@@ -364,18 +366,18 @@ static int read_step(connection *on, const step *at, failure *first, const char 
     return !on->lost;
 }
 
-semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, const char *doing,
-                             semel_error *err)
+semel_status pg_flush(pg_connection *on, uint32_t wait_ms, pg_failure *failed, const char *doing,
+                      semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    failure first = {.kind = STEP_PLAIN};
+    pg_failure first = {.kind = STEP_PLAIN};
     if (failed)
         *failed = first;
     if (on->refusal && err)
         *err = on->refusal_is;
     if (on->refusal)
         return on->refusal;
-    connection_push(on);
+    pg_connection_push(on);
     set_deadline(on, wait_ms);
     size_t read = 0;
     while (!on->lost && read < on->step_count)
@@ -384,7 +386,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     on->step_count = on->stale = 0;
     on->unsynced = 0;
     if (!on->named && !on->lost) /* its owner need not know that it was */
-        (void)leave_pipeline(on);
+        (void)exit_pipeline(on);
     if (on->lost && !status)
         status = pg_fail_unreachable(on, doing, err);
     if (failed)
@@ -392,21 +394,20 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
     return status;
 }
 
-semel_status connection_speak(connection *on, semel_error *err)
+semel_status pg_connection_leave_pipeline(pg_connection *on, semel_error *err)
 {
-    semel_status status =
-        on->step_count ? connection_wait(on, 0, NULL, "catching up", err) : SEMEL_OK;
+    semel_status status = on->step_count ? pg_flush(on, 0, NULL, "catching up", err) : SEMEL_OK;
     if (status)
         return status;
-    if (!leave_pipeline(on))
+    if (!exit_pipeline(on))
         return pg_fail_unreachable(on, "leaving pipeline mode", err);
     return SEMEL_OK;
 }
 
-semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms,
-                                 const char *doing, semel_error *err)
+semel_status pg_execute_text(pg_connection *on, const char *text, uint32_t wait_ms,
+                             const char *doing, semel_error *err)
 {
-    semel_status status = connection_speak(on, err);
+    semel_status status = pg_connection_leave_pipeline(on, err);
     if (status)
         return status;
     set_deadline(on, wait_ms);

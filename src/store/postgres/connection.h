@@ -1,7 +1,7 @@
 /* A connection, and the conversation on it.
  *
  * Statements are sent ahead (libpq's pipeline mode) and their answers read when somebody needs one: everything
- * that was sent since is then one round trip. Each statement sent is a `step`, which says what its failure
+ * that was sent since is then one round trip. Each statement sent is a `pg_step`, which says what its failure
  * means; the first one that fails ends the whole, since the server skips what follows it. */
 #ifndef SEMEL_POSTGRES_CONNECTION_H
 #define SEMEL_POSTGRES_CONNECTION_H
@@ -13,7 +13,7 @@
 #include <semel/statement.h>
 
 /* The texts are in statement.c, in this order. */
-typedef enum statement {
+typedef enum pg_statement {
     ST_BEGIN,
     ST_BEGIN_ASKED, /* with the isolation that the URL asks for */
     ST_BEGIN_RELAXED,
@@ -76,10 +76,10 @@ typedef enum statement {
     ST_DEAD_LIST,
     ST_COUNT,
     ST_APPLICATIONS = ST_COUNT /* a queued statement */
-} statement;
+} pg_statement;
 
 /* What the failure of a step means. */
-typedef enum step_kind {
+typedef enum pg_step_kind {
     STEP_PLAIN,
     STEP_PREPARE,
     STEP_SYNC,   /* not a statement: the end of what stands or falls together */
@@ -89,42 +89,42 @@ typedef enum step_kind {
     STEP_STOP,   /* it always fails: nothing before it in the pipeline is to happen */
     STEP_GUARD,  /* the same means that the transaction is not ours any more */
     STEP_COMMIT
-} step_kind;
+} pg_step_kind;
 
-typedef struct step {
-    step_kind kind;
-    statement which;
+typedef struct pg_step {
+    pg_step_kind kind;
+    pg_statement which;
     PGresult **answer; /* where the result goes; NULL: it is not wanted */
     unsigned number;   /* of the application's: which */
     int reused;        /* it was prepared before: a table may have changed since */
-} step;
+} pg_step;
 
 enum { KEPT_STATEMENTS = 32, KEPT_TEXT_MAX = 4096 };
 
 /* One of the application's statements, prepared under the name semel_q<number>. */
-typedef struct kept_statement {
+typedef struct pg_kept_statement {
     char *text; /* NULL: the place is free */
     uint64_t used;
     unsigned number;
     int distrusted; /* a table may have changed since it was prepared */
-} kept_statement;
+} pg_kept_statement;
 
 enum { PATIENCE_TEXT = 32 };
 
 /* How long is waited. */
-typedef struct limits {
+typedef struct pg_limits {
     uint32_t busy_ms;   /* by the server, for a lock */
     uint32_t answer_ms; /* by us, for an answer, beyond that */
-} limits;
+} pg_limits;
 
-typedef struct connection {
+typedef struct pg_connection {
     PGconn *pg;
-    limits limits;
+    pg_limits limits;
     uint32_t session_ms; /* its lock_timeout, if it is known; 0: each transaction says how long */
     const char *const *texts; /* the statements, with the schema filled in */
     int named; /* statements may be prepared and kept under a name: it is ours alone */
     unsigned char prepared[ST_COUNT];
-    step *steps; /* sent and not answered, in order */
+    pg_step *steps; /* sent and not answered, in order */
     size_t step_count;
     size_t step_room;
     size_t stale; /* the first so many are of somebody who has gone: their answers mean nothing */
@@ -145,52 +145,55 @@ typedef struct connection {
     int64_t deadline_ms; /* of the current wait */
     int ended;           /* a statement that ends or begins a transaction has been answered */
     int expects_copies;  /* the last key was known: the next one may be, too */
-    kept_statement kept[KEPT_STATEMENTS];
+    pg_kept_statement kept[KEPT_STATEMENTS];
     uint64_t kept_uses;
     unsigned kept_numbers;
-} connection;
+} pg_connection;
 
 /* How a round trip ended: of the first step that failed. */
-typedef struct failure {
-    step_kind kind;
-    statement which;
+typedef struct pg_failure {
+    pg_step_kind kind;
+    pg_statement which;
     char sqlstate[6];
     int is_final; /* FATAL or PANIC: the session, or the server, ended with it */
-} failure;
+} pg_failure;
 
-semel_status connection_open(connection **out, const char *const *keywords,
-                             const char *const *values, const char *const *texts, limits bounds,
-                             uint32_t wait_ms, semel_error *err);
-void connection_close(void *connection);
-int connection_is_alive(void *connection);
+semel_status pg_connection_open(pg_connection **out, const char *const *keywords,
+                                const char *const *values, const char *const *texts,
+                                pg_limits bounds, uint32_t wait_ms, semel_error *err);
+void pg_connection_close(void *connection);
+int pg_connection_is_alive(void *connection);
 
-/* Between two conversations: has the server said goodbye? What is sent after that is known not to have happened. */
-void connection_look(connection *on);
+/* Before the first statement of a unit: has the server closed the connection? Statements sent after that are known not
+ * to have happened. */
+void pg_connection_check(pg_connection *on);
 
 /* `on` on the caller's connection, which is idle inside a transaction. */
-void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds);
-void connection_return(connection *on); /* leaves it as it was */
+void pg_connection_borrow(pg_connection *on, PGconn *pg, const char *const *texts,
+                          pg_limits bounds);
+void pg_connection_return(pg_connection *on); /* leaves it as it was */
 
 /* Ends what stands together, and waits for all answers. The server itself gives up waiting for locks, after busy_ms or
  * the wait_ms that it was told; if it says nothing for answer_ms longer, the connection is given up. On failure *failed
  * says where, and `err` is filled. */
-semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, const char *doing,
-                             semel_error *err);
+semel_status pg_flush(pg_connection *on, uint32_t wait_ms, pg_failure *failed, const char *doing,
+                      semel_error *err);
 
 /* Statements in one text, without parameters, outside of the pipeline. */
-semel_status connection_run_text(connection *on, const char *text, uint32_t wait_ms,
-                                 const char *doing, semel_error *err);
+semel_status pg_execute_text(pg_connection *on, const char *text, uint32_t wait_ms,
+                             const char *doing, semel_error *err);
 
 /* Sends what is there and leaves the answers for later. */
-void connection_push(connection *on);
+void pg_connection_push(pg_connection *on);
 
-/* Out of pipeline mode, for somebody who speaks to libpq directly. All answers must have been read. */
-semel_status connection_speak(connection *on, semel_error *err);
+/* Out of pipeline mode, for a handler that uses libpq directly. All answers must have been read. */
+semel_status pg_connection_leave_pipeline(pg_connection *on, semel_error *err);
 
 /* `err` from a result or, if that is NULL, from the connection itself. By SQLSTATE. */
-semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err);
-semel_status pg_fail_unreachable(connection *on, const char *doing, semel_error *err);
-semel_status sqlstate_status(const char *sqlstate);
+semel_status pg_fail(pg_connection *on, const PGresult *result, const char *doing,
+                     semel_error *err);
+semel_status pg_fail_unreachable(pg_connection *on, const char *doing, semel_error *err);
+semel_status pg_sqlstate_status(const char *sqlstate);
 int pg_in_class(const char *sqlstate, const char *class); /* it begins so */
 const char *pg_advice(const char *sqlstate);              /* what a person can do about it, or "" */
 int pg_is_final(
@@ -202,64 +205,65 @@ int pg_first_line(const char *text); /* its length: libpq joins several */
 enum { PARAMETERS_MAX = 20 };
 
 /* A statement and its parameters, from the first one on. All are binary. */
-typedef struct query {
-    connection *on;
-    statement which;
-    step_kind kind;
+typedef struct pg_query {
+    pg_connection *on;
+    pg_statement which;
+    pg_step_kind kind;
     PGresult **answer;
     int count;
     Oid types[PARAMETERS_MAX];
     const char *values[PARAMETERS_MAX];
     int lengths[PARAMETERS_MAX];
     unsigned char numbers[PARAMETERS_MAX][8];
-} query;
+} pg_query;
 
-query pg_start(connection *on, statement which);
-void pg_int(query *q, int64_t value);
-void pg_time(query *q, int64_t value);        /* a moment as an answer has told it */
-void pg_int_or_null(query *q, int64_t value); /* 0 is NULL */
-void pg_bytes(query *q, semel_bytes value);   /* data NULL is NULL */
-void pg_text(query *q, const char *value);    /* NULL is NULL */
-void pg_raw(query *q, Oid type, const void *data, size_t len);
+pg_query pg_start(pg_connection *on, pg_statement which);
+void pg_int(pg_query *q, int64_t value);
+void pg_time(pg_query *q, int64_t value);        /* a moment as an answer has told it */
+void pg_int_or_null(pg_query *q, int64_t value); /* 0 is NULL */
+void pg_bytes(pg_query *q, semel_bytes value);   /* data NULL is NULL */
+void pg_text(pg_query *q, const char *value);    /* NULL is NULL */
+void pg_raw(pg_query *q, Oid type, const void *data, size_t len);
 
-/* One more step is on its way, if `sent`. What goes wrong is told by the next wait. */
-void connection_step(connection *on, const step *taken, int sent);
-int connection_pipe(connection *on); /* into pipeline mode; 0 if it is lost */
+/* One more step is on its way, if `sent`. The next flush reports what goes wrong. */
+void pg_connection_add_step(pg_connection *on, const pg_step *added, int sent);
+int pg_connection_enter_pipeline(pg_connection *on); /* into pipeline mode; 0 if it is lost */
 
 /* Sends it as one more step. */
-void pg_send(query *q);
-void statement_send(connection *on, statement which); /* one without parameters */
-void pg_begin_relaxed(connection *on); /* BEGIN of a transaction that may be lost with the power */
+void pg_enqueue(pg_query *q);
+void pg_enqueue_plain(pg_connection *on, pg_statement which); /* one without parameters */
+void pg_begin_relaxed(
+    pg_connection *on); /* BEGIN of a transaction that may be lost with the power */
 
 /* The application's statement, translated already. queue.c. */
-semel_status application_send(connection *on, const char *text, const semel_value values[],
-                              size_t count, mem_arena *arena, semel_error *err);
-void application_forget(connection *on, unsigned number);   /* its preparation failed */
-void application_distrust(connection *on, unsigned number); /* it failed: prepare it anew */
+semel_status pg_enqueue_queued(pg_connection *on, const char *text, const semel_value values[],
+                               size_t count, mem_arena *arena, semel_error *err);
+void pg_queued_forget(pg_connection *on, unsigned number);   /* its preparation failed */
+void pg_queued_distrust(pg_connection *on, unsigned number); /* it failed: prepare it anew */
 
 /* Sends it, waits for it and all before it. The answer is the caller's to PQclear. */
-semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err);
+semel_status pg_execute(PGresult **out, pg_query *q, const char *doing, semel_error *err);
 
 /* The same outside of a unit: a transaction of its own, that waits for locks no longer than busy_ms. */
-semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err);
-void pg_bound_alone(connection *on); /* what it says for that first, if it has to */
+semel_status pg_execute_alone(PGresult **out, pg_query *q, const char *doing, semel_error *err);
+void pg_bound_alone(pg_connection *on); /* what it says for that first, if it has to */
 
 /* From here on until the transaction ends, statements wait for a lock for this long. */
-void pg_patience(connection *on, const char *lock_timeout);
-void pg_patience_ms(connection *on, uint32_t ms);
+void pg_patience(pg_connection *on, const char *lock_timeout);
+void pg_patience_ms(pg_connection *on, uint32_t ms);
 
-/* As pg_ask(), for a statement that changes rows: how many. */
-semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err);
+/* As pg_execute(), for a statement that changes rows: how many. */
+semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, semel_error *err);
 
 /* The texts with the names filled in; NULL if memory is out. */
-const char *const *statements_fill(mem_arena *arena, const char *schema, const char *isolation);
-const char *statement_name(char name[16], statement which);
+const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation);
+const char *pg_statement_name(char name[16], pg_statement which);
 
 /* --- answers ------------------------------------------------------------------------------------------ */
 
-int64_t answer_int(const PGresult *answer, int row,
-                   int column); /* int2, int4, int8, bool; NULL is 0 */
-semel_bytes answer_bytes(const PGresult *answer, int row, int column); /* {NULL, 0} for NULL */
-const char *answer_text(const PGresult *answer, int row, int column);  /* NULL for NULL */
+int64_t pg_answer_int(const PGresult *answer, int row,
+                      int column); /* int2, int4, int8, bool; NULL is 0 */
+semel_bytes pg_answer_bytes(const PGresult *answer, int row, int column); /* {NULL, 0} for NULL */
+const char *pg_answer_text(const PGresult *answer, int row, int column);  /* NULL for NULL */
 
 #endif

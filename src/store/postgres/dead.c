@@ -5,7 +5,7 @@ semel_status postgres_dead_put(void *unit_state, const semel_dead *dead, semel_e
 {
     postgres_unit *unit = unit_state;
     size_t changed = 0;
-    query q = unit_query(unit, ST_DEAD_PUT);
+    pg_query q = pg_unit_query(unit, ST_DEAD_PUT);
     pg_int(&q, dead->origin);
     pg_text(&q, dead->name);
     pg_bytes(&q, dead->key);
@@ -13,7 +13,7 @@ semel_status postgres_dead_put(void *unit_state, const semel_dead *dead, semel_e
     pg_foreign_text(&q, &unit->on->scratch, dead->error);
     semel_status status = pg_foreign_message_bind(&q, &unit->on->scratch, dead->message, err);
     if (!status)
-        status = pg_run(&q, &changed, "storing a dead letter", err);
+        status = pg_execute_change(&q, &changed, "storing a dead letter", err);
     if (!status && changed != 1)
         status = semel_fail(err, SEMEL_ESTORE, "a dead letter was not stored");
     return status;
@@ -22,9 +22,9 @@ semel_status postgres_dead_put(void *unit_state, const semel_dead *dead, semel_e
 semel_status postgres_dead_drop(void *unit_state, int64_t id, semel_error *err)
 {
     size_t changed = 0;
-    query q = unit_query(unit_state, ST_DEAD_DROP);
+    pg_query q = pg_unit_query(unit_state, ST_DEAD_DROP);
     pg_int(&q, id);
-    semel_status status = pg_run(&q, &changed, "dropping a dead letter", err);
+    semel_status status = pg_execute_change(&q, &changed, "dropping a dead letter", err);
     if (!status && !changed)
         status = semel_fail(err, SEMEL_ENOTFOUND, "there is no dead letter %lld (any more)",
                             (long long)id);
@@ -32,20 +32,20 @@ semel_status postgres_dead_drop(void *unit_state, int64_t id, semel_error *err)
 }
 
 /* A row that cannot be read is shown as damaged: it must not hide the others. */
-static semel_status show(const PGresult *answer, int row, mem_arena *arena,
-                         semel_dead_visitor *visitor, void *context, semel_error *err)
+static semel_status visit_letter(const PGresult *answer, int row, mem_arena *arena,
+                                 semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
     semel_message message;
     semel_error damage;
-    const char *error = answer_text(answer, row, 6);
+    const char *error = pg_answer_text(answer, row, 6);
     semel_dead dead = {.size = sizeof dead,
-                       .id = answer_int(answer, row, 0),
-                       .origin = (semel_dead_origin)answer_int(answer, row, 1),
-                       .name = answer_text(answer, row, 2),
-                       .key = answer_bytes(answer, row, 3),
-                       .attempts = (uint32_t)answer_int(answer, row, 4),
-                       .at_ms = answer_int(answer, row, 5),
+                       .id = pg_answer_int(answer, row, 0),
+                       .origin = (semel_dead_origin)pg_answer_int(answer, row, 1),
+                       .name = pg_answer_text(answer, row, 2),
+                       .key = pg_answer_bytes(answer, row, 3),
+                       .attempts = (uint32_t)pg_answer_int(answer, row, 4),
+                       .at_ms = pg_answer_int(answer, row, 5),
                        .error = error ? error : ""};
     semel_status status = pg_message_read(&message, arena, answer, row, COLUMN_MESSAGE, &damage);
     if (status == SEMEL_ENOMEM)
@@ -61,15 +61,15 @@ semel_status postgres_dead_list(void *unit_state, const semel_dead_filter *filte
 {
     mem_arena arena = {0};
     PGresult *answer = NULL;
-    query q = unit_query(unit_state, ST_DEAD_LIST);
+    pg_query q = pg_unit_query(unit_state, ST_DEAD_LIST);
     pg_int(&q, filter->after_id);
     pg_int(&q, filter->origin);
     pg_text(&q, filter->name);
     pg_int(&q, filter->limit);
-    semel_status status = pg_ask(&answer, &q, "listing dead letters", err);
+    semel_status status = pg_execute(&answer, &q, "listing dead letters", err);
     int rows = status ? 0 : PQntuples(answer);
     for (int row = 0; !status && row < rows; row++) {
-        status = show(answer, row, &arena, visitor, context, err);
+        status = visit_letter(answer, row, &arena, visitor, context, err);
         arena_reset(&arena);
     }
     PQclear(answer);

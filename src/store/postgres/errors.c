@@ -9,7 +9,7 @@ int pg_in_class(const char *sqlstate, const char *class)
     return strncmp(sqlstate, class, strlen(class)) == 0;
 }
 
-semel_status sqlstate_status(const char *sqlstate)
+semel_status pg_sqlstate_status(const char *sqlstate)
 {
     static const struct {
         const char *begins;
@@ -65,7 +65,7 @@ int pg_first_line(const char *text)
     return (int)strcspn(text, "\n");
 }
 
-static semel_status fail_silent(const connection *on, const char *doing, semel_error *err)
+static semel_status fail_silent(const pg_connection *on, const char *doing, semel_error *err)
 {
     return semel_fail(err, SEMEL_EUNAVAILABLE,
                       "postgres, %s: the server has not answered for %u ms longer than it may wait "
@@ -73,7 +73,7 @@ static semel_status fail_silent(const connection *on, const char *doing, semel_e
                       doing, on->limits.answer_ms);
 }
 
-semel_status pg_fail_unreachable(connection *on, const char *doing, semel_error *err)
+semel_status pg_fail_unreachable(pg_connection *on, const char *doing, semel_error *err)
 {
     if (on->silent)
         return fail_silent(on, doing, err);
@@ -90,14 +90,14 @@ int pg_is_final(const PGresult *result)
     return severity && strcmp(severity, "ERROR") != 0;
 }
 
-semel_status pg_fail(connection *on, const PGresult *result, const char *doing, semel_error *err)
+semel_status pg_fail(pg_connection *on, const PGresult *result, const char *doing, semel_error *err)
 {
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     if (!state)
         return pg_fail_unreachable(on, doing, err);
-    semel_status status = semel_fail(err, sqlstate_status(state), "postgres, %s: %s (%s)%s", doing,
-                                     text ? text : "", state, pg_advice(state));
+    semel_status status = semel_fail(err, pg_sqlstate_status(state), "postgres, %s: %s (%s)%s",
+                                     doing, text ? text : "", state, pg_advice(state));
     if (err)
         memcpy(err->sqlstate, state, 5);
     if (pg_is_final(result) || pg_in_class(state, "26000"))

@@ -10,19 +10,19 @@
 
 static semel_status know_identity(postgres_store *store, semel_error *err)
 {
-    connection *on = NULL;
+    pg_connection *on = NULL;
     PGresult *answer = NULL;
     pthread_mutex_lock(&store->lock);
     int known = store->identity[0] != 0;
     pthread_mutex_unlock(&store->lock);
     if (known)
         return SEMEL_OK;
-    semel_status status = store_borrow(&on, store, err);
+    semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;
-    query q = pg_start(on, ST_IDENTITY);
-    status = pg_ask_alone(&answer, &q, "reading the database's identity", err);
-    store_give_back(store, on);
+    pg_query q = pg_start(on, ST_IDENTITY);
+    status = pg_execute_alone(&answer, &q, "reading the database's identity", err);
+    pg_store_give_back(store, on);
     if (!status && PQntuples(answer) == 1 && PQgetlength(answer, 0, 0) < IDENTITY_TEXT) {
         pthread_mutex_lock(&store->lock);
         memcpy(store->identity, PQgetvalue(answer, 0, 0), (size_t)PQgetlength(answer, 0, 0) + 1);
@@ -36,9 +36,9 @@ static semel_status know_identity(postgres_store *store, semel_error *err)
 static semel_status enter_joined(postgres_unit *unit, semel_error *err)
 {
     PGresult *answer = NULL;
-    statement_send(unit->on, ST_SAVEPOINT);
-    query q = pg_start(unit->on, ST_IDENTITY);
-    semel_status status = pg_ask(&answer, &q, "joining a transaction", err);
+    pg_enqueue_plain(unit->on, ST_SAVEPOINT);
+    pg_query q = pg_start(unit->on, ST_IDENTITY);
+    semel_status status = pg_execute(&answer, &q, "joining a transaction", err);
     pthread_mutex_lock(&unit->store->lock);
     int same = !status && PQntuples(answer) == 1 &&
                strcmp(PQgetvalue(answer, 0, 0), unit->store->identity) == 0;
@@ -49,9 +49,9 @@ static semel_status enter_joined(postgres_unit *unit, semel_error *err)
     PQclear(answer);
     if (same)
         return SEMEL_OK;
-    statement_send(unit->on, ST_ROLLBACK_TO);
-    statement_send(unit->on, ST_RELEASE);
-    (void)connection_wait(unit->on, 0, NULL, "leaving a transaction", NULL);
+    pg_enqueue_plain(unit->on, ST_ROLLBACK_TO);
+    pg_enqueue_plain(unit->on, ST_RELEASE);
+    (void)pg_flush(unit->on, 0, NULL, "leaving a transaction", NULL);
     return status ? status
                   : semel_fail(err, SEMEL_EINVAL,
                                "the transaction to join is open on another database than the "
@@ -76,7 +76,7 @@ static semel_status enlist(postgres_unit *unit, semel_error *err)
               : SEMEL_OK;
 }
 
-void unit_delist(postgres_unit *unit)
+void pg_unit_delist(postgres_unit *unit)
 {
     postgres_store *store = unit->store;
     pthread_mutex_lock(&store->lock);
@@ -102,14 +102,14 @@ semel_status postgres_join(void *store_state, void *unit_state, void *native, se
     unit->store = store;
     unit->on = &unit->borrowed;
     unit->joined = unit->begun = 1;
-    connection_borrow(unit->on, native, store->texts, store->limits);
+    pg_connection_borrow(unit->on, native, store->texts, store->limits);
     status = enlist(unit, err);
     if (status)
         return status;
     status = enter_joined(unit, err);
     if (status) {
-        unit_delist(unit);
-        connection_return(unit->on);
+        pg_unit_delist(unit);
+        pg_connection_return(unit->on);
     }
     unit->shared = 1;
     return status;

@@ -23,7 +23,7 @@ enum {
     RETRY_SOON_MS = 1000
 };
 
-void notify_after_commit(postgres_store *store, connection *on)
+void pg_notify_after_commit(postgres_store *store, pg_connection *on)
 {
     int64_t now = wait_clock_ms();
     pthread_mutex_lock(&store->lock);
@@ -33,27 +33,27 @@ void notify_after_commit(postgres_store *store, connection *on)
     pthread_mutex_unlock(&store->lock);
     if (!due)
         return;
-    query q = pg_start(on, ST_NOTIFY);
+    pg_query q = pg_start(on, ST_NOTIFY);
     pg_text(&q, store->channel);
-    pg_send(&q);
-    connection_push(on);
+    pg_enqueue(&q);
+    pg_connection_push(on);
 }
 
 /* --- the listener --------------------------------------------------------------------------------------- */
 
-static int start_listening(const postgres_store *store, connection *on)
+static int start_listening(const postgres_store *store, pg_connection *on)
 {
     char command[96];
     (void)snprintf(command, sizeof command, "LISTEN \"%s\"", store->channel);
-    return !connection_run_text(on, command, 0, "listening", NULL);
+    return !pg_execute_text(on, command, 0, "listening", NULL);
 }
 
 /* What was sent while nobody listened is found by looking, so there is to be one more look: see postgres_watch(). */
 static void try_to_listen(postgres_store *store)
 {
-    connection *on = NULL;
-    if (!store_connect(&on, store, CONNECT_MS, NULL) && !start_listening(store, on)) {
-        connection_close(on);
+    pg_connection *on = NULL;
+    if (!pg_store_connect(&on, store, CONNECT_MS, NULL) && !start_listening(store, on)) {
+        pg_connection_close(on);
         on = NULL;
     }
     store->listener = on;
@@ -95,6 +95,6 @@ void postgres_unwatch(void *state)
 {
     postgres_store *store = state;
     if (store->listener && store->connections.pid == getpid())
-        connection_close(store->listener);
+        pg_connection_close(store->listener);
     store->listener = NULL;
 }

@@ -16,17 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-marker_row marker_read(const PGresult *answer, int row, int column)
+pg_marker_row pg_marker_read(const PGresult *answer, int row, int column)
 {
-    return (marker_row){.state = (int)answer_int(answer, row, column),
-                        .fingerprint = (uint64_t)answer_int(answer, row, column + 1),
-                        .attempts = (uint32_t)answer_int(answer, row, column + 2),
-                        .live = (int)answer_int(answer, row, column + 3),
-                        .lease_until_ms = answer_int(answer, row, column + 4)};
+    return (pg_marker_row){.state = (int)pg_answer_int(answer, row, column),
+                           .fingerprint = (uint64_t)pg_answer_int(answer, row, column + 1),
+                           .attempts = (uint32_t)pg_answer_int(answer, row, column + 2),
+                           .live = (int)pg_answer_int(answer, row, column + 3),
+                           .lease_until_ms = pg_answer_int(answer, row, column + 4)};
 }
 
 /* A row that is not free: what it is. */
-void marker_report(semel_mark *mark, const marker_row *found)
+void pg_marker_report(semel_mark *mark, const pg_marker_row *found)
 {
     mark->known_fingerprint = found->fingerprint;
     mark->attempts = found->attempts;
@@ -36,19 +36,19 @@ void marker_report(semel_mark *mark, const marker_row *found)
                                                : SEMEL_MARK_HELD;
 }
 
-semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const semel_mark *mark,
-                         semel_error *err)
+semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
+                            const semel_mark *mark, semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = unit_query(unit, ST_MARK_LOOK);
+    pg_query q = pg_unit_query(unit, ST_MARK_LOOK);
     pg_int(&q, mark->inbox);
     pg_bytes(&q, mark->key);
-    semel_status status = pg_ask(&answer, &q, "reading a marker", err);
+    semel_status status = pg_execute(&answer, &q, "reading a marker", err);
     if (status)
         return status;
     *found = PQntuples(answer) > 0;
     if (*found)
-        *out = marker_read(answer, 0, 0);
+        *out = pg_marker_read(answer, 0, 0);
     PQclear(answer);
     return SEMEL_OK;
 }
@@ -65,21 +65,21 @@ static void report_taken(semel_mark *mark, uint32_t attempts)
 static int before_waiting(postgres_unit *unit, uint32_t wait_ms)
 {
     int nested = unit->begun;
-    unit_begin(unit);
+    pg_unit_begin(unit);
     if (nested)
-        statement_send(unit->on, ST_MARK_SAVEPOINT);
-    unit_patience(unit, wait_ms ? wait_ms : 1);
+        pg_enqueue_plain(unit->on, ST_MARK_SAVEPOINT);
+    pg_unit_patience(unit, wait_ms ? wait_ms : 1);
     return nested;
 }
 
 static void after_waiting(postgres_unit *unit, int nested)
 {
-    unit_patience(unit, unit->on->limits.busy_ms);
+    pg_unit_patience(unit, unit->on->limits.busy_ms);
     if (nested)
-        statement_send(unit->on, ST_MARK_RELEASE);
+        pg_enqueue_plain(unit->on, ST_MARK_RELEASE);
 }
 
-static int waited_too_long(const failure *failed)
+static int waited_too_long(const pg_failure *failed)
 {
     return strcmp(failed->sqlstate, "55P03") == 0 || strcmp(failed->sqlstate, "57014") == 0;
 }
@@ -88,21 +88,21 @@ static int waited_too_long(const failure *failed)
 static semel_status recover(postgres_unit *unit, int nested, semel_error *err)
 {
     if (!nested) {
-        unit_begin_anew(unit);
+        pg_unit_begin_anew(unit);
         return SEMEL_OK;
     }
     unit->patience_ms = 0; /* it was said behind the savepoint */
-    statement_send(unit->on, ST_MARK_ROLLBACK_TO);
-    statement_send(unit->on, ST_MARK_RELEASE);
-    return connection_wait(unit->on, 0, NULL, "undoing a marker", err);
+    pg_enqueue_plain(unit->on, ST_MARK_ROLLBACK_TO);
+    pg_enqueue_plain(unit->on, ST_MARK_RELEASE);
+    return pg_flush(unit->on, 0, NULL, "undoing a marker", err);
 }
 
-semel_status marker_check_table(postgres_unit *unit, semel_error *err)
+semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = unit_query(unit, ST_MARK_TABLE_LOCKED);
-    semel_status status = pg_ask(&answer, &q, "looking for locks", err);
-    int locked = !status && answer_int(answer, 0, 0);
+    pg_query q = pg_unit_query(unit, ST_MARK_TABLE_LOCKED);
+    semel_status status = pg_execute(&answer, &q, "looking for locks", err);
+    int locked = !status && pg_answer_int(answer, 0, 0);
     PQclear(answer);
     if (!locked)
         return status;
@@ -114,22 +114,22 @@ semel_status marker_check_table(postgres_unit *unit, semel_error *err)
 static semel_status give_up_waiting(postgres_unit *unit, int nested, semel_error *err)
 {
     semel_status status = recover(unit, nested, err);
-    return status ? status : marker_check_table(unit, err);
+    return status ? status : pg_marker_check_table(unit, err);
 }
 
 /* --- one ----------------------------------------------------------------------------------------------- */
 
-static void send_key(postgres_unit *unit, statement which, step_kind kind, const semel_mark *mark,
-                     PGresult **answer)
+static void enqueue_key(postgres_unit *unit, pg_statement which, pg_step_kind kind,
+                        const semel_mark *mark, PGresult **answer)
 {
-    query q = pg_start(unit->on, which);
+    pg_query q = pg_start(unit->on, which);
     q.kind = kind;
     q.answer = answer;
     pg_int(&q, mark->inbox);
     pg_bytes(&q, mark->key);
     if (which != ST_MARK_LOOK)
         pg_int_or_null(&q, (int64_t)mark->fingerprint);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
 static void report_held(semel_mark *mark)
@@ -142,18 +142,18 @@ static void report_held(semel_mark *mark)
 static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
                               semel_error *err)
 {
-    failure failed;
+    pg_failure failed;
     PGresult *answer = NULL;
     int nested = before_waiting(unit, wait_ms);
-    send_key(unit, ST_MARK_TAKE_OVER, STEP_PLAIN, mark, &answer);
+    enqueue_key(unit, ST_MARK_TAKE_OVER, STEP_PLAIN, mark, &answer);
     after_waiting(unit, nested);
-    semel_status status = connection_wait(unit->on, wait_ms, &failed, "taking over a marker", err);
+    semel_status status = pg_flush(unit->on, wait_ms, &failed, "taking over a marker", err);
     *taken = 1;
     if (status && waited_too_long(&failed)) {
         report_held(mark);
         status = give_up_waiting(unit, nested, err);
     } else if (!status && PQntuples(answer) == 1) {
-        report_taken(mark, (uint32_t)answer_int(answer, 0, 0));
+        report_taken(mark, (uint32_t)pg_answer_int(answer, 0, 0));
     } else {
         *taken = 0;
     }
@@ -168,10 +168,10 @@ static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
     *known = PQntuples(answer) > 0;
     if (!*known)
         return SEMEL_OK;
-    marker_row found = marker_read(answer, 0, 0);
-    if (marker_is_free(&found))
+    pg_marker_row found = pg_marker_read(answer, 0, 0);
+    if (pg_marker_is_free(&found))
         return take_over(known, unit, mark, wait_ms, err);
-    marker_report(mark, &found);
+    pg_marker_report(mark, &found);
     return SEMEL_OK;
 }
 
@@ -181,8 +181,8 @@ static semel_status note_known(int *known, postgres_unit *unit, semel_mark *mark
     semel_status status = SEMEL_OK;
     unit->on->expects_copies = 1;
     if (!row) {
-        send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
-        status = connection_wait(unit->on, 0, NULL, "reading a marker", err);
+        enqueue_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
+        status = pg_flush(unit->on, 0, NULL, "reading a marker", err);
     }
     if (!status)
         status = note_row(known, unit, mark, row, wait_ms, err);
@@ -194,20 +194,20 @@ static semel_status note_known(int *known, postgres_unit *unit, semel_mark *mark
 static semel_status mark_once(int *known, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
                               semel_error *err)
 {
-    failure failed;
+    pg_failure failed;
     PGresult *inserted = NULL, *row = NULL;
     int nested = before_waiting(unit, wait_ms);
-    send_key(unit, ST_MARK, STEP_PLAIN, mark, &inserted);
+    enqueue_key(unit, ST_MARK, STEP_PLAIN, mark, &inserted);
     after_waiting(unit, nested);
     if (unit->on->expects_copies)
-        send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
-    semel_status status = connection_wait(unit->on, wait_ms, &failed, "inserting a marker", err);
+        enqueue_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
+    semel_status status = pg_flush(unit->on, wait_ms, &failed, "inserting a marker", err);
     if (status && waited_too_long(&failed)) {
         report_held(mark);
         *known = 1;
         status = give_up_waiting(unit, nested, err);
     } else if (!status && PQntuples(inserted) == 1) {
-        unit_note_began(unit, inserted);
+        pg_unit_note_began(unit, inserted);
         unit->on->expects_copies = 0;
         report_taken(mark, 0);
         *known = 1;
@@ -252,7 +252,7 @@ static semel_mark *find_mark(semel_mark marks[], size_t count, semel_bytes key)
 }
 
 /* The keys of those that are not decided yet, or of all. */
-static int bind_keys(query *q, mem_arena *arena, const semel_mark marks[], size_t count, int all)
+static int bind_keys(pg_query *q, mem_arena *arena, const semel_mark marks[], size_t count, int all)
 {
     size_t size = 0, wanted = 0;
     for (size_t i = 0; i < count; i++)
@@ -260,70 +260,70 @@ static int bind_keys(query *q, mem_arena *arena, const semel_mark marks[], size_
             size += marks[i].key.len;
             wanted++;
         }
-    array keys = array_start(arena, ARRAY_BYTEA, wanted, size);
+    pg_array keys = pg_array_start(arena, ARRAY_BYTEA, wanted, size);
     for (size_t i = 0; i < count; i++)
         if (all || !marks[i].state)
-            array_add(&keys, marks[i].key.data, marks[i].key.len);
-    pg_array(q, &keys);
+            pg_array_add(&keys, marks[i].key.data, marks[i].key.len);
+    pg_array_bind(q, &keys);
     return !keys.failed;
 }
 
-static int bind_fingerprints(query *q, mem_arena *arena, const semel_mark marks[], size_t count)
+static int bind_fingerprints(pg_query *q, mem_arena *arena, const semel_mark marks[], size_t count)
 {
-    array prints = array_start(arena, ARRAY_INT8, count, count * 8);
+    pg_array prints = pg_array_start(arena, ARRAY_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
-        array_add_int(&prints, (int64_t)marks[i].fingerprint);
-    pg_array(q, &prints);
+        pg_array_add_int(&prints, (int64_t)marks[i].fingerprint);
+    pg_array_bind(q, &prints);
     return !prints.failed;
 }
 
-static semel_status send_marks(postgres_unit *unit, const semel_mark marks[], size_t count,
-                               PGresult **answer, semel_error *err)
+static semel_status enqueue_marks(postgres_unit *unit, const semel_mark marks[], size_t count,
+                                  PGresult **answer, semel_error *err)
 {
-    query q = pg_start(unit->on, ST_MARK_MANY);
+    pg_query q = pg_start(unit->on, ST_MARK_MANY);
     q.answer = answer;
     pg_int(&q, marks[0].inbox);
     if (!bind_keys(&q, &unit->on->scratch, marks, count, 1) ||
         !bind_fingerprints(&q, &unit->on->scratch, marks, count))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
 /* How long the next statement may take as a whole. */
 static void limit_statement(postgres_unit *unit, const char *timeout)
 {
-    query q = pg_start(unit->on, ST_PATIENCE_WHOLE);
+    pg_query q = pg_start(unit->on, ST_PATIENCE_WHOLE);
     pg_text(&q, timeout);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
 /* *held is 1 if somebody made us wait for too long: nothing is decided then. */
 static semel_status insert_all(int *held, postgres_unit *unit, semel_mark marks[], size_t count,
                                uint32_t wait_ms, semel_error *err)
 {
-    failure failed;
+    pg_failure failed;
     char whole[16];
     PGresult *answer = NULL, *began = NULL;
     int nested = before_waiting(unit, wait_ms);
     (void)snprintf(whole, sizeof whole, "%u", wait_ms ? wait_ms : 1);
     limit_statement(unit, wait_ms ? whole : unit->store->timeout);
-    semel_status status = send_marks(unit, marks, count, &answer, err);
+    semel_status status = enqueue_marks(unit, marks, count, &answer, err);
     if (status)
         return status;
-    unit_ask_began(unit, &began);
+    pg_unit_enqueue_began(unit, &began);
     limit_statement(unit, unit->store->timeout);
     after_waiting(unit, nested);
-    status = connection_wait(unit->on, wait_ms, &failed, "inserting markers", err);
+    status = pg_flush(unit->on, wait_ms, &failed, "inserting markers", err);
     if (began)
-        unit_note_began(unit, began);
+        pg_unit_note_began(unit, began);
     PQclear(began);
     *held = status && waited_too_long(&failed);
     if (*held)
         status = give_up_waiting(unit, nested, err);
     int rows = answer && !status && !*held ? PQntuples(answer) : 0;
     for (int row = 0; row < rows; row++) {
-        semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
+        semel_mark *mark = find_mark(marks, count, pg_answer_bytes(answer, row, 0));
         if (mark)
             report_taken(mark, 0);
     }
@@ -344,17 +344,17 @@ static semel_status look_up_rest(postgres_unit *unit, semel_mark marks[], size_t
                                  semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = unit_query(unit, ST_MARK_LOOK_MANY);
+    pg_query q = pg_unit_query(unit, ST_MARK_LOOK_MANY);
     pg_int(&q, marks[0].inbox);
     if (!bind_keys(&q, &unit->on->scratch, marks, count, 0))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
-    semel_status status = pg_ask(&answer, &q, "reading markers", err);
+    semel_status status = pg_execute(&answer, &q, "reading markers", err);
     int rows = status ? 0 : PQntuples(answer);
     for (int row = 0; row < rows; row++) {
-        semel_mark *mark = find_mark(marks, count, answer_bytes(answer, row, 0));
-        marker_row found = marker_read(answer, row, 1);
-        if (mark && !marker_is_free(&found))
-            marker_report(mark, &found);
+        semel_mark *mark = find_mark(marks, count, pg_answer_bytes(answer, row, 0));
+        pg_marker_row found = pg_marker_read(answer, row, 1);
+        if (mark && !pg_marker_is_free(&found))
+            pg_marker_report(mark, &found);
     }
     PQclear(answer);
     return status;
@@ -399,17 +399,17 @@ semel_status postgres_mark(void *unit_state, semel_mark marks[], size_t count, u
 
 /* The insert, and what follows it up to the sync, is one transaction without a BEGIN; unless an isolation was asked
  * for, which BEGIN must say. */
-static void send_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait_ms)
+static void enqueue_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait_ms)
 {
     unit->assumed = mark;
     unit->assumed_wait_ms = wait_ms;
     unit->implicit = !unit->store->at.isolation;
     unit->begun |= unit->implicit;
-    unit_begin(unit);
-    unit_patience(unit, wait_ms ? wait_ms : 1);
-    send_key(unit, ST_MARK_ASSUME, STEP_ASSUME, mark, NULL);
+    pg_unit_begin(unit);
+    pg_unit_patience(unit, wait_ms ? wait_ms : 1);
+    enqueue_key(unit, ST_MARK_ASSUME, STEP_ASSUME, mark, NULL);
     if (!wait_ms)
-        unit_patience(unit, unit->on->limits.busy_ms);
+        pg_unit_patience(unit, unit->on->limits.busy_ms);
 }
 
 /* After a copy the next one is likely to be a copy, too (what is redelivered comes together), and a violation is an
@@ -419,7 +419,7 @@ semel_status postgres_assume(void *unit_state, semel_mark *mark, uint32_t wait_m
     postgres_unit *unit = unit_state;
     unit->marked = 1;
     if (!unit->on->expects_copies) {
-        send_assumption(unit, mark, wait_ms);
+        enqueue_assumption(unit, mark, wait_ms);
         return SEMEL_OK;
     }
     semel_status status = mark_one(unit, mark, wait_ms, err);
@@ -435,13 +435,13 @@ static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
     semel_mark *mark = unit->assumed;
     unit->on->expects_copies = 1;
     if (!unit->implicit)
-        statement_send(unit->on, ST_ROLLBACK);
-    send_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
-    semel_status status = connection_wait(unit->on, 0, NULL, "reading a marker", err);
+        pg_enqueue_plain(unit->on, ST_ROLLBACK);
+    enqueue_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
+    semel_status status = pg_flush(unit->on, 0, NULL, "reading a marker", err);
     if (!status && PQntuples(row) > 0) {
-        marker_row found = marker_read(row, 0, 0);
-        if (!marker_is_free(&found))
-            marker_report(mark, &found);
+        pg_marker_row found = pg_marker_read(row, 0, 0);
+        if (!pg_marker_is_free(&found))
+            pg_marker_report(mark, &found);
     }
     PQclear(row);
     return status;
@@ -451,15 +451,15 @@ static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
 static semel_status check_table_after_all(postgres_unit *unit, semel_error *err)
 {
     if (!unit->implicit)
-        statement_send(unit->on, ST_ROLLBACK);
+        pg_enqueue_plain(unit->on, ST_ROLLBACK);
     unit->implicit = 0;
     unit->begun = 0;
     unit->patience_ms = unit->on->session_ms;
-    return marker_check_table(unit, err);
+    return pg_marker_check_table(unit, err);
 }
 
 /* The insert failed, or was stopped. */
-semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err)
+semel_status pg_assumed_answer(postgres_unit *unit, const pg_failure *failed, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     unit->assumed->state = 0;
@@ -470,7 +470,7 @@ semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_er
     } else if (strcmp(failed->sqlstate, "23505") == 0)
         status = look_at_assumed(unit, err);
     else if (failed->kind != STEP_STOP)
-        status = semel_fail(err, sqlstate_status(failed->sqlstate),
+        status = semel_fail(err, pg_sqlstate_status(failed->sqlstate),
                             "postgres, inserting a marker: it failed (%s)", failed->sqlstate);
     return status ? status : semel_fail(err, SEMEL_EREJECTED, "the key is not new");
 }

@@ -15,15 +15,15 @@ uint64_t pg_token_new(const postgres_store *store)
 }
 
 /* Adds the key; for statements whose $1 and $2 it is. */
-static query key_query(postgres_unit *unit, statement which, const semel_mark *mark)
+static pg_query key_query(postgres_unit *unit, pg_statement which, const semel_mark *mark)
 {
-    query q = unit_query(unit, which);
+    pg_query q = pg_unit_query(unit, which);
     pg_int(&q, mark->inbox);
     pg_bytes(&q, mark->key);
     return q;
 }
 
-static semel_status lost(const char *doing, semel_error *err)
+static semel_status fail_lost(const char *doing, semel_error *err)
 {
     return semel_fail(err, SEMEL_ELOST, "%s: the lease has ended, and the key is not ours any more",
                       doing);
@@ -37,24 +37,24 @@ enum { MOMENT_MS = 20 };
 static semel_status report_known(postgres_unit *unit, semel_mark *mark, semel_error *err)
 {
     int found = 0;
-    marker_row row = {0};
-    semel_status status = marker_look(&row, &found, unit, mark, err);
+    pg_marker_row row = {0};
+    semel_status status = pg_marker_look(&row, &found, unit, mark, err);
     if (status)
         return status;
-    if (found && !marker_is_free(&row)) {
-        marker_report(mark, &row);
+    if (found && !pg_marker_is_free(&row)) {
+        pg_marker_report(mark, &row);
         return SEMEL_OK;
     }
     return semel_fail(err, SEMEL_ECONFLICT, "a claim changes faster than it can be read");
 }
 
-static semel_status send_claim(PGresult **answer, failure *failed, postgres_unit *unit,
-                               const semel_mark *mark, uint64_t token, uint32_t lease_ms,
-                               semel_error *err)
+static semel_status execute_claim(PGresult **answer, pg_failure *failed, postgres_unit *unit,
+                                  const semel_mark *mark, uint64_t token, uint32_t lease_ms,
+                                  semel_error *err)
 {
-    unit_begin(unit);
-    unit_patience(unit, MOMENT_MS);
-    query q = pg_start(unit->on, ST_MARK_CLAIM);
+    pg_unit_begin(unit);
+    pg_unit_patience(unit, MOMENT_MS);
+    pg_query q = pg_start(unit->on, ST_MARK_CLAIM);
     pg_int(&q, mark->inbox);
     pg_bytes(&q, mark->key);
     q.answer = answer;
@@ -62,28 +62,28 @@ static semel_status send_claim(PGresult **answer, failure *failed, postgres_unit
     pg_int(&q, mark->attempts);
     pg_int_or_null(&q, (int64_t)token);
     pg_int_or_null(&q, lease_ms);
-    pg_send(&q);
-    return connection_wait(unit->on, 0, failed, "storing a claim", err);
+    pg_enqueue(&q);
+    return pg_flush(unit->on, 0, failed, "storing a claim", err);
 }
 
 semel_status postgres_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    failure failed;
+    pg_failure failed;
     PGresult *answer = NULL;
     uint64_t token = lease_ms ? pg_token_new(unit->store) : 0;
-    semel_status status = send_claim(&answer, &failed, unit, mark, token, lease_ms, err);
+    semel_status status = execute_claim(&answer, &failed, unit, mark, token, lease_ms, err);
     if (status && strcmp(failed.sqlstate, "55P03") == 0) {
         mark->state = SEMEL_MARK_HELD;
         mark->held_until_ms = 0;
-        unit_begin_anew(unit); /* a claim is alone in its unit */
-        return marker_check_table(unit, err);
+        pg_unit_begin_anew(unit); /* a claim is alone in its unit */
+        return pg_marker_check_table(unit, err);
     }
     if (status)
         return status;
     int taken = PQntuples(answer) == 1;
     if (taken) {
-        mark->attempts = (uint32_t)answer_int(answer, 0, 0);
+        mark->attempts = (uint32_t)pg_answer_int(answer, 0, 0);
         mark->token = token;
         mark->state = SEMEL_MARK_TAKEN;
     }
@@ -94,10 +94,10 @@ semel_status postgres_claim(void *unit_state, semel_mark *mark, uint32_t lease_m
 semel_status postgres_finish(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     (void)err;
-    query q = key_query(unit_state, ST_MARK_FINISH, mark);
+    pg_query q = key_query(unit_state, ST_MARK_FINISH, mark);
     q.kind = STEP_HOLD;
     pg_int(&q, (int64_t)mark->token);
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
@@ -105,11 +105,11 @@ semel_status postgres_renew(void *unit_state, const semel_mark *mark, uint32_t l
                             semel_error *err)
 {
     size_t changed = 0;
-    query q = key_query(unit_state, ST_MARK_RENEW, mark);
+    pg_query q = key_query(unit_state, ST_MARK_RENEW, mark);
     pg_int(&q, (int64_t)mark->token);
     pg_int(&q, lease_ms);
-    semel_status status = pg_run(&q, &changed, "renewing a claim", err);
-    return status || changed == 1 ? status : lost("renewing a claim", err);
+    semel_status status = pg_execute_change(&q, &changed, "renewing a claim", err);
+    return status || changed == 1 ? status : fail_lost("renewing a claim", err);
 }
 
 /* --- failing -------------------------------------------------------------------------------------------- */
@@ -117,25 +117,25 @@ semel_status postgres_renew(void *unit_state, const semel_mark *mark, uint32_t l
 static semel_status let_go(postgres_unit *unit, const semel_mark *mark, int state, const char *why,
                            size_t *changed, semel_error *err)
 {
-    query q = key_query(unit, ST_MARK_LET_GO, mark);
+    pg_query q = key_query(unit, ST_MARK_LET_GO, mark);
     pg_int(&q, (int64_t)mark->token);
     pg_int(&q, state);
     pg_foreign_text(&q, &unit->on->scratch, why);
     pg_int(&q, mark->attempts);
-    return pg_run(&q, changed, "ending a claim", err);
+    return pg_execute_change(&q, changed, "ending a claim", err);
 }
 
 /* Without a token the row is ours if this unit has marked it, and anybody's if it is free or not there. */
-static semel_status note(postgres_unit *unit, const semel_mark *mark, int state, const char *why,
-                         size_t *changed, semel_error *err)
+static semel_status note_failure(postgres_unit *unit, const semel_mark *mark, int state,
+                                 const char *why, size_t *changed, semel_error *err)
 {
-    query q = key_query(unit, ST_MARK_STATE, mark);
+    pg_query q = key_query(unit, ST_MARK_STATE, mark);
     pg_int(&q, state);
     pg_int_or_null(&q, (int64_t)mark->fingerprint);
     pg_int(&q, mark->attempts);
     pg_foreign_text(&q, &unit->on->scratch, why);
     pg_int(&q, unit->marked);
-    return pg_run(&q, changed, "storing a failed attempt", err);
+    return pg_execute_change(&q, changed, "storing a failed attempt", err);
 }
 
 static semel_status set_state(postgres_unit *unit, const semel_mark *mark, int state,
@@ -143,10 +143,10 @@ static semel_status set_state(postgres_unit *unit, const semel_mark *mark, int s
 {
     size_t changed = 0;
     semel_status status = mark->token ? let_go(unit, mark, state, why, &changed, err)
-                                      : note(unit, mark, state, why, &changed, err);
+                                      : note_failure(unit, mark, state, why, &changed, err);
     if (status || changed == 1)
         return status;
-    return mark->token ? lost("ending a claim", err)
+    return mark->token ? fail_lost("ending a claim", err)
                        : semel_fail(err, SEMEL_ELOST,
                                     "another copy has been handled or is being handled meanwhile");
 }
@@ -166,12 +166,12 @@ semel_status postgres_forget(void *unit_state, const semel_mark *mark, semel_err
     postgres_unit *unit = unit_state;
     size_t changed = 0;
     int found = 0;
-    marker_row row = {0};
-    query q = key_query(unit, ST_MARK_DELETE, mark);
-    semel_status status = pg_run(&q, &changed, "forgetting a key", err);
+    pg_marker_row row = {0};
+    pg_query q = key_query(unit, ST_MARK_DELETE, mark);
+    semel_status status = pg_execute_change(&q, &changed, "forgetting a key", err);
     if (status || changed == 1)
         return status;
-    status = marker_look(&row, &found, unit, mark, err);
+    status = pg_marker_look(&row, &found, unit, mark, err);
     if (status)
         return status;
     return found ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
@@ -184,10 +184,10 @@ semel_status postgres_result_set(void *unit_state, const semel_mark *mark, semel
                                  semel_error *err)
 {
     (void)err;
-    query q = key_query(unit_state, ST_RESULT_SET, mark);
+    pg_query q = key_query(unit_state, ST_RESULT_SET, mark);
     q.kind = STEP_HOLD;
     pg_bytes(&q, result);
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
@@ -195,11 +195,11 @@ semel_status postgres_result_get(void *unit_state, const semel_mark *mark, void 
                                  semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = key_query(unit_state, ST_RESULT_GET, mark);
-    semel_status status = pg_ask(&answer, &q, "reading a result", err);
+    pg_query q = key_query(unit_state, ST_RESULT_GET, mark);
+    semel_status status = pg_execute(&answer, &q, "reading a result", err);
     if (status)
         return status;
-    semel_bytes found = PQntuples(answer) ? answer_bytes(answer, 0, 0) : (semel_bytes){NULL, 0};
+    semel_bytes found = PQntuples(answer) ? pg_answer_bytes(answer, 0, 0) : (semel_bytes){NULL, 0};
     void *copy = found.data ? mem_alloc(found.len + 1) : NULL;
     if (copy)
         memcpy(copy, found.data, found.len);

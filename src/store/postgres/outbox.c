@@ -1,4 +1,4 @@
-/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
+/* The outbox: capturing, settling, counting. Leasing is in outbox_lease.c. */
 #include "store/postgres/postgres.h"
 
 #include <stdlib.h>
@@ -7,33 +7,33 @@ semel_status postgres_put(void *unit_state, int64_t outbox, const semel_message 
                           semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    query q = unit_query(unit, ST_OUTBOX_PUT);
+    pg_query q = pg_unit_query(unit, ST_OUTBOX_PUT);
     pg_int(&q, outbox);
     pg_int(&q, message->delay_ms);
     semel_status status = pg_message_bind(&q, &unit->on->scratch, message, err);
     if (status)
         return status;
     unit->captured = 1;
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
 static semel_status put_some(postgres_unit *unit, int64_t outbox,
                              const semel_message *const messages[], size_t count, semel_error *err)
 {
-    query q = unit_query(unit, ST_OUTBOX_PUT_MANY);
+    pg_query q = pg_unit_query(unit, ST_OUTBOX_PUT_MANY);
     pg_int(&q, outbox);
-    array delays = array_start(&unit->on->scratch, ARRAY_INT8, count, count * 8);
+    pg_array delays = pg_array_start(&unit->on->scratch, ARRAY_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
-        array_add_int(&delays, messages[i]->delay_ms);
+        pg_array_add_int(&delays, messages[i]->delay_ms);
     if (delays.failed)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for outgoing messages");
-    pg_array(&q, &delays);
+    pg_array_bind(&q, &delays);
     semel_status status = pg_messages_bind(&q, &unit->on->scratch, messages, count, err);
     if (status)
         return status;
     unit->captured = 1;
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
@@ -91,29 +91,29 @@ static int64_t refused_of(const semel_settlement *s)
     return s->refused != 0;
 }
 
-static int bind_settlements(query *q, mem_arena *arena, const semel_settlement settlements[],
+static int bind_settlements(pg_query *q, mem_arena *arena, const semel_settlement settlements[],
                             size_t count, semel_verdict verdict, settlement_column *column)
 {
     size_t chosen = count_verdicts(settlements, count, verdict);
-    array a = array_start(arena, ARRAY_INT8, chosen, chosen * 8);
+    pg_array a = pg_array_start(arena, ARRAY_INT8, chosen, chosen * 8);
     for (size_t i = 0; i < count; i++)
         if (settlements[i].verdict == verdict)
-            array_add_int(&a, column(&settlements[i]));
-    pg_array(q, &a);
+            pg_array_add_int(&a, column(&settlements[i]));
+    pg_array_bind(q, &a);
     return !a.failed;
 }
 
-static semel_status send_verdict(postgres_unit *unit, int64_t outbox,
-                                 const semel_settlement settlements[], size_t count,
-                                 semel_verdict verdict, PGresult **answer, semel_error *err)
+static semel_status enqueue_verdict(postgres_unit *unit, int64_t outbox,
+                                    const semel_settlement settlements[], size_t count,
+                                    semel_verdict verdict, PGresult **answer, semel_error *err)
 {
-    static const statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
-                                   [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
-                                   [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
+    static const pg_statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
+                                      [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
+                                      [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
     mem_arena *arena = &unit->on->scratch;
     if (!count_verdicts(settlements, count, verdict))
         return SEMEL_OK;
-    query q = unit_query(unit, of[verdict]);
+    pg_query q = pg_unit_query(unit, of[verdict]);
     q.answer = answer;
     pg_int(&q, outbox);
     int bound = bind_settlements(&q, arena, settlements, count, verdict, seq_of) &&
@@ -124,7 +124,7 @@ static semel_status send_verdict(postgres_unit *unit, int64_t outbox,
         bound = bind_settlements(&q, arena, settlements, count, verdict, refused_of);
     if (!bound)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
@@ -144,7 +144,7 @@ static semel_status find_lost(postgres_unit *unit, semel_settlement settlements[
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
     for (int i = 0; i < 3; i++)
         for (int row = 0; answers[i] && row < PQntuples(answers[i]) && changed < count; row++)
-            seqs[changed++] = answer_int(answers[i], row, 0);
+            seqs[changed++] = pg_answer_int(answers[i], row, 0);
     qsort(seqs, changed, sizeof *seqs, compare_numbers);
     for (size_t i = 0; i < count; i++)
         settlements[i].lost =
@@ -161,9 +161,9 @@ semel_status postgres_settle(void *unit_state, int64_t outbox, semel_settlement 
     PGresult *answers[3] = {NULL, NULL, NULL};
     semel_status status = SEMEL_OK;
     for (int i = 0; !status && i < 3; i++)
-        status = send_verdict(unit, outbox, settlements, count, verdicts[i], &answers[i], err);
+        status = enqueue_verdict(unit, outbox, settlements, count, verdicts[i], &answers[i], err);
     if (!status)
-        status = connection_wait(unit->on, 0, NULL, "settling outgoing messages", err);
+        status = pg_flush(unit->on, 0, NULL, "settling outgoing messages", err);
     if (!status)
         status = find_lost(unit, settlements, count, answers, err);
     for (int i = 0; i < 3; i++)
@@ -173,20 +173,20 @@ semel_status postgres_settle(void *unit_state, int64_t outbox, semel_settlement 
 
 semel_status postgres_unsent(void *state, uint64_t *count, int64_t *oldest_ms, semel_error *err)
 {
-    connection *on = NULL;
+    pg_connection *on = NULL;
     PGresult *answer = NULL;
-    semel_status status = store_borrow(&on, state, err);
+    semel_status status = pg_store_borrow(&on, state, err);
     if (status)
         return status;
-    query q = pg_start(on, ST_OUTBOX_UNSENT);
+    pg_query q = pg_start(on, ST_OUTBOX_UNSENT);
     status = pg_schema_check(state, on, err);
     if (!status)
-        status = pg_ask_alone(&answer, &q, "counting outgoing messages", err);
+        status = pg_execute_alone(&answer, &q, "counting outgoing messages", err);
     if (!status) {
-        *count = (uint64_t)answer_int(answer, 0, 0);
-        *oldest_ms = answer_int(answer, 0, 1);
+        *count = (uint64_t)pg_answer_int(answer, 0, 0);
+        *oldest_ms = pg_answer_int(answer, 0, 1);
     }
     PQclear(answer);
-    store_give_back(state, on);
+    pg_store_give_back(state, on);
     return status;
 }

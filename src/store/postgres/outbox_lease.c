@@ -1,7 +1,7 @@
-/* Taking outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
  *
  * Rows without a group are locked and leased by one statement that skips what others have locked. A group is
- * taken by one relay at a time: whoever gets the group's advisory lock reads its rows by a *new* statement, which
+ * leased by one relay at a time: whoever gets the group's advisory lock reads its rows by a *new* statement, which
  * sees every lease that was committed before the lock was free; so nobody overtakes a lease that is not yet to be
  * seen. The locks end with the transaction, which is short, and which the server ends by itself if its client
  * has been stopped. A row of it that is locked all the same (a relay is settling it, late) holds up the rest of the
@@ -26,10 +26,10 @@
  * not parked, so the walk finds it, and it is the first of its group whatever is parked behind it.
  *
  * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it was taken and seldom later. What was taken from goes to the end of those that are due; what there
- * was no room for keeps its place.
+ * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that are due;
+ * one that there was no room for keeps its place.
  *
- * Groups by time and by name take turns within a call, and share it with the rows that have no group. Rows that are gone
+ * Groups by time and by name alternate within a call, and share it with the rows that have no group. Rows that are gone
  * but not yet vacuumed lie at the beginning of an index; after a long transaction somewhere in the database there may be
  * very many. So the search by time begins where the last one found something, and at the very beginning only now and
  * then, for those that come late. */
@@ -50,19 +50,20 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
-typedef struct outbox_turn {
-    struct outbox_turn *next;
+/* Where the next call goes on: kept from call to call, one for each outbox. */
+typedef struct pg_outbox_cursor {
+    struct pg_outbox_cursor *next;
     int64_t outbox;
     uint32_t calls;
-    int has_groups;   /* the last call has seen some */
-    int64_t floor_ms; /* rows without group that are due are not due from before it, as a rule */
-    int64_t group_floor_ms; /* ... nor are groups by time */
+    int has_groups; /* the last call has seen some */
+    int64_t
+        floor_ms; /* lower bound for wake_ms of rows without a group: due rows older than this are rare */
+    int64_t group_floor_ms; /* the same for the due time of groups */
     int64_t looked_at_ms;   /* when we last looked at all of them, by wait_clock_ms() */
     size_t
-        passed_over; /* groups from which nothing could be taken, because others have locked rows */
+        passed_over; /* groups from which nothing could be leased, because others have locked rows */
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} outbox_turn;
+} pg_outbox_cursor;
 
 typedef struct group_list {
     const char *names[GROUPS_MAX];
@@ -70,7 +71,7 @@ typedef struct group_list {
 } group_list;
 
 /* The groups are ours for this transaction. */
-typedef struct taking {
+typedef struct outbox_leasing {
     postgres_unit *unit;
     int64_t outbox;
     uint64_t token;
@@ -79,92 +80,93 @@ typedef struct taking {
     uint32_t count;
     semel_item_sink *sink;
     void *context;
-    outbox_turn turn;   /* a copy, put back at the end */
-    const char *began;  /* the group at which it began */
-    group_list timed;   /* found by time */
-    group_list named;   /* found by name, in their order: the first row is due ... */
-    group_list waiting; /* ... or waits */
-    const char *last;   /* of the named ones that something was taken from */
-    int at_end;         /* of the groups' names */
+    pg_outbox_cursor cursor; /* a copy, put back at the end */
+    const char *began;       /* the group at which it began */
+    group_list timed;        /* found by time */
+    group_list named;        /* found by name, in their order: the first row is due ... */
+    group_list waiting;      /* ... or waits */
+    const char *last;        /* of the named ones that something was leased from */
+    int at_end;              /* of the groups' names */
     int parks;
-} taking;
+} outbox_leasing;
 
-/* --- turns --------------------------------------------------------------------------------------------- */
+/* --- cursors --------------------------------------------------------------------------------------------- */
 
-static outbox_turn *find_turn(postgres_store *store, int64_t outbox)
+static pg_outbox_cursor *find_cursor(postgres_store *store, int64_t outbox)
 {
-    outbox_turn *turn = store->turns;
-    while (turn && turn->outbox != outbox)
-        turn = turn->next;
-    return turn;
+    pg_outbox_cursor *cursor = store->cursors;
+    while (cursor && cursor->outbox != outbox)
+        cursor = cursor->next;
+    return cursor;
 }
 
-static void read_turn(taking *t)
+static void load_cursor(outbox_leasing *t)
 {
     postgres_store *store = t->unit->store;
     pthread_mutex_lock(&store->lock);
-    const outbox_turn *turn = find_turn(store, t->outbox);
-    if (turn)
-        t->turn = *turn;
+    const pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
+    if (cursor)
+        t->cursor = *cursor;
     pthread_mutex_unlock(&store->lock);
-    t->turn.outbox = t->outbox;
-    t->turn.calls++;
+    t->cursor.outbox = t->outbox;
+    t->cursor.calls++;
     int64_t now = wait_clock_ms();
-    if (t->turn.looked_at_ms && now - t->turn.looked_at_ms < FULL_LOOK_EVERY_MS)
+    if (t->cursor.looked_at_ms && now - t->cursor.looked_at_ms < FULL_LOOK_EVERY_MS)
         return;
-    t->turn.floor_ms = t->turn.group_floor_ms = NO_FLOOR;
-    t->turn.looked_at_ms = now;
+    t->cursor.floor_ms = t->cursor.group_floor_ms = NO_FLOOR;
+    t->cursor.looked_at_ms = now;
 }
 
 /* Without memory for it the next call begins from the beginning, which is no harm. */
-static void write_turn(taking *t)
+static void store_cursor(outbox_leasing *t)
 {
     postgres_store *store = t->unit->store;
     pthread_mutex_lock(&store->lock);
-    outbox_turn *turn = find_turn(store, t->outbox);
-    if (!turn && (turn = mem_alloc(sizeof *turn))) {
-        turn->next = store->turns;
-        store->turns = turn;
+    pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
+    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
+        cursor->next = store->cursors;
+        store->cursors = cursor;
     }
-    if (turn) {
-        t->turn.next = turn->next;
-        *turn = t->turn;
+    if (cursor) {
+        t->cursor.next = cursor->next;
+        *cursor = t->cursor;
     }
     pthread_mutex_unlock(&store->lock);
 }
 
-void pg_turns_free(postgres_store *store)
+void pg_cursors_free(postgres_store *store)
 {
-    for (outbox_turn *turn = store->turns, *next; turn; turn = next) {
-        next = turn->next;
-        mem_free(turn);
+    for (pg_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
+        next = cursor->next;
+        mem_free(cursor);
     }
 }
 
-/* --- handing out --------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------------------- */
 
 enum { COLUMN_GROUP = 3 }; /* the first one of the message's */
 
-typedef struct place {
+typedef struct row_place {
     int64_t seq;
     int row;
-} place;
+} row_place;
 
-static int compare_places(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right)
 {
-    const place *a = left, *b = right;
+    const row_place *a = left, *b = right;
     return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
 /* A row that cannot be read is passed over: it must not keep the others from leaving. It stays, and is counted as
  * unsent, until somebody repairs it. */
-static semel_status hand_out(taking *t, const PGresult *answer, int row, semel_error *err)
+static semel_status deliver_row(outbox_leasing *t, const PGresult *answer, int row,
+                                semel_error *err)
 {
     semel_message message;
-    semel_item item = {.seq = answer_int(answer, row, 0),
+    semel_item item = {.seq = pg_answer_int(answer, row, 0),
                        .token = t->token,
-                       .attempts = (uint32_t)answer_int(answer, row, 1),
-                       .refusals = (uint32_t)answer_int(answer, row, 2),
+                       .attempts = (uint32_t)pg_answer_int(answer, row, 1),
+                       .refusals = (uint32_t)pg_answer_int(answer, row, 2),
                        .message = &message};
     semel_status status =
         pg_message_read(&message, &t->unit->on->scratch, answer, row, COLUMN_GROUP, err);
@@ -177,27 +179,29 @@ static semel_status hand_out(taking *t, const PGresult *answer, int row, semel_e
 }
 
 /* UPDATE ... RETURNING has no order of its own. */
-static semel_status hand_out_all(taking *t, const PGresult *answer, semel_error *err)
+static semel_status deliver_rows(outbox_leasing *t, const PGresult *answer, semel_error *err)
 {
     int rows = answer ? PQntuples(answer) : 0;
-    place *places = rows ? arena_alloc(&t->unit->on->scratch, (size_t)rows * sizeof *places) : NULL;
+    row_place *places =
+        rows ? arena_alloc(&t->unit->on->scratch, (size_t)rows * sizeof *places) : NULL;
     semel_status status = SEMEL_OK;
     if (rows && !places)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
     for (int row = 0; row < rows; row++)
-        places[row] = (place){answer_int(answer, row, 0), row};
+        places[row] = (row_place){pg_answer_int(answer, row, 0), row};
     if (rows)
-        qsort(places, (size_t)rows, sizeof *places, compare_places);
+        qsort(places, (size_t)rows, sizeof *places, compare_rows);
     for (int i = 0; !status && i < rows; i++)
-        status = hand_out(t, answer, places[i].row, err);
+        status = deliver_row(t, answer, places[i].row, err);
     return status;
 }
 
-/* --- taking -------------------------------------------------------------------------------------------- */
+/* --- leasing -------------------------------------------------------------------------------------------- */
 
-static query take_query(taking *t, statement which, uint32_t limit, PGresult **answer)
+static pg_query lease_query(outbox_leasing *t, pg_statement which, uint32_t limit,
+                            PGresult **answer)
 {
-    query q = unit_query(t->unit, which);
+    pg_query q = pg_unit_query(t->unit, which);
     q.answer = answer;
     pg_int(&q, t->outbox);
     pg_int(&q, limit);
@@ -206,29 +210,30 @@ static query take_query(taking *t, statement which, uint32_t limit, PGresult **a
     return q;
 }
 
-static uint32_t groups_wanted(const taking *t)
+static uint32_t groups_wanted(const outbox_leasing *t)
 {
     return t->limit * 2 < GROUPS_MAX ? t->limit * 2 : GROUPS_MAX;
 }
 
-static void ask_free(taking *t, uint32_t limit, PGresult **answer)
+static void enqueue_free(outbox_leasing *t, uint32_t limit, PGresult **answer)
 {
-    query q = take_query(t, ST_OUTBOX_FREE, limit, answer);
-    pg_int(&q, t->turn.floor_ms);
-    pg_send(&q);
+    pg_query q = lease_query(t, ST_OUTBOX_FREE, limit, answer);
+    pg_int(&q, t->cursor.floor_ms);
+    pg_enqueue(&q);
 }
 
 /* `after` may be NULL: then only those by time. */
-static void ask_groups(taking *t, uint32_t by_time, const char *after, PGresult **answer)
+static void enqueue_groups(outbox_leasing *t, uint32_t by_time, const char *after,
+                           PGresult **answer)
 {
-    query q = unit_query(t->unit, ST_OUTBOX_GROUPS);
+    pg_query q = pg_unit_query(t->unit, ST_OUTBOX_GROUPS);
     q.answer = answer;
     pg_int(&q, t->outbox);
     pg_text(&q, after);
     pg_int(&q, groups_wanted(t));
     pg_int(&q, by_time);
-    pg_int(&q, t->turn.group_floor_ms);
-    pg_send(&q);
+    pg_int(&q, t->cursor.group_floor_ms);
+    pg_enqueue(&q);
 }
 
 static void add_group(group_list *to, const char *name)
@@ -238,40 +243,40 @@ static void add_group(group_list *to, const char *name)
 }
 
 /* The first one is the longest due: what is left is due from there on, or comes late. */
-static void note_timed(taking *t, const char *group, int64_t due_ms)
+static void note_timed(outbox_leasing *t, const char *group, int64_t due_ms)
 {
     if (!t->timed.count)
-        t->turn.group_floor_ms = due_ms - FLOOR_MARGIN_MS;
+        t->cursor.group_floor_ms = due_ms - FLOOR_MARGIN_MS;
     add_group(&t->timed, group);
 }
 
-static semel_status note_groups(taking *t, const PGresult *answer, semel_error *err)
+static semel_status note_groups(outbox_leasing *t, const PGresult *answer, semel_error *err)
 {
     int rows = PQntuples(answer);
     t->at_end = (uint32_t)rows < groups_wanted(t);
-    t->turn.has_groups |= rows > 0;
+    t->cursor.has_groups |= rows > 0;
     for (int row = 0; row < rows; row++) {
-        semel_bytes name = answer_bytes(answer, row, 0);
+        semel_bytes name = pg_answer_bytes(answer, row, 0);
         const char *group = arena_copy(&t->unit->on->scratch, name.data, name.len);
-        int by_time = answer_int(answer, row, 1) != 0, ours = answer_int(answer, row, 2) != 0;
+        int by_time = pg_answer_int(answer, row, 1) != 0, ours = pg_answer_int(answer, row, 2) != 0;
         if (!group)
             return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
         if (by_time)
-            note_timed(t, group, answer_int(answer, row, 4));
+            note_timed(t, group, pg_answer_int(answer, row, 4));
         else if (ours)
-            add_group(answer_int(answer, row, 3) ? &t->waiting : &t->named, group);
+            add_group(pg_answer_int(answer, row, 3) ? &t->waiting : &t->named, group);
         if (!by_time && name.len <= SEMEL_TEXT_MAX)
-            memcpy(t->turn.group, group, name.len + 1);
+            memcpy(t->cursor.group, group, name.len + 1);
     }
     return SEMEL_OK;
 }
 
-static semel_status look_for_groups(taking *t, uint32_t by_time, const char *after,
+static semel_status look_for_groups(outbox_leasing *t, uint32_t by_time, const char *after,
                                     semel_error *err)
 {
     PGresult *groups = NULL;
-    ask_groups(t, by_time, after, &groups);
-    semel_status status = connection_wait(t->unit->on, 0, NULL, "looking for groups", err);
+    enqueue_groups(t, by_time, after, &groups);
+    semel_status status = pg_flush(t->unit->on, 0, NULL, "looking for groups", err);
     if (!status)
         status = note_groups(t, groups, err);
     PQclear(groups);
@@ -279,19 +284,19 @@ static semel_status look_for_groups(taking *t, uint32_t by_time, const char *aft
 }
 
 /* Past the last group the round goes on with the first one. */
-static semel_status begin_round(taking *t, semel_error *err)
+static semel_status begin_round(outbox_leasing *t, semel_error *err)
 {
-    t->turn.group[0] = 0;
+    t->cursor.group[0] = 0;
     if (t->timed.count + t->named.count + t->waiting.count)
         return SEMEL_OK; /* next time: a group must not come twice in one call */
     t->began = "";
     return look_for_groups(t, 0, "", err);
 }
 
-/* One list and the other in turns. */
-static void mix(const taking *t, group_list *both)
+/* Alternately from one list and from the other. */
+static void interleave_groups(const outbox_leasing *t, group_list *both)
 {
-    const group_list *first = t->turn.calls >> 1 & 1 ? &t->timed : &t->named;
+    const group_list *first = t->cursor.calls >> 1 & 1 ? &t->timed : &t->named;
     const group_list *second = first == &t->timed ? &t->named : &t->timed;
     for (size_t i = 0; i < GROUPS_MAX; i++) {
         if (i < first->count)
@@ -302,9 +307,9 @@ static void mix(const taking *t, group_list *both)
 }
 
 /* The server chooses as many rows as there is room for before it locks them. If all of them are locked already, which
- * happens beside a relay that was stopped while settling, nothing is taken; then the next call begins with other
+ * happens beside a relay that was stopped while settling, nothing is leased; then the next call begins with other
  * groups. */
-static group_list *order_groups(const taking *t)
+static group_list *order_groups(const outbox_leasing *t)
 {
     mem_arena *arena = &t->unit->on->scratch;
     group_list *both = arena_alloc(arena, sizeof *both);
@@ -312,68 +317,69 @@ static group_list *order_groups(const taking *t)
     if (!both || !ordered)
         return NULL;
     both->count = ordered->count = 0;
-    mix(t, both);
+    interleave_groups(t, both);
     for (size_t i = 0; i < both->count; i++)
-        add_group(ordered, both->names[(t->turn.passed_over + i) % both->count]);
+        add_group(ordered, both->names[(t->cursor.passed_over + i) % both->count]);
     return ordered;
 }
 
-static uint32_t rows_of_group(const taking *t, size_t groups)
+static uint32_t rows_of_group(const outbox_leasing *t, size_t groups)
 {
     return groups > 1 ? t->limit / 4 + 1 : t->limit;
 }
 
 /* At least so many groups were chosen from, if there are as many. */
-static void note_passed_over(taking *t, size_t groups, const PGresult *answer)
+static void note_passed_over(outbox_leasing *t, size_t groups, const PGresult *answer)
 {
     uint32_t each = rows_of_group(t, groups), room = t->limit - t->count;
     if (!PQntuples(answer))
-        t->turn.passed_over += (room + each - 1) / each;
+        t->cursor.passed_over += (room + each - 1) / each;
 }
 
-static int bind_groups(query *q, mem_arena *arena, const group_list *one, const group_list *other)
+static int bind_groups(pg_query *q, mem_arena *arena, const group_list *one,
+                       const group_list *other)
 {
     size_t size = 0, count = one->count + (other ? other->count : 0);
     for (size_t i = 0; i < count; i++)
         size += strlen(i < one->count ? one->names[i] : other->names[i - one->count]);
-    array names = array_start(arena, ARRAY_TEXT, count, size);
+    pg_array names = pg_array_start(arena, ARRAY_TEXT, count, size);
     for (size_t i = 0; i < count; i++) {
         const char *name = i < one->count ? one->names[i] : other->names[i - one->count];
-        array_add(&names, name, strlen(name));
+        pg_array_add(&names, name, strlen(name));
     }
-    pg_array(q, &names);
+    pg_array_bind(q, &names);
     return !names.failed;
 }
 
-static semel_status ask_of_groups(taking *t, PGresult **answer, semel_error *err)
+static semel_status enqueue_of_groups(outbox_leasing *t, PGresult **answer, semel_error *err)
 {
     const group_list *groups = order_groups(t);
     if (!groups)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    query q = take_query(t, ST_OUTBOX_OF_GROUPS, t->limit - t->count, answer);
+    pg_query q = lease_query(t, ST_OUTBOX_OF_GROUPS, t->limit - t->count, answer);
     if (!bind_groups(&q, &t->unit->on->scratch, groups, NULL))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
     pg_int(&q, rows_of_group(t, groups->count));
-    pg_send(&q);
+    pg_enqueue(&q);
     return SEMEL_OK;
 }
 
-/* Behind the taking, because what we have leased counts as ours. Its answer comes with the next one, or with the
+/* Behind the leasing, because what we have leased counts as ours. Its answer comes with the next one, or with the
  * commit. */
-static semel_status send_park(taking *t, semel_error *err)
+static semel_status enqueue_park(outbox_leasing *t, semel_error *err)
 {
     size_t groups = t->timed.count + t->waiting.count;
     size_t each = groups ? PARKED_MAX / groups + 1 : 0;
     if (!groups)
         return SEMEL_OK;
-    query q = unit_query(t->unit, ST_OUTBOX_PARK);
+    pg_query q = pg_unit_query(t->unit, ST_OUTBOX_PARK);
     pg_int(&q, t->outbox);
     if (!bind_groups(&q, &t->unit->on->scratch, &t->timed, &t->waiting))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory parking groups");
     pg_int(&q, (int64_t)t->token);
     pg_int(&q, t->lease_ms);
     pg_int(&q, (int64_t)(each < PARKED_OF_GROUP ? each : PARKED_OF_GROUP));
-    pg_send(&q);
+    pg_enqueue(&q);
     t->parks = 1;
     return SEMEL_OK;
 }
@@ -384,7 +390,7 @@ static int compare_to_name(const void *key, const void *name)
 }
 
 /* The names are in the order of their bytes, as the server's are. */
-static void note_last(taking *t, const char *group)
+static void note_last(outbox_leasing *t, const char *group)
 {
     const char *const *found =
         bsearch(group, t->named.names, t->named.count, sizeof *t->named.names, compare_to_name);
@@ -392,125 +398,125 @@ static void note_last(taking *t, const char *group)
         t->last = *found;
 }
 
-static semel_status take_of_groups(taking *t, semel_error *err)
+static semel_status lease_of_groups(outbox_leasing *t, semel_error *err)
 {
     PGresult *answer = NULL;
     int wanted = t->count < t->limit && t->timed.count + t->named.count;
-    semel_status status = wanted ? ask_of_groups(t, &answer, err) : SEMEL_OK;
+    semel_status status = wanted ? enqueue_of_groups(t, &answer, err) : SEMEL_OK;
     if (!status)
-        status = send_park(t, err);
+        status = enqueue_park(t, err);
     if (!status && wanted)
-        status = connection_wait(t->unit->on, 0, NULL, "taking groups of messages", err);
+        status = pg_flush(t->unit->on, 0, NULL, "taking groups of messages", err);
     if (!status && answer)
         note_passed_over(t, t->timed.count + t->named.count, answer);
     for (int row = 0; !status && answer && row < PQntuples(answer); row++)
-        note_last(t, answer_text(answer, row, COLUMN_GROUP));
+        note_last(t, pg_answer_text(answer, row, COLUMN_GROUP));
     if (!status)
-        status = hand_out_all(t, answer, err);
+        status = deliver_rows(t, answer, err);
     PQclear(answer);
     return status;
 }
 
 /* If there was no room for all of them, the next call goes on behind the last one that there was room for. */
-static void pass_turn(taking *t)
+static void advance_cursor(outbox_leasing *t)
 {
     const char *last = t->last ? t->last : t->began;
     if (t->count == t->limit && t->named.count)
-        memcpy(t->turn.group, last, strlen(last) + 1);
+        memcpy(t->cursor.group, last, strlen(last) + 1);
 }
 
-/* They are taken in the order of time, so what is left is due from here on, or comes late. */
-static void raise_floor(taking *t, const PGresult *answer)
+/* They are leased in the order of time, so what is left is due from here on, or comes late. */
+static void raise_floor(outbox_leasing *t, const PGresult *answer)
 {
     enum { COLUMN_WAKE = 13 };
     for (int row = 0; row < PQntuples(answer); row++) {
-        int64_t wake = answer_int(answer, row, COLUMN_WAKE) - FLOOR_MARGIN_MS;
-        if (wake > t->turn.floor_ms)
-            t->turn.floor_ms = wake;
+        int64_t wake = pg_answer_int(answer, row, COLUMN_WAKE) - FLOOR_MARGIN_MS;
+        if (wake > t->cursor.floor_ms)
+            t->cursor.floor_ms = wake;
     }
 }
 
-static semel_status take_free(taking *t, semel_error *err)
+static semel_status lease_free(outbox_leasing *t, semel_error *err)
 {
     PGresult *answer = NULL;
-    ask_free(t, t->limit - t->count, &answer);
-    semel_status status = connection_wait(t->unit->on, 0, NULL, "taking outgoing messages", err);
+    enqueue_free(t, t->limit - t->count, &answer);
+    semel_status status = pg_flush(t->unit->on, 0, NULL, "taking outgoing messages", err);
     if (!status) {
         raise_floor(t, answer);
-        status = hand_out_all(t, answer, err);
+        status = deliver_rows(t, answer, err);
     }
     PQclear(answer);
     return status;
 }
 
 /* Half of it for rows without a group, at first (all of it, where no groups were seen), and in the same round trip
- * the groups whose turn it is. */
-static semel_status take_first(taking *t, uint32_t half, semel_error *err)
+ * the groups that come next. */
+static semel_status lease_first(outbox_leasing *t, uint32_t half, semel_error *err)
 {
     PGresult *groups = NULL, *free_rows = NULL;
-    t->turn.has_groups = 0;
-    ask_groups(t, groups_wanted(t) / 2, t->turn.group, &groups);
-    ask_free(t, half, &free_rows);
-    semel_status status = connection_wait(t->unit->on, 0, NULL, "taking outgoing messages", err);
+    t->cursor.has_groups = 0;
+    enqueue_groups(t, groups_wanted(t) / 2, t->cursor.group, &groups);
+    enqueue_free(t, half, &free_rows);
+    semel_status status = pg_flush(t->unit->on, 0, NULL, "taking outgoing messages", err);
     if (!status) {
         raise_floor(t, free_rows);
         status = note_groups(t, groups, err);
     }
     if (!status)
-        status = hand_out_all(t, free_rows, err);
+        status = deliver_rows(t, free_rows, err);
     PQclear(groups);
     PQclear(free_rows);
     return status;
 }
 
 /* Nothing was found where something was to be expected: looks at all that there is. */
-static semel_status look_at_all(taking *t, semel_error *err)
+static semel_status search_without_floor(outbox_leasing *t, semel_error *err)
 {
-    int groups = t->turn.group_floor_ms != NO_FLOOR && !t->timed.count;
+    int groups = t->cursor.group_floor_ms != NO_FLOOR && !t->timed.count;
     semel_status status = SEMEL_OK;
-    if (t->turn.floor_ms != NO_FLOOR) {
-        t->turn.floor_ms = NO_FLOOR;
-        status = take_free(t, err);
+    if (t->cursor.floor_ms != NO_FLOOR) {
+        t->cursor.floor_ms = NO_FLOOR;
+        status = lease_free(t, err);
     }
     if (status || !groups || t->count == t->limit)
         return status;
-    t->turn.group_floor_ms = NO_FLOOR;
+    t->cursor.group_floor_ms = NO_FLOOR;
     t->named.count = t->waiting.count = 0; /* they have been seen to */
     status = look_for_groups(t, groups_wanted(t) / 2, NULL, err);
-    return status ? status : take_of_groups(t, err);
+    return status ? status : lease_of_groups(t, err);
 }
 
 semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    taking t = {.unit = unit,
-                .outbox = outbox,
-                .token = pg_token_new(unit->store),
-                .limit = limit,
-                .lease_ms = lease_ms,
-                .sink = sink,
-                .context = context};
-    read_turn(&t);
-    t.began = arena_copy(&unit->on->scratch, t.turn.group, strlen(t.turn.group));
+    outbox_leasing t = {.unit = unit,
+                        .outbox = outbox,
+                        .token = pg_token_new(unit->store),
+                        .limit = limit,
+                        .lease_ms = lease_ms,
+                        .sink = sink,
+                        .context = context};
+    load_cursor(&t);
+    t.began = arena_copy(&unit->on->scratch, t.cursor.group, strlen(t.cursor.group));
     if (!t.began)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    uint32_t half = t.turn.has_groups ? (limit + (t.turn.calls & 1)) / 2 : limit;
-    semel_status status = take_first(&t, half, err);
+    uint32_t half = t.cursor.has_groups ? (limit + (t.cursor.calls & 1)) / 2 : limit;
+    semel_status status = lease_first(&t, half, err);
     int more_free = t.count == half;
     if (!status && t.at_end && t.began[0])
         status = begin_round(&t, err);
     if (!status)
-        status = take_of_groups(&t, err);
+        status = lease_of_groups(&t, err);
     if (!status)
-        pass_turn(&t);
+        advance_cursor(&t);
     if (!status && more_free && t.count < limit)
-        status = take_free(&t, err);
+        status = lease_free(&t, err);
     if (!status && !t.count)
-        status = look_at_all(&t, err);
+        status = search_without_floor(&t, err);
     if (status)
         return status;
-    write_turn(&t);
-    unit->took = t.count || t.parks ? 1 : -1;
+    store_cursor(&t);
+    unit->leased = t.count || t.parks ? 1 : -1;
     return SEMEL_OK;
 }

@@ -12,12 +12,12 @@
 
 /* --- connections --------------------------------------------------------------------------------------- */
 
-static semel_status connect_with(connection **out, postgres_store *store, int bounded,
+static semel_status connect_with(pg_connection **out, postgres_store *store, int bounded,
                                  uint32_t wait_ms, semel_error *err)
 {
-    const address *at = &store->at;
-    semel_status status = connection_open(out, at->keywords, bounded ? at->bounded : at->values,
-                                          store->texts, store->limits, wait_ms, err);
+    const pg_address *at = &store->at;
+    semel_status status = pg_connection_open(out, at->keywords, bounded ? at->bounded : at->values,
+                                             store->texts, store->limits, wait_ms, err);
     if (!status)
         (*out)->session_ms = bounded ? store->limits.busy_ms : 0;
     return status;
@@ -25,8 +25,8 @@ static semel_status connect_with(connection **out, postgres_store *store, int bo
 
 /* A session that gives up waiting for locks by itself costs nothing. A pooler in between may not let such a setting
  * through (08P01), or may drop it, which is looked for when the store is opened: then each transaction says it. */
-semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
-                           semel_error *err)
+semel_status pg_store_connect(pg_connection **out, postgres_store *store, uint32_t wait_ms,
+                              semel_error *err)
 {
     semel_error local, *why = err ? err : &local;
     int bounded = atomic_load(&store->bounded);
@@ -39,16 +39,16 @@ semel_status store_connect(connection **out, postgres_store *store, uint32_t wai
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
 {
-    connection *on = NULL;
-    semel_status status = store_connect(&on, context, wait_ms, err);
+    pg_connection *on = NULL;
+    semel_status status = pg_store_connect(&on, context, wait_ms, err);
     if (!status)
         *out = on;
     return status;
 }
 
-static const pool_calls calls = {connect_for_pool, connection_is_alive, connection_close};
+static const pool_calls calls = {connect_for_pool, pg_connection_is_alive, pg_connection_close};
 
-semel_status store_borrow(connection **out, postgres_store *store, semel_error *err)
+semel_status pg_store_borrow(pg_connection **out, postgres_store *store, semel_error *err)
 {
     void *taken = NULL;
     semel_status status = pool_take(&taken, &store->connections, store->limits.busy_ms, err);
@@ -57,7 +57,7 @@ semel_status store_borrow(connection **out, postgres_store *store, semel_error *
     return status;
 }
 
-void store_give_back(postgres_store *store, connection *on)
+void pg_store_give_back(postgres_store *store, pg_connection *on)
 {
     pool_give(&store->connections, on, !on->lost);
 }
@@ -75,12 +75,12 @@ static semel_status prepare_texts(postgres_store *store, semel_error *err)
     (void)snprintf(channel, NAME_TEXT, "semel.%s", store->at.schema);
     store->quoted = quoted;
     store->channel = channel;
-    store->texts = statements_fill(&store->arena, quoted, store->at.isolation);
+    store->texts = pg_statements_fill(&store->arena, quoted, store->at.isolation);
     return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
 }
 
 /* TID range scans came with version 14; texts are UTF-8. */
-static semel_status check_server(const connection *on, const char *encoding, semel_error *err)
+static semel_status check_server(const pg_connection *on, const char *encoding, semel_error *err)
 {
     enum { OLDEST = 140000 };
     int version = PQserverVersion(on->pg);
@@ -96,25 +96,25 @@ static semel_status check_server(const connection *on, const char *encoding, sem
 /* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
 static semel_status look_at_server(postgres_store *store, semel_error *err)
 {
-    connection *on = NULL;
+    pg_connection *on = NULL;
     PGresult *answer = NULL;
-    semel_status status = store_borrow(&on, store, err);
+    semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;
-    query q = pg_start(on, ST_SETTINGS);
-    status = pg_ask(&answer, &q, "reading the server's settings", err);
+    pg_query q = pg_start(on, ST_SETTINGS);
+    status = pg_execute(&answer, &q, "reading the server's settings", err);
     if (!status) {
-        int safe = answer_int(answer, 0, 0) && answer_int(answer, 0, 1);
+        int safe = pg_answer_int(answer, 0, 0) && pg_answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
         (void)snprintf(store->timeout, sizeof store->timeout, "%s", PQgetvalue(answer, 0, 2));
-        if (answer_int(answer, 0, 4) != store->limits.busy_ms) {
+        if (pg_answer_int(answer, 0, 4) != store->limits.busy_ms) {
             atomic_store(&store->bounded, 0);
             on->session_ms = 0;
         }
         status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);
-    store_give_back(store, on);
+    pg_store_give_back(store, on);
     return status;
 }
 
@@ -123,9 +123,9 @@ static void postgres_close(void *state)
     postgres_store *store = state;
     postgres_unwatch(store);
     if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
-        connection_close(store->sweeper);
+        pg_connection_close(store->sweeper);
     pool_destroy(&store->connections);
-    pg_turns_free(store);
+    pg_cursors_free(store);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);
@@ -136,11 +136,11 @@ static semel_status postgres_open(void *state, const char *text,
 {
     postgres_store *store = state;
     store->seam = settings->seam;
-    store->limits = (limits){settings->busy_ms, settings->answer_ms};
+    store->limits = (pg_limits){settings->busy_ms, settings->answer_ms};
     atomic_init(&store->bounded, 1);
-    semel_status status = address_read(&store->at, &store->arena, text, err);
+    semel_status status = pg_address_read(&store->at, &store->arena, text, err);
     if (!status)
-        status = address_bound(&store->at, &store->arena, settings->busy_ms, err);
+        status = pg_address_bound(&store->at, &store->arena, settings->busy_ms, err);
     if (!status)
         status = prepare_texts(store, err);
     if (!status)
@@ -164,43 +164,44 @@ static semel_durability postgres_durability(const void *state)
 
 static semel_status postgres_now(void *state, int64_t *out_ms, semel_error *err)
 {
-    connection *on = NULL;
+    pg_connection *on = NULL;
     PGresult *answer = NULL;
-    semel_status status = store_borrow(&on, state, err);
+    semel_status status = pg_store_borrow(&on, state, err);
     if (status)
         return status;
-    query q = pg_start(on, ST_NOW);
-    status = pg_ask(&answer, &q, "asking for the time", err);
+    pg_query q = pg_start(on, ST_NOW);
+    status = pg_execute(&answer, &q, "asking for the time", err);
     if (!status)
-        *out_ms = answer_int(answer, 0, 0);
+        *out_ms = pg_answer_int(answer, 0, 0);
     PQclear(answer);
-    store_give_back(state, on);
+    pg_store_give_back(state, on);
     return status;
 }
 
 /* --- names --------------------------------------------------------------------------------------------- */
 
-static query scope_query(connection *on, statement which, semel_scope kind, const char *name)
+static pg_query scope_query(pg_connection *on, pg_statement which, semel_scope kind,
+                            const char *name)
 {
-    query q = pg_start(on, which);
+    pg_query q = pg_start(on, which);
     pg_int(&q, kind);
     pg_text(&q, name);
     return q;
 }
 
-static semel_status find_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
+static semel_status find_scope(pg_connection *on, semel_scope kind, const char *name, int64_t *out,
                                semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = scope_query(on, ST_SCOPE_FIND, kind, name);
-    semel_status status = pg_ask_alone(&answer, &q, "looking up a name", err);
+    pg_query q = scope_query(on, ST_SCOPE_FIND, kind, name);
+    semel_status status = pg_execute_alone(&answer, &q, "looking up a name", err);
     if (!status)
-        *out = PQntuples(answer) ? answer_int(answer, 0, 0) : 0;
+        *out = PQntuples(answer) ? pg_answer_int(answer, 0, 0) : 0;
     PQclear(answer);
     return status;
 }
 
-static semel_status find_or_add_scope(postgres_store *store, connection *on, semel_scope kind,
+static semel_status find_or_add_scope(postgres_store *store, pg_connection *on, semel_scope kind,
                                       const char *name, int64_t *out, semel_error *err)
 {
     size_t added = 0;
@@ -209,9 +210,9 @@ static semel_status find_or_add_scope(postgres_store *store, connection *on, sem
     if (!status)
         status = find_scope(on, kind, name, &found, err);
     if (!status && !found) {
-        query q = scope_query(on, ST_SCOPE_ADD, kind, name);
+        pg_query q = scope_query(on, ST_SCOPE_ADD, kind, name);
         pg_bound_alone(on);
-        status = pg_run(&q, &added, "adding a name", err);
+        status = pg_execute_change(&q, &added, "adding a name", err);
         if (!status)
             status = find_scope(on, kind, name, &found, err);
     }
@@ -227,14 +228,14 @@ static semel_status postgres_scope(void *state, semel_scope kind, const char *na
 {
     enum { CONFLICTS_MAX = 10 };
     int tries = 0;
-    connection *on = NULL;
-    semel_status status = store_borrow(&on, state, err);
+    pg_connection *on = NULL;
+    semel_status status = pg_store_borrow(&on, state, err);
     if (status)
         return status;
     do /* another process adds the same name, and the server's isolation is strict */
         status = find_or_add_scope(state, on, kind, name, out, err);
     while (status == SEMEL_ECONFLICT && ++tries < CONFLICTS_MAX);
-    store_give_back(state, on);
+    pg_store_give_back(state, on);
     return status;
 }
 

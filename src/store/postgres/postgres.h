@@ -14,36 +14,40 @@ enum { IDENTITY_TEXT = 37 };
 
 typedef struct postgres_store {
     const semel_seam *seam;
-    limits limits;
+    pg_limits limits;
     pool connections;
     mem_arena arena; /* what is set when opening and lives as long: texts, parameters, names */
     const char *const *texts;
-    address at;
+    pg_address at;
     const char *quoted;  /* the schema in quotes */
     const char *channel; /* of NOTIFY */
     semel_durability durability;
     char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
     atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
 
-    pthread_mutex_t lock;         /* over what follows */
-    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
-    struct postgres_unit *joined; /* units in callers' transactions */
-    struct outbox_turn *turns;    /* one per outbox that was taken from */
-    connection *sweeper;          /* its own: retention does not compete for the pool */
-    int64_t sweeping;             /* the inbox whose round it is in, 0: none */
-    pthread_mutex_t sweep_lock;   /* over the sweeper */
-    int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
-    connection *listener;         /* for NOTIFY; the core calls one at a time */
+    pthread_mutex_t lock;             /* over what follows */
+    char identity[IDENTITY_TEXT];     /* of the database; "" until it is known */
+    struct postgres_unit *joined;     /* units in callers' transactions */
+    struct pg_outbox_cursor *cursors; /* one per outbox that was leased from */
+    pg_connection *sweeper;           /* its own: retention does not compete for the pool */
+    int64_t sweeping;                 /* the inbox whose round it is in, 0: none */
+    pthread_mutex_t sweep_lock;       /* over the sweeper */
+    int64_t notified_ms;              /* when NOTIFY was last sent, by wait_clock_ms() */
+    pg_connection *listener;          /* for NOTIFY; the core calls one at a time */
     uint32_t listen_pause_ms;
     int64_t listen_again_ms;
 } postgres_store;
 
-typedef enum savepoint_state { SAVEPOINT_NONE, SAVEPOINT_WANTED, SAVEPOINT_SET } savepoint_state;
+typedef enum pg_savepoint_state {
+    SAVEPOINT_NONE,
+    SAVEPOINT_WANTED,
+    SAVEPOINT_SET
+} pg_savepoint_state;
 
 typedef struct postgres_unit {
     postgres_store *store;
-    connection *on;
-    connection borrowed; /* joined: the caller's */
+    pg_connection *on;
+    pg_connection borrowed; /* joined: the caller's */
     struct postgres_unit *next_joined;
     int joined;
     semel_begin durability;
@@ -54,22 +58,22 @@ typedef struct postgres_unit {
     int64_t began_us;     /* the transaction's name: when it began; 0: not known yet */
     uint64_t number;      /* ... and its number, since it has written; 0: not known */
     uint32_t patience_ms; /* how long its statements wait for locks; 0: not said yet */
-    savepoint_state savepoint; /* of one message in a batch */
-    int marked;                /* it has taken keys */
-    int only_looked;           /* at a key that was known: it has locked nothing */
-    int captured;              /* it has messages */
-    int took;            /* by a take, and nothing else: 1: it has changed something, -1: nothing */
+    pg_savepoint_state savepoint; /* of one message in a batch */
+    int marked;                   /* it has marked keys */
+    int only_looked;              /* at a key that was known: it has locked nothing */
+    int captured;                 /* it has messages */
+    int leased; /* it did nothing but lease rows: 1: and changed some, -1: and changed none */
     semel_mark *assumed; /* its answer comes with the commit */
     uint32_t assumed_wait_ms;
 } postgres_unit;
 
-/* pool.c's calls, and one of one's own. store.c */
-semel_status store_connect(connection **out, postgres_store *store, uint32_t wait_ms,
-                           semel_error *err);
-semel_status store_borrow(connection **out, postgres_store *store, semel_error *err);
-void store_give_back(postgres_store *store, connection *on);
+/* postgres.c: connections, the pool's and one outside of it. */
+semel_status pg_store_connect(pg_connection **out, postgres_store *store, uint32_t wait_ms,
+                              semel_error *err);
+semel_status pg_store_borrow(pg_connection **out, postgres_store *store, semel_error *err);
+void pg_store_give_back(postgres_store *store, pg_connection *on);
 
-/* unit.c */
+/* unit.c, join.c */
 semel_status postgres_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
                             semel_error *err);
 semel_status postgres_join(void *store, void *unit, void *native, semel_error *err);
@@ -85,30 +89,30 @@ semel_status postgres_queue(void *unit, const char *sql, const semel_value value
                             semel_error *err);
 
 /* From here on its statements wait for locks for this long, but not the next transaction's. */
-void unit_patience(postgres_unit *unit, uint32_t ms);
+void pg_unit_patience(postgres_unit *unit, uint32_t ms);
 /* BEGIN, before the next statement. */
-void unit_begin(postgres_unit *unit);
-void unit_stop(postgres_unit *unit);
+void pg_unit_begin(postgres_unit *unit);
+void pg_unit_stop(postgres_unit *unit);
 /* A statement in the unit. */
-query unit_query(postgres_unit *unit, statement which);
+pg_query pg_unit_query(postgres_unit *unit, pg_statement which);
 /* BEGIN has been undone: the next statement sends it again. */
-void unit_begin_anew(postgres_unit *unit);
+void pg_unit_begin_anew(postgres_unit *unit);
 /* The moment at which the transaction began, and its number, as the next answer will tell. */
-void unit_ask_began(postgres_unit *unit, PGresult **answer);
-void unit_note_began(postgres_unit *unit, const PGresult *answer);
+void pg_unit_enqueue_began(postgres_unit *unit, PGresult **answer);
+void pg_unit_note_began(postgres_unit *unit, const PGresult *answer);
 
 /* A joined unit that has ended: its connection may be joined again. */
-void unit_delist(postgres_unit *unit);
+void pg_unit_delist(postgres_unit *unit);
 
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);
-semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err);
+semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err);
 
 /* marker.c, marker_claim.c */
 semel_status postgres_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                            semel_error *err);
 semel_status postgres_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
-semel_status assumed_answer(postgres_unit *unit, const failure *failed, semel_error *err);
+semel_status pg_assumed_answer(postgres_unit *unit, const pg_failure *failed, semel_error *err);
 semel_status postgres_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
 semel_status postgres_finish(void *unit, const semel_mark *mark, semel_error *err);
 semel_status postgres_renew(void *unit, const semel_mark *mark, uint32_t lease_ms,
@@ -122,27 +126,27 @@ semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out,
                                  semel_error *err);
 
 /* What a marker's row says: the columns of LOOK in statement.c, from `column` on. */
-typedef struct marker_row {
+typedef struct pg_marker_row {
     int state;
     int live;
     uint32_t attempts;
     uint64_t fingerprint;
     int64_t lease_until_ms;
-} marker_row;
+} pg_marker_row;
 
 enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
 
-marker_row marker_read(const PGresult *answer, int row, int column);
-void marker_report(semel_mark *mark, const marker_row *found);
-static inline int marker_is_free(const marker_row *found)
+pg_marker_row pg_marker_read(const PGresult *answer, int row, int column);
+void pg_marker_report(semel_mark *mark, const pg_marker_row *found);
+static inline int pg_marker_is_free(const pg_marker_row *found)
 {
     return found->state == STATE_OPEN && !found->live;
 }
-semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const semel_mark *mark,
-                         semel_error *err);
+semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
+                            const semel_mark *mark, semel_error *err);
 
 /* EBUSY if somebody has locked the table of markers: then it was no copy that was waited for. */
-semel_status marker_check_table(postgres_unit *unit, semel_error *err);
+semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err);
 
 /* sweep.c */
 semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
@@ -155,7 +159,7 @@ semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *
                                size_t count, semel_error *err);
 semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err);
-void pg_turns_free(postgres_store *store);
+void pg_cursors_free(postgres_store *store);
 semel_status postgres_settle(void *unit, int64_t outbox, semel_settlement settlements[],
                              size_t count, semel_error *err);
 semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
@@ -170,38 +174,38 @@ semel_status postgres_dead_list(void *unit, const semel_dead_filter *filter,
 int postgres_watch(void *store);
 int postgres_heard(void *store);
 void postgres_unwatch(void *store);
-void notify_after_commit(postgres_store *store, connection *on);
+void pg_notify_after_commit(postgres_store *store, pg_connection *on);
 
 /* columns.c: the ten columns of a message, the same in two tables; and arrays of them. */
 enum { MESSAGE_COLUMN_COUNT = 10 };
-semel_status pg_message_bind(query *q, mem_arena *arena, const semel_message *message,
+semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err);
 /* The same of a message that came from elsewhere, whose texts may not be texts: bytes that are no UTF-8 become
  * question marks, because a letter that cannot be stored would come again for ever. */
-semel_status pg_foreign_message_bind(query *q, mem_arena *arena, const semel_message *message,
+semel_status pg_foreign_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                                      semel_error *err);
-void pg_foreign_text(query *q, mem_arena *arena, const char *text);
+void pg_foreign_text(pg_query *q, mem_arena *arena, const char *text);
 semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
                              int first_column, semel_error *err);
-semel_status pg_messages_bind(query *q, mem_arena *arena, const semel_message *const messages[],
+semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                               size_t count, semel_error *err);
 
 /* array.c: one-dimensional arrays in the protocol's binary format. */
-typedef struct array {
+typedef struct pg_array {
     unsigned char *bytes;
     size_t len;
     size_t room;
     uint32_t type; /* of the elements */
     int failed;
-} array;
+} pg_array;
 
 enum { ARRAY_BYTEA = 1001, ARRAY_INT8 = 1016, ARRAY_TEXT = 1009 };
 
 /* `size`: of all elements together. */
-array array_start(mem_arena *arena, uint32_t element_type, size_t count, size_t size);
-void array_add(array *a, const void *data, size_t len); /* data NULL is NULL */
-void array_add_int(array *a, int64_t value);
-void pg_array(query *q, const array *a);
+pg_array pg_array_start(mem_arena *arena, uint32_t element_type, size_t count, size_t size);
+void pg_array_add(pg_array *a, const void *data, size_t len); /* data NULL is NULL */
+void pg_array_add_int(pg_array *a, int64_t value);
+void pg_array_bind(pg_query *q, const pg_array *a);
 
 uint64_t pg_token_new(const postgres_store *store);
 

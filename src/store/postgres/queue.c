@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static void name_of(char name[24], unsigned number)
+static void name_of_kept(char name[24], unsigned number)
 {
     (void)snprintf(name, 24, "semel_q%u", number);
 }
 
-static kept_statement *find(connection *on, const char *text)
+static pg_kept_statement *find_kept(pg_connection *on, const char *text)
 {
     for (int i = 0; i < KEPT_STATEMENTS; i++)
         if (on->kept[i].text && strcmp(on->kept[i].text, text) == 0)
@@ -19,41 +19,42 @@ static kept_statement *find(connection *on, const char *text)
     return NULL;
 }
 
-static kept_statement *least_used(connection *on)
+static pg_kept_statement *least_used(pg_connection *on)
 {
-    kept_statement *least = &on->kept[0];
+    pg_kept_statement *least = &on->kept[0];
     for (int i = 1; i < KEPT_STATEMENTS; i++)
         if (on->kept[i].used < least->used)
             least = &on->kept[i];
     return least;
 }
 
-void application_forget(connection *on, unsigned number)
+void pg_queued_forget(pg_connection *on, unsigned number)
 {
     for (int i = 0; i < KEPT_STATEMENTS; i++)
         if (on->kept[i].text && on->kept[i].number == number) {
             mem_free(on->kept[i].text);
-            on->kept[i] = (kept_statement){0};
+            on->kept[i] = (pg_kept_statement){0};
         }
 }
 
-void application_distrust(connection *on, unsigned number)
+void pg_queued_distrust(pg_connection *on, unsigned number)
 {
     for (int i = 0; i < KEPT_STATEMENTS; i++)
         if (on->kept[i].text && on->kept[i].number == number)
             on->kept[i].distrusted = 1;
 }
 
-static void deallocate(connection *on, const kept_statement *old)
+static void deallocate(pg_connection *on, const pg_kept_statement *old)
 {
     char text[48];
     (void)snprintf(text, sizeof text, "DEALLOCATE semel_q%u", old->number);
-    connection_step(on, &(step){.kind = STEP_PLAIN, .which = ST_APPLICATIONS},
-                    PQsendQueryParams(on->pg, text, 0, NULL, NULL, NULL, NULL, 1));
+    pg_connection_add_step(on, &(pg_step){.kind = STEP_PLAIN, .which = ST_APPLICATIONS},
+                           PQsendQueryParams(on->pg, text, 0, NULL, NULL, NULL, NULL, 1));
 }
 
 /* The place where it is kept, prepared by a step on its way; NULL if it is not worth keeping. */
-static kept_statement *keep(connection *on, const char *text, kept_statement *place)
+static pg_kept_statement *prepare_kept(pg_connection *on, const char *text,
+                                       pg_kept_statement *place)
 {
     char name[24];
     size_t len = strlen(text);
@@ -64,10 +65,10 @@ static kept_statement *keep(connection *on, const char *text, kept_statement *pl
     if (place->text)
         deallocate(on, place);
     mem_free(place->text);
-    *place = (kept_statement){.text = copy, .number = ++on->kept_numbers};
-    name_of(name, place->number);
-    connection_step(
-        on, &(step){.kind = STEP_PREPARE, .which = ST_APPLICATIONS, .number = place->number},
+    *place = (pg_kept_statement){.text = copy, .number = ++on->kept_numbers};
+    name_of_kept(name, place->number);
+    pg_connection_add_step(
+        on, &(pg_step){.kind = STEP_PREPARE, .which = ST_APPLICATIONS, .number = place->number},
         PQsendPrepare(on->pg, name, text, 0, NULL));
     return place;
 }
@@ -90,13 +91,14 @@ static int has_nul(const semel_value values[], size_t count)
     return 0;
 }
 
-typedef struct bound {
+typedef struct bound_values {
     const char **values;
     int *lengths;
     int *formats;
-} bound;
+} bound_values;
 
-static int bind(bound *out, const semel_value values[], size_t count, mem_arena *arena)
+static int bind_values(bound_values *out, const semel_value values[], size_t count,
+                       mem_arena *arena)
 {
     enum { NUMBER_TEXT = 32 };
     out->values = arena_alloc(arena, (count + 1) * sizeof *out->values);
@@ -124,35 +126,35 @@ static int bind(bound *out, const semel_value values[], size_t count, mem_arena 
     return 1;
 }
 
-semel_status application_send(connection *on, const char *text, const semel_value values[],
-                              size_t count, mem_arena *arena, semel_error *err)
+semel_status pg_enqueue_queued(pg_connection *on, const char *text, const semel_value values[],
+                               size_t count, mem_arena *arena, semel_error *err)
 {
     char name[24];
-    bound b;
+    bound_values b;
     if (has_nul(values, count))
         return semel_fail(err, SEMEL_EINVAL,
                           "a queued statement has a text with a NUL in it, which PostgreSQL does "
                           "not take: give it as bytes");
-    if (!bind(&b, values, count, arena))
+    if (!bind_values(&b, values, count, arena))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
-    if (!connection_pipe(on))
-        return SEMEL_OK; /* told by the next wait */
-    kept_statement *kept = find(on, text);
+    if (!pg_connection_enter_pipeline(on))
+        return SEMEL_OK; /* the next flush reports it */
+    pg_kept_statement *kept = find_kept(on, text);
     int reused = kept && !kept->distrusted;
     if (!reused)
-        kept = keep(on, text, kept ? kept : least_used(on));
+        kept = prepare_kept(on, text, kept ? kept : least_used(on));
     if (kept) {
         kept->used = ++on->kept_uses;
-        name_of(name, kept->number);
+        name_of_kept(name, kept->number);
     }
     int sent =
         kept ? PQsendQueryPrepared(on->pg, name, (int)count, b.values, b.lengths, b.formats, 1)
              : PQsendQueryParams(on->pg, text, (int)count, NULL, b.values, b.lengths, b.formats, 1);
-    connection_step(on,
-                    &(step){.kind = STEP_QUEUED,
-                            .which = ST_APPLICATIONS,
-                            .number = kept ? kept->number : 0,
-                            .reused = reused},
-                    sent);
+    pg_connection_add_step(on,
+                           &(pg_step){.kind = STEP_QUEUED,
+                                      .which = ST_APPLICATIONS,
+                                      .number = kept ? kept->number : 0,
+                                      .reused = reused},
+                           sent);
     return SEMEL_OK;
 }

@@ -13,29 +13,29 @@ typedef struct schema_state {
     int64_t version;
 } schema_state;
 
-static semel_status read_version(int64_t *out, connection *on, semel_error *err)
+static semel_status read_version(int64_t *out, pg_connection *on, semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = pg_start(on, ST_SCHEMA_VERSION);
-    semel_status status = pg_ask_alone(&answer, &q, "reading the schema's version", err);
+    pg_query q = pg_start(on, ST_SCHEMA_VERSION);
+    semel_status status = pg_execute_alone(&answer, &q, "reading the schema's version", err);
     if (!status)
-        *out = answer_int(answer, 0, 0);
+        *out = pg_answer_int(answer, 0, 0);
     PQclear(answer);
     return status;
 }
 
-static semel_status read_state(schema_state *out, postgres_store *store, connection *on,
+static semel_status read_state(schema_state *out, postgres_store *store, pg_connection *on,
                                semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = pg_start(on, ST_SCHEMA_THERE);
+    pg_query q = pg_start(on, ST_SCHEMA_THERE);
     pg_text(&q, store->at.schema);
-    semel_status status = pg_ask_alone(&answer, &q, "looking for semel's tables", err);
+    semel_status status = pg_execute_alone(&answer, &q, "looking for semel's tables", err);
     if (status)
         return status;
-    *out = (schema_state){.has_schema = (int)answer_int(answer, 0, 0),
-                          .has_table = (int)answer_int(answer, 0, 1)};
-    int is_ours = answer_int(answer, 0, 2) == 3;
+    *out = (schema_state){.has_schema = (int)pg_answer_int(answer, 0, 0),
+                          .has_table = (int)pg_answer_int(answer, 0, 1)};
+    int is_ours = pg_answer_int(answer, 0, 2) == 3;
     PQclear(answer);
     if (out->has_table && !is_ours)
         return semel_fail(err, SEMEL_ESCHEMA,
@@ -60,7 +60,7 @@ static semel_status check_not_newer(int64_t version, semel_error *err)
         (long long)version, (long long)our_version());
 }
 
-semel_status pg_schema_check(postgres_store *store, connection *on, semel_error *err)
+semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err)
 {
     schema_state state = {0};
     semel_status status = read_state(&state, store, on, err);
@@ -75,27 +75,27 @@ semel_status pg_schema_check(postgres_store *store, connection *on, semel_error 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
 
 /* Several statements in one text, with the schema's name in it. */
-static semel_status run_script(postgres_store *store, connection *on, const char *script,
+static semel_status run_script(postgres_store *store, pg_connection *on, const char *script,
                                const char *doing, semel_error *err)
 {
     mem_arena arena = {0};
     const char *text = sql_fill(&arena, script, store->quoted);
-    semel_status status = text ? connection_run_text(on, text, MIGRATION_MS, doing, err)
+    semel_status status = text ? pg_execute_text(on, text, MIGRATION_MS, doing, err)
                                : semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
     arena_free(&arena);
     return status;
 }
 
-static semel_status record_step(connection *on, const postgres_migration *due, semel_error *err)
+static semel_status record_step(pg_connection *on, const postgres_migration *due, semel_error *err)
 {
     size_t changed = 0;
-    query q = pg_start(on, ST_SCHEMA_RECORD);
+    pg_query q = pg_start(on, ST_SCHEMA_RECORD);
     pg_int(&q, due->version);
     pg_text(&q, due->name);
-    return pg_run(&q, &changed, "recording a migration", err);
+    return pg_execute_change(&q, &changed, "recording a migration", err);
 }
 
-static semel_status apply_step(postgres_store *store, connection *on, const schema_state *state,
+static semel_status apply_step(postgres_store *store, pg_connection *on, const schema_state *state,
                                semel_error *err)
 {
     const postgres_migration *due = postgres_migrations;
@@ -118,7 +118,7 @@ static semel_status apply_step(postgres_store *store, connection *on, const sche
 }
 
 /* In the open transaction: one step, if one is due. *more is 0 when there is none. */
-static semel_status step_in_transaction(int *more, postgres_store *store, connection *on,
+static semel_status step_in_transaction(int *more, postgres_store *store, pg_connection *on,
                                         semel_error *err)
 {
     schema_state state = {0};
@@ -133,7 +133,8 @@ static semel_status step_in_transaction(int *more, postgres_store *store, connec
     return *more ? apply_step(store, on, &state, err) : status;
 }
 
-static semel_status migrate_step(int *more, postgres_store *store, connection *on, semel_error *err)
+static semel_status migrate_step(int *more, postgres_store *store, pg_connection *on,
+                                 semel_error *err)
 {
     semel_status status =
         run_script(store, on, "BEGIN ISOLATION LEVEL READ COMMITTED", "migrating", err);
@@ -152,13 +153,13 @@ static semel_status migrate_step(int *more, postgres_store *store, connection *o
 semel_status postgres_migrate(void *state, semel_error *err)
 {
     postgres_store *store = state;
-    connection *on = NULL;
+    pg_connection *on = NULL;
     int more = 1;
-    semel_status status = store_borrow(&on, store, err);
+    semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;
     while (!status && more)
         status = migrate_step(&more, store, on, err);
-    store_give_back(store, on);
+    pg_store_give_back(store, on);
     return status;
 }

@@ -51,7 +51,7 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
 static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN",
-    [ST_BEGIN_ASKED] = "BEGIN", /* statements_fill() adds the isolation level */
+    [ST_BEGIN_ASKED] = "BEGIN", /* pg_statements_fill() adds the isolation level */
     [ST_BEGIN_RELAXED] = "BEGIN ISOLATION LEVEL READ COMMITTED",
     [ST_RELAX] = "SELECT set_config('synchronous_commit', 'off', true), "
                  "set_config('idle_in_transaction_session_timeout', '60000', true), "
@@ -266,7 +266,7 @@ static const char *const texts[ST_COUNT] = {
                      "AND ($3::text IS NULL OR name = $3) ORDER BY dead_id LIMIT $4",
 };
 
-const char *const *statements_fill(mem_arena *arena, const char *schema, const char *isolation)
+const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation)
 {
     enum { BEGIN_TEXT = 64 };
     const char **filled = arena_alloc(arena, ST_COUNT * sizeof *filled);
@@ -283,7 +283,7 @@ const char *const *statements_fill(mem_arena *arena, const char *schema, const c
     return filled;
 }
 
-const char *statement_name(char name[16], statement which)
+const char *pg_statement_name(char name[16], pg_statement which)
 {
     if (which == ST_COMMIT)
         return "semel_commit"; /* those that people look for, in the server's log and on the wire */
@@ -295,12 +295,12 @@ const char *statement_name(char name[16], statement which)
 
 /* --- sending ------------------------------------------------------------------------------------------ */
 
-query pg_start(connection *on, statement which)
+pg_query pg_start(pg_connection *on, pg_statement which)
 {
-    return (query){.on = on, .which = which};
+    return (pg_query){.on = on, .which = which};
 }
 
-void pg_raw(query *q, Oid type, const void *data, size_t len)
+void pg_raw(pg_query *q, Oid type, const void *data, size_t len)
 {
     q->types[q->count] = type;
     q->values[q->count] = data;
@@ -308,7 +308,7 @@ void pg_raw(query *q, Oid type, const void *data, size_t len)
     q->count++;
 }
 
-void pg_int(query *q, int64_t value)
+void pg_int(pg_query *q, int64_t value)
 {
     unsigned char *bytes = q->numbers[q->count];
     for (int i = 0; i < 8; i++)
@@ -316,13 +316,13 @@ void pg_int(query *q, int64_t value)
     pg_raw(q, OID_INT8, bytes, 8);
 }
 
-void pg_time(query *q, int64_t value)
+void pg_time(pg_query *q, int64_t value)
 {
     pg_int(q, value);
     q->types[q->count - 1] = OID_TIMESTAMPTZ;
 }
 
-void pg_int_or_null(query *q, int64_t value)
+void pg_int_or_null(pg_query *q, int64_t value)
 {
     if (value)
         pg_int(q, value);
@@ -330,95 +330,95 @@ void pg_int_or_null(query *q, int64_t value)
         pg_raw(q, OID_INT8, NULL, 0);
 }
 
-void pg_bytes(query *q, semel_bytes value)
+void pg_bytes(pg_query *q, semel_bytes value)
 {
     pg_raw(q, OID_BYTEA, value.data, value.len);
 }
 
-void pg_text(query *q, const char *value)
+void pg_text(pg_query *q, const char *value)
 {
     pg_raw(q, OID_TEXT, value, value ? strlen(value) : 0);
 }
 
 /* The pointers into numbers[] are those of where the query is now: it may have been copied. */
-static void point_at_numbers(query *q)
+static void point_at_numbers(pg_query *q)
 {
     for (int i = 0; i < q->count; i++)
         if ((q->types[i] == OID_INT8 || q->types[i] == OID_TIMESTAMPTZ) && q->values[i])
             q->values[i] = (const char *)q->numbers[i];
 }
 
-static void prepare(query *q)
+static void prepare(pg_query *q)
 {
     char name[16];
-    connection *on = q->on;
-    connection_step(on, &(step){.kind = STEP_PREPARE, .which = q->which},
-                    PQsendPrepare(on->pg, statement_name(name, q->which), on->texts[q->which],
-                                  q->count, q->types));
+    pg_connection *on = q->on;
+    pg_connection_add_step(on, &(pg_step){.kind = STEP_PREPARE, .which = q->which},
+                           PQsendPrepare(on->pg, pg_statement_name(name, q->which),
+                                         on->texts[q->which], q->count, q->types));
     on->prepared[q->which] = 1;
 }
 
-void pg_begin_relaxed(connection *on)
+void pg_begin_relaxed(pg_connection *on)
 {
     char text[16];
     (void)snprintf(text, sizeof text, "%u", on->limits.busy_ms);
-    statement_send(on, ST_BEGIN_RELAXED);
-    query q = pg_start(on, ST_RELAX);
+    pg_enqueue_plain(on, ST_BEGIN_RELAXED);
+    pg_query q = pg_start(on, ST_RELAX);
     pg_text(&q, text);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
-void pg_patience(connection *on, const char *lock_timeout)
+void pg_patience(pg_connection *on, const char *lock_timeout)
 {
-    query q = pg_start(on, ST_PATIENCE);
+    pg_query q = pg_start(on, ST_PATIENCE);
     pg_text(&q, lock_timeout);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
-void pg_patience_ms(connection *on, uint32_t ms)
+void pg_patience_ms(pg_connection *on, uint32_t ms)
 {
     char text[16];
     (void)snprintf(text, sizeof text, "%u", ms ? ms : 1); /* 0 would be for ever */
     pg_patience(on, text);
 }
 
-void pg_send(query *q)
+void pg_enqueue(pg_query *q)
 {
     static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     char name[16];
-    connection *on = q->on;
+    pg_connection *on = q->on;
     int sent;
-    if (!connection_pipe(on))
+    if (!pg_connection_enter_pipeline(on))
         return;
     point_at_numbers(q);
     int reused = on->named && on->prepared[q->which];
     if (on->named && !reused)
         prepare(q);
     if (on->named)
-        sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
+        sent = PQsendQueryPrepared(on->pg, pg_statement_name(name, q->which), q->count, q->values,
                                    q->lengths, binary, 1);
     else
         sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,
                                  q->lengths, binary, 1);
-    connection_step(
-        on, &(step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused},
+    pg_connection_add_step(
+        on, &(pg_step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused},
         sent);
 }
 
-void statement_send(connection *on, statement which)
+void pg_enqueue_plain(pg_connection *on, pg_statement which)
 {
-    query q = pg_start(on, which);
-    pg_send(&q);
+    pg_query q = pg_start(on, which);
+    pg_enqueue(&q);
 }
 
-semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *err)
+semel_status pg_execute(PGresult **out, pg_query *q, const char *doing, semel_error *err)
 {
     PGresult *answer = NULL;
-    query asked = *q;
+    pg_query asked = *q;
     asked.answer = &answer;
-    pg_send(&asked);
-    semel_status status = connection_wait(q->on, 0, NULL, doing, err);
+    pg_enqueue(&asked);
+    semel_status status = pg_flush(q->on, 0, NULL, doing, err);
     if (status)
         PQclear(answer);
     else
@@ -426,22 +426,22 @@ semel_status pg_ask(PGresult **out, query *q, const char *doing, semel_error *er
     return status;
 }
 
-void pg_bound_alone(connection *on)
+void pg_bound_alone(pg_connection *on)
 {
     if (on->session_ms != on->limits.busy_ms)
         pg_patience_ms(on, on->limits.busy_ms);
 }
 
-semel_status pg_ask_alone(PGresult **out, query *q, const char *doing, semel_error *err)
+semel_status pg_execute_alone(PGresult **out, pg_query *q, const char *doing, semel_error *err)
 {
     pg_bound_alone(q->on);
-    return pg_ask(out, q, doing, err);
+    return pg_execute(out, q, doing, err);
 }
 
-semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *err)
+semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, semel_error *err)
 {
     PGresult *answer = NULL;
-    semel_status status = pg_ask(&answer, q, doing, err);
+    semel_status status = pg_execute(&answer, q, doing, err);
     if (status)
         return status;
     const char *count = PQcmdTuples(answer);
@@ -454,7 +454,7 @@ semel_status pg_run(query *q, size_t *changed, const char *doing, semel_error *e
 
 /* --- answers ------------------------------------------------------------------------------------------ */
 
-int64_t answer_int(const PGresult *answer, int row, int column)
+int64_t pg_answer_int(const PGresult *answer, int row, int column)
 {
     const unsigned char *bytes = (const unsigned char *)PQgetvalue(answer, row, column);
     int len = PQgetlength(answer, row, column);
@@ -464,14 +464,14 @@ int64_t answer_int(const PGresult *answer, int row, int column)
     return (int64_t)value;
 }
 
-semel_bytes answer_bytes(const PGresult *answer, int row, int column)
+semel_bytes pg_answer_bytes(const PGresult *answer, int row, int column)
 {
     if (PQgetisnull(answer, row, column))
         return (semel_bytes){NULL, 0};
     return (semel_bytes){PQgetvalue(answer, row, column), (size_t)PQgetlength(answer, row, column)};
 }
 
-const char *answer_text(const PGresult *answer, int row, int column)
+const char *pg_answer_text(const PGresult *answer, int row, int column)
 {
     return PQgetisnull(answer, row, column) ? NULL : PQgetvalue(answer, row, column);
 }

@@ -34,15 +34,15 @@ static tid tid_read(const void *bytes)
                  (uint16_t)(in[4] << 8 | in[5])};
 }
 
-static semel_status ask_lock(postgres_store *store, statement which, int64_t inbox, int *got,
-                             semel_error *err)
+static semel_status try_sweep_lock(postgres_store *store, pg_statement which, int64_t inbox,
+                                   int *got, semel_error *err)
 {
     PGresult *answer = NULL;
-    query q = pg_start(store->sweeper, which);
+    pg_query q = pg_start(store->sweeper, which);
     pg_int(&q, inbox);
-    semel_status status = pg_ask(&answer, &q, "becoming the sweeper", err);
+    semel_status status = pg_execute(&answer, &q, "becoming the sweeper", err);
     if (!status)
-        *got = (int)answer_int(answer, 0, 0);
+        *got = (int)pg_answer_int(answer, 0, 0);
     PQclear(answer);
     return status;
 }
@@ -51,7 +51,7 @@ static void end_round(postgres_store *store)
 {
     int ignored;
     if (store->sweeping && !store->sweeper->lost)
-        (void)ask_lock(store, ST_SWEEP_UNLOCK, store->sweeping, &ignored, NULL);
+        (void)try_sweep_lock(store, ST_SWEEP_UNLOCK, store->sweeping, &ignored, NULL);
     store->sweeping = 0;
 }
 
@@ -59,13 +59,13 @@ static void end_round(postgres_store *store)
  * idle session, and with it the lock. */
 static semel_status connect_sweeper(postgres_store *store, semel_error *err)
 {
-    semel_status status = store_connect(&store->sweeper, store, store->limits.busy_ms, err);
+    semel_status status = pg_store_connect(&store->sweeper, store, store->limits.busy_ms, err);
     if (status)
         return status;
-    statement_send(store->sweeper, ST_SWEEP_PATIENCE);
-    status = connection_wait(store->sweeper, 0, NULL, "preparing to sweep", err);
+    pg_enqueue_plain(store->sweeper, ST_SWEEP_PATIENCE);
+    status = pg_flush(store->sweeper, 0, NULL, "preparing to sweep", err);
     if (status) {
-        connection_close(store->sweeper);
+        pg_connection_close(store->sweeper);
         store->sweeper = NULL;
     }
     return status;
@@ -77,8 +77,8 @@ static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *go
     if (store->connections.pid != getpid())
         return semel_fail(err, SEMEL_EMISUSE,
                           "this store was opened before fork(); open one in the child");
-    if (store->sweeper && !connection_is_alive(store->sweeper)) {
-        connection_close(store->sweeper);
+    if (store->sweeper && !pg_connection_is_alive(store->sweeper)) {
+        pg_connection_close(store->sweeper);
         store->sweeper = NULL;
         store->sweeping = 0;
     }
@@ -91,7 +91,7 @@ static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *go
     if (status)
         return status;
     end_round(store);
-    status = ask_lock(store, ST_SWEEP_LOCK, inbox, got, err);
+    status = try_sweep_lock(store, ST_SWEEP_LOCK, inbox, got, err);
     if (!status && *got)
         store->sweeping = inbox;
     return status;
@@ -107,31 +107,31 @@ static semel_status remove_old(step_result *out, postgres_store *store, int64_t 
                                int64_t cutoff_ms, tid from, tid to, uint32_t rows, semel_error *err)
 {
     unsigned char bounds[2][TID_SIZE];
-    connection *on = store->sweeper;
+    pg_connection *on = store->sweeper;
     PGresult *answer = NULL;
     tid_write(bounds[0], from);
     tid_write(bounds[1], to);
     pg_begin_relaxed(on);
-    query q = pg_start(on, ST_SWEEP);
+    pg_query q = pg_start(on, ST_SWEEP);
     pg_int(&q, inbox);
     pg_int(&q, cutoff_ms);
     pg_raw(&q, OID_TID, bounds[0], TID_SIZE);
     pg_raw(&q, OID_TID, bounds[1], TID_SIZE);
     pg_int(&q, rows);
-    semel_status status = pg_ask(&answer, &q, "removing old markers", err);
+    semel_status status = pg_execute(&answer, &q, "removing old markers", err);
     if (!status) {
-        out->removed = (size_t)answer_int(answer, 0, 0);
+        out->removed = (size_t)pg_answer_int(answer, 0, 0);
         out->last = out->removed ? tid_read(PQgetvalue(answer, 0, 1)) : to;
-        out->pages = answer_int(answer, 0, 2);
+        out->pages = pg_answer_int(answer, 0, 2);
     }
     PQclear(answer);
     return status ? status : seam_fault(store->seam, "sweep.removed", err);
 }
 
-static semel_status commit(postgres_store *store, semel_error *err)
+static semel_status commit_sweep(postgres_store *store, semel_error *err)
 {
-    statement_send(store->sweeper, ST_COMMIT);
-    semel_status status = connection_wait(store->sweeper, 0, NULL, "committing a sweep", err);
+    pg_enqueue_plain(store->sweeper, ST_COMMIT);
+    semel_status status = pg_flush(store->sweeper, 0, NULL, "committing a sweep", err);
     return status ? status : seam_fault(store->seam, "sweep.committed", err);
 }
 
@@ -147,7 +147,7 @@ static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cut
     if (!status)
         status = remove_old(&result, store, inbox, cutoff_ms, from, to, rows, err);
     if (!status)
-        status = commit(store, err);
+        status = commit_sweep(store, err);
     if (status)
         return status;
     tid reached = result.removed == rows ? result.last : to;
@@ -159,10 +159,10 @@ static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cut
 }
 
 /* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
-static void give_up(postgres_store *store)
+static void drop_sweeper(postgres_store *store)
 {
     if (store->sweeper)
-        connection_close(store->sweeper);
+        pg_connection_close(store->sweeper);
     store->sweeper = NULL;
     store->sweeping = 0;
 }
@@ -179,7 +179,7 @@ semel_status postgres_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint3
     if (!status && got)
         status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
     if (status)
-        give_up(store);
+        drop_sweeper(store);
     else if (got && !next.len)
         end_round(store);
     pthread_mutex_unlock(&store->sweep_lock);

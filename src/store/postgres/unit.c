@@ -20,7 +20,7 @@
 /* What the handler left behind. */
 static semel_status check_handler(const postgres_unit *unit, semel_error *err)
 {
-    connection *on = unit->on;
+    pg_connection *on = unit->on;
     if (on->lost || PQstatus(on->pg) == CONNECTION_BAD) { /* a goodbye comes before the end */
         on->lost = 1;
         return pg_fail(on, NULL, "after the handler's work", err);
@@ -76,10 +76,10 @@ semel_status postgres_begin(void *store_state, void *unit_state, semel_begin dur
     return SEMEL_OK;
 }
 
-void unit_begin(postgres_unit *unit)
+void pg_unit_begin(postgres_unit *unit)
 {
     if (unit->begun)
-        connection_look(unit->on);
+        pg_connection_check(unit->on);
     take_back(unit);
     if (unit->begun)
         return;
@@ -88,14 +88,14 @@ void unit_begin(postgres_unit *unit)
         pg_begin_relaxed(unit->on);
         unit->patience_ms = unit->on->limits.busy_ms;
     } else {
-        statement_send(unit->on, unit->store->at.isolation ? ST_BEGIN_ASKED : ST_BEGIN);
+        pg_enqueue_plain(unit->on, unit->store->at.isolation ? ST_BEGIN_ASKED : ST_BEGIN);
     }
 }
 
-/* On a caller's connection it lasts until the next answers are waited for: see connection_push(). */
-void unit_patience(postgres_unit *unit, uint32_t ms)
+/* On a caller's connection it lasts until the next answers are waited for: see pg_connection_push(). */
+void pg_unit_patience(postgres_unit *unit, uint32_t ms)
 {
-    connection *on = unit->on;
+    pg_connection *on = unit->on;
     if (unit->joined && !on->bounded)
         unit->patience_ms = 0;
     if (unit->patience_ms == ms)
@@ -105,35 +105,35 @@ void unit_patience(postgres_unit *unit, uint32_t ms)
     on->bounded = unit->joined;
 }
 
-void unit_begin_anew(postgres_unit *unit)
+void pg_unit_begin_anew(postgres_unit *unit)
 {
-    statement_send(unit->on, ST_ROLLBACK);
+    pg_enqueue_plain(unit->on, ST_ROLLBACK);
     unit->begun = 0;
     unit->began_us = 0;
     unit->number = 0;
     unit->patience_ms = unit->on->session_ms;
 }
 
-query unit_query(postgres_unit *unit, statement which)
+pg_query pg_unit_query(postgres_unit *unit, pg_statement which)
 {
-    unit_begin(unit);
-    unit_patience(unit, unit->on->limits.busy_ms);
-    unit->took = 0;
+    pg_unit_begin(unit);
+    pg_unit_patience(unit, unit->on->limits.busy_ms);
+    unit->leased = 0;
     return pg_start(unit->on, which);
 }
 
-void unit_ask_began(postgres_unit *unit, PGresult **answer)
+void pg_unit_enqueue_began(postgres_unit *unit, PGresult **answer)
 {
-    unit_begin(unit);
-    query q = pg_start(unit->on, ST_BEGAN);
+    pg_unit_begin(unit);
+    pg_query q = pg_start(unit->on, ST_BEGAN);
     q.answer = answer;
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
-void unit_note_began(postgres_unit *unit, const PGresult *answer)
+void pg_unit_note_began(postgres_unit *unit, const PGresult *answer)
 {
-    unit->began_us = answer_int(answer, 0, 0);
-    unit->number = (uint64_t)answer_int(answer, 0, 1);
+    unit->began_us = pg_answer_int(answer, 0, 0);
+    unit->number = (uint64_t)pg_answer_int(answer, 0, 1);
 }
 
 /* --- the handler's part ------------------------------------------------------------------------------- */
@@ -143,24 +143,24 @@ void unit_note_began(postgres_unit *unit, const PGresult *answer)
 void *postgres_native(void *unit_state)
 {
     postgres_unit *unit = unit_state;
-    connection *on = unit->on;
+    pg_connection *on = unit->on;
     PGresult *began = NULL;
-    unit_begin(unit);
-    unit_patience(unit,
-                  on->limits.busy_ms); /* of the handler's statements, too: every wait has an end */
+    pg_unit_begin(unit);
+    pg_unit_patience(
+        unit, on->limits.busy_ms); /* of the handler's statements, too: every wait has an end */
     if (!unit->began_us)
-        unit_ask_began(unit, &began);
+        pg_unit_enqueue_began(unit, &began);
     if (unit->savepoint == SAVEPOINT_WANTED) {
-        statement_send(on, ST_SAVEPOINT);
+        pg_enqueue_plain(on, ST_SAVEPOINT);
         unit->savepoint = SAVEPOINT_SET;
     }
     if (!on->refusal && on->step_count)
-        on->refusal = connection_wait(on, 0, NULL, "before the handler's work", &on->refusal_is);
+        on->refusal = pg_flush(on, 0, NULL, "before the handler's work", &on->refusal_is);
     if (began)
-        unit_note_began(unit, began);
+        pg_unit_note_began(unit, began);
     PQclear(began);
     if (!on->refusal)
-        on->refusal = connection_speak(on, &on->refusal_is);
+        on->refusal = pg_connection_leave_pipeline(on, &on->refusal_is);
     unit->shared = 1;
     on->ended = 0;
     on->conflict[0] = 0;
@@ -176,21 +176,21 @@ struct pg_conn *semel_unit_postgres(semel_unit *unit)
 /* --- after a failure ------------------------------------------------------------------------------------ */
 
 /* Is what the unit wrote committed? Whatever is open is rolled back first: the handler has failed. */
-static semel_status ask_committed(int *out, postgres_unit *unit, semel_error *err)
+static semel_status look_up_committed(int *out, postgres_unit *unit, semel_error *err)
 {
     char number[24];
     PGresult *answer = NULL;
-    connection *on = unit->on;
+    pg_connection *on = unit->on;
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unit->number);
     unit->shared = 0;
     on->refusal = SEMEL_OK; /* it was there to keep our statements from running by themselves */
     if (PQtransactionStatus(on->pg) != PQTRANS_IDLE)
-        statement_send(on, ST_ROLLBACK);
-    query q = pg_start(on, ST_COMMITTED);
+        pg_enqueue_plain(on, ST_ROLLBACK);
+    pg_query q = pg_start(on, ST_COMMITTED);
     pg_text(&q, number);
-    semel_status status = pg_ask(&answer, &q, "looking for the transaction", err);
+    semel_status status = pg_execute(&answer, &q, "looking for the transaction", err);
     if (!status)
-        *out = (int)answer_int(answer, 0, 0);
+        *out = (int)pg_answer_int(answer, 0, 0);
     PQclear(answer);
     return status;
 }
@@ -205,7 +205,7 @@ static semel_status verify_ended(postgres_unit *unit, semel_error *err)
         return SEMEL_OK;
     if (left == PQTRANS_ACTIVE)
         return check_handler(unit, err);
-    semel_status status = unit->number ? ask_committed(&committed, unit, err) : SEMEL_OK;
+    semel_status status = unit->number ? look_up_committed(&committed, unit, err) : SEMEL_OK;
     if (status || !committed)
         return status;
     return semel_fail(err, SEMEL_EMISUSE,
@@ -216,7 +216,7 @@ static semel_status verify_ended(postgres_unit *unit, semel_error *err)
 semel_status postgres_verify(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    connection *on = unit->on;
+    pg_connection *on = unit->on;
     if (unit->joined)
         return SEMEL_OK;
     if (on->conflict[0])
@@ -239,12 +239,12 @@ int postgres_used(void *unit_state)
 {
     postgres_unit *unit = unit_state;
     PGresult *answer = NULL;
-    if (!unit->begun || unit->took)
-        return unit->took > 0;
-    query q = unit_query(unit, ST_WRITTEN);
-    if (pg_ask(&answer, &q, "looking for writes", NULL))
+    if (!unit->begun || unit->leased)
+        return unit->leased > 0;
+    pg_query q = pg_unit_query(unit, ST_WRITTEN);
+    if (pg_execute(&answer, &q, "looking for writes", NULL))
         return 1;
-    int used = (int)answer_int(answer, 0, 0);
+    int used = (int)pg_answer_int(answer, 0, 0);
     PQclear(answer);
     return used;
 }
@@ -257,33 +257,34 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
     semel_status status = sql_translate(&text, &unit->on->scratch, SQL_POSTGRES, sql, count, err);
     if (status)
         return status;
-    unit_begin(unit);
+    pg_unit_begin(unit);
     if (unit->implicit && !sql_only_changes_rows(text))
-        unit_stop(unit);
+        pg_unit_stop(unit);
     if (!unit->implicit)
-        unit_patience(unit, unit->on->limits.busy_ms);
-    return application_send(unit->on, text, values, count, &unit->on->scratch, err);
+        pg_unit_patience(unit, unit->on->limits.busy_ms);
+    return pg_enqueue_queued(unit->on, text, values, count, &unit->on->scratch, err);
 }
 
 /* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit by itself. */
-void unit_stop(postgres_unit *unit)
+void pg_unit_stop(postgres_unit *unit)
 {
-    query q = pg_start(unit->on, ST_STOP);
+    pg_query q = pg_start(unit->on, ST_STOP);
     q.kind = STEP_STOP;
     pg_int(&q, 0);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
 /* --- ending ------------------------------------------------------------------------------------------- */
 
-static void leave(postgres_unit *unit, int usable)
+static void leave_connection(postgres_unit *unit, int usable)
 {
     arena_reset(&unit->on->scratch);
-    connection_push(unit->on); /* what is on its way must not stand or fall with the next unit's */
+    pg_connection_push(
+        unit->on); /* what is on its way must not stand or fall with the next unit's */
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
-        unit_delist(unit);
-        connection_return(unit->on);
+        pg_unit_delist(unit);
+        pg_connection_return(unit->on);
     } else
         pool_give(&unit->store->connections, unit->on, usable && !unit->on->lost);
 }
@@ -300,21 +301,21 @@ static void roll_back(postgres_unit *unit)
     int usable = can_roll_back(unit);
     unit->on->refusal = SEMEL_OK;
     if (unit->implicit && unit->on->unsynced) {
-        unit_stop(unit); /* or the sync would commit it */
-        connection_push(unit->on);
+        pg_unit_stop(unit); /* or the sync would commit it */
+        pg_connection_push(unit->on);
     } else if (usable && unit->joined) {
-        statement_send(unit->on, ST_ROLLBACK_TO);
-        statement_send(unit->on, ST_RELEASE);
-        (void)connection_wait(unit->on, 0, NULL, "rolling back", NULL); /* the caller's to notice */
+        pg_enqueue_plain(unit->on, ST_ROLLBACK_TO);
+        pg_enqueue_plain(unit->on, ST_RELEASE);
+        (void)pg_flush(unit->on, 0, NULL, "rolling back", NULL); /* the caller's to notice */
     } else if (usable && unit->begun &&
                (unit->on->step_count || PQtransactionStatus(unit->on->pg) != PQTRANS_IDLE)) {
-        connection_push(unit->on); /* a failure before must not take the ROLLBACK with it */
-        statement_send(unit->on, ST_ROLLBACK);
+        pg_connection_push(unit->on); /* a failure before must not take the ROLLBACK with it */
+        pg_enqueue_plain(unit->on, ST_ROLLBACK);
         if (!unit->only_looked ||
             unit->shared) /* others may want its rows: when this returns they are free */
-            (void)connection_wait(unit->on, 0, NULL, "rolling back", NULL);
+            (void)pg_flush(unit->on, 0, NULL, "rolling back", NULL);
     }
-    leave(unit, usable);
+    leave_connection(unit, usable);
 }
 
 void postgres_rollback(void *unit_state)
@@ -322,14 +323,14 @@ void postgres_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
-static int is_committing(const failure *failed)
+static int is_committing(const pg_failure *failed)
 {
     return failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
 }
 
 /* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was deferred until then,
  * and has whatever SQLSTATE somebody gave it: nothing of ours is. */
-static int is_applications_fault(const postgres_unit *unit, const failure *failed,
+static int is_applications_fault(const postgres_unit *unit, const pg_failure *failed,
                                  semel_status status)
 {
     int timed_out = strcmp(failed->sqlstate, "57014") == 0; /* the server's statement_timeout */
@@ -342,7 +343,7 @@ static int is_applications_fault(const postgres_unit *unit, const failure *faile
 
 /* Has the server told that there is no commit? An error does: it has undone the transaction. A session that ends in the
  * middle of a COMMIT does not, unless it ended because it had been idle. */
-static int is_told(const failure *failed)
+static int is_told(const pg_failure *failed)
 {
     return failed->sqlstate[0] &&
            (!is_committing(failed) || !failed->is_final || strcmp(failed->sqlstate, "25P03") == 0);
@@ -350,7 +351,8 @@ static int is_told(const failure *failed)
 
 /* Why the pipeline with the COMMIT in it came to nothing. */
 static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_status status,
-                                  const failure *failed, const semel_error *why, semel_error *err)
+                                  const pg_failure *failed, const semel_error *why,
+                                  semel_error *err)
 {
     if (unit->on->lost && !was_lost && !is_told(failed))
         return semel_fail(err, SEMEL_EUNKNOWN,
@@ -358,7 +360,7 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                           "again, and the store will know",
                           why->text);
     if (failed->kind == STEP_ASSUME || failed->kind == STEP_STOP)
-        return assumed_answer(unit, failed, err);
+        return pg_assumed_answer(unit, failed, err);
     int held = failed->kind == STEP_HOLD && strcmp(failed->sqlstate, "22012") == 0;
     if ((failed->kind == STEP_GUARD && strcmp(failed->sqlstate, "22012") == 0) ||
         (held && unit->suspicious)) /* a handler that had the connection had no lease */
@@ -379,20 +381,20 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
     return SEMEL_EHANDLER;
 }
 
-static void send_guard(postgres_unit *unit)
+static void enqueue_guard(postgres_unit *unit)
 {
-    query q = pg_start(unit->on, ST_GUARD);
+    pg_query q = pg_start(unit->on, ST_GUARD);
     q.kind = STEP_GUARD;
     pg_time(&q, unit->began_us);
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
-static void send_commit(postgres_unit *unit, PGresult **answer)
+static void enqueue_commit(postgres_unit *unit, PGresult **answer)
 {
-    query q = pg_start(unit->on, unit->joined ? ST_RELEASE : ST_COMMIT);
+    pg_query q = pg_start(unit->on, unit->joined ? ST_RELEASE : ST_COMMIT);
     q.kind = STEP_COMMIT;
     q.answer = answer;
-    pg_send(&q);
+    pg_enqueue(&q);
 }
 
 /* COMMIT of a failed transaction succeeds as a ROLLBACK, says the protocol's tag. */
@@ -403,16 +405,15 @@ static int is_committed(const postgres_unit *unit, PGresult *answer)
 
 static semel_status commit_begun(postgres_unit *unit, semel_error *err)
 {
-    failure failed;
+    pg_failure failed;
     semel_error why = {0};
     PGresult *answer = NULL;
     if (unit->suspicious && unit->began_us)
-        send_guard(unit);
+        enqueue_guard(unit);
     int was_lost = unit->on->lost; /* then it is not even sent */
     if (!unit->implicit)
-        send_commit(unit, &answer);
-    semel_status status =
-        connection_wait(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
+        enqueue_commit(unit, &answer);
+    semel_status status = pg_flush(unit->on, unit->assumed_wait_ms, &failed, "committing", &why);
     if (status && !answer)
         status = commit_failed(unit, was_lost, status, &failed, &why, err);
     else if (unit->on->unreplicated)
@@ -431,7 +432,8 @@ semel_status postgres_commit(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
     if (unit->begun)
-        connection_look(unit->on); /* a session that has ended is known to have committed nothing */
+        pg_connection_check(
+            unit->on); /* a session that has ended is known to have committed nothing */
     take_back(unit);
     semel_status status = unit->begun ? commit_begun(unit, err) : SEMEL_OK;
     if (status) {
@@ -439,8 +441,8 @@ semel_status postgres_commit(void *unit_state, semel_error *err)
         return status;
     }
     if (unit->captured && unit->store->at.notify && !unit->joined)
-        notify_after_commit(unit->store, unit->on);
-    leave(unit, 1);
+        pg_notify_after_commit(unit->store, unit->on);
+    leave_connection(unit, 1);
     return SEMEL_OK;
 }
 
@@ -461,8 +463,8 @@ semel_status postgres_keep(void *unit_state, semel_error *err)
     if (unit->savepoint == SAVEPOINT_SET) {
         take_back(unit);
         if (unit->on->refusal)
-            return connection_wait(unit->on, 0, NULL, "keeping a message's work", err);
-        statement_send(unit->on, ST_RELEASE);
+            return pg_flush(unit->on, 0, NULL, "keeping a message's work", err);
+        pg_enqueue_plain(unit->on, ST_RELEASE);
     }
     unit->savepoint = SAVEPOINT_NONE;
     return SEMEL_OK;
@@ -471,7 +473,7 @@ semel_status postgres_keep(void *unit_state, semel_error *err)
 semel_status postgres_undo(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;
-    savepoint_state was = unit->savepoint;
+    pg_savepoint_state was = unit->savepoint;
     unit->savepoint = SAVEPOINT_NONE;
     if (was != SAVEPOINT_SET)
         return SEMEL_OK;
@@ -481,7 +483,7 @@ semel_status postgres_undo(void *unit_state, semel_error *err)
     PGTransactionStatusType left = PQtransactionStatus(unit->on->pg);
     if (unit->on->step_count == 0 && left != PQTRANS_INTRANS && left != PQTRANS_INERROR)
         return check_handler(unit, err);
-    statement_send(unit->on, ST_ROLLBACK_TO);
-    statement_send(unit->on, ST_RELEASE);
-    return connection_wait(unit->on, 0, NULL, "undoing to a savepoint", err);
+    pg_enqueue_plain(unit->on, ST_ROLLBACK_TO);
+    pg_enqueue_plain(unit->on, ST_RELEASE);
+    return pg_flush(unit->on, 0, NULL, "undoing to a savepoint", err);
 }
