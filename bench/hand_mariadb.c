@@ -116,7 +116,7 @@ static hand *open_hand(const char *url, const char *room)
 {
     hand *h = must_alloc(sizeof *h);
     mem_arena arena = {0};
-    address at;
+    maria_address at;
     semel_error err;
     must(maria_address_read(&at, &arena, url, &err), &err);
     h->my = mysql_init(NULL);

@@ -56,24 +56,24 @@ static void write_value(text_buffer *to, size_t index, void *context)
 }
 
 /* The text of the one statement that is the application's: others may stand beside it. */
-static char *queued_text(const script *said)
+static char *queued_text(const maria_script *enqueued)
 {
     char *text = NULL;
-    for (size_t i = 0; i < said->count; i++) {
-        size_t start = said->steps[i].start;
-        if (said->steps[i].kind != STEP_QUEUED)
+    for (size_t i = 0; i < enqueued->count; i++) {
+        size_t start = enqueued->steps[i].start;
+        if (enqueued->steps[i].kind != STEP_QUEUED)
             continue;
         HOLDS(!text);
-        text = exact_text(said->text.bytes + start, maria_script_end(said, i) - start);
+        text = exact_text(enqueued->text.bytes + start, maria_script_end(enqueued, i) - start);
     }
     HOLDS(text);
     return text;
 }
 
-static void check_text(const script *said, char *sql)
+static void check_text(const maria_script *enqueued, char *sql)
 {
     sql_model model;
-    char *text = queued_text(said);
+    char *text = queued_text(enqueued);
     sql_model_run(&model, SQL_MARIADB, sql, write_value, sql);
     HOLDS_FOR(text, strcmp(text, model.text.bytes) == 0);
     mem_free(model.text.bytes);
@@ -84,7 +84,7 @@ void check_mariadb_queue(const char *sql, long accepted)
 {
     semel_value values[64];
     mariadb_store store = {0};
-    connection on = {.text_max = TEXT_MAX};
+    maria_connection on = {.text_max = TEXT_MAX};
     mariadb_unit unit = {.store = &store, .on = &on, .joined = 1};
     semel_error err = {0};
     char *copy = exact_text(sql, strlen(sql));

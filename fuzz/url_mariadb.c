@@ -7,7 +7,7 @@
 semel_status check_mariadb_address(const char *url, int secret, semel_error *err)
 {
     mem_arena arena = {0};
-    address a = {0};
+    maria_address a = {0};
     semel_status status = maria_address_read(&a, &arena, url, err);
     if (!status) {
         HOLDS(a.database && *a.database && !strpbrk(a.database, "`?~{}/"));

@@ -77,7 +77,7 @@ static void a_url_that_is_wrong_is_refused_and_says_where(void **state)
 
 static void all_parts_of_a_url_are_read(void **state)
 {
-    address at = {0};
+    maria_address at = {0};
     mem_arena arena = {0};
     (void)state;
     OK(maria_address_read(
@@ -105,7 +105,7 @@ static void all_parts_of_a_url_are_read(void **state)
 
 static void what_a_url_does_not_say_has_a_default(void **state)
 {
-    address at = {0};
+    maria_address at = {0};
     mem_arena arena = {0};
     (void)state;
     OK(maria_address_read(&at, &arena, "mariadb:///db", &last_error));

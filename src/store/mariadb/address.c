@@ -17,7 +17,7 @@ enum { DATABASE_MAX = 64 };
 
 /* --- user:password@host:port/database ------------------------------------------------------------------ */
 
-static semel_status check_database(const address *out, semel_error *err)
+static semel_status check_database(const maria_address *out, semel_error *err)
 {
     if (!*out->database || strlen(out->database) > DATABASE_MAX || strchr(out->database, '/'))
         return semel_fail(err, SEMEL_EINVAL,
@@ -30,7 +30,8 @@ static semel_status check_database(const address *out, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status read_place(address *out, mem_arena *arena, const char *rest, semel_error *err)
+static semel_status read_place(maria_address *out, mem_arena *arena, const char *rest,
+                               semel_error *err)
 {
     authority place;
     semel_status status = authority_read(&place, arena, rest, "database", err);
@@ -46,7 +47,7 @@ static semel_status read_place(address *out, mem_arena *arena, const char *rest,
 
 /* --- parameters ----------------------------------------------------------------------------------------- */
 
-static semel_status read_numbers(address *out, const url *parsed, semel_error *err)
+static semel_status read_numbers(maria_address *out, const url *parsed, semel_error *err)
 {
     semel_status status = url_number(&out->pool, parsed, "pool", POOL_DEFAULT, 1, POOL_MAX, err);
     if (!status)
@@ -59,7 +60,7 @@ static semel_status read_numbers(address *out, const url *parsed, semel_error *e
     return status;
 }
 
-static semel_status read_choices(address *out, const url *parsed, semel_error *err)
+static semel_status read_choices(maria_address *out, const url *parsed, semel_error *err)
 {
     static const char *const levels[] = {"read-committed", "repeatable-read", "serializable", NULL};
     static const char *const modes[] = {"off", "on", "verify", NULL};
@@ -70,8 +71,8 @@ static semel_status read_choices(address *out, const url *parsed, semel_error *e
                             url_text(parsed, "tls_ca", NULL) ? TLS_VERIFY : TLS_OFF, err);
     if (status)
         return status;
-    out->level = (isolation)(level + 1);
-    out->tls = (tls_mode)mode;
+    out->level = (maria_isolation)(level + 1);
+    out->tls = (maria_tls_mode)mode;
     return SEMEL_OK;
 }
 
@@ -82,7 +83,7 @@ static semel_status decode_parameter(const char **out, mem_arena *arena, const u
     return authority_decode(out, arena, name, value, value ? strlen(value) : 0, err);
 }
 
-static semel_status read_parameters(address *out, mem_arena *arena, const url *parsed,
+static semel_status read_parameters(maria_address *out, mem_arena *arena, const url *parsed,
                                     semel_error *err)
 {
     const struct {
@@ -105,7 +106,8 @@ static semel_status read_parameters(address *out, mem_arena *arena, const url *p
                   : authority_decode(&out->prefix, arena, "prefix", prefix, strlen(prefix), err);
 }
 
-semel_status maria_address_read(address *out, mem_arena *arena, const char *text, semel_error *err)
+semel_status maria_address_read(maria_address *out, mem_arena *arena, const char *text,
+                                semel_error *err)
 {
     url parsed;
     semel_status status = url_parse(&parsed, text, err);

@@ -28,7 +28,7 @@ size_t maria_message_size(const semel_message *message)
                 message->body.len);
 }
 
-void maria_message_write_head(query *q, const semel_message *message)
+void maria_message_write_head(maria_query *q, const semel_message *message)
 {
     maria_text(q, text_or_null(message->group));
     maria_bytes(q, message->id);
@@ -54,7 +54,7 @@ static semel_status headers_of(semel_bytes *out, mem_arena *arena, const semel_m
     return SEMEL_OK;
 }
 
-semel_status maria_message_write(query *q, mem_arena *arena, const semel_message *message,
+semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_message *message,
                                  semel_error *err)
 {
     semel_bytes headers = {NULL, 0};
@@ -66,8 +66,8 @@ semel_status maria_message_write(query *q, mem_arena *arena, const semel_message
 }
 
 /* Borrowed from the row, but for the headers, which are in the arena. */
-semel_status maria_message_read(semel_message *out, mem_arena *arena, const row *r, unsigned first,
-                                semel_error *err)
+semel_status maria_message_read(semel_message *out, mem_arena *arena, const maria_row *r,
+                                unsigned first, semel_error *err)
 {
     *out = (semel_message){.size = sizeof *out,
                            .group = maria_column_text(r, first),
@@ -85,7 +85,7 @@ semel_status maria_message_read(semel_message *out, mem_arena *arena, const row 
 
 /* --- large ones --------------------------------------------------------------------------------------------- */
 
-static void bind(MYSQL_BIND *to, semel_bytes value, unsigned long *len, my_bool *is_null)
+static void bind_piece(MYSQL_BIND *to, semel_bytes value, unsigned long *len, my_bool *is_null)
 {
     *len = (unsigned long)value.len;
     *is_null = !value.data;
@@ -107,35 +107,36 @@ static int send_pieces(MYSQL_STMT *stmt, unsigned parameter, semel_bytes value)
     return 0;
 }
 
-static int execute(MYSQL_STMT *stmt, const char *text, size_t len, const semel_bytes values[2])
+static int execute_pieces(MYSQL_STMT *stmt, const char *text, size_t len,
+                          const semel_bytes values[2])
 {
     MYSQL_BIND binds[2];
     unsigned long lengths[2];
     my_bool nulls[2];
     for (int i = 0; i < 2; i++)
-        bind(&binds[i], values[i], &lengths[i], &nulls[i]);
+        bind_piece(&binds[i], values[i], &lengths[i], &nulls[i]);
     return mysql_stmt_prepare(stmt, text, (unsigned long)len) ||
            mysql_stmt_bind_param(stmt, binds) || send_pieces(stmt, 0, values[0]) ||
            send_pieces(stmt, 1, values[1]) || mysql_stmt_execute(stmt);
 }
 
-static semel_status run_statement(connection *on, const semel_bytes values[2], const char *doing,
-                                  semel_error *err)
+static semel_status run_statement(maria_connection *on, const semel_bytes values[2],
+                                  const char *doing, semel_error *err)
 {
     MYSQL_STMT *stmt = mysql_stmt_init(on->my);
     if (!stmt)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
     semel_status status = SEMEL_OK;
-    library_call call;
+    maria_library_call call;
     maria_enter(&call, on);
-    if (execute(stmt, on->out.text.bytes, on->out.text.len, values))
+    if (execute_pieces(stmt, on->out.text.bytes, on->out.text.len, values))
         status = maria_fail_statement(on, stmt, doing, err);
     (void)mysql_stmt_close(stmt);
     maria_leave(&call);
     return status;
 }
 
-static semel_status check_length(const connection *on, semel_bytes value, semel_error *err)
+static semel_status check_length(const maria_connection *on, semel_bytes value, semel_error *err)
 {
     if (value.len <= on->packet_max)
         return SEMEL_OK;
@@ -145,10 +146,10 @@ static semel_status check_length(const connection *on, semel_bytes value, semel_
                       value.len, on->packet_max);
 }
 
-semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, const char *doing,
-                             semel_error *err)
+semel_status maria_unit_execute_large(mariadb_unit *unit, const semel_message *message,
+                                      const char *doing, semel_error *err)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     semel_bytes values[2] = {{NULL, 0}, message->body};
     semel_status status = headers_of(&values[0], &on->scratch, message, err);
     for (int i = 0; !status && i < 2; i++)
@@ -159,6 +160,6 @@ semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, c
     if (!status)
         status = run_statement(on, values, doing, err);
     maria_script_clear(&on->out);
-    unit->spoken = 1;
+    unit->sent = 1;
     return status;
 }

@@ -15,7 +15,7 @@ enum { PLACES = 8, NUMBER_TEXT = 32, WORTH_IT = 6 };
 /* --- writing it --------------------------------------------------------------------------------------------- */
 
 /* Which statements are told apart. ROW_COUNT() asks for the one right before it, so nothing comes between those. */
-static unsigned place_of(step_kind kind)
+static unsigned place_of(maria_step_kind kind)
 {
     return kind == STEP_EXPECT ? STEP_PLAIN : kind;
 }
@@ -30,7 +30,7 @@ static void append_place(text_buffer *to, uint64_t block, unsigned place)
     text_append_z(to, ";");
 }
 
-static void append_step(text_buffer *to, const script *s, size_t index)
+static void append_step(text_buffer *to, const maria_script *s, size_t index)
 {
     size_t start = s->steps[index].start;
     text_append(to, s->text.bytes + start, maria_script_end(s, index) - start);
@@ -39,7 +39,7 @@ static void append_step(text_buffer *to, const script *s, size_t index)
 
 static void append_steps(text_buffer *to, const mariadb_unit *unit, size_t first)
 {
-    const script *s = &unit->on->out;
+    const maria_script *s = &unit->on->out;
     unsigned place = PLACES;
     for (size_t i = first; i < s->count; i++) {
         if (!unit->assumed && place_of(s->steps[i].kind) != place)
@@ -48,11 +48,12 @@ static void append_steps(text_buffer *to, const mariadb_unit *unit, size_t first
     }
 }
 
-/* A duplicate key: what is there, when all of this is undone? Under a name that no column of the application's has. */
+/* On a duplicate key the block rolls itself back and reads the marker. The column has a name that no column of the
+ * application has, so that its row is told apart from the application's rows. */
 static void append_handler(text_buffer *to, const mariadb_unit *unit)
 {
-    script select = {0};
-    query q = maria_start(&select, unit->on->texts[ST_TELL], (bound){PATIENT, 0});
+    maria_script select = {0};
+    maria_query q = maria_start(&select, unit->on->texts[ST_DUPLICATE], (maria_bound){PATIENT, 0});
     maria_sql(&q, unit->store->tag);
     maria_int(&q, unit->assumed->inbox);
     maria_bytes(&q, unit->assumed->key);
@@ -64,13 +65,13 @@ static void append_handler(text_buffer *to, const mariadb_unit *unit)
     maria_script_free(&select);
 }
 
-static semel_status note_told(const row *r, void *context, semel_error *err)
+static semel_status note_duplicate(const maria_row *r, void *context, semel_error *err)
 {
     mariadb_unit *unit = context;
     (void)err;
-    unit->told = (marker_row){.found = 1,
-                              .state = (int)maria_column_int(r, 0),
-                              .fingerprint = (uint64_t)maria_column_int(r, 1)};
+    unit->found_by_block = (maria_marker_row){.found = 1,
+                                              .state = (int)maria_column_int(r, 0),
+                                              .fingerprint = (uint64_t)maria_column_int(r, 1)};
     return SEMEL_OK;
 }
 
@@ -84,7 +85,7 @@ static size_t first_of(const mariadb_unit *unit)
 
 static int is_possible(const mariadb_unit *unit)
 {
-    const script *s = &unit->on->out;
+    const maria_script *s = &unit->on->out;
     size_t first = first_of(unit);
     if (unit->joined || unit->watched || !unit->on->blocks || s->failed || first >= s->count)
         return 0;
@@ -94,27 +95,27 @@ static int is_possible(const mariadb_unit *unit)
     return unit->assumed ? s->steps[first].kind == STEP_ASSUME : s->count - first >= WORTH_IT;
 }
 
-/* The first copy of a crowd takes a second look; the next ones are told at once. */
+/* The first of several copies costs a second look; for the next ones the block looks itself. */
 static int is_copy_likely(const mariadb_unit *unit)
 {
     return unit->assumed && atomic_load_explicit(&unit->store->copies, memory_order_relaxed) > 0;
 }
 
-void maria_block(mariadb_unit *unit)
+void maria_compound(mariadb_unit *unit)
 {
-    connection *on = unit->on;
-    script *s = &on->out;
+    maria_connection *on = unit->on;
+    maria_script *s = &on->out;
     text_buffer *to = &on->spare;
     if (!is_possible(unit))
         return;
     size_t first = first_of(unit);
     unit->block = atomic_fetch_add_explicit(&unit->store->blocks, 1, memory_order_relaxed) + 1;
-    unit->tells = is_copy_likely(unit);
+    unit->block_looks = is_copy_likely(unit);
     to->len = 0;
     to->failed = 0;
     text_append(to, s->text.bytes, s->steps[first].start);
     text_append_z(to, "BEGIN NOT ATOMIC ");
-    if (unit->tells)
+    if (unit->block_looks)
         append_handler(to, unit);
     append_steps(to, unit, first);
     text_append_z(to, "END");
@@ -126,18 +127,18 @@ void maria_block(mariadb_unit *unit)
     s->text = whole;
     s->failed = whole.failed;
     s->count = first + 1;
-    s->steps[first] = (step){.start = unit->block_first.start,
-                             .kind = STEP_BLOCK,
-                             .open_ended = 1,
-                             .call = note_told,
-                             .context = unit,
-                             .tag = unit->store->tag};
+    s->steps[first] = (maria_step){.start = unit->block_first.start,
+                                   .kind = STEP_BLOCK,
+                                   .open_ended = 1,
+                                   .call = note_duplicate,
+                                   .context = unit,
+                                   .tag = unit->store->tag};
 }
 
 /* The steps behind the first are where they were, and so is their text. */
-void maria_block_undo(mariadb_unit *unit)
+void maria_compound_undo(mariadb_unit *unit)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     text_buffer block = on->out.text;
     on->out.text = on->spare;
     on->spare = block;
@@ -147,7 +148,7 @@ void maria_block_undo(mariadb_unit *unit)
 
 /* --- where it failed ------------------------------------------------------------------------------------------ */
 
-static semel_status keep_place(const row *r, void *context, semel_error *err)
+static semel_status keep_place(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
     *(uint64_t *)context = maria_column_uint(r, 0);
@@ -156,21 +157,22 @@ static semel_status keep_place(const row *r, void *context, semel_error *err)
 
 /* If it has not come to the first place, it was not even understood: for that an application's statement is to
  * blame, since ours are always the same. */
-semel_status maria_block_where(mariadb_unit *unit, failure *failed, semel_error *err)
+semel_status maria_compound_locate_failure(mariadb_unit *unit, maria_failure *failed,
+                                           semel_error *err)
 {
     uint64_t place = 0;
-    connection *on = unit->on;
-    query q = maria_query(on, ST_WHERE);
-    step *s = maria_end(&q);
+    maria_connection *on = unit->on;
+    maria_query q = maria_enqueue(on, ST_WHERE);
+    maria_step *s = maria_end(&q);
     s->call = keep_place;
     s->context = &place;
-    maria_say(on, ST_ROLLBACK);
-    semel_status status = maria_run(on, NULL, "looking where it failed", err);
+    maria_enqueue_plain(on, ST_ROLLBACK);
+    semel_status status = maria_flush(on, NULL, "looking where it failed", err);
     failed->unknown = status != SEMEL_OK;
     if (status)
         return status;
-    unit->spoken = 0;
-    failed->kind = place / PLACES == unit->block ? (step_kind)(place % PLACES) : STEP_QUEUED;
+    unit->sent = 0;
+    failed->kind = place / PLACES == unit->block ? (maria_step_kind)(place % PLACES) : STEP_QUEUED;
     if (failed->kind == STEP_PLAIN && failed->number == ER_DATA_OUT_OF_RANGE)
         failed->kind = STEP_EXPECT;
     failed->unknown = failed->kind == STEP_COMMIT && !maria_is_conflict(failed->number);

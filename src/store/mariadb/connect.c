@@ -33,7 +33,7 @@ static void set_text(MYSQL *my, enum mysql_option option, const char *value)
         mysql_optionsv(my, option, value);
 }
 
-static void set_options(MYSQL *my, const address *at, uint32_t wait_ms)
+static void set_options(MYSQL *my, const maria_address *at, uint32_t wait_ms)
 {
     static const my_bool yes = 1;
     static const unsigned long answer_max = ANSWER_MAX;
@@ -54,7 +54,7 @@ static void set_options(MYSQL *my, const address *at, uint32_t wait_ms)
 }
 
 /* The library does not mind if the server cannot encrypt, unless the certificate is to be verified, too. */
-static semel_status check_tls(MYSQL *my, const address *at, semel_error *err)
+static semel_status check_tls(MYSQL *my, const maria_address *at, semel_error *err)
 {
     if (at->tls == TLS_OFF || mysql_get_ssl_cipher(my))
         return SEMEL_OK;
@@ -77,23 +77,23 @@ static const char *const level_names[] = {[ISOLATION_USUAL] = "REPEATABLE-READ",
                                           [ISOLATION_SERIALIZABLE] = "SERIALIZABLE",
                                           [ISOLATION_READ_UNCOMMITTED] = "READ-UNCOMMITTED"};
 
-static isolation level_named(const char *name)
+static maria_isolation level_named(const char *name)
 {
     for (int i = ISOLATION_READ_COMMITTED; i <= ISOLATION_READ_UNCOMMITTED; i++)
         if (name && strcmp(level_names[i], name) == 0)
-            return (isolation)i;
+            return (maria_isolation)i;
     return ISOLATION_USUAL;
 }
 
-static void set_packet_max(connection *on, size_t max)
+static void set_packet_max(maria_connection *on, size_t max)
 {
     on->packet_max = max;
     on->text_max = max > 2 * (size_t)TEXT_MARGIN ? max - TEXT_MARGIN : max;
 }
 
-static semel_status read_settings(const row *r, void *context, semel_error *err)
+static semel_status read_settings(const maria_row *r, void *context, semel_error *err)
 {
-    connection *on = context;
+    maria_connection *on = context;
     set_packet_max(on, (size_t)maria_column_uint(r, 0));
     on->usual = level_named(maria_column_text(r, 1));
     on->safe_commits = (int)maria_column_int(r, 2);
@@ -106,16 +106,16 @@ static semel_status read_settings(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-int maria_say_mode(connection *on, session_mode mode)
+int maria_enqueue_mode(maria_connection *on, maria_session_mode mode)
 {
     if (on->mode == mode)
         return 0;
-    static const statement which[] = {[MODE_UNKNOWN] = ST_DURABLE,
-                                      [MODE_DURABLE] = ST_DURABLE,
-                                      [MODE_RELAXED] = ST_RELAXED,
-                                      [MODE_LOOKING] = ST_LOOKING};
-    isolation asked = on->at->level != ISOLATION_USUAL ? on->at->level : on->usual;
-    query q = maria_query(on, which[mode]);
+    static const maria_statement which[] = {[MODE_UNKNOWN] = ST_DURABLE,
+                                            [MODE_DURABLE] = ST_DURABLE,
+                                            [MODE_RELAXED] = ST_RELAXED,
+                                            [MODE_LOOKING] = ST_LOOKING};
+    maria_isolation asked = on->at->level != ISOLATION_USUAL ? on->at->level : on->usual;
+    maria_query q = maria_enqueue(on, which[mode]);
     if (mode != MODE_LOOKING)
         maria_text(&q, level_names[mode == MODE_RELAXED ? ISOLATION_READ_COMMITTED : asked]);
     if (mode == MODE_DURABLE)
@@ -127,18 +127,18 @@ int maria_say_mode(connection *on, session_mode mode)
 
 /* One round trip, to see how the server is. From here on the server itself gives up waiting for locks, those of tables
  * (which it would wait for for a day) and those of rows. */
-static semel_status introduce(connection *on, semel_error *err)
+static semel_status introduce(maria_connection *on, semel_error *err)
 {
-    static const bound patient = {PATIENT, 0};
+    static const maria_bound patient = {PATIENT, 0};
     uint32_t busy_s = on->limits.busy_ms / 1000 + (on->limits.busy_ms % 1000 != 0);
-    query q = maria_start(&on->out,
-                          "SELECT @@max_allowed_packet, @@tx_isolation, "
-                          "@@innodb_flush_log_at_trx_commit = 1 AND "
-                          "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout, "
-                          "FIND_IN_SET(x'4f5241434c45', @@sql_mode), " /* ORACLE */
-                          "@@innodb_rollback_on_timeout",
-                          patient);
-    step *s = maria_end(&q);
+    maria_query q = maria_start(&on->out,
+                                "SELECT @@max_allowed_packet, @@tx_isolation, "
+                                "@@innodb_flush_log_at_trx_commit = 1 AND "
+                                "(@@log_bin = 0 OR @@sync_binlog = 1), @@idle_transaction_timeout, "
+                                "FIND_IN_SET(x'4f5241434c45', @@sql_mode), " /* ORACLE */
+                                "@@innodb_rollback_on_timeout",
+                                patient);
+    maria_step *s = maria_end(&q);
     s->call = read_settings;
     s->context = on;
     q = maria_start(&on->out,
@@ -148,12 +148,12 @@ static semel_status introduce(connection *on, semel_error *err)
     maria_uint(&q, busy_s);
     maria_uint(&q, busy_s);
     (void)maria_end(&q);
-    return maria_run(on, NULL, "preparing a session", err);
+    return maria_flush(on, NULL, "preparing a session", err);
 }
 
-static MYSQL *connect_to(connection *on)
+static MYSQL *connect_to(maria_connection *on)
 {
-    const address *at = on->at;
+    const maria_address *at = on->at;
     sigpipe_guard guard;
     sigpipe_guard_up(&guard, 1);
     MYSQL *my = mysql_real_connect(on->my, at->socket ? NULL : at->host, at->user, at->password,
@@ -164,10 +164,10 @@ static MYSQL *connect_to(connection *on)
 }
 
 /* A new session for an `on` that has none. */
-semel_status maria_dial(connection *on, uint32_t wait_ms, semel_error *err)
+semel_status maria_dial(maria_connection *on, uint32_t wait_ms, semel_error *err)
 {
     static pthread_once_t started = PTHREAD_ONCE_INIT;
-    const address *at = on->at;
+    const maria_address *at = on->at;
     (void)pthread_once(&started, start_library);
     on->my = mysql_init(NULL);
     if (!on->my)
@@ -188,7 +188,7 @@ semel_status maria_dial(connection *on, uint32_t wait_ms, semel_error *err)
 }
 
 /* In a child, to say goodbye would end the parent's session. */
-void maria_hang_up(connection *on)
+void maria_hang_up(maria_connection *on)
 {
     sigpipe_guard guard;
     sigpipe_guard_up(&guard, 1);
@@ -200,7 +200,7 @@ void maria_hang_up(connection *on)
 
 void maria_close(void *state)
 {
-    connection *on = state;
+    maria_connection *on = state;
     if (!on)
         return;
     maria_hang_up(on);
@@ -211,10 +211,10 @@ void maria_close(void *state)
     mem_free(on);
 }
 
-semel_status maria_open(connection **out, const address *at, const char *const *texts,
-                        limits bounds, uint32_t wait_ms, semel_error *err)
+semel_status maria_open(maria_connection **out, const maria_address *at, const char *const *texts,
+                        maria_limits bounds, uint32_t wait_ms, semel_error *err)
 {
-    connection *on = mem_alloc(sizeof *on);
+    maria_connection *on = mem_alloc(sizeof *on);
     if (!on)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->at = at;
@@ -230,19 +230,19 @@ semel_status maria_open(connection **out, const address *at, const char *const *
     return status;
 }
 
-void maria_borrow(connection *on, MYSQL *my, const char *const *texts, limits bounds,
+void maria_borrow(maria_connection *on, MYSQL *my, const char *const *texts, maria_limits bounds,
                   size_t packet_max)
 {
-    *on = (connection){.my = my,
-                       .texts = texts,
-                       .limits = bounds,
-                       .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
-                       .encrypted = mysql_get_ssl_cipher(my) != NULL,
-                       .pid = getpid()};
+    *on = (maria_connection){.my = my,
+                             .texts = texts,
+                             .limits = bounds,
+                             .multi = (my->client_flag & CLIENT_MULTI_STATEMENTS) != 0,
+                             .encrypted = mysql_get_ssl_cipher(my) != NULL,
+                             .pid = getpid()};
     set_packet_max(on, packet_max);
 }
 
-void maria_return(connection *on)
+void maria_return(maria_connection *on)
 {
     maria_script_free(&on->out);
     mem_free(on->spare.bytes);

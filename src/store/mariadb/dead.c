@@ -1,9 +1,9 @@
 /* Dead letters: one per (origin, name, key); a second one replaces the first under its id. */
 #include "store/mariadb/mariadb.h"
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
-static void write_head(query *q, const semel_dead *dead)
+static void write_head(maria_query *q, const semel_dead *dead)
 {
     maria_int(q, dead->origin);
     maria_text(q, dead->name);
@@ -17,13 +17,13 @@ static semel_status put_large(mariadb_unit *unit, const semel_dead *dead, semel_
     semel_status status = maria_unit_begin_alone(unit, err);
     if (status)
         return status;
-    query q = maria_unit_say(unit, ST_DEAD_PUT, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_DEAD_PUT, patient);
     write_head(&q, dead);
     maria_message_write_head(&q, dead->message);
     maria_sql(&q, "?");
     maria_sql(&q, "?");
     (void)maria_end(&q);
-    return maria_run_large(unit, dead->message, "storing a large dead letter", err);
+    return maria_unit_execute_large(unit, dead->message, "storing a large dead letter", err);
 }
 
 semel_status mariadb_dead_put(void *unit_state, const semel_dead *dead, semel_error *err)
@@ -37,21 +37,21 @@ semel_status mariadb_dead_put(void *unit_state, const semel_dead *dead, semel_er
     semel_status status = maria_unit_make_room(unit, size, err);
     if (status)
         return status;
-    query q = maria_unit_say(unit, ST_DEAD_PUT, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_DEAD_PUT, maria_patience(unit->store));
     write_head(&q, dead);
     status = maria_message_write(&q, &unit->on->scratch, dead->message, err);
     (void)maria_end(&q);
-    return status ? status : maria_unit_hear(unit, NULL, "storing a dead letter", err);
+    return status ? status : maria_unit_flush(unit, NULL, "storing a dead letter", err);
 }
 
 semel_status mariadb_dead_drop(void *unit_state, int64_t id, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    reply answer = {0};
-    query q = maria_unit_say(unit, ST_DEAD_DROP, maria_patience(unit->store));
+    maria_reply answer = {0};
+    maria_query q = maria_unit_enqueue(unit, ST_DEAD_DROP, maria_patience(unit->store));
     maria_int(&q, id);
     maria_end(&q)->answer = &answer;
-    semel_status status = maria_unit_hear(unit, NULL, "dropping a dead letter", err);
+    semel_status status = maria_unit_flush(unit, NULL, "dropping a dead letter", err);
     unit->wrote |= answer.changed > 0;
     if (!status && !answer.changed)
         status = semel_fail(err, SEMEL_ENOTFOUND, "there is no dead letter %lld (any more)",
@@ -60,13 +60,13 @@ semel_status mariadb_dead_drop(void *unit_state, int64_t id, semel_error *err)
 }
 
 typedef struct listing {
-    connection *on;
+    maria_connection *on;
     semel_dead_visitor *visitor;
     void *context;
 } listing;
 
 /* A row that cannot be read is shown as damaged: it must not hide the others. */
-static semel_status show(const row *r, void *context, semel_error *err)
+static semel_status visit_letter(const maria_row *r, void *context, semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
     const listing *l = context;
@@ -94,15 +94,15 @@ semel_status mariadb_dead_list(void *unit_state, const semel_dead_filter *filter
 {
     mariadb_unit *unit = unit_state;
     listing l = {unit->on, visitor, context};
-    query q = maria_unit_say(unit, ST_DEAD_LIST, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_DEAD_LIST, patient);
     maria_int(&q, filter->after_id);
     maria_int(&q, filter->origin);
     maria_int(&q, filter->origin);
     maria_text(&q, filter->name);
     maria_text(&q, filter->name);
     maria_uint(&q, filter->limit);
-    step *s = maria_end(&q);
-    s->call = show;
+    maria_step *s = maria_end(&q);
+    s->call = visit_letter;
     s->context = &l;
-    return maria_unit_hear(unit, NULL, "listing dead letters", err);
+    return maria_unit_flush(unit, NULL, "listing dead letters", err);
 }

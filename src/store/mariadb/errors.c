@@ -106,14 +106,14 @@ static semel_status fail_with(semel_error *err, unsigned number, const char *tex
     return status;
 }
 
-semel_status maria_fail(connection *on, const char *doing, semel_error *err)
+semel_status maria_fail(maria_connection *on, const char *doing, semel_error *err)
 {
     unsigned number = mysql_errno(on->my);
     on->lost |= maria_is_lost(number) || number == CR_COMMANDS_OUT_OF_SYNC;
     return fail_with(err, number, mysql_error(on->my), mysql_sqlstate(on->my), doing);
 }
 
-semel_status maria_fail_statement(connection *on, MYSQL_STMT *stmt, const char *doing,
+semel_status maria_fail_statement(maria_connection *on, MYSQL_STMT *stmt, const char *doing,
                                   semel_error *err)
 {
     unsigned number = mysql_stmt_errno(stmt);

@@ -8,22 +8,22 @@
 
 #include <mysqld_error.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
 /* Is a marker of this unit's to be seen, although what is open of it has been rolled back? */
 static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_error *err)
 {
-    marker_row found = {0};
-    connection *on = unit->on;
+    maria_marker_row found = {0};
+    maria_connection *on = unit->on;
     const semel_mark *mark = unit->kept;
     for (size_t i = 0; i < unit->kept_count && unit->kept_count > 1; i++)
         if (unit->kept[i].state == SEMEL_MARK_TAKEN)
             mark = &unit->kept[i];
     maria_script_clear(&on->out);
-    maria_say(on, ST_ROLLBACK);
-    maria_say_look(&found, unit, ST_LOOK, mark);
-    maria_say(on, ST_ROLLBACK);
-    semel_status status = maria_run(on, NULL, "looking for the marker", err);
+    maria_enqueue_plain(on, ST_ROLLBACK);
+    maria_enqueue_look(&found, unit, ST_LOOK, mark);
+    maria_enqueue_plain(on, ST_ROLLBACK);
+    semel_status status = maria_flush(on, NULL, "looking for the marker", err);
     *committed = found.found && found.state != STATE_OPEN;
     return status;
 }
@@ -49,24 +49,24 @@ semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err)
 
 /* --- the savepoint ------------------------------------------------------------------------------------------ */
 
-static void say_check(mariadb_unit *unit)
+static void enqueue_check(mariadb_unit *unit)
 {
-    query q = unit->joined ? maria_unit_say_text(unit, "RELEASE SAVEPOINT semel_live")
-                           : maria_unit_say(unit, ST_GUARD_RELEASE, patient);
+    maria_query q = unit->joined ? maria_unit_enqueue_text(unit, "RELEASE SAVEPOINT semel_live")
+                                 : maria_unit_enqueue(unit, ST_GUARD_RELEASE, patient);
     maria_end(&q)->kind = STEP_GUARD;
 }
 
-static void say_guard_again(mariadb_unit *unit)
+static void enqueue_guard(mariadb_unit *unit)
 {
-    query q = unit->joined ? maria_unit_say_text(unit, "SAVEPOINT semel_live")
-                           : maria_unit_say(unit, ST_GUARD, patient);
+    maria_query q = unit->joined ? maria_unit_enqueue_text(unit, "SAVEPOINT semel_live")
+                                 : maria_unit_enqueue(unit, ST_GUARD, patient);
     (void)maria_end(&q);
 }
 
 void maria_unit_guard(mariadb_unit *unit)
 {
     if (!unit->joined && !unit->guarded) {
-        query q = maria_unit_say(unit, ST_GUARD, patient);
+        maria_query q = maria_unit_enqueue(unit, ST_GUARD, patient);
         (void)maria_end(&q);
         unit->guard_at = unit->on->out.count;
     }
@@ -81,20 +81,20 @@ void maria_unit_watch(mariadb_unit *unit)
 
 void maria_unit_watched(mariadb_unit *unit)
 {
-    say_check(unit);
-    say_guard_again(unit);
+    enqueue_check(unit);
+    enqueue_guard(unit);
 }
 
 semel_status maria_look_for_guard(mariadb_unit *unit, semel_error *err)
 {
-    failure failed;
+    maria_failure failed;
     semel_error ignored;
     if (unit->spoiled || !maria_is_ready(unit->on))
         return SEMEL_OK; /* nothing of it will be committed: the connection is given up */
     maria_script_clear(&unit->on->out);
-    say_check(unit);
-    say_guard_again(unit);
-    if (maria_run(unit->on, &failed, "looking for the transaction", &ignored) &&
+    enqueue_check(unit);
+    enqueue_guard(unit);
+    if (maria_flush(unit->on, &failed, "looking for the transaction", &ignored) &&
         failed.number == ER_SP_DOES_NOT_EXIST)
         return maria_ended_inside(unit, err);
     return SEMEL_OK;
@@ -105,7 +105,7 @@ semel_status maria_look_for_guard(mariadb_unit *unit, semel_error *err)
 semel_status mariadb_verify(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     unsigned number = mysql_errno(on->my);
     if (unit->joined || (!unit->shared && !on->lost))
         return SEMEL_OK;

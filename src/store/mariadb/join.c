@@ -8,7 +8,7 @@
 #include <semel/mariadb.h>
 #include <string.h>
 
-static semel_status keep_identity(const row *r, void *context, semel_error *err)
+static semel_status keep_identity(const maria_row *r, void *context, semel_error *err)
 {
     char *identity = context;
     semel_bytes found = maria_column_bytes(r, 0);
@@ -18,11 +18,11 @@ static semel_status keep_identity(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static void ask_identity(connection *on, char identity[IDENTITY_TEXT])
+static void execute_identity(maria_connection *on, char identity[IDENTITY_TEXT])
 {
     memset(identity, 0, IDENTITY_TEXT);
-    query q = maria_query(on, ST_IDENTITY);
-    step *s = maria_end(&q);
+    maria_query q = maria_enqueue(on, ST_IDENTITY);
+    maria_step *s = maria_end(&q);
     s->call = keep_identity;
     s->context = identity;
 }
@@ -31,7 +31,7 @@ static void ask_identity(connection *on, char identity[IDENTITY_TEXT])
 static semel_status know_identity(mariadb_store *store, semel_error *err)
 {
     char identity[IDENTITY_TEXT];
-    connection *on = NULL;
+    maria_connection *on = NULL;
     pthread_mutex_lock(&store->lock);
     int known = store->identity[0] != 0;
     pthread_mutex_unlock(&store->lock);
@@ -40,8 +40,8 @@ static semel_status know_identity(mariadb_store *store, semel_error *err)
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
-    ask_identity(on, identity);
-    status = maria_run(on, NULL, "reading the database's identity", err);
+    execute_identity(on, identity);
+    status = maria_flush(on, NULL, "reading the database's identity", err);
     if (!on->lost)
         maria_push_rollback(on); /* or its snapshot would be the next unit's */
     maria_give_back(store, on);
@@ -109,18 +109,18 @@ static int is_elsewhere(unsigned number)
 static semel_status enter(mariadb_unit *unit, semel_error *err)
 {
     char identity[IDENTITY_TEXT];
-    failure failed;
-    ask_identity(unit->on, identity);
-    semel_status status = maria_run(unit->on, &failed, "joining a transaction", err);
+    maria_failure failed;
+    execute_identity(unit->on, identity);
+    semel_status status = maria_flush(unit->on, &failed, "joining a transaction", err);
     if (status && !is_elsewhere(failed.number))
         return status;
     if (status || strcmp(identity, unit->store->identity) != 0)
         return semel_fail(err, SEMEL_EINVAL,
                           "that connection is on another server than the store's: a marker there "
                           "would not commit with the work");
-    maria_say(unit->on, ST_JOIN);
-    status = maria_run(unit->on, NULL, "joining a transaction", err);
-    if (!status && maria_ask(unit->on, "SAVEPOINT semel_live"))
+    maria_enqueue_plain(unit->on, ST_JOIN);
+    status = maria_flush(unit->on, NULL, "joining a transaction", err);
+    if (!status && maria_execute(unit->on, "SAVEPOINT semel_live"))
         status = maria_fail(unit->on, "joining a transaction", err);
     return status;
 }

@@ -15,7 +15,7 @@
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
 {
     mariadb_store *store = context;
-    connection *on = NULL;
+    maria_connection *on = NULL;
     semel_status status = maria_open(&on, &store->at, store->texts, store->limits, wait_ms, err);
     if (!status)
         *out = on;
@@ -24,7 +24,7 @@ static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms
 
 static const pool_calls calls = {connect_for_pool, maria_is_alive, maria_close};
 
-semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err)
+semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err)
 {
     void *taken = NULL;
     semel_status status = pool_take(&taken, &store->connections, store->limits.busy_ms, err);
@@ -35,7 +35,7 @@ semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_e
     return SEMEL_OK;
 }
 
-void maria_give_back(mariadb_store *store, connection *on)
+void maria_give_back(mariadb_store *store, maria_connection *on)
 {
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
@@ -79,7 +79,7 @@ static semel_status prepare_texts(mariadb_store *store, semel_error *err)
 /* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
 static semel_status look_at_server(mariadb_store *store, semel_error *err)
 {
-    connection *on = NULL;
+    maria_connection *on = NULL;
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
@@ -94,7 +94,7 @@ static void mariadb_close(void *state)
     mariadb_store *store = state;
     maria_close(store->sweeper);
     pool_destroy(&store->connections);
-    maria_turns_free(store);
+    maria_cursors_free(store);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);
@@ -105,7 +105,7 @@ static semel_status mariadb_open(void *state, const char *text,
 {
     mariadb_store *store = state;
     store->seam = settings->seam;
-    store->limits = (limits){settings->busy_ms, settings->answer_ms};
+    store->limits = (maria_limits){settings->busy_ms, settings->answer_ms};
     semel_status status = maria_address_read(&store->at, &store->arena, text, err);
     if (!status)
         status = prepare_texts(store, err);
@@ -130,7 +130,7 @@ static semel_durability mariadb_durability(const void *state)
 
 /* --- time and names ----------------------------------------------------------------------------------------- */
 
-static semel_status keep_number(const row *r, void *context, semel_error *err)
+static semel_status keep_number(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
     *(int64_t *)context = maria_column_int(r, 0);
@@ -139,45 +139,45 @@ static semel_status keep_number(const row *r, void *context, semel_error *err)
 
 static semel_status mariadb_now(void *state, int64_t *out_ms, semel_error *err)
 {
-    connection *on = NULL;
+    maria_connection *on = NULL;
     int64_t now = 0;
     semel_status status = maria_borrow_pooled(&on, state, err);
     if (status)
         return status;
-    query q = maria_query(on, ST_NOW);
-    step *s = maria_end(&q);
+    maria_query q = maria_enqueue(on, ST_NOW);
+    maria_step *s = maria_end(&q);
     s->call = keep_number;
     s->context = &now;
-    status = maria_run(on, NULL, "asking for the time", err);
+    status = maria_flush(on, NULL, "asking for the time", err);
     maria_give_back(state, on);
     if (!status)
         *out_ms = now;
     return status;
 }
 
-static semel_status find_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
-                               semel_error *err)
+static semel_status find_scope(maria_connection *on, semel_scope kind, const char *name,
+                               int64_t *out, semel_error *err)
 {
-    query q = maria_query(on, ST_SCOPE_FIND);
+    maria_query q = maria_enqueue(on, ST_SCOPE_FIND);
     maria_int(&q, kind);
     maria_text(&q, name);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = keep_number;
     s->context = out;
-    return maria_run(on, NULL, "looking up a name", err);
+    return maria_flush(on, NULL, "looking up a name", err);
 }
 
 /* Whoever is second gets the first one's number. */
-static semel_status add_scope(connection *on, semel_scope kind, const char *name, int64_t *out,
-                              semel_error *err)
+static semel_status add_scope(maria_connection *on, semel_scope kind, const char *name,
+                              int64_t *out, semel_error *err)
 {
-    reply answer = {0};
-    query q = maria_query(on, ST_SCOPE_ADD);
+    maria_reply answer = {0};
+    maria_query q = maria_enqueue(on, ST_SCOPE_ADD);
     maria_int(&q, kind);
     maria_text(&q, name);
     maria_end(&q)->answer = &answer;
-    maria_say(on, ST_COMMIT);
-    semel_status status = maria_run(on, NULL, "storing a name", err);
+    maria_enqueue_plain(on, ST_COMMIT);
+    semel_status status = maria_flush(on, NULL, "storing a name", err);
     *out = (int64_t)answer.id;
     return status;
 }
@@ -185,7 +185,7 @@ static semel_status add_scope(connection *on, semel_scope kind, const char *name
 static semel_status mariadb_scope(void *state, semel_scope kind, const char *name, int64_t *out,
                                   semel_error *err)
 {
-    connection *on = NULL;
+    maria_connection *on = NULL;
     int64_t found = 0;
     semel_status status = maria_borrow_pooled(&on, state, err);
     if (status)

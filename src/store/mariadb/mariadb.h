@@ -16,12 +16,12 @@ enum {
 
 typedef struct mariadb_store {
     const semel_seam *seam;
-    limits limits;
+    maria_limits limits;
     pool connections;
     mem_arena arena; /* what is set when opening and lives as long: texts, names */
     const char *const *texts;
     const char *name; /* of the tables: what {} stands for */
-    address at;
+    maria_address at;
     semel_durability durability;
     size_t packet_max;           /* the server's max_allowed_packet */
     char tag[24];                /* the name of a column that nobody else has */
@@ -29,75 +29,75 @@ typedef struct mariadb_store {
     atomic_uint_fast64_t blocks; /* numbers them */
     atomic_int natives;          /* handlers ask for the connection: have it ready for them */
 
-    pthread_mutex_t lock;         /* over what follows */
-    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
-    struct mariadb_unit *joined;  /* units in callers' transactions */
-    struct outbox_turn *turns;    /* one per outbox that was taken from */
+    pthread_mutex_t lock;                /* over what follows */
+    char identity[IDENTITY_TEXT];        /* of the database; "" until it is known */
+    struct mariadb_unit *joined;         /* units in callers' transactions */
+    struct maria_outbox_cursor *cursors; /* one per outbox that was leased from */
 
     pthread_mutex_t sweep_lock; /* over what follows */
-    connection *sweeper;        /* its own: retention does not compete for the pool */
+    maria_connection *sweeper;  /* its own: retention does not compete for the pool */
     int64_t sweeping;           /* the inbox whose round it is in, 0: none */
 } mariadb_store;
 
-typedef struct marker_row {
+typedef struct maria_marker_row {
     int found;
     int state;
     int live;
     uint32_t attempts;
     uint64_t fingerprint;
     int64_t lease_until_ms;
-} marker_row;
+} maria_marker_row;
 
 enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
 
 /* Of one message in a batch. */
-typedef enum item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } item_state;
+typedef enum maria_item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } maria_item_state;
 
 typedef struct mariadb_unit {
     mariadb_store *store;
-    connection *on;
-    connection borrowed; /* joined: the caller's */
+    maria_connection *on;
+    maria_connection borrowed; /* joined: the caller's */
     struct mariadb_unit *next_joined;
     int joined;
     semel_begin durability;
-    int begun;           /* something was said */
-    int moded;           /* ... and the first of it was the session's mode */
-    int spoken;          /* something was sent: there may be a transaction */
-    int wrote;           /* it has changed rows */
-    int locks;           /* it may have locked rows that others wait for */
-    int marked;          /* it has taken keys */
-    int shared;          /* the handler has, or had, the connection in its hands */
-    int spoiled;         /* ... and left it in a state in which nobody else can use it */
-    int watched;         /* a procedure is called that might end the transaction */
-    int guarded;         /* the savepoint that tells whether the transaction is still ours is set */
-    size_t guard_at;     /* it is said, and not answered yet, as so many-th statement; 0: it is */
-    item_state item;     /* the savepoint of one message in a batch */
-    size_t item_from;    /* WANTED: the statements that were said before it */
-    semel_mark *assumed; /* its answer comes with the commit */
+    int begun;       /* a statement was enqueued */
+    int moded;       /* ... and the first of it was the session's mode */
+    int sent;        /* something was sent: there may be a transaction */
+    int wrote;       /* it has changed rows */
+    int locks;       /* it may have locked rows that others wait for */
+    int marked;      /* it has marked keys */
+    int shared;      /* the handler has, or had, the connection in its hands */
+    int spoiled;     /* ... and left it in a state in which nobody else can use it */
+    int watched;     /* a procedure is called that might end the transaction */
+    int guarded;     /* the savepoint that tells whether the transaction is still ours is set */
+    size_t guard_at; /* its place among the enqueued statements, from 1 on; 0: it was answered */
+    maria_item_state item;  /* the savepoint of one message in a batch */
+    size_t item_from;       /* WANTED: the statements that were enqueued before it */
+    semel_mark *assumed;    /* its answer comes with the commit */
     const semel_mark *kept; /* keys whose markers go with this transaction */
     size_t kept_count;
-    uint64_t block;    /* its number, if it is said as one */
+    uint64_t block;    /* the number of the compound statement that it was sent as */
     size_t block_from; /* ... what it was made of */
     size_t block_steps;
-    step block_first;
-    int tells;            /* it looks by itself if a key is there twice ... */
-    marker_row told;      /* ... and has found this */
-    semel_status trouble; /* what went wrong where nothing could be returned */
+    maria_step block_first;
+    int block_looks; /* the block reads the marker itself if the key is there already ... */
+    maria_marker_row found_by_block; /* ... and has found this */
+    semel_status trouble;            /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
 
 /* mariadb.c */
-semel_status maria_borrow_pooled(connection **out, mariadb_store *store, semel_error *err);
-void maria_give_back(mariadb_store *store, connection *on);
-/* EMISUSE in a child of the process that opened it; the pool asks by itself. */
+semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err);
+void maria_give_back(mariadb_store *store, maria_connection *on);
+/* EMISUSE in a child of the process that opened it; the pool checks it by itself. */
 semel_status maria_check_process(const mariadb_store *store, semel_error *err);
 uint64_t maria_token(const mariadb_store *store);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
-static inline bound maria_patience(const mariadb_store *store)
+static inline maria_bound maria_patience(const mariadb_store *store)
 {
     uint32_t busy_ms = store->limits.busy_ms;
-    return (bound){FOR_SECONDS, busy_ms / 1000 + (busy_ms % 1000 != 0)};
+    return (maria_bound){FOR_SECONDS, busy_ms / 1000 + (busy_ms % 1000 != 0)};
 }
 
 /* unit.c */
@@ -112,19 +112,19 @@ int mariadb_used(void *unit);
 void *mariadb_native(void *unit);
 
 /* A statement in the unit. */
-query maria_unit_say(mariadb_unit *unit, statement which, bound limit);
-query maria_unit_say_text(mariadb_unit *unit, const char *text);
-/* Says all of it. */
-semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
-                             semel_error *err);
+maria_query maria_unit_enqueue(mariadb_unit *unit, maria_statement which, maria_bound limit);
+maria_query maria_unit_enqueue_text(mariadb_unit *unit, const char *text);
+/* Sends what is enqueued, and reads all answers. */
+semel_status maria_unit_flush(mariadb_unit *unit, maria_failure *failed, const char *doing,
+                              semel_error *err);
 /* The transaction has been rolled back by the server, and nothing else was in it: it can begin anew. */
 void maria_unit_begin_anew(mariadb_unit *unit);
-/* If handlers of this store ask for the connection: what they need, along with what is said now. */
+/* If handlers of this store ask for the connection: what they need, along with what is enqueued now. */
 void maria_unit_expect_handler(mariadb_unit *unit);
-/* Makes room for a statement of that many bytes: what was said is sent if they do not go together. ELIMIT if it
+/* Makes room for a statement of that many bytes: what is enqueued is flushed if they do not go together. ELIMIT if it
  * is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
-/* Sends what was said, so that the next statement is the only one. */
+/* Flushes what is enqueued, so that the next statement is the only one. */
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
 void maria_unit_leave(mariadb_unit *unit, int usable);
 
@@ -135,7 +135,7 @@ semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
 semel_status mariadb_verify(void *unit, semel_error *err);
 void maria_unit_guard(mariadb_unit *unit); /* sets the savepoint that tells it */
 /* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before anything
- * else is said or blamed. */
+ * else is enqueued or blamed. */
 void maria_unit_watch(mariadb_unit *unit);
 void maria_unit_watched(mariadb_unit *unit);
 /* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
@@ -153,10 +153,10 @@ semel_status mariadb_queue(void *unit, const char *sql, const semel_value values
 
 /* schema.c */
 semel_status mariadb_migrate(void *store, semel_error *err);
-semel_status maria_schema_check(mariadb_store *store, connection *on, semel_error *err);
-semel_status maria_get_lock(connection *on, const mariadb_store *store, const char *what,
+semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err);
+semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, const char *what,
                             uint32_t wait_ms, int *got, semel_error *err);
-void maria_release_lock(connection *on, const mariadb_store *store, const char *what);
+void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
 
 /* marker.c */
 semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
@@ -165,44 +165,47 @@ semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t
 /* marker_assume.c */
 semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
 /* The statement of the marker has failed, or the block that it is in: EREJECTED if the key is not free. */
-semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
-                                  semel_error *err);
-semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, failure *failed,
+semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *failed,
+                                  semel_status status, semel_error *err);
+semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, maria_failure *failed,
                                   int *settled, semel_error *err);
 
-/* compound.c: what was said becomes one statement, if it can and if that pays; and back; and where it failed. */
-void maria_block(mariadb_unit *unit);
-void maria_block_undo(mariadb_unit *unit);
-semel_status maria_block_where(mariadb_unit *unit, failure *failed, semel_error *err);
+/* compound.c: turns what is enqueued into one compound statement, where that is possible
+ * and pays; and back; and finds where it failed. */
+void maria_compound(mariadb_unit *unit);
+void maria_compound_undo(mariadb_unit *unit);
+semel_status maria_compound_locate_failure(mariadb_unit *unit, maria_failure *failed,
+                                           semel_error *err);
 
-/* What LAST_INSERT_ID says after OR_TELL (statement.c) when the row was there; else the fingerprint of a row that
+/* What LAST_INSERT_ID is after OR_REPORT (statement.c) when the row was there; else the fingerprint of a row that
  * is done. */
 enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_THERE_TEXT "1"
 #define MARK_DONE_TEXT  "2"
 
 /* marker_existing.c: rows that were there */
-marker_row maria_marker_of(const row *r);
-void maria_report(semel_mark *mark, const marker_row *found);
-static inline int maria_is_free(const marker_row *found)
+maria_marker_row maria_marker_of(const maria_row *r);
+void maria_report(semel_mark *mark, const maria_marker_row *found);
+static inline int maria_is_free(const maria_marker_row *found)
 {
     return found->state == STATE_OPEN && !found->live;
 }
-/* 1 if the answer alone says all that there is to say: `mark` is a duplicate. */
-int maria_report_done(semel_mark *mark, uint64_t told);
-void maria_say_look(marker_row *out, mariadb_unit *unit, statement which, const semel_mark *mark);
-semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
+/* 1 if the answer alone is enough: `mark` is a duplicate. */
+int maria_report_done(semel_mark *mark, uint64_t answer);
+void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+                        const semel_mark *mark);
+semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark, semel_error *err);
 /* *known is 1 if the key needed nothing but a look. */
 semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err);
 void maria_note_copy(mariadb_store *store, int is_copy);
-semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
+semel_status maria_resolve_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
+                                 semel_error *err);
+semel_status maria_resolve_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
                                 semel_error *err);
-semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
-                               semel_error *err);
 
 /* 1 if a statement failed because it would have had to wait. */
-int maria_waited(const failure *failed);
+int maria_waited(const maria_failure *failed);
 
 /* marker_claim.c */
 semel_status mariadb_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
@@ -230,7 +233,7 @@ semel_status mariadb_settle(void *unit, int64_t outbox, semel_settlement settlem
 semel_status mariadb_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 semel_status mariadb_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                           semel_item_sink *sink, void *context, semel_error *err);
-void maria_turns_free(mariadb_store *store);
+void maria_cursors_free(mariadb_store *store);
 
 /* dead.c */
 semel_status mariadb_dead_put(void *unit, const semel_dead *dead, semel_error *err);
@@ -242,15 +245,15 @@ semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
 enum { MESSAGE_COLUMN_COUNT = 10 };
 /* How much text its values are, at most. */
 size_t maria_message_size(const semel_message *message);
-semel_status maria_message_write(query *q, mem_arena *arena, const semel_message *message,
+semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_message *message,
                                  semel_error *err);
-semel_status maria_message_read(semel_message *out, mem_arena *arena, const row *r, unsigned first,
-                                semel_error *err);
-/* All but the headers and the body, which are ? themselves; then the only statement said, with these two sent
+semel_status maria_message_read(semel_message *out, mem_arena *arena, const maria_row *r,
+                                unsigned first, semel_error *err);
+/* All but the headers and the body, which are ? themselves; then the only statement enqueued, with these two sent
  * apart: for messages that are longer than a text may be. */
-void maria_message_write_head(query *q, const semel_message *message);
-semel_status maria_run_large(mariadb_unit *unit, const semel_message *message, const char *doing,
-                             semel_error *err);
+void maria_message_write_head(maria_query *q, const semel_message *message);
+semel_status maria_unit_execute_large(mariadb_unit *unit, const semel_message *message,
+                                      const char *doing, semel_error *err);
 
 /* statement.c: what may be repeated in ST_MARK_MANY, ST_PUT and those that note when groups are due. */
 extern const char maria_mark_pattern[];

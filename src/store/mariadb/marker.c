@@ -14,7 +14,7 @@
  * batch then goes on key by key, without waiting any more.
  *
  * Three that insert the same key, the first of which rolls back, make InnoDB sacrifice one of the others (1213). If
- * the marker was the first thing in the unit, nothing is lost and it is said again. */
+ * the marker was the first thing in the unit, nothing is lost and it is sent again. */
 #include "store/mariadb/mariadb.h"
 
 #include "base/wait.h"
@@ -37,10 +37,10 @@ typedef struct marking {
 } marking;
 
 /* What is left of the wait, for the whole statement; or none. */
-static bound wait_left(const marking *m)
+static maria_bound wait_left(const marking *m)
 {
     int64_t left = m->deadline_ms - wait_clock_ms();
-    return left > 0 ? (bound){FOR_MS, (uint32_t)left} : (bound){IMPATIENT, 0};
+    return left > 0 ? (maria_bound){FOR_MS, (uint32_t)left} : (maria_bound){IMPATIENT, 0};
 }
 
 static int has_time(const marking *m)
@@ -55,25 +55,26 @@ static void report_taken(mariadb_unit *unit, semel_mark *mark)
     unit->wrote = unit->marked = 1;
 }
 
-static step *say_mark(mariadb_unit *unit, statement which, const semel_mark *mark, bound limit)
+static maria_step *enqueue_mark(mariadb_unit *unit, maria_statement which, const semel_mark *mark,
+                                maria_bound limit)
 {
-    query q = maria_unit_say(unit, which, limit);
+    maria_query q = maria_unit_enqueue(unit, which, limit);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
     return maria_end(&q);
 }
 
-/* 1 if all of it is to be said once more: the server has undone it, or waits for less time than we do, or the key is
+/* 1 if all of it is to be sent once more: the server has undone it, or waits for less time than we do, or the key is
  * not new after all. */
-static int say_again(marking *m, const failure *failed)
+static int must_repeat(marking *m, const maria_failure *failed)
 {
     m->unit->guarded = m->guarded; /* its savepoint was behind the statement that failed */
     if (failed->number == ER_LOCK_WAIT_TIMEOUT)
         return has_time(m);
     if (failed->number == ER_DUP_ENTRY && m->plain) {
         m->plain = 0;
-        maria_say(m->unit->on, ST_ROLLBACK); /* its shared lock would be in our own way */
+        maria_enqueue_plain(m->unit->on, ST_ROLLBACK); /* its shared lock would be in our own way */
         return 1;
     }
     if (!maria_is_conflict(failed->number) || !m->first || ++m->tries > DEADLOCK_TRIES)
@@ -84,14 +85,16 @@ static int say_again(marking *m, const failure *failed)
 
 /* --- one ------------------------------------------------------------------------------------------------- */
 
-static semel_status insert_one(marking *m, reply *answer, failure *failed, semel_error *err)
+static semel_status insert_one(marking *m, maria_reply *answer, maria_failure *failed,
+                               semel_error *err)
 {
     for (;;) {
-        *answer = (reply){0};
-        say_mark(m->unit, m->plain ? ST_ASSUME : ST_MARK, m->marks, wait_left(m))->answer = answer;
+        *answer = (maria_reply){0};
+        enqueue_mark(m->unit, m->plain ? ST_ASSUME : ST_MARK, m->marks, wait_left(m))->answer =
+            answer;
         maria_unit_expect_handler(m->unit);
-        semel_status status = maria_unit_hear(m->unit, failed, "inserting a marker", err);
-        if (!status || !say_again(m, failed))
+        semel_status status = maria_unit_flush(m->unit, failed, "inserting a marker", err);
+        if (!status || !must_repeat(m, failed))
             return status;
     }
 }
@@ -99,8 +102,8 @@ static semel_status insert_one(marking *m, reply *answer, failure *failed, semel
 static semel_status mark_one(marking *m, semel_error *err)
 {
     semel_mark *mark = m->marks;
-    reply answer;
-    failure failed;
+    maria_reply answer;
+    maria_failure failed;
     int known = 0;
     semel_status status = maria_look_first(m->unit, mark, &known, err);
     if (status || known)
@@ -108,29 +111,29 @@ static semel_status mark_one(marking *m, semel_error *err)
     m->plain = m->first && !atomic_load_explicit(&m->unit->store->copies, memory_order_relaxed);
     status = insert_one(m, &answer, &failed, err);
     if (status)
-        return maria_waited(&failed) ? maria_settle_held(m->unit, &mark, 1, err) : status;
+        return maria_waited(&failed) ? maria_resolve_held(m->unit, &mark, 1, err) : status;
     maria_note_copy(m->unit->store, answer.id != MARK_INSERTED);
     if (answer.id == MARK_INSERTED) {
         report_taken(m->unit, mark);
         return SEMEL_OK;
     }
     return maria_report_done(mark, answer.id) ? SEMEL_OK
-                                              : maria_settle_known(m->unit, &mark, 1, err);
+                                              : maria_resolve_known(m->unit, &mark, 1, err);
 }
 
 /* --- many, together ---------------------------------------------------------------------------------------- */
 
-/* Some rows of the batch, and what the server said of them: the keys that were there, in hexadecimal, each with a
+/* Some rows of the batch, and the server's answer: the keys that were there, in hexadecimal, each with a
  * comma behind it. */
 typedef struct portion {
     semel_mark *marks;
     size_t count;
     mem_arena *arena;
-    reply answer;
+    maria_reply answer;
     const char *there;
 } portion;
 
-static semel_status keep_touched(const row *r, void *context, semel_error *err)
+static semel_status keep_touched(const maria_row *r, void *context, semel_error *err)
 {
     portion *p = context;
     semel_bytes there = maria_column_bytes(r, 0);
@@ -138,11 +141,11 @@ static semel_status keep_touched(const row *r, void *context, semel_error *err)
     return p->there ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
 }
 
-static void say_portion(marking *m, portion *p)
+static void enqueue_portion(marking *m, portion *p)
 {
-    query q = maria_unit_say(m->unit, ST_TOUCHED_CLEAR, (bound){PATIENT, 0});
+    maria_query q = maria_unit_enqueue(m->unit, ST_TOUCHED_CLEAR, (maria_bound){PATIENT, 0});
     (void)maria_end(&q);
-    q = maria_unit_say(m->unit, ST_MARK_MANY, wait_left(m));
+    q = maria_unit_enqueue(m->unit, ST_MARK_MANY, wait_left(m));
     for (size_t i = 0; i < p->count; i++) {
         if (i)
             maria_more(&q, maria_mark_pattern);
@@ -151,8 +154,8 @@ static void say_portion(marking *m, portion *p)
         maria_int_or_null(&q, (int64_t)p->marks[i].fingerprint);
     }
     maria_end(&q)->answer = &p->answer;
-    q = maria_unit_say(m->unit, ST_TOUCHED, (bound){PATIENT, 0});
-    step *s = maria_end(&q);
+    q = maria_unit_enqueue(m->unit, ST_TOUCHED, (maria_bound){PATIENT, 0});
+    maria_step *s = maria_end(&q);
     s->call = keep_touched;
     s->context = p;
 }
@@ -194,7 +197,7 @@ static semel_status read_portion(marking *m, const portion *p, semel_mark **know
         if (is_next(&at, p->marks[i].key)) {
             known[*known_count + there++] = &p->marks[i];
             while (is_next(&at, p->marks[i].key))
-                continue; /* said twice is as good as once */
+                continue; /* reported twice is as good as once */
         } else {
             report_taken(m->unit, &p->marks[i]);
         }
@@ -212,29 +215,29 @@ static int is_long(const marking *m)
 
 /* A savepoint to return to, and the portions: one round trip, unless the server takes short texts only. */
 static semel_status insert_portions(marking *m, portion *portions, size_t portion_count,
-                                    failure *failed, semel_error *err)
+                                    maria_failure *failed, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    query q = maria_unit_say(m->unit, ST_BATCH, (bound){PATIENT, 0});
+    maria_query q = maria_unit_enqueue(m->unit, ST_BATCH, (maria_bound){PATIENT, 0});
     (void)maria_end(&q);
     for (size_t i = 0; !status && i < portion_count; i++) {
         if (is_long(m))
-            status = maria_unit_hear(m->unit, failed, "inserting markers", err);
+            status = maria_unit_flush(m->unit, failed, "inserting markers", err);
         if (!status)
-            say_portion(m, &portions[i]);
+            enqueue_portion(m, &portions[i]);
     }
     if (status)
         return status;
     maria_unit_expect_handler(m->unit);
-    return maria_unit_hear(m->unit, failed, "inserting markers", err);
+    return maria_unit_flush(m->unit, failed, "inserting markers", err);
 }
 
-static semel_status insert_all(marking *m, portion *portions, size_t portion_count, failure *failed,
-                               semel_error *err)
+static semel_status insert_all(marking *m, portion *portions, size_t portion_count,
+                               maria_failure *failed, semel_error *err)
 {
     for (;;) {
         semel_status status = insert_portions(m, portions, portion_count, failed, err);
-        if (!status || !say_again(m, failed) || maria_waited(failed))
+        if (!status || !must_repeat(m, failed) || maria_waited(failed))
             return status;
     }
 }
@@ -242,16 +245,17 @@ static semel_status insert_all(marking *m, portion *portions, size_t portion_cou
 /* --- many, one by one ---------------------------------------------------------------------------------------- */
 
 /* From `from` on, as far as it goes in one text and without waiting: up to *to, which is held if *stopped. */
-static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped, reply *answers,
-                               semel_error *err)
+static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped,
+                               maria_reply *answers, semel_error *err)
 {
-    failure failed;
+    maria_failure failed;
     size_t end = from;
     for (size_t i = from; i < m->count && !is_long(m); i++, end++) {
         answers[i].changed = UINT64_MAX; /* not answered */
-        say_mark(m->unit, ST_MARK, &m->marks[i], (bound){IMPATIENT, 0})->answer = &answers[i];
+        enqueue_mark(m->unit, ST_MARK, &m->marks[i], (maria_bound){IMPATIENT, 0})->answer =
+            &answers[i];
     }
-    semel_status status = maria_unit_hear(m->unit, &failed, "inserting markers", err);
+    semel_status status = maria_unit_flush(m->unit, &failed, "inserting markers", err);
     for (*to = from; *to < end && answers[*to].changed != UINT64_MAX; ++*to)
         continue;
     *stopped = status && maria_waited(&failed);
@@ -261,7 +265,7 @@ static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped
 static semel_status insert_each(marking *m, semel_mark **held, size_t *held_count,
                                 semel_mark **known, size_t *known_count, semel_error *err)
 {
-    reply *answers = arena_alloc(&m->unit->on->scratch, m->count * sizeof *answers);
+    maria_reply *answers = arena_alloc(&m->unit->on->scratch, m->count * sizeof *answers);
     if (!answers)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     for (size_t from = 0, to; from < m->count; from = to) {
@@ -287,12 +291,12 @@ static semel_status mark_each(marking *m, semel_mark **known, semel_error *err)
     semel_mark **held = arena_alloc(&m->unit->on->scratch, m->count * sizeof(semel_mark *));
     if (!held)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
-    query q = maria_unit_say(m->unit, ST_BATCH_ROLLBACK, (bound){PATIENT, 0});
+    maria_query q = maria_unit_enqueue(m->unit, ST_BATCH_ROLLBACK, (maria_bound){PATIENT, 0});
     (void)maria_end(&q);
     semel_status status = insert_each(m, held, &held_count, known, &known_count, err);
     if (!status)
-        status = maria_settle_known(m->unit, known, known_count, err);
-    return status ? status : maria_settle_held(m->unit, held, held_count, err);
+        status = maria_resolve_known(m->unit, known, known_count, err);
+    return status ? status : maria_resolve_held(m->unit, held, held_count, err);
 }
 
 static semel_status mark_many(marking *m, semel_error *err)
@@ -301,7 +305,7 @@ static semel_status mark_many(marking *m, semel_error *err)
     size_t portion_count = (m->count + ROWS_TOGETHER - 1) / ROWS_TOGETHER, known_count = 0;
     portion *portions = arena_alloc(arena, portion_count * sizeof *portions);
     semel_mark **known = arena_alloc(arena, m->count * sizeof(semel_mark *));
-    failure failed;
+    maria_failure failed;
     if (!portions || !known)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     for (size_t i = 0, from = 0; i < portion_count; i++, from += ROWS_TOGETHER)
@@ -314,7 +318,7 @@ static semel_status mark_many(marking *m, semel_error *err)
         return mark_each(m, known, err);
     for (size_t i = 0; !status && i < portion_count; i++)
         status = read_portion(m, &portions[i], known, &known_count, err);
-    return status ? status : maria_settle_known(m->unit, known, known_count, err);
+    return status ? status : maria_resolve_known(m->unit, known, known_count, err);
 }
 
 semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, uint32_t wait_ms,

@@ -1,24 +1,24 @@
 /* Queued mode: a key that is assumed to be free, and all that depends on it, in one round trip.
  *
  * The marker is a plain INSERT, whose failure keeps the server from going on. On a connection of our own all of it is
- * one compound statement (compound.c). If that fails, one of its statements did, and it is not told which:
+ * one compound statement (compound.c). If that fails, one of its statements did, and the answer does not name it:
  *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else it cannot be told whether it is one of
  *     the application's, or the marker's of somebody whose commit is not to be seen yet: the message is received in the
  *     ordinary way, where the answer has a place;
  *   - a lock that was not to be had: then the message is received in the ordinary way, which waits;
- *   - anything else: all is said once more, statement by statement, so that the answer has a place. Whatever happened
+ *   - anything else: all is sent once more, statement by statement, so that the answer has a place. Whatever happened
  *     the first time, the marker keeps it from happening twice.
  * Where there have been copies just now, the block has a handler for duplicate keys that looks for the row itself, so
  * that the next copy is one round trip, too; and where there have been several, the key is looked up first
  * (marker_existing.c).
  *
- * The marker does not wait for other units: who finds the key locked does not know, and says so. */
+ * The marker does not wait for other units: a unit that finds the key locked rejects the message. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
 #include <string.h>
 
-static const bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
+static const maria_bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
 
 semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
 {
@@ -30,7 +30,7 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
         return status;
     if (known)
         return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
-    query q = maria_unit_say(unit, ST_ASSUME, impatient);
+    maria_query q = maria_unit_enqueue(unit, ST_ASSUME, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
@@ -44,7 +44,7 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
 
 /* --- the answer --------------------------------------------------------------------------------------------- */
 
-static semel_status reject(mariadb_unit *unit, const marker_row *found, semel_error *err)
+static semel_status reject_key(mariadb_unit *unit, const maria_marker_row *found, semel_error *err)
 {
     maria_note_copy(unit->store, 1);
     unit->assumed->state = (semel_mark_state)0;
@@ -54,78 +54,80 @@ static semel_status reject(mariadb_unit *unit, const marker_row *found, semel_er
     return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
 }
 
-static void say_rollback(mariadb_unit *unit)
+static void enqueue_rollback(mariadb_unit *unit)
 {
-    query q = maria_unit_say(unit, unit->joined ? ST_JOIN_ROLLBACK : ST_ROLLBACK, patient);
+    maria_query q =
+        maria_unit_enqueue(unit, unit->joined ? ST_JOIN_ROLLBACK : ST_ROLLBACK, patient);
     (void)maria_end(&q);
 }
 
 /* Nothing was done. What is there is looked at afresh, and then there is nothing left to roll back. */
-static semel_status look_again(mariadb_unit *unit, marker_row *found, semel_error *err)
+static semel_status look_again(mariadb_unit *unit, maria_marker_row *found, semel_error *err)
 {
-    say_rollback(unit);
-    maria_say_look(found, unit, ST_LOOK, unit->assumed);
-    say_rollback(unit);
-    semel_status status = maria_unit_hear(unit, NULL, "reading a marker", err);
+    enqueue_rollback(unit);
+    maria_enqueue_look(found, unit, ST_LOOK, unit->assumed);
+    enqueue_rollback(unit);
+    semel_status status = maria_unit_flush(unit, NULL, "reading a marker", err);
     if (!status)
-        unit->wrote = unit->locks = unit->spoken = 0;
+        unit->wrote = unit->locks = unit->sent = 0;
     return status;
 }
 
 /* The statement of the marker failed. */
-semel_status maria_assumed_answer(mariadb_unit *unit, const failure *failed, semel_status status,
-                                  semel_error *err)
+semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *failed,
+                                  semel_status status, semel_error *err)
 {
-    marker_row found = {0};
+    maria_marker_row found = {0};
     if (maria_waited(failed))
-        return reject(unit, &found, err);
+        return reject_key(unit, &found, err);
     if (failed->number != ER_DUP_ENTRY)
         return status;
     status = look_again(unit, &found, err);
-    return status ? status : reject(unit, &found, err);
+    return status ? status : reject_key(unit, &found, err);
 }
 
 /* A duplicate key somewhere in the block, which may have looked by itself. */
 static semel_status look_for_copy(mariadb_unit *unit, semel_error *err)
 {
-    marker_row found = unit->told;
+    maria_marker_row found = unit->found_by_block;
     semel_status status = SEMEL_OK;
-    if (unit->tells)
-        unit->wrote = unit->locks = unit->spoken = 0; /* it has rolled back */
+    if (unit->block_looks)
+        unit->wrote = unit->locks = unit->sent = 0; /* it has rolled back */
     else
         status = look_again(unit, &found, err);
     if (status)
         return status;
     if (found.found)
-        return reject(unit, &found, err);
+        return reject_key(unit, &found, err);
     unit->assumed->state = (semel_mark_state)0;
     return semel_fail(err, SEMEL_EREJECTED, "something is there already, and not to be seen yet");
 }
 
 /* All of it again, as it was before it became a block. */
-static semel_status say_one_by_one(mariadb_unit *unit, failure *failed, semel_error *err)
+static semel_status repeat_one_by_one(mariadb_unit *unit, maria_failure *failed, semel_error *err)
 {
-    connection *on = unit->on;
-    maria_say(on, ST_ROLLBACK);
-    semel_status status = maria_run(on, NULL, "rolling back", err);
+    maria_connection *on = unit->on;
+    maria_enqueue_plain(on, ST_ROLLBACK);
+    semel_status status = maria_flush(on, NULL, "rolling back", err);
     if (status)
         return status;
-    maria_block_undo(unit);
-    return maria_unit_hear(unit, failed, "committing", err);
+    maria_compound_undo(unit);
+    return maria_unit_flush(unit, failed, "committing", err);
 }
 
-/* The block failed. *settled is 1 if `err` says how; else what was said one by one has failed, as *failed says. */
-semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, failure *failed,
+/* The block failed. *settled is 1 if the outcome is known and `err` is final. It is 0 if the statements were repeated
+ * one by one and one of them failed: *failed names it, and the caller still has to explain the error. */
+semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, maria_failure *failed,
                                   int *settled, semel_error *err)
 {
     *settled = 1;
     if (maria_waited(failed))
-        return reject(unit, &(marker_row){0}, err);
+        return reject_key(unit, &(maria_marker_row){0}, err);
     if (maria_is_conflict(failed->number))
         return status;
     if (failed->number == ER_DUP_ENTRY)
         return look_for_copy(unit, err);
-    status = say_one_by_one(unit, failed, err);
+    status = repeat_one_by_one(unit, failed, err);
     *settled = status == SEMEL_OK;
     return status;
 }

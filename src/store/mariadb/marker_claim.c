@@ -7,15 +7,15 @@
 #include <mysqld_error.h>
 #include <string.h>
 
-static const bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
+static const maria_bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
 
 /* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
-static semel_status change_one(mariadb_unit *unit, query *q, semel_status otherwise,
+static semel_status change_one(mariadb_unit *unit, maria_query *q, semel_status otherwise,
                                const char *doing, semel_error *err)
 {
-    reply answer = {0};
+    maria_reply answer = {0};
     maria_end(q)->answer = &answer;
-    semel_status status = maria_unit_hear(unit, NULL, doing, err);
+    semel_status status = maria_unit_flush(unit, NULL, doing, err);
     if (status)
         return status;
     unit->wrote |= answer.changed > 0;
@@ -29,15 +29,15 @@ static semel_status change_one(mariadb_unit *unit, query *q, semel_status otherw
 
 /* --- claiming ---------------------------------------------------------------------------------------------- */
 
-static void write_lease(query *q, uint32_t lease_ms)
+static void write_lease(maria_query *q, uint32_t lease_ms)
 {
     maria_uint_or_null(q, lease_ms); /* now + NULL is NULL */
 }
 
 static semel_status open_new(mariadb_unit *unit, const semel_mark *mark, uint32_t lease_ms,
-                             reply *answer, failure *failed, semel_error *err)
+                             maria_reply *answer, maria_failure *failed, semel_error *err)
 {
-    query q = maria_unit_say(unit, ST_CLAIM, impatient);
+    maria_query q = maria_unit_enqueue(unit, ST_CLAIM, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
@@ -45,13 +45,13 @@ static semel_status open_new(mariadb_unit *unit, const semel_mark *mark, uint32_
     maria_uint_or_null(&q, mark->token);
     write_lease(&q, lease_ms);
     maria_end(&q)->answer = answer;
-    return maria_unit_hear(unit, failed, "storing a claim", err);
+    return maria_unit_flush(unit, failed, "storing a claim", err);
 }
 
 static semel_status open_again(mariadb_unit *unit, const semel_mark *mark, uint32_t lease_ms,
                                semel_error *err)
 {
-    query q = maria_unit_say(unit, ST_REOPEN, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_REOPEN, patient);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_uint(&q, mark->attempts);
     maria_uint_or_null(&q, mark->token);
@@ -65,7 +65,7 @@ static semel_status open_again(mariadb_unit *unit, const semel_mark *mark, uint3
 static semel_status claim_known(mariadb_unit *unit, semel_mark *mark, semel_mark *taken,
                                 uint32_t lease_ms, semel_error *err)
 {
-    marker_row found;
+    maria_marker_row found;
     semel_status status = maria_look(&found, unit, ST_LOOK_LOCKED, mark, err);
     if (status)
         return status;
@@ -86,15 +86,15 @@ static semel_status claim_known(mariadb_unit *unit, semel_mark *mark, semel_mark
 semel_status mariadb_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    failure failed;
-    reply answer = {0};
+    maria_failure failed;
+    maria_reply answer = {0};
     semel_mark taken = *mark;
     taken.attempts = mark->attempts + 1;
     taken.token = lease_ms ? maria_token(unit->store) : 0;
     taken.state = SEMEL_MARK_TAKEN;
     semel_status status = open_new(unit, &taken, lease_ms, &answer, &failed, err);
     if (status)
-        return maria_waited(&failed) ? maria_settle_held(unit, &mark, 1, err) : status;
+        return maria_waited(&failed) ? maria_resolve_held(unit, &mark, 1, err) : status;
     if (answer.id != MARK_INSERTED)
         return maria_report_done(mark, answer.id) ? SEMEL_OK
                                                   : claim_known(unit, mark, &taken, lease_ms, err);
@@ -110,7 +110,7 @@ semel_status mariadb_finish(void *unit_state, const semel_mark *mark, semel_erro
     mariadb_unit *unit = unit_state;
     unit->kept = mark;
     unit->kept_count = 1;
-    query q = maria_unit_say(unit, ST_FINISH, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_FINISH, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_uint(&q, mark->token);
@@ -121,7 +121,7 @@ semel_status mariadb_renew(void *unit_state, const semel_mark *mark, uint32_t le
                            semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    query q = maria_unit_say(unit, ST_RENEW, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_RENEW, maria_patience(unit->store));
     maria_uint(&q, lease_ms);
     maria_uint(&q, lease_ms);
     maria_int(&q, mark->inbox);
@@ -133,7 +133,7 @@ semel_status mariadb_renew(void *unit_state, const semel_mark *mark, uint32_t le
 static semel_status let_go(mariadb_unit *unit, const semel_mark *mark, int state, const char *why,
                            semel_error *err)
 {
-    query q = maria_unit_say(unit, ST_LET_GO, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_LET_GO, maria_patience(unit->store));
     maria_int(&q, state);
     maria_text(&q, why);
     maria_uint(&q, mark->attempts);
@@ -152,9 +152,10 @@ static semel_status lost_to_another(semel_error *err)
 }
 
 static semel_status insert_failed(mariadb_unit *unit, const semel_mark *mark, int state,
-                                  const char *why, reply *answer, failure *failed, semel_error *err)
+                                  const char *why, maria_reply *answer, maria_failure *failed,
+                                  semel_error *err)
 {
-    query q = maria_unit_say(unit, ST_FAILED, impatient);
+    maria_query q = maria_unit_enqueue(unit, ST_FAILED, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int(&q, state);
@@ -162,20 +163,20 @@ static semel_status insert_failed(mariadb_unit *unit, const semel_mark *mark, in
     maria_uint(&q, mark->attempts);
     maria_text(&q, why);
     maria_end(&q)->answer = answer;
-    return maria_unit_hear(unit, failed, "storing a failed attempt", err);
+    return maria_unit_flush(unit, failed, "storing a failed attempt", err);
 }
 
 /* The row is ours if this unit has marked it, and anybody's if it is free. */
 static semel_status change_known(mariadb_unit *unit, const semel_mark *mark, int state,
                                  const char *why, semel_error *err)
 {
-    marker_row found;
+    maria_marker_row found;
     semel_status status = maria_look(&found, unit, ST_LOOK_LOCKED, mark, err);
     if (status)
         return status;
     if (!maria_is_free(&found) && !(unit->marked && found.state == STATE_DONE))
         return lost_to_another(err);
-    query q = maria_unit_say(unit, ST_SET_STATE, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_SET_STATE, patient);
     maria_int(&q, state);
     maria_uint(&q, mark->attempts);
     maria_text(&q, why);
@@ -184,14 +185,14 @@ static semel_status change_known(mariadb_unit *unit, const semel_mark *mark, int
     (void)maria_end(&q);
     unit->wrote = 1;
     /* Locked, so it is there; nothing may have changed. */
-    return maria_unit_hear(unit, NULL, "storing a failed attempt", err);
+    return maria_unit_flush(unit, NULL, "storing a failed attempt", err);
 }
 
 static semel_status set_state(mariadb_unit *unit, const semel_mark *mark, int state,
                               const char *why, semel_error *err)
 {
-    failure failed;
-    reply answer = {0};
+    maria_failure failed;
+    maria_reply answer = {0};
     if (mark->token)
         return let_go(unit, mark, state, why, err);
     semel_status status = insert_failed(unit, mark, state, why, &answer, &failed, err);
@@ -218,13 +219,13 @@ semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, s
 semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    marker_row found;
-    reply answer = {0};
-    query q = maria_unit_say(unit, ST_FORGET, maria_patience(unit->store));
+    maria_marker_row found;
+    maria_reply answer = {0};
+    maria_query q = maria_unit_enqueue(unit, ST_FORGET, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_end(&q)->answer = &answer;
-    semel_status status = maria_unit_hear(unit, NULL, "forgetting a key", err);
+    semel_status status = maria_unit_flush(unit, NULL, "forgetting a key", err);
     if (status || answer.changed) {
         unit->wrote = 1;
         return status;
@@ -248,12 +249,12 @@ semel_status mariadb_result_set(void *unit_state, const semel_mark *mark, semel_
     semel_status status = maria_unit_make_room(unit, 2 * result.len + OTHER_TEXT, err);
     if (status)
         return status;
-    query q = maria_unit_say(unit, ST_RESULT_SET, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_RESULT_SET, maria_patience(unit->store));
     maria_bytes(&q, result);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     (void)maria_end(&q);
-    q = maria_unit_say(unit, unit->marked ? ST_EXPECT : ST_RESULT_THERE, patient);
+    q = maria_unit_enqueue(unit, unit->marked ? ST_EXPECT : ST_RESULT_THERE, patient);
     maria_int(&q, unit->marked ? 1 : mark->inbox);
     if (!unit->marked)
         maria_bytes(&q, mark->key);
@@ -267,7 +268,7 @@ typedef struct found_result {
     size_t len;
 } found_result;
 
-static semel_status copy_result(const row *r, void *context, semel_error *err)
+static semel_status copy_result(const maria_row *r, void *context, semel_error *err)
 {
     found_result *out = context;
     semel_bytes found = maria_column_bytes(r, 0);
@@ -286,13 +287,13 @@ semel_status mariadb_result_get(void *unit_state, const semel_mark *mark, void *
 {
     mariadb_unit *unit = unit_state;
     found_result found = {NULL, 0};
-    query q = maria_unit_say(unit, ST_RESULT_GET, maria_patience(unit->store));
+    maria_query q = maria_unit_enqueue(unit, ST_RESULT_GET, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = copy_result;
     s->context = &found;
-    semel_status status = maria_unit_hear(unit, NULL, "reading a result", err);
+    semel_status status = maria_unit_flush(unit, NULL, "reading a result", err);
     if (status) {
         mem_free(found.copy);
         return status;

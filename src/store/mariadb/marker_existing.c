@@ -8,20 +8,20 @@
 #include <mysqld_error.h>
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
-marker_row maria_marker_of(const row *r)
+maria_marker_row maria_marker_of(const maria_row *r)
 {
-    return (marker_row){.found = 1,
-                        .state = (int)maria_column_int(r, 1),
-                        .fingerprint = (uint64_t)maria_column_int(r, 2),
-                        .attempts = (uint32_t)maria_column_uint(r, 3),
-                        .live = (int)maria_column_int(r, 4),
-                        .lease_until_ms = maria_column_int(r, 5)};
+    return (maria_marker_row){.found = 1,
+                              .state = (int)maria_column_int(r, 1),
+                              .fingerprint = (uint64_t)maria_column_int(r, 2),
+                              .attempts = (uint32_t)maria_column_uint(r, 3),
+                              .live = (int)maria_column_int(r, 4),
+                              .lease_until_ms = maria_column_int(r, 5)};
 }
 
 /* A row that is not free: what it is. */
-void maria_report(semel_mark *mark, const marker_row *found)
+void maria_report(semel_mark *mark, const maria_marker_row *found)
 {
     mark->known_fingerprint = found->fingerprint;
     mark->attempts = found->attempts;
@@ -32,18 +32,18 @@ void maria_report(semel_mark *mark, const marker_row *found)
 }
 
 /* A fingerprint that happens to be one of our own two numbers is looked up. */
-int maria_report_done(semel_mark *mark, uint64_t told)
+int maria_report_done(semel_mark *mark, uint64_t answer)
 {
-    marker_row found = {.found = 1, .state = STATE_DONE, .fingerprint = told};
-    if (told == MARK_THERE || (told == MARK_DONE && mark->fingerprint))
+    maria_marker_row found = {.found = 1, .state = STATE_DONE, .fingerprint = answer};
+    if (answer == MARK_THERE || (answer == MARK_DONE && mark->fingerprint))
         return 0;
-    if (told == MARK_DONE)
+    if (answer == MARK_DONE)
         found.fingerprint = 0;
     maria_report(mark, &found);
     return 1;
 }
 
-int maria_waited(const failure *failed)
+int maria_waited(const maria_failure *failed)
 {
     enum { ER_STATEMENT_TOOK_TOO_LONG = 1969 };
     return failed->number == ER_LOCK_WAIT_TIMEOUT || failed->number == ER_STATEMENT_TOOK_TOO_LONG;
@@ -51,29 +51,30 @@ int maria_waited(const failure *failed)
 
 /* --- one ------------------------------------------------------------------------------------------------- */
 
-static semel_status keep_row(const row *r, void *context, semel_error *err)
+static semel_status keep_row(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
-    *(marker_row *)context = maria_marker_of(r);
+    *(maria_marker_row *)context = maria_marker_of(r);
     return SEMEL_OK;
 }
 
-void maria_say_look(marker_row *out, mariadb_unit *unit, statement which, const semel_mark *mark)
+void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+                        const semel_mark *mark)
 {
-    *out = (marker_row){0};
-    query q = maria_unit_say(unit, which, maria_patience(unit->store));
+    *out = (maria_marker_row){0};
+    maria_query q = maria_unit_enqueue(unit, which, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = keep_row;
     s->context = out;
 }
 
-semel_status maria_look(marker_row *out, mariadb_unit *unit, statement which,
+semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark, semel_error *err)
 {
-    maria_say_look(out, unit, which, mark);
-    return maria_unit_hear(unit, NULL, "reading a marker", err);
+    maria_enqueue_look(out, unit, which, mark);
+    return maria_unit_flush(unit, NULL, "reading a marker", err);
 }
 
 /* --- looking first -------------------------------------------------------------------------------------------- */
@@ -90,27 +91,27 @@ void maria_note_copy(mariadb_store *store, int is_copy)
         atomic_store_explicit(&store->copies, is_copy ? copies + 1 : 0, memory_order_relaxed);
 }
 
-static int is_final(const marker_row *found)
+static int is_final(const maria_marker_row *found)
 {
     return found->found && found->state != STATE_OPEN;
 }
 
 semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err)
 {
-    marker_row found = {0};
-    connection *on = unit->on;
+    maria_marker_row found = {0};
+    maria_connection *on = unit->on;
     *known = 0;
     if (unit->begun || unit->joined ||
         atomic_load_explicit(&unit->store->copies, memory_order_relaxed) < CROWD)
         return SEMEL_OK;
-    (void)maria_say_mode(on, MODE_LOOKING);
-    query q = maria_query(on, ST_LOOK);
+    (void)maria_enqueue_mode(on, MODE_LOOKING);
+    maria_query q = maria_enqueue(on, ST_LOOK);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = keep_row;
     s->context = &found;
-    semel_status status = maria_run(on, NULL, "looking for a marker", err);
+    semel_status status = maria_flush(on, NULL, "looking for a marker", err);
     if (status)
         on->mode = MODE_UNKNOWN;
     on->fresh = !status; /* nothing has happened yet */
@@ -128,7 +129,7 @@ typedef struct lookup {
     semel_mark *const *marks;
     size_t count;
     size_t next; /* rows come in the same order, as a rule */
-    marker_row *rows;
+    maria_marker_row *rows;
 } lookup;
 
 static int is_same(semel_bytes a, semel_bytes b)
@@ -136,7 +137,7 @@ static int is_same(semel_bytes a, semel_bytes b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-static semel_status place_row(const row *r, void *context, semel_error *err)
+static semel_status place_row(const maria_row *r, void *context, semel_error *err)
 {
     lookup *l = context;
     semel_bytes key = maria_column_bytes(r, 0);
@@ -152,37 +153,37 @@ static semel_status place_row(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static void say_look(mariadb_unit *unit, statement which, bound limit, lookup *l, size_t from,
-                     size_t to)
+static void enqueue_lookup(mariadb_unit *unit, maria_statement which, maria_bound limit, lookup *l,
+                           size_t from, size_t to)
 {
-    query q = maria_unit_say(unit, which, limit);
+    maria_query q = maria_unit_enqueue(unit, which, limit);
     maria_int(&q, l->marks[from]->inbox);
     for (size_t i = from; i < to; i++) {
         if (i > from)
             maria_more(&q, "?");
         maria_bytes(&q, l->marks[i]->key);
     }
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = place_row;
     s->context = l;
 }
 
-static semel_status look_up(lookup *l, mariadb_unit *unit, statement which, bound limit,
-                            failure *failed, semel_error *err)
+static semel_status look_up(lookup *l, mariadb_unit *unit, maria_statement which, maria_bound limit,
+                            maria_failure *failed, semel_error *err)
 {
     l->rows = arena_alloc(&unit->on->scratch, l->count * sizeof *l->rows);
     if (!l->rows)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     memset(l->rows, 0, l->count * sizeof *l->rows);
     for (size_t from = 0; from < l->count; from += LIST_MAX)
-        say_look(unit, which, limit, l, from,
-                 from + LIST_MAX < l->count ? from + LIST_MAX : l->count);
-    return maria_unit_hear(unit, failed, "reading markers", err);
+        enqueue_lookup(unit, which, limit, l, from,
+                       from + LIST_MAX < l->count ? from + LIST_MAX : l->count);
+    return maria_unit_flush(unit, failed, "reading markers", err);
 }
 
-static void say_take_over(mariadb_unit *unit, const semel_mark *mark, reply *answer)
+static void enqueue_take_over(mariadb_unit *unit, const semel_mark *mark, maria_reply *answer)
 {
-    query q = maria_unit_say(unit, ST_TAKE_OVER, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_TAKE_OVER, patient);
     maria_int_or_null(&q, (int64_t)mark->fingerprint);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
@@ -192,14 +193,14 @@ static void say_take_over(mariadb_unit *unit, const semel_mark *mark, reply *ans
 /* Free ones become ours. By the time of the statement the last of a lease may have passed, so each answer counts. */
 static semel_status take_over(const lookup *l, mariadb_unit *unit, semel_error *err)
 {
-    reply *answers = arena_alloc(&unit->on->scratch, l->count * sizeof *answers);
+    maria_reply *answers = arena_alloc(&unit->on->scratch, l->count * sizeof *answers);
     if (!answers)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     memset(answers, 0, l->count * sizeof *answers);
     for (size_t i = 0; i < l->count; i++)
         if (maria_is_free(&l->rows[i]))
-            say_take_over(unit, l->marks[i], &answers[i]);
-    semel_status status = maria_unit_hear(unit, NULL, "taking over markers", err);
+            enqueue_take_over(unit, l->marks[i], &answers[i]);
+    semel_status status = maria_unit_flush(unit, NULL, "taking over markers", err);
     for (size_t i = 0; !status && i < l->count; i++) {
         if (!maria_is_free(&l->rows[i]))
             continue;
@@ -212,8 +213,8 @@ static semel_status take_over(const lookup *l, mariadb_unit *unit, semel_error *
     return status;
 }
 
-semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
-                                semel_error *err)
+semel_status maria_resolve_known(mariadb_unit *unit, semel_mark *const known[], size_t count,
+                                 semel_error *err)
 {
     lookup l = {.marks = known, .count = count};
     int any_free = 0;
@@ -235,8 +236,8 @@ semel_status maria_settle_known(mariadb_unit *unit, semel_mark *const known[], s
 static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err)
 {
     enum { TRIES = 3, PAUSE_US = 1000 };
-    static const bound impatient = {IMPATIENT, 0};
-    failure failed = {0};
+    static const maria_bound impatient = {IMPATIENT, 0};
+    maria_failure failed = {0};
     for (int tries = 0; tries < TRIES; tries++) {
         semel_status status = look_up(l, unit, ST_LOOK, impatient, &failed, err);
         if (!status || !maria_waited(&failed))
@@ -248,7 +249,7 @@ static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err
         semel_status status = look_up(&one, unit, ST_LOOK, impatient, &failed, err);
         if (status && !maria_waited(&failed))
             return status;
-        l->rows[i] = status ? (marker_row){0} : one.rows[0];
+        l->rows[i] = status ? (maria_marker_row){0} : one.rows[0];
     }
     return SEMEL_OK;
 }
@@ -256,10 +257,10 @@ static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err
 /* EBUSY if somebody has locked the table itself: then it was no copy that was waited for. */
 static semel_status check_table(mariadb_unit *unit, semel_error *err)
 {
-    failure failed;
-    query q = maria_unit_say(unit, ST_TABLE_FREE, (bound){UNLOCKED, 0});
+    maria_failure failed;
+    maria_query q = maria_unit_enqueue(unit, ST_TABLE_FREE, (maria_bound){UNLOCKED, 0});
     (void)maria_end(&q);
-    semel_status status = maria_unit_hear(unit, &failed, "looking for locks", err);
+    semel_status status = maria_unit_flush(unit, &failed, "looking for locks", err);
     if (!status || !maria_waited(&failed))
         return status;
     return semel_fail(err, SEMEL_EBUSY,
@@ -269,8 +270,8 @@ static semel_status check_table(mariadb_unit *unit, semel_error *err)
 
 /* Somebody has the row locked. If what was committed of it is a final word or a live claim, that is the answer:
  * who has the lock may be just another copy that found out the same. */
-semel_status maria_settle_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
-                               semel_error *err)
+semel_status maria_resolve_held(mariadb_unit *unit, semel_mark *const held[], size_t count,
+                                semel_error *err)
 {
     lookup l = {.marks = held, .count = count};
     semel_status status = count ? check_table(unit, err) : SEMEL_OK;

@@ -1,13 +1,13 @@
-/* The outbox: capturing, settling, counting. Taking is in outbox_lease.c. */
+/* The outbox: capturing, settling, counting. Leasing is in outbox_lease.c. */
 #include "store/mariadb/mariadb.h"
 
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
 /* --- capturing --------------------------------------------------------------------------------------------- */
 
-static void write_head(query *q, int64_t outbox, const semel_message *message)
+static void write_head(maria_query *q, int64_t outbox, const semel_message *message)
 {
     maria_int(q, outbox);
     maria_uint(q, message->delay_ms);
@@ -20,13 +20,13 @@ static semel_status put_large(mariadb_unit *unit, int64_t outbox, const semel_me
     semel_status status = maria_unit_begin_alone(unit, err);
     if (status)
         return status;
-    query q = maria_unit_say(unit, ST_PUT, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_PUT, patient);
     write_head(&q, outbox, message);
     maria_message_write_head(&q, message);
     maria_sql(&q, "?");
     maria_sql(&q, "?");
     (void)maria_end(&q);
-    return maria_run_large(unit, message, "storing a large message", err);
+    return maria_unit_execute_large(unit, message, "storing a large message", err);
 }
 
 /* As many of them as go into one statement of moderate length. */
@@ -40,7 +40,7 @@ static semel_status put_some(mariadb_unit *unit, int64_t outbox,
     if (size > unit->on->text_max)
         return put_large(unit, outbox, messages[0], err);
     semel_status status = maria_unit_make_room(unit, size, err);
-    query q = maria_unit_say(unit, ST_PUT, patient);
+    maria_query q = maria_unit_enqueue(unit, ST_PUT, patient);
     for (size_t i = 0; !status; i++) {
         write_head(&q, outbox, messages[i]);
         status = maria_message_write(&q, &unit->on->scratch, messages[i], err);
@@ -74,18 +74,18 @@ semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *messag
 
 /* --- settling ---------------------------------------------------------------------------------------------- */
 
-/* The settlements, and for those that are not removed what the server said. */
+/* The settlements, and the server's answers for those that are not removed. */
 typedef struct settling {
     mariadb_unit *unit;
     int64_t outbox;
     semel_settlement *all;
     size_t count;
     size_t next; /* rows come in the same order, as a rule */
-    reply *answers;
+    maria_reply *answers;
     int64_t *list;
 } settling;
 
-static semel_status note_ours(const row *r, void *context, semel_error *err)
+static semel_status note_ours(const maria_row *r, void *context, semel_error *err)
 {
     settling *s = context;
     int64_t seq = maria_column_int(r, 0);
@@ -102,17 +102,17 @@ static semel_status note_ours(const row *r, void *context, semel_error *err)
 }
 
 /* Of the list: which are ours, or they are removed. */
-static step *say_removal(settling *s, statement which, uint64_t token, size_t count)
+static maria_step *enqueue_removal(settling *s, maria_statement which, uint64_t token, size_t count)
 {
-    query q = maria_unit_say(s->unit, which, maria_patience(s->unit->store));
+    maria_query q = maria_unit_enqueue(s->unit, which, maria_patience(s->unit->store));
     maria_int(&q, s->outbox);
     maria_uint(&q, token);
     maria_ints(&q, s->list, count);
     return maria_end(&q);
 }
 
-/* From `from` on, those that go in one statement: removed, and under one token, as all of a turn are. */
-static size_t say_removals(settling *s, size_t from)
+/* From `from` on, those that go in one statement: removed, and under one token, as all rows of one lease are. */
+static size_t enqueue_removals(settling *s, size_t from)
 {
     uint64_t token = s->all[from].token;
     size_t count = 0, at = from;
@@ -122,32 +122,32 @@ static size_t say_removals(settling *s, size_t from)
         s->list[count++] = s->all[at].seq;
         s->all[at].lost = 1; /* until it is seen among those that are ours */
     }
-    step *found = say_removal(s, ST_REMOVABLE, token, count);
+    maria_step *found = enqueue_removal(s, ST_REMOVABLE, token, count);
     found->call = note_ours;
     found->context = s;
-    (void)say_removal(s, ST_REMOVE, token, count);
+    (void)enqueue_removal(s, ST_REMOVE, token, count);
     return at;
 }
 
-/* A row of a group that has failed is parked at once, if it can be: see outbox_lease.c. Only where nothing is locked for having
- * been looked at: otherwise it is left to the next visit. */
-static void say_note(settling *s, int64_t seq)
+/* A row of a group that has failed is parked at once, if it can be: see outbox_lease.c. Only where nothing is locked
+ * for having been looked at: otherwise it is left to the next visit. */
+static void enqueue_note(settling *s, int64_t seq)
 {
-    query q = maria_unit_say(s->unit, ST_GROUP_NOTE, maria_patience(s->unit->store));
+    maria_query q = maria_unit_enqueue(s->unit, ST_GROUP_NOTE, maria_patience(s->unit->store));
     maria_int(&q, seq);
     maria_int(&q, s->outbox);
     (void)maria_end(&q);
-    q = maria_unit_say(s->unit, ST_PARK_NOTED, maria_patience(s->unit->store));
+    q = maria_unit_enqueue(s->unit, ST_PARK_NOTED, maria_patience(s->unit->store));
     maria_int(&q, seq);
     (void)maria_end(&q);
 }
 
-static void say_return(settling *s, size_t at)
+static void enqueue_return(settling *s, size_t at)
 {
     const semel_settlement *one = &s->all[at];
     int retry = one->verdict == SEMEL_ITEM_RETRY;
-    query q =
-        maria_unit_say(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
+    maria_query q =
+        maria_unit_enqueue(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
     maria_uint(&q, one->delay_ms);
     maria_uint(&q, retry ? one->refused != 0 : one->delay_ms);
     maria_int(&q, s->outbox);
@@ -155,7 +155,7 @@ static void say_return(settling *s, size_t at)
     maria_int(&q, one->seq);
     maria_end(&q)->answer = &s->answers[at];
     if (retry && s->unit->durability == SEMEL_BEGIN_RELAXED)
-        say_note(s, one->seq);
+        enqueue_note(s, one->seq);
 }
 
 semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
@@ -173,14 +173,14 @@ semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement s
     unit->wrote = 1;
     for (size_t i = 0; !status && i < count;) {
         if (settlements[i].verdict == SEMEL_ITEM_REMOVE)
-            i = say_removals(&s, i);
+            i = enqueue_removals(&s, i);
         else
-            say_return(&s, i++);
+            enqueue_return(&s, i++);
         if (unit->on->out.text.len > unit->on->text_max / 2) /* the server takes no more at once */
-            status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
+            status = maria_unit_flush(unit, NULL, "settling outgoing messages", err);
     }
     if (!status)
-        status = maria_unit_hear(unit, NULL, "settling outgoing messages", err);
+        status = maria_unit_flush(unit, NULL, "settling outgoing messages", err);
     for (size_t i = 0; !status && i < count; i++)
         if (settlements[i].verdict != SEMEL_ITEM_REMOVE)
             settlements[i].lost = s.answers[i].changed == 0;
@@ -194,7 +194,7 @@ typedef struct tally {
     int64_t oldest_ms;
 } tally;
 
-static semel_status keep_tally(const row *r, void *context, semel_error *err)
+static semel_status keep_tally(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
     *(tally *)context = (tally){maria_column_uint(r, 0), maria_column_int(r, 1)};
@@ -204,16 +204,16 @@ static semel_status keep_tally(const row *r, void *context, semel_error *err)
 semel_status mariadb_unsent(void *state, uint64_t *count, int64_t *oldest_ms, semel_error *err)
 {
     mariadb_store *store = state;
-    connection *on = NULL;
+    maria_connection *on = NULL;
     tally found = {0};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
-    query q = maria_query(on, ST_UNSENT);
-    step *s = maria_end(&q);
+    maria_query q = maria_enqueue(on, ST_UNSENT);
+    maria_step *s = maria_end(&q);
     s->call = keep_tally;
     s->context = &found;
-    status = maria_run(on, NULL, "counting outgoing messages", err);
+    status = maria_flush(on, NULL, "counting outgoing messages", err);
     maria_push_rollback(on);
     maria_give_back(store, on);
     if (status)

@@ -1,4 +1,4 @@
-/* Taking outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
  *
  * Rows without a group are locked by one statement, which skips what others have locked.
  *
@@ -29,8 +29,8 @@
  * known by then after all, the answer counts for nothing, and both are read.
  *
  * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it was taken and seldom later. What was taken from goes to the end of those that are due; what there
- * was no room for keeps its place.
+ * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that are due;
+ * one that there was no room for keeps its place.
  *
  * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself goes
  * with the commit. */
@@ -39,61 +39,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
-/* --- turns ------------------------------------------------------------------------------------------------- */
+/* --- cursors ----------------------------------------------------------------------------------------------- */
 
-static outbox_turn *find_turn(mariadb_store *store, int64_t outbox)
+static maria_outbox_cursor *find_cursor(mariadb_store *store, int64_t outbox)
 {
-    outbox_turn *turn = store->turns;
-    while (turn && turn->outbox != outbox)
-        turn = turn->next;
-    return turn;
+    maria_outbox_cursor *cursor = store->cursors;
+    while (cursor && cursor->outbox != outbox)
+        cursor = cursor->next;
+    return cursor;
 }
 
-static void read_turn(taking *t)
+static void load_cursor(maria_leasing *t)
 {
     mariadb_store *store = t->unit->store;
     pthread_mutex_lock(&store->lock);
-    const outbox_turn *turn = find_turn(store, t->outbox);
-    if (turn)
-        t->turn = *turn;
+    const maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
+    if (cursor)
+        t->cursor = *cursor;
     pthread_mutex_unlock(&store->lock);
-    t->turn.outbox = t->outbox;
-    t->turn.calls++;
+    t->cursor.outbox = t->outbox;
+    t->cursor.calls++;
 }
 
 /* Without memory for it the next call begins from the beginning, which is no harm. */
-static void write_turn(taking *t)
+static void store_cursor(maria_leasing *t)
 {
     mariadb_store *store = t->unit->store;
     pthread_mutex_lock(&store->lock);
-    outbox_turn *turn = find_turn(store, t->outbox);
-    if (!turn && (turn = mem_alloc(sizeof *turn))) {
-        turn->next = store->turns;
-        store->turns = turn;
+    maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
+    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
+        cursor->next = store->cursors;
+        store->cursors = cursor;
     }
-    if (turn) {
-        t->turn.next = turn->next;
-        *turn = t->turn;
+    if (cursor) {
+        t->cursor.next = cursor->next;
+        *cursor = t->cursor;
     }
     pthread_mutex_unlock(&store->lock);
 }
 
-void maria_turns_free(mariadb_store *store)
+void maria_cursors_free(mariadb_store *store)
 {
-    for (outbox_turn *turn = store->turns, *next; turn; turn = next) {
-        next = turn->next;
-        mem_free(turn);
+    for (maria_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
+        next = cursor->next;
+        mem_free(cursor);
     }
-    store->turns = NULL;
+    store->cursors = NULL;
 }
 
-/* --- handing out --------------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------------------------- */
 
-/* A row that cannot be read is not taken: it must not keep the others from leaving. It stays, and is counted as
+/* A row that cannot be read is not leased: it must not keep the others from leaving. It stays, and is counted as
  * unsent, until somebody repairs it. */
-static semel_status hand_out(taking *t, const row *r, int *damaged, semel_error *err)
+static semel_status deliver_row(maria_leasing *t, const maria_row *r, int *damaged,
+                                semel_error *err)
 {
     semel_message message;
     semel_item item = {.seq = maria_column_int(r, 0),
@@ -108,37 +109,37 @@ static semel_status hand_out(taking *t, const row *r, int *damaged, semel_error 
     if (!status)
         status = t->sink(&item, t->context, err);
     if (!status)
-        t->taken[t->count++] = item.seq;
+        t->seqs[t->count++] = item.seq;
     return status;
 }
 
-static semel_status hand_out_free(const row *r, void *context, semel_error *err)
+static semel_status deliver_free_row(const maria_row *r, void *context, semel_error *err)
 {
     int damaged;
-    return hand_out(context, r, &damaged, err);
+    return deliver_row(context, r, &damaged, err);
 }
 
-static void say_free(taking *t, uint32_t limit)
+static void enqueue_free(maria_leasing *t, uint32_t limit)
 {
-    query q = maria_unit_say(t->unit, ST_TAKE_FREE, patient);
+    maria_query q = maria_unit_enqueue(t->unit, ST_LEASE_FREE, patient);
     maria_int(&q, t->outbox);
     maria_uint(&q, limit);
-    step *s = maria_end(&q);
-    s->call = hand_out_free;
+    maria_step *s = maria_end(&q);
+    s->call = deliver_free_row;
     s->context = t;
 }
 
-/* Of what was taken since the last time. */
-static void say_lease(taking *t)
+/* Of the rows that were delivered since the last time. */
+static void enqueue_leases(maria_leasing *t)
 {
     for (uint32_t some; t->leased < t->count; t->leased += some) {
         some = t->count - t->leased < LIST_MAX ? t->count - t->leased : LIST_MAX;
-        query q = maria_unit_say(t->unit, ST_LEASE, patient);
+        maria_query q = maria_unit_enqueue(t->unit, ST_LEASE, patient);
         maria_uint(&q, t->token);
         maria_uint(&q, t->lease_ms);
-        maria_ints(&q, t->taken + t->leased, some);
+        maria_ints(&q, t->seqs + t->leased, some);
         (void)maria_end(&q);
-        q = maria_unit_say(t->unit, ST_EXPECT, patient);
+        q = maria_unit_enqueue(t->unit, ST_EXPECT, patient);
         maria_uint(&q, some);
         maria_end(&q)->kind = STEP_EXPECT;
     }
@@ -148,12 +149,12 @@ static void say_lease(taking *t)
 
 static int compare_candidates(const void *left, const void *right)
 {
-    const candidate *a = left, *b = right;
+    const maria_candidate *a = left, *b = right;
     return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
 /* Candidates before this row have not come: they could not be locked, and block their groups. */
-static const candidate *expect(taking *t, int64_t seq)
+static const maria_candidate *expect_candidate(maria_leasing *t, int64_t seq)
 {
     while (t->next < t->candidate_count && t->candidates[t->next].seq < seq)
         t->groups[t->candidates[t->next++].group].blocked = 1;
@@ -163,37 +164,37 @@ static const candidate *expect(taking *t, int64_t seq)
 }
 
 /* The last column says whether it is due: it may have been leased since it was seen. */
-static semel_status hand_out_of_group(const row *r, void *context, semel_error *err)
+static semel_status deliver_group_row(const maria_row *r, void *context, semel_error *err)
 {
     enum { COLUMN_DUE = 3 + MESSAGE_COLUMN_COUNT };
-    taking *t = context;
+    maria_leasing *t = context;
     int damaged = 0;
-    const candidate *seen = expect(t, maria_column_int(r, 0));
+    const maria_candidate *seen = expect_candidate(t, maria_column_int(r, 0));
     if (!seen || t->groups[seen->group].blocked)
         return SEMEL_OK;
     if (!maria_column_int(r, COLUMN_DUE)) {
         t->groups[seen->group].blocked = 1;
         return SEMEL_OK;
     }
-    semel_status status = hand_out(t, r, &damaged, err);
+    semel_status status = deliver_row(t, r, &damaged, err);
     t->groups[seen->group].blocked |= damaged;
     return status;
 }
 
-static void say_lock(taking *t, int64_t list[LIST_MAX], uint32_t from)
+static void enqueue_lock(maria_leasing *t, int64_t list[LIST_MAX], uint32_t from)
 {
     uint32_t count = 0;
     for (uint32_t i = from; i < t->candidate_count && count < LIST_MAX; i++)
         list[count++] = t->candidates[i].seq;
-    query q = maria_unit_say(t->unit, ST_TAKE_LOCK, patient);
+    maria_query q = maria_unit_enqueue(t->unit, ST_LEASE_LOCK, patient);
     maria_ints(&q, list, count);
     maria_int(&q, t->outbox);
-    step *s = maria_end(&q);
-    s->call = hand_out_of_group;
+    maria_step *s = maria_end(&q);
+    s->call = deliver_group_row;
     s->context = t;
 }
 
-static semel_status take_candidates(taking *t, semel_error *err)
+static semel_status lease_candidates(maria_leasing *t, semel_error *err)
 {
     int64_t *list = arena_alloc(&t->unit->on->scratch, LIST_MAX * sizeof *list);
     if (!list)
@@ -203,92 +204,92 @@ static semel_status take_candidates(taking *t, semel_error *err)
         return SEMEL_OK;
     qsort(t->candidates, t->candidate_count, sizeof *t->candidates, compare_candidates);
     for (uint32_t from = 0; from < t->candidate_count; from += LIST_MAX)
-        say_lock(t, list, from);
-    return maria_unit_hear(t->unit, NULL, "taking groups of messages", err);
+        enqueue_lock(t, list, from);
+    return maria_unit_flush(t->unit, NULL, "taking groups of messages", err);
 }
 
 /* The next call goes on behind the last group by name that there was room for; past the last of all, with the first. */
-static void pass_turn(taking *t)
+static void advance_cursor(maria_leasing *t)
 {
     uint32_t named = t->group_count - t->timed;
     int at_end = named < t->groups_asked;
-    t->turn.had_groups |= t->group_count > 0;
+    t->cursor.had_groups |= t->group_count > 0;
     t->past |= at_end && t->until[0];
     if (t->full && !t->last)
         return;
     if (at_end && !t->full) {
-        t->turn.group[0] = 0;
+        t->cursor.group[0] = 0;
         return;
     }
-    const front *last = &t->groups[(t->full ? t->last : t->group_count) - 1];
-    memcpy(t->turn.group, last->name, last->len + 1);
+    const maria_group_front *last = &t->groups[(t->full ? t->last : t->group_count) - 1];
+    memcpy(t->cursor.group, last->name, last->len + 1);
 }
 
-static semel_status take_of_groups(taking *t, semel_error *err)
+static semel_status lease_of_groups(maria_leasing *t, semel_error *err)
 {
-    semel_status status = maria_choose(t, err);
+    semel_status status = maria_choose_rows(t, err);
     if (!status)
-        status = take_candidates(t, err);
+        status = lease_candidates(t, err);
     if (!status)
-        status = maria_park(t, err);
+        status = maria_park_groups(t, err);
     if (!status)
-        pass_turn(t);
+        advance_cursor(t);
     return status;
 }
 
 /* 1 if the round has come to the end of the groups, and goes on at their beginning up to where it began. */
-static int turn_round(taking *t, const char *began)
+static int wrap_around(maria_leasing *t, const char *began)
 {
-    if (t->turn.group[0] || t->until[0] || !began[0])
+    if (t->cursor.group[0] || t->until[0] || !began[0])
         return 0;
     memcpy(t->until, began, strlen(began) + 1);
     return 1;
 }
 
-/* Those that were named already; then, as long as there is nothing to take, further ones: each group once. */
-static semel_status take_groups(taking *t, semel_error *err)
+/* Those that were named already; then, as long as there is nothing to lease, further ones: each group once. */
+static semel_status lease_groups(maria_leasing *t, semel_error *err)
 {
-    char *began = arena_copy(&t->unit->on->scratch, t->turn.group, strlen(t->turn.group));
+    char *began = arena_copy(&t->unit->on->scratch, t->cursor.group, strlen(t->cursor.group));
     if (!began)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
-    semel_status status = take_of_groups(t, err);
+    semel_status status = lease_of_groups(t, err);
     for (int pages = 0; !status && !t->count && !t->past && pages < PAGES_MAX; pages++) {
-        if (!turn_round(t, began) && !t->turn.group[0])
+        if (!wrap_around(t, began) && !t->cursor.group[0])
             break;
         t->group_count = t->timed = 0;
-        maria_say_heads(t, t->turn.group, GROUPS_MAX);
-        status = maria_unit_hear(t->unit, NULL, "looking for groups", err);
+        maria_enqueue_named_groups(t, t->cursor.group, GROUPS_MAX);
+        status = maria_unit_flush(t->unit, NULL, "looking for groups", err);
         if (!status)
-            status = take_of_groups(t, err);
+            status = lease_of_groups(t, err);
     }
     return status;
 }
 
-/* --- taking -------------------------------------------------------------------------------------------------- */
+/* --- leasing -------------------------------------------------------------------------------------------------- */
 
 /* Where there were groups last time, half of the room is theirs at first, so that neither kind starves the other (a
  * single place goes to each in turn); what is left over is filled. */
-static uint32_t room_for_free(const taking *t)
+static uint32_t room_for_free(const maria_leasing *t)
 {
-    return t->turn.had_groups ? (t->limit + (t->turn.calls & 1)) / 2 : t->limit;
+    return t->cursor.had_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;
 }
 
-static semel_status take(taking *t, semel_error *err)
+static semel_status lease_shares(maria_leasing *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
-    t->turn.had_groups = 0;
-    maria_say_timed(t);
-    maria_say_heads(t, t->turn.group, maria_groups_at_first(t));
+    t->cursor.had_groups = 0;
+    maria_enqueue_timed_groups(t);
+    maria_enqueue_named_groups(t, t->cursor.group, maria_groups_at_first(t));
     if (free_room)
-        say_free(t, free_room);
-    semel_status status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
+        enqueue_free(t, free_room);
+    semel_status status = maria_unit_flush(t->unit, NULL, "taking outgoing messages", err);
     int more_free = t->count == free_room;
     if (!status)
-        status = take_groups(t, err);
+        status = lease_groups(t, err);
     if (!status && more_free && t->count < t->limit) {
-        say_lease(t); /* or they would be found again */
-        say_free(t, t->limit - t->count);
-        status = maria_unit_hear(t->unit, NULL, "taking outgoing messages", err);
+        enqueue_leases(t); /* or they would be found again */
+        enqueue_free(t, t->limit - t->count);
+        status = maria_unit_flush(t->unit, NULL, "taking outgoing messages", err);
     }
     return status;
 }
@@ -298,26 +299,26 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
 {
     mariadb_unit *unit = unit_state;
     mem_arena *arena = &unit->on->scratch;
-    taking *t = arena_alloc(arena, sizeof *t);
+    maria_leasing *t = arena_alloc(arena, sizeof *t);
     if (!t)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    *t = (taking){.unit = unit,
-                  .outbox = outbox,
-                  .token = maria_token(unit->store),
-                  .limit = limit,
-                  .lease_ms = lease_ms,
-                  .sink = sink,
-                  .context = context};
-    t->taken = arena_alloc(arena, limit * sizeof *t->taken);
+    *t = (maria_leasing){.unit = unit,
+                         .outbox = outbox,
+                         .token = maria_token(unit->store),
+                         .limit = limit,
+                         .lease_ms = lease_ms,
+                         .sink = sink,
+                         .context = context};
+    t->seqs = arena_alloc(arena, limit * sizeof *t->seqs);
     t->candidates = arena_alloc(arena, limit * sizeof *t->candidates);
-    if (!t->taken || !t->candidates)
+    if (!t->seqs || !t->candidates)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    read_turn(t);
-    semel_status status = take(t, err);
+    load_cursor(t);
+    semel_status status = lease_shares(t, err);
     if (status)
         return status;
-    say_lease(t);
+    enqueue_leases(t);
     unit->wrote |= t->count > 0 || t->wrote;
-    write_turn(t);
+    store_cursor(t);
     return SEMEL_OK;
 }

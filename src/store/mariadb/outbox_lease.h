@@ -1,4 +1,4 @@
-/* A take under way: what outbox_lease.c, outbox_lease_groups.c and outbox_park.c share. */
+/* The leasing of outbox rows: what outbox_lease.c, outbox_lease_groups.c and outbox_park.c share. */
 #ifndef SEMEL_MARIADB_OUTBOX_LEASE_H
 #define SEMEL_MARIADB_OUTBOX_LEASE_H
 
@@ -13,23 +13,23 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Whose turn it is in an outbox: kept from call to call, and for each outbox apart. */
-typedef struct outbox_turn {
-    struct outbox_turn *next;
+/* Where the next call goes on: kept from call to call, one for each outbox. */
+typedef struct maria_outbox_cursor {
+    struct maria_outbox_cursor *next;
     int64_t outbox;
     uint32_t calls;
     int had_groups;                 /* when we last looked */
     char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} outbox_turn;
+} maria_outbox_cursor;
 
 /* A row at the front of its group, as it was seen. */
-typedef struct candidate {
+typedef struct maria_candidate {
     int64_t seq;
     uint32_t group; /* index into groups */
-} candidate;
+} maria_candidate;
 
 /* A group, and its first row as it was seen. */
-typedef struct front {
+typedef struct maria_group_front {
     const char *name;
     size_t len;
     int by_time;      /* found by time: its row in semel_group is locked */
@@ -43,12 +43,12 @@ typedef struct front {
     int unparked;     /* ... or are not */
     int passed_over;  /* there was no room for it */
     uint32_t seen;    /* rows of it, while it was open */
-    uint32_t chosen;  /* rows that are to be taken */
+    uint32_t chosen;  /* rows that are to be leased */
     int64_t first;    /* to be parked, 0: none */
     int ours;         /* to park: its row in semel_group is locked */
-} front;
+} maria_group_front;
 
-typedef struct taking {
+typedef struct maria_leasing {
     mariadb_unit *unit;
     int64_t outbox;
     uint64_t token;
@@ -56,41 +56,41 @@ typedef struct taking {
     uint32_t lease_ms;
     semel_item_sink *sink;
     void *context;
-    outbox_turn turn; /* a copy, put back at the end */
-    int64_t *taken;   /* their seq */
+    maria_outbox_cursor cursor; /* a copy, put back at the end */
+    int64_t *seqs;              /* of the rows delivered */
     uint32_t count;
-    uint32_t leased;                      /* of those */
-    front groups[TIMED_MAX + GROUPS_MAX]; /* those by time first */
+    uint32_t leased;                                  /* of those */
+    maria_group_front groups[TIMED_MAX + GROUPS_MAX]; /* those by time first */
     uint32_t group_count;
     uint32_t timed;                 /* of those */
     uint32_t groups_asked;          /* by name */
     int parks;                      /* some group is known */
-    int two_lanes;                  /* parked rows are looked at as well */
+    int with_parked;                /* parked rows are looked at as well */
     int again;                      /* they should have been */
     char until[SEMEL_TEXT_MAX + 1]; /* "": to the end; else the group at which the round ends */
     int past;                       /* the round has come that far */
-    candidate *candidates;
+    maria_candidate *candidates;
     uint32_t candidate_count;
-    uint32_t quota;      /* of the room: for groups by time */
-    uint32_t share;      /* rows of a group that are looked at */
-    uint32_t last;       /* group by name among them, counted from 1; 0: none */
-    int looked;          /* groups by time have been looked at */
-    int full;            /* there were more by name than there is room for */
-    uint32_t next;       /* candidate to be expected from the server */
-    candidate *parkable; /* rows */
+    uint32_t quota;            /* of the room: for groups by time */
+    uint32_t share;            /* rows of a group that are looked at */
+    uint32_t last;             /* group by name among them, counted from 1; 0: none */
+    int looked;                /* groups by time have been looked at */
+    int full;                  /* there were more by name than there is room for */
+    uint32_t next;             /* candidate to be expected from the server */
+    maria_candidate *parkable; /* rows */
     uint32_t parkable_count;
     uint32_t parked; /* in this call */
     int wrote;       /* something about groups */
-} taking;
+} maria_leasing;
 
 /* outbox_lease_groups.c. The names of groups that are due, and the first rows of those that come next by name; then
  * what of both is to be leased, as candidates. */
-uint32_t maria_groups_at_first(const taking *t);
-void maria_say_timed(taking *t);
-void maria_say_heads(taking *t, const char *from, uint32_t groups);
-semel_status maria_choose(taking *t, semel_error *err);
+uint32_t maria_groups_at_first(const maria_leasing *t);
+void maria_enqueue_timed_groups(maria_leasing *t);
+void maria_enqueue_named_groups(maria_leasing *t, const char *from, uint32_t groups);
+semel_status maria_choose_rows(maria_leasing *t, semel_error *err);
 
 /* outbox_park.c. What the visits have found is noted: its answer comes with the commit. */
-semel_status maria_park(taking *t, semel_error *err);
+semel_status maria_park_groups(maria_leasing *t, semel_error *err);
 
 #endif

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
 /* Those by time have a part of the room; what they leave is for those by name. */
-static void add_candidate(taking *t, int64_t seq, uint32_t index)
+static void add_candidate(maria_leasing *t, int64_t seq, uint32_t index)
 {
-    front *group = &t->groups[index];
+    maria_group_front *group = &t->groups[index];
     uint32_t room = t->limit - t->count;
     int full = t->candidate_count == (group->by_time ? t->quota : room);
     t->full |= full && !group->by_time;
@@ -16,7 +16,7 @@ static void add_candidate(taking *t, int64_t seq, uint32_t index)
     if (full)
         return;
     group->chosen++;
-    t->candidates[t->candidate_count++] = (candidate){seq, index};
+    t->candidates[t->candidate_count++] = (maria_candidate){seq, index};
     if (!group->by_time)
         t->last = index + 1;
 }
@@ -27,7 +27,7 @@ static int compare_names(semel_bytes a, semel_bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static int is_found_by_time(const taking *t, semel_bytes name)
+static int is_found_by_time(const maria_leasing *t, semel_bytes name)
 {
     for (uint32_t i = 0; i < t->timed; i++)
         if (compare_names(name, (semel_bytes){t->groups[i].name, t->groups[i].len}) == 0)
@@ -36,24 +36,24 @@ static int is_found_by_time(const taking *t, semel_bytes name)
 }
 
 /* NULL if memory is out. */
-static front *add_group(taking *t, semel_bytes name, semel_error *err)
+static maria_group_front *add_group(maria_leasing *t, semel_bytes name, semel_error *err)
 {
     const char *copy = arena_copy(&t->unit->on->scratch, name.data, name.len);
-    front *group = copy ? &t->groups[t->group_count++] : NULL;
+    maria_group_front *group = copy ? &t->groups[t->group_count++] : NULL;
     if (group)
-        *group = (front){.name = copy, .len = name.len};
+        *group = (maria_group_front){.name = copy, .len = name.len};
     else
         (void)semel_fail(err, SEMEL_ENOMEM, "out of memory taking messages");
     return group;
 }
 
-static semel_status note_timed(const row *r, void *context, semel_error *err)
+static semel_status note_timed(const maria_row *r, void *context, semel_error *err)
 {
-    taking *t = context;
+    maria_leasing *t = context;
     semel_bytes name = maria_column_bytes(r, 0);
     if (t->group_count == TIMED_MAX || !name.len)
         return SEMEL_OK;
-    front *group = add_group(t, name, err);
+    maria_group_front *group = add_group(t, name, err);
     if (!group)
         return SEMEL_ENOMEM;
     group->by_time = group->open = 1;
@@ -62,16 +62,16 @@ static semel_status note_timed(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status note_head(const row *r, void *context, semel_error *err)
+static semel_status note_head(const maria_row *r, void *context, semel_error *err)
 {
-    taking *t = context;
+    maria_leasing *t = context;
     semel_bytes name = maria_column_bytes(r, 0);
     if (t->group_count == TIMED_MAX + GROUPS_MAX || !name.len || name.len > SEMEL_TEXT_MAX)
         return SEMEL_OK;
     t->past |= t->until[0] && compare_names(name, semel_str(t->until)) > 0;
     if (t->past)
         return SEMEL_OK;
-    front *group = add_group(t, name, err);
+    maria_group_front *group = add_group(t, name, err);
     if (!group)
         return SEMEL_ENOMEM;
     int twice = is_found_by_time(t, name), leased = maria_column_int(r, 3) != 0;
@@ -84,28 +84,28 @@ static semel_status note_head(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-uint32_t maria_groups_at_first(const taking *t)
+uint32_t maria_groups_at_first(const maria_leasing *t)
 {
     uint32_t wanted = t->limit * 2 > GROUPS_MIN ? t->limit * 2 : GROUPS_MIN;
     return wanted < GROUPS_MAX ? wanted : GROUPS_MAX;
 }
 
 /* They come first in the list. */
-void maria_say_timed(taking *t)
+void maria_enqueue_timed_groups(maria_leasing *t)
 {
-    query q = maria_unit_say(t->unit, ST_TAKE_TIMED, patient);
+    maria_query q = maria_unit_enqueue(t->unit, ST_LEASE_TIMED, patient);
     t->group_count = t->timed = 0;
     maria_int(&q, t->outbox);
     maria_uint(&q, t->limit < TIMED_MAX ? t->limit : TIMED_MAX);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_timed;
     s->context = t;
 }
 
-void maria_say_heads(taking *t, const char *from, uint32_t groups)
+void maria_enqueue_named_groups(maria_leasing *t, const char *from, uint32_t groups)
 {
     t->groups_asked = groups;
-    query q = maria_unit_say(t->unit, ST_TAKE_HEADS, patient);
+    maria_query q = maria_unit_enqueue(t->unit, ST_LEASE_HEADS, patient);
     maria_int(&q, t->outbox);
     maria_int(&q, t->outbox);
     maria_bytes(&q, semel_str(from));
@@ -113,13 +113,13 @@ void maria_say_heads(taking *t, const char *from, uint32_t groups)
     maria_int(&q, t->outbox);
     maria_int(&q, t->outbox);
     maria_int(&q, t->outbox);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_head;
     s->context = t;
 }
 
 /* The first row of a group by time; one by name has been seen. */
-static void note_front(front *group, const row *r)
+static void note_front(maria_group_front *group, const maria_row *r)
 {
     int due = maria_column_int(r, 2) != 0, leased = maria_column_int(r, 3) != 0;
     *(maria_column_int(r, 4) ? &group->parked : &group->unparked) = 1;
@@ -130,18 +130,18 @@ static void note_front(front *group, const row *r)
     group->visit_ms = due ? 0 : maria_column_int(r, 5);
 }
 
-/* More of the groups that are open, a fair share each: column 0 is the group's index. Of both lanes so many have come; in
- * their common order only so many are sure to be without a gap, and the others are not looked at. Nor is anything
- * of which a lane may be missing. */
-static semel_status note_row(const row *r, void *context, semel_error *err)
+/* More of the groups that are open, a fair share each: column 0 is the group's index. Of parked rows and of unparked rows
+ * t->share each have come; in their common order only the first t->share are sure to be without a gap, and the others are
+ * not looked at. Nor is anything looked at if the parked rows may be missing. */
+static semel_status note_row(const maria_row *r, void *context, semel_error *err)
 {
-    taking *t = context;
+    maria_leasing *t = context;
     uint32_t index = (uint32_t)maria_column_uint(r, 0);
     (void)err;
-    t->again |= !t->two_lanes && maria_column_int(r, 6);
+    t->again |= !t->with_parked && maria_column_int(r, 6);
     if (t->again || index >= t->group_count)
         return SEMEL_OK;
-    front *group = &t->groups[index];
+    maria_group_front *group = &t->groups[index];
     if (group->by_time)
         note_front(group, r);
     group->open = group->open && group->seen++ < t->share && maria_column_int(r, 2);
@@ -150,7 +150,7 @@ static semel_status note_row(const row *r, void *context, semel_error *err)
     return SEMEL_OK;
 }
 
-static uint32_t count_open(const taking *t, int by_time)
+static uint32_t count_open(const maria_leasing *t, int by_time)
 {
     uint32_t open = 0;
     for (uint32_t i = 0; i < t->group_count; i++)
@@ -158,13 +158,14 @@ static uint32_t count_open(const taking *t, int by_time)
     return open;
 }
 
-static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int parked)
+static void enqueue_rows_of(maria_leasing *t, maria_query *q, uint32_t *enqueued, uint32_t index,
+                            int parked)
 {
-    const front *group = &t->groups[index];
-    if (!(*said)++)
-        *q = maria_unit_say(t->unit, ST_TAKE_ROWS, patient);
+    const maria_group_front *group = &t->groups[index];
+    if (!(*enqueued)++)
+        *q = maria_unit_enqueue(t->unit, ST_LEASE_ROWS, patient);
     else
-        maria_chain(q, " UNION ALL ", t->unit->store->texts[ST_TAKE_ROWS]);
+        maria_chain(q, " UNION ALL ", t->unit->store->texts[ST_LEASE_ROWS]);
     maria_uint(q, index);
     maria_uint(q, t->lease_ms);
     maria_int(q, t->outbox);
@@ -175,35 +176,35 @@ static void say_lane(taking *t, query *q, uint32_t *said, uint32_t index, int pa
 }
 
 /* Of groups by time; and of those by name, if the heads alone are not enough. */
-static semel_status look_at_rows(taking *t, int by_name, semel_error *err)
+static semel_status look_at_rows(maria_leasing *t, int by_name, semel_error *err)
 {
-    uint32_t said = 0;
-    query q = {0};
+    uint32_t enqueued = 0;
+    maria_query q = {0};
     t->again = 0;
     for (uint32_t i = 0; i < t->group_count; i++) {
         if (!t->groups[i].open || (!t->groups[i].by_time && !by_name))
             continue;
-        say_lane(t, &q, &said, i, 0);
-        if (t->two_lanes)
-            say_lane(t, &q, &said, i, 1);
+        enqueue_rows_of(t, &q, &enqueued, i, 0);
+        if (t->with_parked)
+            enqueue_rows_of(t, &q, &enqueued, i, 1);
     }
-    if (!said)
+    if (!enqueued)
         return SEMEL_OK;
     maria_tail(&q, " ORDER BY 1, 2");
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_row;
     s->context = t;
-    return maria_unit_hear(t->unit, NULL, "looking at groups of messages", err);
+    return maria_unit_flush(t->unit, NULL, "looking at groups of messages", err);
 }
 
-semel_status maria_choose(taking *t, semel_error *err)
+semel_status maria_choose_rows(maria_leasing *t, semel_error *err)
 {
     uint32_t timed = count_open(t, 1), named = count_open(t, 0), room = t->limit - t->count;
     int by_name = named + timed < room;
     t->candidate_count = t->last = 0;
     t->full = 0;
-    t->two_lanes = t->parks;
-    t->quota = named ? (room + (t->turn.calls >> 1 & 1)) / 2 : room;
+    t->with_parked = t->parks;
+    t->quota = named ? (room + (t->cursor.calls >> 1 & 1)) / 2 : room;
     t->looked = room > 0;
     if (!room || !(timed + named))
         return SEMEL_OK;
@@ -211,7 +212,7 @@ semel_status maria_choose(taking *t, semel_error *err)
     t->share = room / (among ? among : 1) + 1;
     semel_status status = look_at_rows(t, by_name, err);
     if (!status && t->again) {
-        t->two_lanes = 1;
+        t->with_parked = 1;
         status = look_at_rows(t, by_name, err);
     }
     for (uint32_t i = t->timed; !status && !by_name && i < t->group_count; i++)

@@ -12,24 +12,24 @@
 
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
-static semel_bytes name_of(const front *group)
+static semel_bytes name_of(const maria_group_front *group)
 {
     return (semel_bytes){group->name, group->len};
 }
 
 /* By time: what is not parked goes to the rest. By name: all of it. */
-static int is_to_be_parked(const front *group)
+static int is_to_be_parked(const maria_group_front *group)
 {
     return group->waits && (!group->by_time || group->unparked);
 }
 
 /* --- locking ------------------------------------------------------------------------------------------------- */
 
-static semel_status note_locked(const row *r, void *context, semel_error *err)
+static semel_status note_locked(const maria_row *r, void *context, semel_error *err)
 {
-    taking *t = context;
+    maria_leasing *t = context;
     semel_bytes name = maria_column_bytes(r, 0);
     (void)err;
     for (uint32_t i = t->timed; i < t->group_count; i++)
@@ -40,56 +40,56 @@ static semel_status note_locked(const row *r, void *context, semel_error *err)
 }
 
 /* Those that are known already. */
-static void say_lock_groups(taking *t)
+static void enqueue_group_locks(maria_leasing *t)
 {
-    uint32_t said = 0;
-    query q = {0};
+    uint32_t enqueued = 0;
+    maria_query q = {0};
     for (uint32_t i = t->timed; i < t->group_count; i++) {
         if (!t->groups[i].waits || !t->groups[i].known)
             continue;
-        if (!said++) {
-            q = maria_unit_say(t->unit, ST_PARK_LOCK, patient);
+        if (!enqueued++) {
+            q = maria_unit_enqueue(t->unit, ST_PARK_LOCK, patient);
             maria_int(&q, t->outbox);
         } else {
             maria_more(&q, "?");
         }
         maria_bytes(&q, name_of(&t->groups[i]));
     }
-    if (!said)
+    if (!enqueued)
         return;
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_locked;
     s->context = t;
 }
 
-typedef int group_choice(const front *group);
+typedef int group_choice(const maria_group_front *group);
 
-static int is_new(const front *group)
+static int is_new(const maria_group_front *group)
 {
     return !group->by_time && group->waits && !group->known;
 }
 
-static int is_found_by_name(const front *group)
+static int is_found_by_name(const maria_group_front *group)
 {
     return !group->by_time && group->waits && group->known && group->ours && group->first;
 }
 
-static int is_visited_again(const front *group)
+static int is_visited_again(const maria_group_front *group)
 {
     return group->by_time && (group->parked || group->waits) && !group->passed_over;
 }
 
-/* When each of the chosen ones is due. Those that we have taken from, or could not, go to the end. */
-static void say_due(taking *t, statement how, group_choice *chosen)
+/* When each of the chosen ones is due. Those that rows were leased from, or could not be, go to the end. */
+static void enqueue_due(maria_leasing *t, maria_statement how, group_choice *chosen)
 {
-    uint32_t said = 0;
-    query q = {0};
+    uint32_t enqueued = 0;
+    maria_query q = {0};
     for (uint32_t i = 0; i < t->group_count; i++) {
-        const front *group = &t->groups[i];
+        const maria_group_front *group = &t->groups[i];
         if (!chosen(group))
             continue;
-        if (!said++)
-            q = maria_unit_say(t->unit, how, patient);
+        if (!enqueued++)
+            q = maria_unit_enqueue(t->unit, how, patient);
         else
             maria_more(&q, maria_group_pattern);
         maria_int(&q, t->outbox);
@@ -99,52 +99,52 @@ static void say_due(taking *t, statement how, group_choice *chosen)
         else
             maria_int(&q, group->visit_ms);
     }
-    if (said)
+    if (enqueued)
         (void)maria_end(&q);
-    t->wrote |= said > 0;
+    t->wrote |= enqueued > 0;
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------------- */
 
-static semel_status note_parkable(const row *r, void *context, semel_error *err)
+static semel_status note_parkable(const maria_row *r, void *context, semel_error *err)
 {
-    taking *t = context;
+    maria_leasing *t = context;
     uint32_t index = (uint32_t)maria_column_uint(r, 0);
     int64_t seq = maria_column_int(r, 1);
     (void)err;
     if (index >= t->group_count || t->parkable_count == PARKED_MAX)
         return SEMEL_OK;
-    front *group = &t->groups[index];
+    maria_group_front *group = &t->groups[index];
     if (!group->first)
         group->first = seq;
-    t->parkable[t->parkable_count++] = (candidate){seq, index};
+    t->parkable[t->parkable_count++] = (maria_candidate){seq, index};
     return SEMEL_OK;
 }
 
-static void say_rows(taking *t, uint32_t index, uint32_t some)
+static void enqueue_parkable(maria_leasing *t, uint32_t index, uint32_t some)
 {
-    query q = maria_unit_say(t->unit, ST_PARK_ROWS, patient);
+    maria_query q = maria_unit_enqueue(t->unit, ST_PARK_ROWS, patient);
     maria_uint(&q, index);
     maria_int(&q, t->outbox);
     maria_bytes(&q, name_of(&t->groups[index]));
     maria_uint(&q, some);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_parkable;
     s->context = t;
 }
 
 /* Those of groups that are ours, unless something has come in front of what was seen. */
-static void say_park(taking *t)
+static void enqueue_park(maria_leasing *t)
 {
     int64_t list[LIST_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->parkable_count; i++) {
-        const front *group = &t->groups[t->parkable[i].group];
+        const maria_group_front *group = &t->groups[t->parkable[i].group];
         if (group->ours && group->first >= group->head)
             list[count++] = t->parkable[i].seq;
         if (!count || (count < LIST_MAX && i + 1 < t->parkable_count))
             continue;
-        query q = maria_unit_say(t->unit, ST_PARK, patient);
+        maria_query q = maria_unit_enqueue(t->unit, ST_PARK, patient);
         maria_ints(&q, list, count);
         (void)maria_end(&q);
         t->parked += count;
@@ -155,27 +155,27 @@ static void say_park(taking *t)
 
 /* --- a visit ------------------------------------------------------------------------------------------------- */
 
-static void say_leave(taking *t)
+static void enqueue_leave(maria_leasing *t)
 {
-    uint32_t said = 0;
-    query q = {0};
+    uint32_t enqueued = 0;
+    maria_query q = {0};
     for (uint32_t i = 0; t->looked && i < t->timed; i++) {
         if (t->groups[i].parked || t->groups[i].waits)
             continue;
-        if (!said++) {
-            q = maria_unit_say(t->unit, ST_GROUP_LEAVE, patient);
+        if (!enqueued++) {
+            q = maria_unit_enqueue(t->unit, ST_GROUP_LEAVE, patient);
             maria_int(&q, t->outbox);
         } else {
             maria_more(&q, "?");
         }
         maria_bytes(&q, name_of(&t->groups[i]));
     }
-    if (said)
+    if (enqueued)
         (void)maria_end(&q);
-    t->wrote |= said > 0;
+    t->wrote |= enqueued > 0;
 }
 
-static uint32_t count_to_be_parked(const taking *t)
+static uint32_t count_to_be_parked(const maria_leasing *t)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->group_count; i++)
@@ -183,7 +183,7 @@ static uint32_t count_to_be_parked(const taking *t)
     return count;
 }
 
-static semel_status park_rows(taking *t, uint32_t groups, semel_error *err)
+static semel_status park_rows(maria_leasing *t, uint32_t groups, semel_error *err)
 {
     uint32_t some = (PARKED_MAX - t->parked) / groups + 1;
     some = some < PARKED_OF_GROUP ? some : PARKED_OF_GROUP;
@@ -192,30 +192,30 @@ static semel_status park_rows(taking *t, uint32_t groups, semel_error *err)
         t->parkable = arena_alloc(&t->unit->on->scratch, PARKED_MAX * sizeof *t->parkable);
     if (!t->parkable)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory parking messages");
-    say_lock_groups(t);
-    say_due(t, ST_GROUP_EARLIER, is_new);
+    enqueue_group_locks(t);
+    enqueue_due(t, ST_GROUP_EARLIER, is_new);
     for (uint32_t i = 0; i < t->group_count; i++) {
-        front *group = &t->groups[i];
+        maria_group_front *group = &t->groups[i];
         group->first = 0;
         group->ours = group->by_time || !group->known;
         if (is_to_be_parked(group))
-            say_rows(t, i, some);
+            enqueue_parkable(t, i, some);
     }
-    semel_status status = maria_unit_hear(t->unit, NULL, "parking messages", err);
+    semel_status status = maria_unit_flush(t->unit, NULL, "parking messages", err);
     if (!status)
-        say_park(t);
+        enqueue_park(t);
     return status;
 }
 
-semel_status maria_park(taking *t, semel_error *err)
+semel_status maria_park_groups(maria_leasing *t, semel_error *err)
 {
     uint32_t groups = t->parked < PARKED_MAX ? count_to_be_parked(t) : 0;
     semel_status status = groups ? park_rows(t, groups, err) : SEMEL_OK;
     if (status)
         return status;
     if (groups)
-        say_due(t, ST_GROUP_EARLIER, is_found_by_name);
-    say_due(t, ST_GROUP_SET, is_visited_again);
-    say_leave(t);
+        enqueue_due(t, ST_GROUP_EARLIER, is_found_by_name);
+    enqueue_due(t, ST_GROUP_SET, is_visited_again);
+    enqueue_leave(t);
     return SEMEL_OK;
 }

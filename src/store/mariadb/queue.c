@@ -95,9 +95,9 @@ semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value 
     int many = has_many_results(text), may_commit = many || !sql_only_changes_rows(text);
     if (may_commit)
         maria_unit_watch(unit);
-    query q = maria_unit_say_text(unit, "");
+    maria_query q = maria_unit_enqueue_text(unit, "");
     status = write_values(&unit->on->out.text, text, values, count, err);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->kind = STEP_QUEUED;
     s->open_ended = many;
     unit->wrote = 1;

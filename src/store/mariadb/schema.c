@@ -21,37 +21,37 @@ static int64_t our_version(void)
     return mariadb_migrations[mariadb_migration_count - 1].version;
 }
 
-static semel_status keep_number(const row *r, void *context, semel_error *err)
+static semel_status keep_number(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
     *(int64_t *)context = maria_column_int(r, 0);
     return SEMEL_OK;
 }
 
-static semel_status ask_number(connection *on, query *q, int64_t *out, failure *failed,
-                               const char *doing, semel_error *err)
+static semel_status execute_number(maria_connection *on, maria_query *q, int64_t *out,
+                                   maria_failure *failed, const char *doing, semel_error *err)
 {
-    step *s = maria_end(q);
+    maria_step *s = maria_end(q);
     s->call = keep_number;
     s->context = out;
-    return maria_run(on, failed, doing, err);
+    return maria_flush(on, failed, doing, err);
 }
 
 /* --- which version is there --------------------------------------------------------------------------------- */
 
 /* No table of ours that tells the version: are there others of our names? */
-static semel_status check_strangers(mariadb_store *store, connection *on, semel_error *err)
+static semel_status check_strangers(mariadb_store *store, maria_connection *on, semel_error *err)
 {
     static const char *const names[] = {"meta", "scope", "marker", "outbox", "dead", "group"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
-    query q = maria_query(on, ST_SCHEMA_STRANGERS);
+    maria_query q = maria_enqueue(on, ST_SCHEMA_STRANGERS);
     maria_text(&q, store->at.database);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         (void)snprintf(name, sizeof name, "%s%s", store->at.prefix, names[i]);
         maria_text(&q, name);
     }
-    semel_status status = ask_number(on, &q, &strangers, NULL, "reading the schema", err);
+    semel_status status = execute_number(on, &q, &strangers, NULL, "reading the schema", err);
     if (status || !strangers)
         return status;
     return semel_fail(err, SEMEL_ESCHEMA,
@@ -61,13 +61,13 @@ static semel_status check_strangers(mariadb_store *store, connection *on, semel_
 }
 
 /* *version is 0 if there is nothing of ours yet. */
-static semel_status read_version(mariadb_store *store, connection *on, int64_t *version,
+static semel_status read_version(mariadb_store *store, maria_connection *on, int64_t *version,
                                  semel_error *err)
 {
-    failure failed;
+    maria_failure failed;
     *version = 0;
-    query q = maria_query(on, ST_SCHEMA_VERSION);
-    semel_status status = ask_number(on, &q, version, &failed, "reading the schema", err);
+    maria_query q = maria_enqueue(on, ST_SCHEMA_VERSION);
+    semel_status status = execute_number(on, &q, version, &failed, "reading the schema", err);
     if (failed.number == ER_NO_SUCH_TABLE)
         return check_strangers(store, on, err);
     if (failed.number == ER_BAD_FIELD_ERROR)
@@ -83,7 +83,7 @@ static semel_status read_version(mariadb_store *store, connection *on, int64_t *
                       (long long)*version, (long long)our_version());
 }
 
-semel_status maria_schema_check(mariadb_store *store, connection *on, semel_error *err)
+semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
@@ -103,28 +103,28 @@ static void name_lock(char name[64], const mariadb_store *store, const char *wha
                    (unsigned long long)hash_bytes(key, store->name, strlen(store->name)), what);
 }
 
-semel_status maria_get_lock(connection *on, const mariadb_store *store, const char *what,
+semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, const char *what,
                             uint32_t wait_ms, int *got, semel_error *err)
 {
     char name[64];
     int64_t answer = 0;
     name_lock(name, store, what);
-    query q = maria_query(on, ST_LOCK);
+    maria_query q = maria_enqueue(on, ST_LOCK);
     maria_text(&q, name);
     maria_uint(&q, wait_ms / 1000 + (wait_ms % 1000 != 0));
-    semel_status status = ask_number(on, &q, &answer, NULL, "getting a lock", err);
+    semel_status status = execute_number(on, &q, &answer, NULL, "getting a lock", err);
     *got = answer == 1;
     return status;
 }
 
-void maria_release_lock(connection *on, const mariadb_store *store, const char *what)
+void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what)
 {
     char name[64];
     name_lock(name, store, what);
-    query q = maria_query(on, ST_UNLOCK);
+    maria_query q = maria_enqueue(on, ST_UNLOCK);
     maria_text(&q, name);
     (void)maria_end(&q);
-    if (maria_run(on, NULL, "releasing a lock", NULL))
+    if (maria_flush(on, NULL, "releasing a lock", NULL))
         on->lost = 1; /* with the connection goes the lock */
 }
 
@@ -139,7 +139,8 @@ static const char *next_statement(const char *at)
 }
 
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its name. */
-static semel_status say_file(connection *on, const char *text, const char *name, semel_error *err)
+static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
+                                 semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
         len = strcspn(text, ";");
@@ -147,7 +148,7 @@ static semel_status say_file(connection *on, const char *text, const char *name,
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)
             return semel_fail(err, SEMEL_ENOMEM, "out of memory migrating");
-        query q = maria_start(&on->out, "", (bound){PATIENT, 0});
+        maria_query q = maria_start(&on->out, "", (maria_bound){PATIENT, 0});
         text_append_z(&on->out.text, filled);
         (void)maria_end(&q);
     }
@@ -156,25 +157,26 @@ static semel_status say_file(connection *on, const char *text, const char *name,
 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
 
-static semel_status apply_step(mariadb_store *store, connection *on, const mariadb_migration *next,
-                               semel_error *err)
+static semel_status apply_step(mariadb_store *store, maria_connection *on,
+                               const mariadb_migration *next, semel_error *err)
 {
-    maria_say(on, ST_SCHEMA_MAKE);
-    semel_status status = say_file(on, next->sql, store->name, err);
+    maria_enqueue_plain(on, ST_SCHEMA_MAKE);
+    semel_status status = enqueue_file(on, next->sql, store->name, err);
     if (status)
         return status;
-    query q = maria_query(on, ST_SCHEMA_RECORD);
+    maria_query q = maria_enqueue(on, ST_SCHEMA_RECORD);
     maria_int(&q, next->version);
     maria_text(&q, next->name);
     (void)maria_end(&q);
     on->wait_ms = MIGRATION_MS;
-    status = maria_run(on, NULL, "making semel's tables", err);
+    status = maria_flush(on, NULL, "making semel's tables", err);
     on->wait_ms = 0;
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
 /* One step, if one is due. *more is 0 when there is none. */
-static semel_status migrate_step(mariadb_store *store, connection *on, int *more, semel_error *err)
+static semel_status migrate_step(mariadb_store *store, maria_connection *on, int *more,
+                                 semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
@@ -187,12 +189,12 @@ static semel_status migrate_step(mariadb_store *store, connection *on, int *more
     status = apply_step(store, on, next, err);
     if (status)
         return status;
-    maria_say(on, ST_COMMIT);
-    status = maria_run(on, NULL, "committing a migration", err);
+    maria_enqueue_plain(on, ST_COMMIT);
+    status = maria_flush(on, NULL, "committing a migration", err);
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
-static semel_status migrate_locked(mariadb_store *store, connection *on, semel_error *err)
+static semel_status migrate_locked(mariadb_store *store, maria_connection *on, semel_error *err)
 {
     int more = 1, got = 0;
     semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
@@ -203,7 +205,7 @@ static semel_status migrate_locked(mariadb_store *store, connection *on, semel_e
     while (!status && more)
         status = migrate_step(store, on, &more, err);
     maria_script_clear(&on->out);
-    maria_say(on, ST_ROLLBACK);
+    maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");
     return status;
 }
@@ -211,7 +213,7 @@ static semel_status migrate_locked(mariadb_store *store, connection *on, semel_e
 semel_status mariadb_migrate(void *state, semel_error *err)
 {
     mariadb_store *store = state;
-    connection *on = NULL;
+    maria_connection *on = NULL;
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;

@@ -1,4 +1,4 @@
-/* All of SQL that the store says, in one table.
+/* All SQL of the store, in one table.
  *
  * `{}name` is `database`.`prefix_name`. Each ? is a value, in the order in which they are written; at a ~ the text
  * may be repeated (maria_more). There is nothing in the texts that an SQL mode of the server could read otherwise. */
@@ -23,7 +23,7 @@
 
 /* When the row is there it is locked and not changed, and LAST_INSERT_ID says so: 0 means that it was not there.
  * A done row's own fingerprint comes with it, so that a duplicate is known without a second look. */
-#define OR_TELL                                                                     \
+#define OR_REPORT                                                                   \
     " ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(IF(state, " MARK_THERE_TEXT \
     ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
 
@@ -82,7 +82,7 @@ static const char *const texts[ST_COUNT] = {
                      "ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)",
 
     [ST_MARK] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
-                "VALUES (?, ?, 0, " NOW ", ?)" OR_TELL,
+                "VALUES (?, ?, 0, " NOW ", ?)" OR_REPORT,
     /* Here the keys that were there are gathered. */
     [ST_MARK_MANY] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
                      "VALUES " MARK_PATTERN "~ ON DUPLICATE KEY UPDATE state = "
@@ -91,11 +91,11 @@ static const char *const texts[ST_COUNT] = {
                   "VALUES (?, ?, 0, " NOW ", ?)",
     [ST_CLAIM] =
         "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, token, "
-        "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, " NOW " + ?)" OR_TELL,
+        "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, " NOW " + ?)" OR_REPORT,
     [ST_FAILED] =
         "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
-        "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_TELL,
-    [ST_TELL] = "SELECT state AS ?, fingerprint FROM `{}marker` " THIS_MARKER,
+        "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_REPORT,
+    [ST_DUPLICATE] = "SELECT state AS ?, fingerprint FROM `{}marker` " THIS_MARKER,
     [ST_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
         "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
@@ -138,15 +138,15 @@ static const char *const texts[ST_COUNT] = {
     [ST_PUT] =
         "INSERT INTO `{}outbox` (outbox, wake_ms, attempts, refusals, captured_ms, " MESSAGE_COLUMNS
         ") VALUES " PUT_PATTERN "~",
-    [ST_TAKE_FREE] =
+    [ST_LEASE_FREE] =
         "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS
         " FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? AND parked = 0 "
         "AND grp IS NULL AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
-    [ST_TAKE_TIMED] = "SELECT grp FROM `{}group` FORCE INDEX (due) WHERE outbox = ? "
-                      "AND due_ms <= " NOW " ORDER BY due_ms LIMIT ? FOR UPDATE SKIP LOCKED",
+    [ST_LEASE_TIMED] = "SELECT grp FROM `{}group` FORCE INDEX (due) WHERE outbox = ? "
+                       "AND due_ms <= " NOW " ORDER BY due_ms LIMIT ? FOR UPDATE SKIP LOCKED",
     /* The first row of each of the next groups, and whether the group is known. The names come from a scan that leaps
      * from group to group, however many rows are in one. */
-    [ST_TAKE_HEADS] =
+    [ST_LEASE_HEADS] =
         "SELECT g.grp, o.seq, o.wake_ms <= " NOW ", o.token IS NOT NULL, o.wake_ms, "
         "EXISTS (SELECT 1 FROM `{}group` k WHERE k.outbox = g.outbox AND k.grp = g.grp), "
         "EXISTS (SELECT 1 FROM `{}group` a WHERE a.outbox = ?) FROM (SELECT outbox, parked, grp "
@@ -160,15 +160,15 @@ static const char *const texts[ST_COUNT] = {
         "ORDER BY g.grp",
     /* Rows of one group that are parked, or that are not; when to visit it again if the first of them is not due; and
      * whether any group is known. */
-    [ST_TAKE_ROWS] =
+    [ST_LEASE_ROWS] =
         "(SELECT ?, seq, wake_ms <= " NOW ", token IS NOT NULL, parked, "
         "IF(token IS NULL, wake_ms, LEAST(wake_ms, " NOW " + GREATEST(0, " NOW " + ? - wake_ms))), "
         "EXISTS (SELECT 1 FROM `{}group` a WHERE a.outbox = ?) "
         "FROM `{}outbox` FORCE INDEX (lane) WHERE outbox = ? AND parked = ? AND grp = ? "
         "ORDER BY due_ms, seq LIMIT ?)",
-    [ST_TAKE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
-                     " FROM " OUTBOX " WHERE seq IN (?) AND outbox = ? ORDER BY seq "
-                     "FOR UPDATE SKIP LOCKED",
+    [ST_LEASE_LOCK] = "SELECT seq, attempts, refusals, " MESSAGE_COLUMNS ", wake_ms <= " NOW
+                      " FROM " OUTBOX " WHERE seq IN (?) AND outbox = ? ORDER BY seq "
+                      "FOR UPDATE SKIP LOCKED",
     [ST_LEASE] = "UPDATE " OUTBOX " SET token = ?, wake_ms = " NOW " + ?, attempts = attempts + 1 "
                  "WHERE seq IN (?)",
     [ST_REMOVABLE] =

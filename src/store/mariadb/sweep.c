@@ -32,7 +32,7 @@ static void end_round(mariadb_store *store)
 }
 
 /* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
-static void give_up(mariadb_store *store)
+static void drop_sweeper(mariadb_store *store)
 {
     maria_close(store->sweeper);
     store->sweeper = NULL;
@@ -45,11 +45,11 @@ static semel_status connect_sweeper(mariadb_store *store, semel_error *err)
                                      store->limits.busy_ms, err);
     if (status)
         return status;
-    (void)maria_say_mode(store->sweeper, MODE_RELAXED);
-    maria_say(store->sweeper, ST_SWEEPER);
-    status = maria_run(store->sweeper, NULL, "preparing to sweep", err);
+    (void)maria_enqueue_mode(store->sweeper, MODE_RELAXED);
+    maria_enqueue_plain(store->sweeper, ST_SWEEPER);
+    status = maria_flush(store->sweeper, NULL, "preparing to sweep", err);
     if (status)
-        give_up(store);
+        drop_sweeper(store);
     return status;
 }
 
@@ -59,7 +59,7 @@ static semel_status be_the_sweeper(mariadb_store *store, int64_t inbox, int *got
     char name[32];
     semel_status status = SEMEL_OK;
     if (store->sweeper && !maria_is_alive(store->sweeper))
-        give_up(store);
+        drop_sweeper(store);
     *got = store->sweeping == inbox;
     if (*got)
         return SEMEL_OK;
@@ -95,7 +95,7 @@ static semel_status keep_key(found_keys *out, semel_bytes key, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status note_looked(const row *r, void *context, semel_error *err)
+static semel_status note_looked(const maria_row *r, void *context, semel_error *err)
 {
     found_keys *out = context;
     semel_bytes key = maria_column_bytes(r, 0);
@@ -105,33 +105,34 @@ static semel_status note_looked(const row *r, void *context, semel_error *err)
     return maria_column_int(r, 1) ? keep_key(out, key, err) : SEMEL_OK;
 }
 
-static semel_status note_locked(const row *r, void *context, semel_error *err)
+static semel_status note_locked(const maria_row *r, void *context, semel_error *err)
 {
     return keep_key(context, maria_column_bytes(r, 0), err);
 }
 
-static semel_status look(found_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
-                         uint32_t rows, const semel_sweep_position *from, semel_error *err)
+static semel_status find_old(found_keys *out, mariadb_store *store, int64_t inbox,
+                             int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
+                             semel_error *err)
 {
-    connection *on = store->sweeper;
-    query q = maria_query(on, ST_SWEEP_LOOK);
+    maria_connection *on = store->sweeper;
+    maria_query q = maria_enqueue(on, ST_SWEEP_LOOK);
     maria_int(&q, cutoff_ms);
     maria_int(&q, inbox);
     maria_bytes(&q, (semel_bytes){from->key, from->len});
     maria_uint(&q, rows);
-    step *s = maria_end(&q);
+    maria_step *s = maria_end(&q);
     s->call = note_looked;
     s->context = out;
-    maria_say(on, ST_COMMIT); /* the end of what it sees */
-    semel_status status = maria_run(on, NULL, "looking for old markers", err);
+    maria_enqueue_plain(on, ST_COMMIT); /* the end of what it sees */
+    semel_status status = maria_flush(on, NULL, "looking for old markers", err);
     return status ? status : seam_fault(store->seam, "sweep.looked", err);
 }
 
 /* `which` with the keys from `from` on, as many as go into a list. */
-static query say_keys(connection *on, statement which, int64_t inbox, const found_keys *found,
-                      size_t from)
+static maria_query enqueue_keys(maria_connection *on, maria_statement which, int64_t inbox,
+                                const found_keys *found, size_t from)
 {
-    query q = maria_query(on, which);
+    maria_query q = maria_enqueue(on, which);
     maria_int(&q, inbox);
     for (size_t i = from; i < found->count && i < from + LIST_MAX; i++) {
         if (i > from)
@@ -144,25 +145,27 @@ static query say_keys(connection *on, statement which, int64_t inbox, const foun
 static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbox,
                              int64_t cutoff_ms, const found_keys *found, semel_error *err)
 {
-    connection *on = store->sweeper;
+    maria_connection *on = store->sweeper;
     for (size_t from = 0; from < found->count; from += LIST_MAX) {
-        query q = say_keys(on, ST_SWEEP_LOCK, inbox, found, from);
+        maria_query q = enqueue_keys(on, ST_SWEEP_LOCK, inbox, found, from);
         maria_rest(&q);
         maria_int(&q, cutoff_ms);
-        step *s = maria_end(&q);
+        maria_step *s = maria_end(&q);
         s->call = note_locked;
         s->context = out;
     }
-    return maria_run(on, NULL, "locking old markers", err);
+    return maria_flush(on, NULL, "locking old markers", err);
 }
 
 /* As many as go in one text, in one compound statement if the server takes those; *at is moved behind them. */
-static void say_deletes(connection *on, int64_t inbox, const found_keys *locked, size_t *at)
+static void enqueue_deletes(maria_connection *on, int64_t inbox, const found_keys *locked,
+                            size_t *at)
 {
     const char *text = on->texts[ST_SWEEP_DELETE];
     size_t first = *at;
-    query q = on->blocks ? maria_start(&on->out, "BEGIN NOT ATOMIC ", (bound){PATIENT, 0})
-                         : maria_query(on, ST_SWEEP_DELETE);
+    maria_query q = on->blocks
+                        ? maria_start(&on->out, "BEGIN NOT ATOMIC ", (maria_bound){PATIENT, 0})
+                        : maria_enqueue(on, ST_SWEEP_DELETE);
     for (; *at < locked->count && on->out.text.len < on->text_max / 2; ++*at) {
         if (on->blocks)
             maria_chain(&q, *at > first ? ";" : "", text);
@@ -181,18 +184,18 @@ static void say_deletes(connection *on, int64_t inbox, const found_keys *locked,
 static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
                                   semel_error *err)
 {
-    connection *on = store->sweeper;
+    maria_connection *on = store->sweeper;
     semel_status status = SEMEL_OK;
     for (size_t at = 0; !status && at < locked->count;) {
-        say_deletes(on, inbox, locked, &at);
-        status = maria_run(on, NULL, "removing old markers", err);
+        enqueue_deletes(on, inbox, locked, &at);
+        status = maria_flush(on, NULL, "removing old markers", err);
     }
     if (!status)
         status = seam_fault(store->seam, "sweep.removed", err);
     if (status)
         return status;
-    maria_say(on, ST_COMMIT);
-    status = maria_run(on, NULL, "committing a sweep", err);
+    maria_enqueue_plain(on, ST_COMMIT);
+    status = maria_flush(on, NULL, "committing a sweep", err);
     return status ? status : seam_fault(store->seam, "sweep.committed", err);
 }
 
@@ -207,7 +210,7 @@ static semel_status sweep_step(mariadb_store *store, int64_t inbox, int64_t cuto
     locked.keys = arena_alloc(arena, rows * sizeof *locked.keys);
     if (!found.keys || !locked.keys)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    semel_status status = look(&found, store, inbox, cutoff_ms, rows, position, err);
+    semel_status status = find_old(&found, store, inbox, cutoff_ms, rows, position, err);
     if (!status && found.count)
         status = lock_old(&locked, store, inbox, cutoff_ms, &found, err);
     if (!status && found.count)
@@ -234,7 +237,7 @@ semel_status mariadb_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32
     if (!status && got)
         status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
     if (status)
-        give_up(store);
+        drop_sweeper(store);
     else if (got && !next.len)
         end_round(store);
     pthread_mutex_unlock(&store->sweep_lock);

@@ -2,14 +2,14 @@
  *
  * Nothing waits that need not. Without autocommit the first statement begins the transaction; what is put off goes
  * with the COMMIT, in one text; the ROLLBACK of a unit that holds nothing is sent, and its answer read by
- * whoever uses the connection next.
+ * the next user of the connection.
  *
  * A handler that has the connection could end our transaction. A savepoint is set before it gets it, and released
  * just before the COMMIT: it is gone if the transaction was ended, be it by a COMMIT in a stored procedure or
  * by the server itself, and then all is rolled back.
  *
  * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it does the same
- * (EUNAVAILABLE); after that nobody can tell (EUNKNOWN), and the marker itself is the answer: the message is
+ * (EUNAVAILABLE); after that the outcome is not known (EUNKNOWN), and the marker itself is the answer: the message is
  * received again. */
 #include "store/mariadb/mariadb.h"
 
@@ -17,9 +17,9 @@
 #include <semel/mariadb.h>
 #include <string.h>
 
-static const bound patient = {PATIENT, 0};
+static const maria_bound patient = {PATIENT, 0};
 
-/* --- speaking ------------------------------------------------------------------------------------------- */
+/* --- enqueueing ------------------------------------------------------------------------------------------- */
 
 semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin durability,
                            uint32_t wait_ms, semel_error *err)
@@ -38,40 +38,41 @@ semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin dura
 }
 
 /* Leases and counts are taken by many at once: at other levels of isolation they would run into each other. */
-static void begin(mariadb_unit *unit)
+static void begin_unit(mariadb_unit *unit)
 {
-    session_mode wanted = unit->durability == SEMEL_BEGIN_RELAXED ? MODE_RELAXED : MODE_DURABLE;
+    maria_session_mode wanted =
+        unit->durability == SEMEL_BEGIN_RELAXED ? MODE_RELAXED : MODE_DURABLE;
     if (!unit->begun && !unit->joined)
-        unit->moded = maria_say_mode(unit->on, wanted);
+        unit->moded = maria_enqueue_mode(unit->on, wanted);
     unit->begun = 1;
 }
 
 /* All but mere looks: even where they change nothing, others wait for what they have found. */
-static int locks(statement which)
+static int may_lock(maria_statement which)
 {
     return which != ST_LOOK && which != ST_DEAD_LIST;
 }
 
-query maria_unit_say(mariadb_unit *unit, statement which, bound limit)
+maria_query maria_unit_enqueue(mariadb_unit *unit, maria_statement which, maria_bound limit)
 {
-    begin(unit);
-    unit->locks |= locks(which);
-    return maria_query_bounded(unit->on, which, limit);
+    begin_unit(unit);
+    unit->locks |= may_lock(which);
+    return maria_enqueue_bounded(unit->on, which, limit);
 }
 
-query maria_unit_say_text(mariadb_unit *unit, const char *text)
+maria_query maria_unit_enqueue_text(mariadb_unit *unit, const char *text)
 {
-    begin(unit);
+    begin_unit(unit);
     return maria_start(&unit->on->out, text, patient);
 }
 
-static void say_plain(mariadb_unit *unit, statement which)
+static void enqueue_plain(mariadb_unit *unit, maria_statement which)
 {
-    query q = maria_unit_say(unit, which, patient);
+    maria_query q = maria_unit_enqueue(unit, which, patient);
     (void)maria_end(&q);
 }
 
-/* --- hearing ------------------------------------------------------------------------------------------- */
+/* --- flushing ------------------------------------------------------------------------------------------- */
 
 semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err)
 {
@@ -88,7 +89,7 @@ static int is_in_transaction(const mariadb_unit *unit)
 /* What the handler left behind. */
 static semel_status check_handler(mariadb_unit *unit, semel_error *err)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     if (unit->trouble)
         return maria_unit_trouble(unit, err);
     if (!unit->shared || on->lost)
@@ -116,8 +117,8 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
     if (!unit->joined || unit->on->lost || !unit->on->out.count ||
         !(my->server_status & SERVER_STATUS_AUTOCOMMIT))
         return SEMEL_OK;
-    if (!maria_ask(unit->on, "RELEASE SAVEPOINT semel_live") &&
-        !maria_ask(unit->on, "SAVEPOINT semel_live"))
+    if (!maria_execute(unit->on, "RELEASE SAVEPOINT semel_live") &&
+        !maria_execute(unit->on, "SAVEPOINT semel_live"))
         return SEMEL_OK;
     return mysql_errno(my) == ER_SP_DOES_NOT_EXIST
                ? maria_ended_inside(unit, err)
@@ -125,19 +126,19 @@ static semel_status check_caller(mariadb_unit *unit, semel_error *err)
 }
 
 /* Nothing is sent before it was seen that the transaction is still there. */
-semel_status maria_unit_hear(mariadb_unit *unit, failure *failed, const char *doing,
-                             semel_error *err)
+semel_status maria_unit_flush(mariadb_unit *unit, maria_failure *failed, const char *doing,
+                              semel_error *err)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     if (failed)
-        *failed = (failure){0};
+        *failed = (maria_failure){0};
     semel_status status = check_handler(unit, err);
     if (!status)
         status = check_caller(unit, err);
     if (status)
         return status;
-    unit->spoken |= on->out.count > 0;
-    status = maria_run(on, failed, doing, err);
+    unit->sent |= on->out.count > 0;
+    status = maria_flush(on, failed, doing, err);
     if (status && unit->moded)
         on->mode = MODE_UNKNOWN; /* it may not have come to that */
     if (!status)
@@ -163,15 +164,15 @@ static semel_status blame_handler(semel_status status, unsigned number, semel_er
 }
 
 /* A statement failed behind, or in, one that might have ended the transaction. */
-static int is_doubtful(const mariadb_unit *unit, const failure *failed)
+static int is_doubtful(const mariadb_unit *unit, const maria_failure *failed)
 {
     return unit->watched && failed->at >= unit->guard_at && failed->kind != STEP_GUARD &&
            !failed->unknown && !unit->on->lost && !maria_is_conflict(failed->number);
 }
 
 /* What the failure of something that was put off means. */
-static semel_status explain(mariadb_unit *unit, semel_status status, failure *failed,
-                            semel_error *err)
+static semel_status explain_failure(mariadb_unit *unit, semel_status status, maria_failure *failed,
+                                    semel_error *err)
 {
     if (failed->kind == STEP_BLOCK && !failed->unknown && unit->assumed) {
         int settled;
@@ -183,7 +184,7 @@ static semel_status explain(mariadb_unit *unit, semel_status status, failure *fa
     if (is_doubtful(unit, failed) && maria_look_for_guard(unit, err))
         return SEMEL_EMISUSE;
     if (failed->kind == STEP_BLOCK && !failed->unknown && !maria_is_conflict(failed->number))
-        (void)maria_block_where(unit, failed, err);
+        (void)maria_compound_locate_failure(unit, failed, err);
     *err = why;
     if (failed->unknown) {
         return semel_fail(err, SEMEL_EUNKNOWN,
@@ -214,26 +215,26 @@ void maria_unit_begin_anew(mariadb_unit *unit)
     unit->moded = 0;
 }
 
-/* What was put off is said before the commit. */
-static semel_status say_now(mariadb_unit *unit, semel_error *err)
+/* Flushes the statements that were put off, before the commit. */
+static semel_status flush_now(mariadb_unit *unit, semel_error *err)
 {
-    failure failed;
+    maria_failure failed;
     semel_error local;
     semel_error *why = err ? err : &local;
     semel_status status =
-        maria_unit_hear(unit, &failed, "saying what does not go with the commit", why);
-    return status ? explain(unit, status, &failed, why) : SEMEL_OK;
+        maria_unit_flush(unit, &failed, "running statements ahead of the commit", why);
+    return status ? explain_failure(unit, status, &failed, why) : SEMEL_OK;
 }
 
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err)
 {
-    begin(unit);
-    return say_now(unit, err);
+    begin_unit(unit);
+    return flush_now(unit, err);
 }
 
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     if (bytes > on->text_max)
         return semel_fail(err, SEMEL_ELIMIT,
                           "mariadb: a statement of %zu bytes; the server's max_allowed_packet lets "
@@ -241,7 +242,7 @@ semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error 
                           bytes, on->text_max);
     if (on->out.text.len + bytes <= on->text_max)
         return SEMEL_OK;
-    return say_now(unit, err);
+    return flush_now(unit, err);
 }
 
 /* --- the handler's part --------------------------------------------------------------------------------- */
@@ -255,23 +256,23 @@ void maria_unit_expect_handler(mariadb_unit *unit)
 static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    if (!unit->spoken || !is_in_transaction(unit)) { /* which a START TRANSACTION would end */
+    if (!unit->sent || !is_in_transaction(unit)) { /* which a START TRANSACTION would end */
         if (unit->on->out.count > (size_t)unit->moded)
-            status = say_now(unit, err);
+            status = flush_now(unit, err);
         if (status)
             return status;
-        say_plain(unit, ST_START);
+        enqueue_plain(unit, ST_START);
     }
     maria_unit_guard(unit);
     if (unit->item == ITEM_WANTED) {
-        say_plain(unit, ST_ITEM);
+        enqueue_plain(unit, ST_ITEM);
         unit->item = ITEM_SET;
     }
-    return say_now(unit, err);
+    return flush_now(unit, err);
 }
 
-/* From here on the application speaks on the connection. If something went wrong, the commit will say so; until
- * then nothing that it does is committed by itself. */
+/* From here on the handler uses the connection. The commit reports what went wrong here; until then nothing that the
+ * handler does is committed by itself. */
 void *mariadb_native(void *unit_state)
 {
     mariadb_unit *unit = unit_state;
@@ -293,7 +294,7 @@ int mariadb_used(void *unit_state)
 
 void maria_unit_leave(mariadb_unit *unit, int usable)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
     if (unit->joined) {
@@ -307,7 +308,7 @@ void maria_unit_leave(mariadb_unit *unit, int usable)
 /* Others may wait for the rows of a unit: when this returns they are free. One that has none need not wait itself. */
 static void roll_back(mariadb_unit *unit)
 {
-    connection *on = unit->on;
+    maria_connection *on = unit->on;
     maria_script_clear(&on->out);
     unit->spoiled |= unit->shared && !on->lost && !maria_is_ready(on);
     if (on->lost || unit->spoiled) {
@@ -315,14 +316,14 @@ static void roll_back(mariadb_unit *unit)
         return;
     }
     if (unit->joined) {
-        maria_say(on, ST_JOIN_ROLLBACK);
-        maria_say(on, ST_JOIN_RELEASE);
-        (void)maria_run(on, NULL, "rolling back", NULL); /* the caller's to notice */
-    } else if (unit->spoken && (unit->wrote || unit->locks || unit->shared)) {
-        maria_say(on, ST_ROLLBACK);
-        if (maria_run(on, NULL, "rolling back", NULL))
+        maria_enqueue_plain(on, ST_JOIN_ROLLBACK);
+        maria_enqueue_plain(on, ST_JOIN_RELEASE);
+        (void)maria_flush(on, NULL, "rolling back", NULL); /* the caller's to notice */
+    } else if (unit->sent && (unit->wrote || unit->locks || unit->shared)) {
+        maria_enqueue_plain(on, ST_ROLLBACK);
+        if (maria_flush(on, NULL, "rolling back", NULL))
             on->lost = 1;
-    } else if (unit->spoken) {
+    } else if (unit->sent) {
         maria_push_rollback(on);
     }
     maria_unit_leave(unit, 1);
@@ -335,37 +336,38 @@ void mariadb_rollback(void *unit_state)
 
 /* Before all that was put off, so that none of it is run outside of our transaction; but behind a procedure that was
  * called, and behind everything on a caller's connection, where it is the end of the unit. */
-static void say_release(mariadb_unit *unit)
+static void enqueue_release(mariadb_unit *unit)
 {
-    query q = maria_unit_say(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
+    maria_query q =
+        maria_unit_enqueue(unit, unit->joined ? ST_JOIN_RELEASE : ST_GUARD_RELEASE, patient);
     maria_end(&q)->kind = STEP_GUARD;
     if (!unit->joined && !unit->watched)
         maria_script_rotate(&unit->on->out);
 }
 
-static semel_status commit_spoken(mariadb_unit *unit, semel_error *err)
+static semel_status commit_begun(mariadb_unit *unit, semel_error *err)
 {
-    failure failed;
-    query q;
+    maria_failure failed;
+    maria_query q;
     if (unit->joined || (unit->guarded && (unit->shared || unit->watched)))
-        say_release(unit);
+        enqueue_release(unit);
     if (!unit->joined) {
-        q = maria_unit_say(unit, ST_COMMIT, patient);
+        q = maria_unit_enqueue(unit, ST_COMMIT, patient);
         maria_end(&q)->kind = STEP_COMMIT;
     }
-    maria_block(unit);
-    semel_status status = maria_unit_hear(unit, &failed, "committing", err);
+    maria_compound(unit);
+    semel_status status = maria_unit_flush(unit, &failed, "committing", err);
     if (!status && unit->assumed)
         maria_note_copy(unit->store, 0);
-    return status ? explain(unit, status, &failed, err) : SEMEL_OK;
+    return status ? explain_failure(unit, status, &failed, err) : SEMEL_OK;
 }
 
 /* A session that the server has ended while the handler worked is known to have committed nothing; once the COMMIT is
- * sent, that could not be told any more. */
-static semel_status look_for_goodbye(mariadb_unit *unit, semel_error *err)
+ * sent, that could not be known any more. */
+static semel_status check_session(mariadb_unit *unit, semel_error *err)
 {
-    connection *on = unit->on;
-    if (!unit->spoken || unit->joined || on->lost || on->owes || maria_is_alive(on))
+    maria_connection *on = unit->on;
+    if (!unit->sent || unit->joined || on->lost || on->owes || maria_is_alive(on))
         return SEMEL_OK;
     on->lost = 1;
     return semel_fail(err, SEMEL_EUNAVAILABLE,
@@ -380,9 +382,9 @@ semel_status mariadb_commit(void *unit_state, semel_error *err)
     semel_error *why = err ? err : &local;
     semel_status status = check_handler(unit, why);
     if (!status)
-        status = look_for_goodbye(unit, why);
+        status = check_session(unit, why);
     if (!status && (unit->begun || unit->joined))
-        status = commit_spoken(unit, why);
+        status = commit_begun(unit, why);
     if (status)
         roll_back(unit);
     else
@@ -415,8 +417,8 @@ semel_status mariadb_keep(void *unit_state, semel_error *err)
 semel_status mariadb_undo(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    failure failed;
-    item_state was = unit->item;
+    maria_failure failed;
+    maria_item_state was = unit->item;
     unit->item = ITEM_NONE;
     if (was == ITEM_WANTED)
         maria_script_keep(&unit->on->out, unit->item_from);
@@ -426,7 +428,7 @@ semel_status mariadb_undo(void *unit_state, semel_error *err)
     if (status)
         return status;
     maria_script_clear(&unit->on->out);
-    say_plain(unit, ST_ITEM_ROLLBACK);
-    status = maria_unit_hear(unit, &failed, "undoing one message", err);
+    enqueue_plain(unit, ST_ITEM_ROLLBACK);
+    status = maria_unit_flush(unit, &failed, "undoing one message", err);
     return status && failed.number == ER_SP_DOES_NOT_EXIST ? maria_ended_inside(unit, err) : status;
 }

@@ -10,7 +10,7 @@ enum { NUMBER_TEXT = 48, FIRST_STEPS = 16 };
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
-void maria_script_clear(script *s)
+void maria_script_clear(maria_script *s)
 {
     s->text.len = 0;
     s->text.failed = 0;
@@ -18,7 +18,7 @@ void maria_script_clear(script *s)
     s->failed = 0;
 }
 
-void maria_script_free(script *s)
+void maria_script_free(maria_script *s)
 {
     mem_free(s->text.bytes);
     mem_free(s->steps);
@@ -26,7 +26,7 @@ void maria_script_free(script *s)
 }
 
 /* Nothing can be kept of a script that is not whole: it stays failed until it is cleared. */
-void maria_script_keep(script *s, size_t count)
+void maria_script_keep(maria_script *s, size_t count)
 {
     if (count >= s->count)
         return;
@@ -34,7 +34,7 @@ void maria_script_keep(script *s, size_t count)
     s->count = count;
 }
 
-void maria_script_cut(script *s, size_t index)
+void maria_script_cut(maria_script *s, size_t index)
 {
     if (index + 1 >= s->count) {
         maria_script_keep(s, index);
@@ -50,13 +50,13 @@ void maria_script_cut(script *s, size_t index)
     s->count--;
 }
 
-void maria_script_rotate(script *s)
+void maria_script_rotate(maria_script *s)
 {
     enum { SHORT = 64 };
     char text[SHORT];
     if (s->count < 2 || s->failed)
         return;
-    step last = s->steps[s->count - 1];
+    maria_step last = s->steps[s->count - 1];
     size_t len = s->text.len - last.start;
     if (len >= SHORT)
         return;
@@ -72,19 +72,19 @@ void maria_script_rotate(script *s)
     s->steps[0] = last;
 }
 
-size_t maria_script_end(const script *s, size_t index)
+size_t maria_script_end(const maria_script *s, size_t index)
 {
     return index + 1 < s->count ? s->steps[index + 1].start - 1 : s->text.len;
 }
 
-/* What is told to a step that there is no memory for. */
-static _Thread_local step nowhere;
+/* Stands for a step that there is no memory for. */
+static _Thread_local maria_step nowhere;
 
-static step *add_step(script *s)
+static maria_step *add_step(maria_script *s)
 {
     if (s->count == s->room) {
         size_t room = s->room ? 2 * s->room : FIRST_STEPS;
-        step *steps = mem_resize(s->steps, room * sizeof *steps);
+        maria_step *steps = mem_resize(s->steps, room * sizeof *steps);
         if (!steps) {
             s->failed = 1;
             return &nowhere;
@@ -177,7 +177,7 @@ semel_status maria_value(text_buffer *to, const semel_value *value, semel_error 
 
 /* --- a statement ---------------------------------------------------------------------------------------- */
 
-static void append_bound(text_buffer *to, bound limit)
+static void append_bound(text_buffer *to, maria_bound limit)
 {
     char text[96];
     switch (limit.kind) {
@@ -201,19 +201,19 @@ static void append_bound(text_buffer *to, bound limit)
     text_append_z(to, text);
 }
 
-query maria_start(script *to, const char *text, bound limit)
+maria_query maria_start(maria_script *to, const char *text, maria_bound limit)
 {
     if (to->count)
         text_append_z(&to->text, ";");
     size_t start = to->text.len;
-    step *s = add_step(to);
-    *s = (step){.start = start};
+    maria_step *s = add_step(to);
+    *s = (maria_step){.start = start};
     append_bound(&to->text, limit);
-    return (query){to, text, NULL};
+    return (maria_query){to, text, NULL};
 }
 
 /* Up to one of the marks, which is left out, or to the end. */
-static void copy_to(query *q, const char *marks)
+static void copy_to(maria_query *q, const char *marks)
 {
     size_t len = strcspn(q->at, marks);
     text_append(&q->to->text, q->at, len);
@@ -221,19 +221,19 @@ static void copy_to(query *q, const char *marks)
     q->at += *q->at != 0;
 }
 
-void maria_int(query *q, int64_t value)
+void maria_int(maria_query *q, int64_t value)
 {
     copy_to(q, "?");
     append_int(&q->to->text, value);
 }
 
-void maria_uint(query *q, uint64_t value)
+void maria_uint(maria_query *q, uint64_t value)
 {
     copy_to(q, "?");
     append_uint(&q->to->text, value);
 }
 
-void maria_int_or_null(query *q, int64_t value)
+void maria_int_or_null(maria_query *q, int64_t value)
 {
     if (value)
         maria_int(q, value);
@@ -241,7 +241,7 @@ void maria_int_or_null(query *q, int64_t value)
         maria_sql(q, "NULL");
 }
 
-void maria_uint_or_null(query *q, uint64_t value)
+void maria_uint_or_null(maria_query *q, uint64_t value)
 {
     if (value)
         maria_uint(q, value);
@@ -249,7 +249,7 @@ void maria_uint_or_null(query *q, uint64_t value)
         maria_sql(q, "NULL");
 }
 
-void maria_bytes(query *q, semel_bytes value)
+void maria_bytes(maria_query *q, semel_bytes value)
 {
     if (!value.data) {
         maria_sql(q, "NULL");
@@ -259,18 +259,18 @@ void maria_bytes(query *q, semel_bytes value)
     append_hex(&q->to->text, value);
 }
 
-void maria_text(query *q, const char *value)
+void maria_text(maria_query *q, const char *value)
 {
     maria_bytes(q, semel_str(value));
 }
 
-void maria_sql(query *q, const char *sql)
+void maria_sql(maria_query *q, const char *sql)
 {
     copy_to(q, "?");
     text_append_z(&q->to->text, sql);
 }
 
-void maria_ints(query *q, const int64_t values[], size_t count)
+void maria_ints(maria_query *q, const int64_t values[], size_t count)
 {
     copy_to(q, "?");
     for (size_t i = 0; i < count; i++) {
@@ -280,7 +280,7 @@ void maria_ints(query *q, const int64_t values[], size_t count)
     }
 }
 
-void maria_more(query *q, const char *pattern)
+void maria_more(maria_query *q, const char *pattern)
 {
     copy_to(q, "~");
     if (!q->tail)
@@ -289,7 +289,7 @@ void maria_more(query *q, const char *pattern)
     q->at = pattern;
 }
 
-void maria_rest(query *q)
+void maria_rest(maria_query *q)
 {
     copy_to(q, "~");
     if (q->tail)
@@ -297,22 +297,22 @@ void maria_rest(query *q)
     q->tail = NULL;
 }
 
-void maria_tail(query *q, const char *sql)
+void maria_tail(maria_query *q, const char *sql)
 {
     text_append_z(&q->to->text, q->at);
     text_append_z(&q->to->text, sql);
     q->at = "";
 }
 
-void maria_chain(query *q, const char *between, const char *text)
+void maria_chain(maria_query *q, const char *between, const char *text)
 {
     maria_tail(q, between);
     q->at = text;
 }
 
-step *maria_end(query *q)
+maria_step *maria_end(maria_query *q)
 {
-    script *s = q->to;
+    maria_script *s = q->to;
     copy_to(q, "~");
     text_append_z(&s->text, q->tail ? q->tail : q->at);
     s->failed |= s->text.failed;
@@ -321,27 +321,27 @@ step *maria_end(query *q)
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-int64_t maria_column_int(const row *r, unsigned column)
+int64_t maria_column_int(const maria_row *r, unsigned column)
 {
     return r->columns[column] ? strtoll(r->columns[column], NULL, 10) : 0;
 }
 
-uint64_t maria_column_uint(const row *r, unsigned column)
+uint64_t maria_column_uint(const maria_row *r, unsigned column)
 {
     return r->columns[column] ? strtoull(r->columns[column], NULL, 10) : 0;
 }
 
-int maria_column_is_null(const row *r, unsigned column)
+int maria_column_is_null(const maria_row *r, unsigned column)
 {
     return !r->columns[column];
 }
 
-semel_bytes maria_column_bytes(const row *r, unsigned column)
+semel_bytes maria_column_bytes(const maria_row *r, unsigned column)
 {
     return (semel_bytes){r->columns[column], r->columns[column] ? r->lengths[column] : 0};
 }
 
-const char *maria_column_text(const row *r, unsigned column)
+const char *maria_column_text(const maria_row *r, unsigned column)
 {
     return r->columns[column];
 }

@@ -1,4 +1,4 @@
-/* What is to be said to the server: statements with their values written into them.
+/* The statements for the server, with their values written into them.
  *
  * The server takes several statements in one text, and stops at the first one that fails: so all that stands
  * or falls together is one round trip. Values are written so that no value can be anything else: numbers as digits,
@@ -13,7 +13,7 @@
 #include <semel/statement.h>
 
 /* The texts are in statement.c, in this order. */
-typedef enum statement {
+typedef enum maria_statement {
     ST_START,
     ST_COMMIT,
     ST_ROLLBACK,
@@ -49,7 +49,7 @@ typedef enum statement {
     ST_ASSUME,
     ST_CLAIM,
     ST_FAILED,
-    ST_TELL,
+    ST_DUPLICATE,
     ST_LOOK,
     ST_LOOK_LOCKED,
     ST_TABLE_FREE,
@@ -68,11 +68,11 @@ typedef enum statement {
     ST_SWEEP_LOCK,
     ST_SWEEP_DELETE,
     ST_PUT,
-    ST_TAKE_FREE,
-    ST_TAKE_TIMED,
-    ST_TAKE_HEADS,
-    ST_TAKE_ROWS,
-    ST_TAKE_LOCK,
+    ST_LEASE_FREE,
+    ST_LEASE_TIMED,
+    ST_LEASE_HEADS,
+    ST_LEASE_ROWS,
+    ST_LEASE_LOCK,
     ST_LEASE,
     ST_REMOVABLE,
     ST_REMOVE,
@@ -91,13 +91,13 @@ typedef enum statement {
     ST_DEAD_DROP,
     ST_DEAD_LIST,
     ST_COUNT
-} statement;
+} maria_statement;
 
 /* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is out. */
 const char *const *maria_statements(mem_arena *arena, const char *name);
 
 /* What the failure of a statement means. */
-typedef enum step_kind {
+typedef enum maria_step_kind {
     STEP_PLAIN,
     STEP_QUEUED, /* the application's: its failure is the handler's */
     STEP_ASSUME, /* a duplicate key here is a duplicate message */
@@ -105,54 +105,54 @@ typedef enum step_kind {
     STEP_EXPECT, /* a number out of range here means that a row is not as it was believed */
     STEP_COMMIT,
     STEP_BLOCK /* all of a queued unit: see marker_assume.c */
-} step_kind;
+} maria_step_kind;
 
 /* The answer to a statement that returns no rows. */
-typedef struct reply {
+typedef struct maria_reply {
     uint64_t changed;
     uint64_t id; /* LAST_INSERT_ID */
-} reply;
+} maria_reply;
 
 /* A row; its columns are texts, whatever their type. */
-typedef struct row {
+typedef struct maria_row {
     MYSQL_ROW columns;
     const unsigned long *lengths;
-} row;
+} maria_row;
 
-typedef semel_status row_call(const row *r, void *context, semel_error *err);
+typedef semel_status maria_row_call(const maria_row *r, void *context, semel_error *err);
 
-typedef struct step {
+typedef struct maria_step {
     size_t start; /* in the text */
-    step_kind kind;
+    maria_step_kind kind;
     int open_ended; /* it may have more than one result: nothing can be told by position behind it */
-    reply *answer;  /* may be NULL */
-    row_call *call;  /* may be NULL: rows are thrown away */
-    const char *tag; /* ... and so are those whose first column has another name; NULL: none */
+    maria_reply *answer;  /* may be NULL */
+    maria_row_call *call; /* may be NULL: rows are thrown away */
+    const char *tag;      /* ... and so are those whose first column has another name; NULL: none */
     void *context;
-} step;
+} maria_step;
 
-typedef struct script {
+typedef struct maria_script {
     text_buffer text; /* with a ; behind each statement but the last */
-    step *steps;
+    maria_step *steps;
     size_t count;
     size_t room;
     int failed; /* memory ran out: nothing of it may be sent */
-} script;
+} maria_script;
 
-void maria_script_clear(script *s);
-void maria_script_free(script *s);
-void maria_script_keep(script *s, size_t count); /* the first ones only */
-void maria_script_cut(script *s, size_t index);  /* all but this one */
+void maria_script_clear(maria_script *s);
+void maria_script_free(maria_script *s);
+void maria_script_keep(maria_script *s, size_t count); /* the first ones only */
+void maria_script_cut(maria_script *s, size_t index);  /* all but this one */
 
-void maria_script_rotate(script *s); /* the last, a short one, becomes the first */
+void maria_script_rotate(maria_script *s); /* the last, a short one, becomes the first */
 
 /* Where the text of a step ends: before its semicolon. */
-size_t maria_script_end(const script *s, size_t index);
+size_t maria_script_end(const maria_script *s, size_t index);
 
 /* --- writing ------------------------------------------------------------------------------------------ */
 
 /* How long a statement may wait for locks. */
-typedef struct bound {
+typedef struct maria_bound {
     enum {
         PATIENT = 0, /* as long as the server's setting is, for each: 1205 */
         IMPATIENT,   /* not at all for those of rows: 1205 */
@@ -161,47 +161,47 @@ typedef struct bound {
         FOR_MS       /* for the whole statement: 1969 */
     } kind;
     uint32_t amount;
-} bound;
+} maria_bound;
 
 /* A statement that is being written. Each value takes the place of the next ? in its text. */
-typedef struct query {
-    script *to;
+typedef struct maria_query {
+    maria_script *to;
     const char *at;   /* what is left of the text */
     const char *tail; /* what follows after the last repetition; NULL: nothing was repeated */
-} query;
+} maria_query;
 
-query maria_start(script *to, const char *text, bound limit);
-void maria_int(query *q, int64_t value);
-void maria_uint(query *q, uint64_t value);
-void maria_int_or_null(query *q, int64_t value);   /* 0 is NULL */
-void maria_uint_or_null(query *q, uint64_t value); /* 0 is NULL */
-void maria_bytes(query *q, semel_bytes value);     /* data NULL is NULL */
-void maria_text(query *q, const char *value);      /* as bytes; NULL is NULL */
-void maria_sql(query *q, const char *sql);         /* as it is: not for what others wrote */
-void maria_ints(query *q, const int64_t values[], size_t count); /* with commas */
+maria_query maria_start(maria_script *to, const char *text, maria_bound limit);
+void maria_int(maria_query *q, int64_t value);
+void maria_uint(maria_query *q, uint64_t value);
+void maria_int_or_null(maria_query *q, int64_t value);   /* 0 is NULL */
+void maria_uint_or_null(maria_query *q, uint64_t value); /* 0 is NULL */
+void maria_bytes(maria_query *q, semel_bytes value);     /* data NULL is NULL */
+void maria_text(maria_query *q, const char *value);      /* as bytes; NULL is NULL */
+void maria_sql(maria_query *q, const char *sql);         /* as it is: not for what others wrote */
+void maria_ints(maria_query *q, const int64_t values[], size_t count); /* with commas */
 
 /* Where the text has a ~, the pattern (with ?s of its own) is added once more, after a comma. */
-void maria_more(query *q, const char *pattern);
+void maria_more(maria_query *q, const char *pattern);
 
 /* Ends the repetition: values go on behind it. */
-void maria_rest(query *q);
+void maria_rest(maria_query *q);
 
 /* Ends one statement and goes on with another one, with this between them; and what follows behind the last. */
-void maria_chain(query *q, const char *between, const char *text);
-void maria_tail(query *q, const char *sql);
+void maria_chain(maria_query *q, const char *between, const char *text);
+void maria_tail(maria_query *q, const char *sql);
 
-/* Ends it. What is returned lives until the next one begins, and may be told what its answer is for. */
-step *maria_end(query *q);
+/* Ends it. What is returned lives until the next one begins, and may be given a receiver for its answer. */
+maria_step *maria_end(maria_query *q);
 
 /* A value of the application's; EINVAL if there is no such number in SQL. */
 semel_status maria_value(text_buffer *to, const semel_value *value, semel_error *err);
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 
-int64_t maria_column_int(const row *r, unsigned column); /* 0 for NULL */
-uint64_t maria_column_uint(const row *r, unsigned column);
-int maria_column_is_null(const row *r, unsigned column);
-semel_bytes maria_column_bytes(const row *r, unsigned column); /* data NULL for NULL */
-const char *maria_column_text(const row *r, unsigned column);
+int64_t maria_column_int(const maria_row *r, unsigned column); /* 0 for NULL */
+uint64_t maria_column_uint(const maria_row *r, unsigned column);
+int maria_column_is_null(const maria_row *r, unsigned column);
+semel_bytes maria_column_bytes(const maria_row *r, unsigned column); /* data NULL for NULL */
+const char *maria_column_text(const maria_row *r, unsigned column);
 
 #endif

@@ -1,4 +1,4 @@
-/* All of SQL that the store says, in one table, and the few calls that send it.
+/* All SQL of the store, in one table, and the few calls that send it.
  *
  * Statements are prepared when first used on a connection and kept there, under the names semel_0, semel_1 ...;
  * on a connection of the caller's they are sent without a name. Parameters stand in the order of the numbers. Where a

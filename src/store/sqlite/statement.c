@@ -1,4 +1,4 @@
-/* All of SQLite that the store says, in one table, and the few calls that run it.
+/* All SQL of the store, in one table, and the few calls that run it.
  *
  * Statements are prepared when first used and kept. Parameters are bound in the order in which they stand
  * in the text. What errors mean is in errors.c. */
