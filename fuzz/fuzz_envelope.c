@@ -225,7 +225,7 @@ static void check_arrival(const semel_message *message, const arrival *a)
     mem_arena arena = {0};
     semel_bytes topic = semel_str(message->topic);
     amqp_bytes_t routing_key = {topic.len, exact_copy(topic.data, topic.len)};
-    rabbit_parcel parcel = {
+    rabbit_incoming parcel = {
         .properties = a->properties, .routing_key = routing_key, .body = message->body};
     const semel_message *back = rabbit_envelope_read(&arena, &parcel);
     HOLDS(back && back->delivery == 1);
@@ -270,12 +270,12 @@ static void check_trip(const semel_message *message, int cloudevents)
 static void check_delivery(const envelope_input *input, const arrival *a, int plain)
 {
     mem_arena arena = {0};
-    rabbit_parcel parcel = {.properties = a->properties,
-                            .routing_key = input->routing_key,
-                            .queue = amqp_cstring_bytes("stock"),
-                            .redelivered = input->redelivered,
-                            .counted = input->counted,
-                            .body = input->body};
+    rabbit_incoming parcel = {.properties = a->properties,
+                              .routing_key = input->routing_key,
+                              .queue = amqp_cstring_bytes("stock"),
+                              .redelivered = input->redelivered,
+                              .counted = input->counted,
+                              .body = input->body};
     const semel_message *message = rabbit_envelope_read(&arena, &parcel);
     HOLDS(message);
     check_message(message, input);

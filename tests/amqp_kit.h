@@ -149,9 +149,9 @@ static inline void assert_comes_back_by(rabbit_writer *writer, const semel_messa
     OK(rabbit_envelope_write(&envelope, writer, message, kit_frame_size(&wire), &last_error));
     FAILS(SEMEL_ELIMIT, rabbit_envelope_write(&envelope, writer, message, kit_frame_size(&wire) - 1,
                                               &last_error));
-    rabbit_parcel parcel = {.properties = wire.properties,
-                            .routing_key = kit_text(message->topic ? message->topic : ""),
-                            .body = message->body};
+    rabbit_incoming parcel = {.properties = wire.properties,
+                              .routing_key = kit_text(message->topic ? message->topic : ""),
+                              .body = message->body};
     semel_message *back = rabbit_envelope_read(&arena, &parcel);
     assert_non_null(back);
     MESSAGE_EQUAL(message, back);
@@ -260,20 +260,20 @@ static inline void mail_set_time(mail *m, uint64_t timestamp)
     m->properties.timestamp = timestamp;
 }
 
-static inline rabbit_parcel mail_parcel(const mail *m)
+static inline rabbit_incoming mail_parcel(const mail *m)
 {
-    return (rabbit_parcel){.properties = m->wire.properties,
-                           .routing_key = kit_text(m->routing_key ? m->routing_key : ""),
-                           .queue = kit_text(m->queue ? m->queue : "stock"),
-                           .redelivered = m->redelivered,
-                           .counted = !m->classic,
-                           .body = m->body};
+    return (rabbit_incoming){.properties = m->wire.properties,
+                             .routing_key = kit_text(m->routing_key ? m->routing_key : ""),
+                             .queue = kit_text(m->queue ? m->queue : "stock"),
+                             .redelivered = m->redelivered,
+                             .counted = !m->classic,
+                             .body = m->body};
 }
 
 static inline const semel_message *mail_deliver(mail *m)
 {
     kit_wire_pass(&m->wire, &m->properties);
-    rabbit_parcel parcel = mail_parcel(m);
+    rabbit_incoming parcel = mail_parcel(m);
     m->message = rabbit_envelope_read(&m->arena, &parcel);
     assert_non_null(m->message);
     return m->message;
@@ -299,7 +299,7 @@ static inline long mail_starve(mail *m)
 {
     long failures = 0;
     kit_wire_pass(&m->wire, &m->properties);
-    rabbit_parcel parcel = mail_parcel(m);
+    rabbit_incoming parcel = mail_parcel(m);
     for (; !m->message; failures++) {
         arena_free(&m->arena);
         mem_fail_at(failures + 1);

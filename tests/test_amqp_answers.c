@@ -50,7 +50,7 @@ static int teardown(void **state)
 
 static void play(exchange *e, amqp_frame_t frame)
 {
-    rabbit_answers_take(&e->publisher, &e->publisher.link, &frame);
+    rabbit_confirms_accept(&e->publisher, &e->publisher.link, &frame);
 }
 
 static void play_method(exchange *e, amqp_method_number_t id, void *decoded)

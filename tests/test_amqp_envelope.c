@@ -31,7 +31,7 @@ static void an_empty_message_comes_back_without_anything(void **state)
     OK(rabbit_envelope_write(&envelope, &writer, &message, KIT_NO_FRAME_MAX, &last_error));
     assert_int_equal(envelope.properties._flags, AMQP_BASIC_DELIVERY_MODE_FLAG);
     assert_int_equal(envelope.routing_key.len, 0);
-    rabbit_parcel parcel = {.properties = &envelope.properties};
+    rabbit_incoming parcel = {.properties = &envelope.properties};
     const semel_message *back = rabbit_envelope_read(&arena, &parcel);
     assert_null(back->id.data);
     assert_null(back->source);

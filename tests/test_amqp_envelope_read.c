@@ -354,7 +354,7 @@ static void of_a_thousand_headers_as_many_as_may_be_are_read_or_none_for_want_of
     enum { MANY = 1000 };
     static amqp_table_entry_t entries[MANY];
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_HEADERS_FLAG};
-    rabbit_parcel parcel = {.properties = &properties};
+    rabbit_incoming parcel = {.properties = &properties};
     (void)state;
     for (size_t i = 0; i < MANY; i++)
         entries[i] = kit_entry("name", kit_string("value"));

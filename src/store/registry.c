@@ -37,7 +37,8 @@ static const struct {
               {"mysql", MARIADB_DRIVER},
               {"redis", NULL}};
 
-/* Every member but `join`, `queue`, `assume` and those of watching is there, so that no caller has to ask. */
+/* Every member but `verify`, `join`, `queue`, `assume`, `put_many` and those of watching is there, so that no
+ * caller has to check. */
 static int is_complete(const semel_store_driver *d)
 {
     return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&

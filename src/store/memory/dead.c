@@ -102,7 +102,7 @@ static memory_letter *find_by_id(const memory_store *store, int64_t id)
     return link ? MEMORY_PART_OF(memory_letter, by_id, link) : NULL;
 }
 
-static void append(memory_store *store, memory_letter *letter)
+static void append_letter(memory_store *store, memory_letter *letter)
 {
     letter->id = ++store->last_letter_id;
     letter->older = store->last_letter;
@@ -125,7 +125,7 @@ static memory_letter *add_letter(memory_store *store, const semel_dead *dead)
     letter->key_len = dead->key.len;
     if (dead->key.len)
         memcpy(letter->key, dead->key.data, dead->key.len);
-    append(store, letter);
+    append_letter(store, letter);
     memory_index_add(&store->letters_by_id, &letter->by_id, (uint64_t)letter->id);
     memory_index_add(&store->letters_by_key, &letter->by_key, hash_of(store, dead));
     return letter;
@@ -179,8 +179,8 @@ static void commit_letter(memory_unit *unit, const memory_record *record, int64_
 static const memory_change letter_change = {undo_letter, commit_letter};
 
 /* The record has been reserved. */
-static void exchange(memory_unit *unit, memory_record *record, memory_letter *letter,
-                     memory_content *content)
+static void exchange_content(memory_unit *unit, memory_record *record, memory_letter *letter,
+                             memory_content *content)
 {
     record->change = &letter_change;
     record->letter.letter = letter;
@@ -224,7 +224,7 @@ static semel_status put_locked(memory_unit *unit, const semel_dead *dead, semel_
         free_content(store, content);
         return memory_out_of_memory(err);
     }
-    exchange(unit, record, letter, content);
+    exchange_content(unit, record, letter, content);
     return SEMEL_OK;
 }
 
@@ -253,7 +253,7 @@ static semel_status drop_locked(memory_unit *unit, int64_t id, semel_error *err)
     memory_record *record = memory_journal_next(unit);
     if (!record)
         return memory_out_of_memory(err);
-    exchange(unit, record, letter, NULL);
+    exchange_content(unit, record, letter, NULL);
     return SEMEL_OK;
 }
 
@@ -266,8 +266,8 @@ semel_status memory_dead_drop(void *unit, int64_t id, semel_error *err)
     return status;
 }
 
-static semel_status show(const memory_letter *letter, const memory_content *content,
-                         semel_dead_visitor *visitor, void *context, semel_error *err)
+static semel_status visit_letter(const memory_letter *letter, const memory_content *content,
+                                 semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     semel_dead dead = {.size = sizeof dead,
                        .id = letter->id,
@@ -313,7 +313,7 @@ semel_status memory_dead_list(void *unit, const semel_dead_filter *filter,
         const memory_content *seen = letter->owner == self ? letter->content : letter->committed;
         if (!seen || !is_wanted(letter, filter))
             continue;
-        status = show(letter, seen, visitor, context, err);
+        status = visit_letter(letter, seen, visitor, context, err);
         left--;
     }
     pthread_mutex_unlock(&self->store->lock);

@@ -85,7 +85,7 @@ static void undo_marker(memory_unit *unit, const memory_record *record)
         memory_marker_drop(unit->store, record->marker.table, marker);
 }
 
-/* Of all records of one marker the first lets go of it: the one that found it not held. */
+/* A unit may have several records of one marker. Only the first of them, which found the marker not held, releases it. */
 static void commit_marker(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_marker *marker = record->marker.marker;
@@ -166,7 +166,7 @@ semel_mark_state memory_state_of(memory_store *store, const memory_marker *marke
 
 /* Writes what is there into the mark; SEMEL_MARK_TAKEN: the key is free to be taken. Of a marker that is
  * held nothing is told: it is not committed. */
-static void report(semel_mark *mark, const memory_found *at, memory_store *store)
+static void report_marker(semel_mark *mark, const memory_found *at, memory_store *store)
 {
     uint32_t known_elsewhere = mark->attempts;
     mark->known_fingerprint = 0;
@@ -190,7 +190,7 @@ static semel_status mark_one(memory_unit *unit, semel_mark *mark, memory_wait *w
     semel_status status = memory_look_up(&at, unit, mark, wait, err);
     if (status)
         return status;
-    report(mark, &at, unit->store);
+    report_marker(mark, &at, unit->store);
     if (mark->state != SEMEL_MARK_TAKEN)
         return SEMEL_OK;
     status = memory_hold(&at, unit, mark, err);
@@ -248,7 +248,7 @@ semel_status memory_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel
     pthread_mutex_lock(&self->store->lock);
     semel_status status = memory_look_up_at_once(&at, self, mark, err);
     if (!status) {
-        report(mark, &at, self->store);
+        report_marker(mark, &at, self->store);
         if (mark->state == SEMEL_MARK_TAKEN)
             status = take_claim(self, mark, &at, lease_ms, err);
     }

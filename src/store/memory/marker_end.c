@@ -14,12 +14,12 @@ static semel_status look_up_as_a_lock(memory_found *out, memory_unit *unit, cons
 
 /* --- what the owner of a claim may do ------------------------------------------------------------ */
 
-static semel_status lost(semel_error *err)
+static semel_status fail_lost(semel_error *err)
 {
     return semel_fail(err, SEMEL_ELOST, "the key is no longer this claim's: nothing was changed");
 }
 
-static semel_status busy(semel_error *err)
+static semel_status fail_busy(semel_error *err)
 {
     return semel_fail(err, SEMEL_EBUSY, "the key is in use by a unit or claim that has not ended");
 }
@@ -32,10 +32,10 @@ static semel_status look_up_owned(memory_found *at, memory_unit *unit, const sem
     if (status)
         return status;
     if (at->others)
-        return busy(err);
+        return fail_busy(err);
     if (!memory_is_there(at) || !memory_marker_leased(unit->store, at->marker) ||
         at->marker->extra->token != mark->token)
-        return lost(err);
+        return fail_lost(err);
     return SEMEL_OK;
 }
 
@@ -95,10 +95,10 @@ static semel_status look_up_unclaimed(memory_found *at, memory_unit *unit, const
     if (status)
         return status;
     if (at->others)
-        return lost(err);
+        return fail_lost(err);
     if (!memory_is_there(at) || at->marker->held)
         return SEMEL_OK;
-    return memory_state_of(unit->store, at->marker) == SEMEL_MARK_TAKEN ? SEMEL_OK : lost(err);
+    return memory_state_of(unit->store, at->marker) == SEMEL_MARK_TAKEN ? SEMEL_OK : fail_lost(err);
 }
 
 static semel_status set_back(memory_found *at, memory_unit *unit, const semel_mark *mark,
@@ -148,11 +148,11 @@ static semel_status forget_found(memory_found *at, memory_unit *unit, const seme
                                  semel_error *err)
 {
     if (at->others)
-        return busy(err);
+        return fail_busy(err);
     if (!memory_is_there(at))
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     if (memory_marker_leased(unit->store, at->marker))
-        return busy(err);
+        return fail_busy(err);
     semel_status status = memory_hold(at, unit, mark, err);
     if (!status)
         at->marker->state = MARKER_GONE;
@@ -180,8 +180,8 @@ static semel_status look_up_done(memory_found *at, memory_unit *unit, const seme
     if (status)
         return status;
     if (at->others)
-        return busy(err);
-    return memory_is_there(at) && at->marker->state == MARKER_DONE ? SEMEL_OK : lost(err);
+        return fail_busy(err);
+    return memory_is_there(at) && at->marker->state == MARKER_DONE ? SEMEL_OK : fail_lost(err);
 }
 
 semel_status memory_result_set(void *unit, const semel_mark *mark, semel_bytes result,

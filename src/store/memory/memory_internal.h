@@ -7,7 +7,7 @@
  *     sweep.c        retention
  *     marker_lease.c what only some markers have: claim, result, reason
  *     outbox.c       messages: put, take, settle
- *     outbox_order.c in which order they may be taken
+ *     outbox_order.c in which order they may be leased
  *     dead.c         dead letters
  *     journal.c      how a unit takes back what it did
  *     index.c        a small hash index, for rows, groups and letters

@@ -1,11 +1,11 @@
 /* Outboxes: messages that wait to be sent.
  *
- * A message that was put is nobody's until its unit commits; then it gets its seq and joins its line. So
+ * A message that was put is nobody's until its unit commits; then it gets its seq and joins its chain. So
  * the order within a group is the order of the commits, and what is rolled back was never there. One with
- * a delay stands in its line like any other, and holds up those behind it until the delay is over.
+ * a delay stands in its chain like any other, and holds up those behind it until the delay is over.
  *
- * A row that a unit has taken or settled is that unit's until it ends: others find its line closed, and
- * the unit does not take it a second time. */
+ * A row that a unit has leased or settled is that unit's until it ends: others find its chain closed, and
+ * the unit does not lease it a second time. */
 #include "base/mem.h"
 #include "store/memory/outbox_order.h"
 
@@ -13,7 +13,7 @@
 
 struct memory_outbox {
     char name[SEMEL_NAME_MAX + 1];
-    memory_queue lines;
+    memory_due_queue chains;
     memory_index groups;
     memory_row *oldest;
     memory_row *newest;
@@ -59,7 +59,7 @@ void memory_outbox_free(memory_outbox *outbox)
         free_row(row);
     }
     memory_index_free(&outbox->groups);
-    mem_free(outbox->lines.lines);
+    mem_free(outbox->chains.chains);
     mem_free(outbox);
 }
 
@@ -108,7 +108,7 @@ static void forget_put(memory_unit *unit, const memory_record *record)
     free_row(record->row.row);
 }
 
-static void append(memory_outbox *outbox, memory_row *row)
+static void append_row(memory_outbox *outbox, memory_row *row)
 {
     row->older = outbox->newest;
     *(row->older ? &row->older->newer : &outbox->oldest) = row;
@@ -124,17 +124,17 @@ static void publish_put(memory_unit *unit, const memory_record *record, int64_t 
     row->seq = ++store->last_seq;
     row->captured_ms = now_ms;
     row->state.due_ms = now_ms + row->message->delay_ms;
-    append(outbox, row);
+    append_row(outbox, row);
     memory_index_add(&store->rows, &row->by_seq, (uint64_t)row->seq);
-    memory_line_join(&outbox->lines, row->group ? &row->group->line : &row->alone, row);
+    memory_chain_append(&outbox->chains, row->group ? &row->group->chain : &row->alone, row);
 }
 
 static const memory_change put_change = {forget_put, publish_put};
 
 /* All memory that the commit will need. */
-static int reserve(memory_store *store, memory_outbox *outbox)
+static int reserve_for_commit(memory_store *store, memory_outbox *outbox)
 {
-    return memory_queue_reserve(&outbox->lines, outbox->capacity + 1) &&
+    return memory_due_queue_reserve(&outbox->chains, outbox->capacity + 1) &&
            memory_index_reserve(&store->rows, store->rows.count + 1);
 }
 
@@ -144,7 +144,7 @@ static semel_status add_row(memory_unit *unit, memory_outbox *outbox, semel_mess
 {
     memory_record *record = memory_journal_next(unit);
     memory_row *row = record ? mem_alloc(sizeof *row) : NULL;
-    if (!row || !reserve(unit->store, outbox)) {
+    if (!row || !reserve_for_commit(unit->store, outbox)) {
         mem_free(row);
         return memory_out_of_memory(err);
     }
@@ -199,13 +199,13 @@ static void restore_row(memory_unit *unit, const memory_record *record)
     memory_row *row = record->row.row;
     (void)unit;
     row->state = record->row.before;
-    memory_line_update(&row->outbox->lines, row->line);
+    memory_chain_update(&row->outbox->chains, row->chain);
 }
 
 static void remove_row(memory_store *store, memory_row *row)
 {
     memory_outbox *outbox = row->outbox;
-    memory_line_leave(&outbox->lines, row);
+    memory_chain_remove(&outbox->chains, row);
     memory_index_remove(&store->rows, &row->by_seq);
     *(row->older ? &row->older->newer : &outbox->oldest) = row->newer;
     *(row->newer ? &row->newer->older : &outbox->newest) = row->older;
@@ -214,7 +214,7 @@ static void remove_row(memory_store *store, memory_row *row)
     free_row(row);
 }
 
-/* Of all records of one row the first lets go of it: the one that found it without owner. */
+/* A unit may have several records of one row. Only the first of them, which found the row without an owner, releases it. */
 static void release_row(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_row *row = record->row.row;
@@ -225,12 +225,12 @@ static void release_row(memory_unit *unit, const memory_record *record, int64_t 
     if (row->state.removed)
         remove_row(unit->store, row);
     else
-        memory_line_update(&row->outbox->lines, row->line);
+        memory_chain_update(&row->outbox->chains, row->chain);
 }
 
 static const memory_change row_change = {restore_row, release_row};
 
-/* 0 when out of memory. The line is the caller's to update, once the state is set. */
+/* 0 when out of memory. The chain is the caller's to update, once the state is set. */
 static int hold_row(memory_unit *unit, memory_row *row)
 {
     memory_record *record = memory_journal_next(unit);
@@ -244,9 +244,9 @@ static int hold_row(memory_unit *unit, memory_row *row)
     return 1;
 }
 
-/* --- take ---------------------------------------------------------------------------------------- */
+/* --- lease --------------------------------------------------------------------------------------- */
 
-static int lease(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
+static int lease_row(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
 {
     if (!hold_row(unit, row))
         return 0;
@@ -256,35 +256,35 @@ static int lease(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
     return 1;
 }
 
-/* Always the one that has waited longest, over all lines; the next of its line is its successor. */
+/* Always the one that has waited longest, over all chains; the next of its chain is its successor. */
 static semel_status lease_due(memory_unit *unit, memory_outbox *outbox, uint32_t limit,
                               uint32_t lease_ms, semel_error *err)
 {
     int64_t now_ms = memory_now_ms(unit->store);
-    for (uint32_t taken = 0; taken < limit; taken++) {
-        memory_line *line = memory_queue_first(&outbox->lines, now_ms);
-        if (!line)
+    for (uint32_t leased = 0; leased < limit; leased++) {
+        memory_chain *chain = memory_due_queue_first(&outbox->chains, now_ms);
+        if (!chain)
             break;
-        if (!lease(unit, line->head, now_ms + lease_ms))
+        if (!lease_row(unit, chain->head, now_ms + lease_ms))
             return memory_out_of_memory(err);
-        line->head = line->head->behind;
-        memory_line_update(&outbox->lines, line);
+        chain->head = chain->head->behind;
+        memory_chain_update(&outbox->chains, chain);
     }
     return SEMEL_OK;
 }
 
-static void close_lines(memory_unit *unit, uint32_t from)
+static void close_chains(memory_unit *unit, uint32_t from)
 {
     for (uint32_t i = from; i < unit->count; i++) {
         memory_row *row = unit->records[i].row.row;
-        row->line->head = row->line->first;
-        memory_line_update(&row->outbox->lines, row->line);
+        row->chain->head = row->chain->first;
+        memory_chain_update(&row->outbox->chains, row->chain);
     }
 }
 
 /* Without the lock: the rows are this unit's, so they stay. */
-static semel_status hand_out(memory_unit *unit, uint32_t from, semel_item_sink *sink, void *context,
-                             semel_error *err)
+static semel_status deliver_rows(memory_unit *unit, uint32_t from, semel_item_sink *sink,
+                                 void *context, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (uint32_t i = from; i < unit->count && !status; i++) {
@@ -309,10 +309,10 @@ semel_status memory_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
     memory_outbox *found = get_outbox(self->store, outbox, err);
     if (found) {
         status = lease_due(self, found, limit, lease_ms, err);
-        close_lines(self, from);
+        close_chains(self, from);
     }
     pthread_mutex_unlock(&self->store->lock);
-    return status ? status : hand_out(self, from, sink, context, err);
+    return status ? status : deliver_rows(self, from, sink, context, err);
 }
 
 /* --- settle -------------------------------------------------------------------------------------- */
@@ -332,7 +332,8 @@ static int may_settle(const memory_unit *unit, const memory_outbox *outbox, cons
 }
 
 /* A row that is released without a delay keeps its due time, so it keeps its place before those that came later. */
-static void apply(memory_row_state *state, const semel_settlement *settlement, int64_t now_ms)
+static void apply_verdict(memory_row_state *state, const semel_settlement *settlement,
+                          int64_t now_ms)
 {
     switch (settlement->verdict) {
     case SEMEL_ITEM_REMOVE:
@@ -361,8 +362,8 @@ static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
         return SEMEL_OK;
     if (!hold_row(unit, row))
         return memory_out_of_memory(err);
-    apply(&row->state, settlement, now_ms);
-    memory_line_update(&outbox->lines, row->line);
+    apply_verdict(&row->state, settlement, now_ms);
+    memory_chain_update(&outbox->chains, row->chain);
     return SEMEL_OK;
 }
 

@@ -4,8 +4,8 @@
  *     memory:?ack_ms=30000         an unsettled delivery comes back after this long
  *     memory:?messages_max=1000    a publish beyond it is refused
  *
- * A message is in one of three places. READY: it goes out in the order of publishing. OUT: delivered, to
- * be settled by its tag. LATER: on retry, until its delay is over; then READY again, with its old place.
+ * A message is in one of three places. READY: it goes out in the order of publishing. UNACKED: delivered,
+ * to be settled by its tag. LATER: on retry, until its delay is over; then READY again, with its old place.
  * So a message that comes back goes out before all that were published after it and are still there; what
  * went out while it was away has overtaken it, of its own group, too. Whoever needs strict order within
  * a group takes one delivery at a time.
@@ -26,7 +26,7 @@
 
 enum { MESSAGES_DEFAULT = 1000000, MESSAGES_LIMIT = 1000000000, ROOM_FIRST = 64 };
 
-typedef struct queue {
+typedef struct memory_broker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t waiting;
@@ -37,15 +37,15 @@ typedef struct queue {
     size_t room;  /* for so many there is room everywhere: a power of two */
     int64_t last_number;
     memory_heap ready;
-    memory_out out;
+    memory_unacked unacked;
     memory_heap later;
-} queue;
+} memory_broker;
 
-static int grow(queue *self)
+static int grow(memory_broker *self)
 {
     size_t room = self->room ? self->room * 2 : ROOM_FIRST;
     if (!memory_heap_make_room(&self->ready, room) || !memory_heap_make_room(&self->later, room) ||
-        !memory_out_make_room(&self->out, room))
+        !memory_unacked_make_room(&self->unacked, room))
         return 0;
     self->room = room;
     return 1;
@@ -53,7 +53,7 @@ static int grow(queue *self)
 
 /* --- opening ------------------------------------------------------------------------------------- */
 
-static semel_status read_url(queue *self, const char *text, semel_error *err)
+static semel_status read_url(memory_broker *self, const char *text, semel_error *err)
 {
     url parsed;
     semel_status status = url_parse(&parsed, text, err);
@@ -72,13 +72,13 @@ static semel_status read_url(queue *self, const char *text, semel_error *err)
 static semel_status memory_open(void *transport, const char *text,
                                 const semel_transport_settings *settings, semel_error *err)
 {
-    queue *self = transport;
+    memory_broker *self = transport;
     semel_status status = read_url(self, text, err);
     if (status)
         return status;
     self->seam = settings->seam;
-    self->ready.order = memory_parcel_number;
-    self->later.order = memory_parcel_due_ms;
+    self->ready.order = memory_queued_number;
+    self->later.order = memory_queued_due_ms;
     int error = pthread_mutex_init(&self->lock, NULL);
     if (!error && (error = wait_condition_init(&self->changed)) != 0)
         pthread_mutex_destroy(&self->lock);
@@ -90,10 +90,10 @@ static semel_status memory_open(void *transport, const char *text,
 
 static void memory_close(void *transport)
 {
-    queue *self = transport;
+    memory_broker *self = transport;
     memory_heap_free(&self->ready);
     memory_heap_free(&self->later);
-    memory_out_free(&self->out);
+    memory_unacked_free(&self->unacked);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);
 }
@@ -106,46 +106,46 @@ static semel_durability memory_durability(const void *transport)
 
 /* --- publishing ---------------------------------------------------------------------------------- */
 
-static void notify(queue *self)
+static void wake_receivers(memory_broker *self)
 {
     if (self->waiting)
         pthread_cond_broadcast(&self->changed);
 }
 
-/* Takes the parcels in their order, as many as the limit and the memory allow; the rest is not taken,
+/* Adds the messages in their order, as many as the limit and the memory allow; the rest is not added,
  * so nothing of a group comes in after one of its messages was refused. */
-static size_t enqueue(queue *self, memory_parcel *const parcels[], size_t count, int *full)
+static size_t push_ready(memory_broker *self, memory_queued *const items[], size_t count, int *full)
 {
-    size_t taken = 0;
+    size_t pushed = 0;
     *full = 0;
-    for (; taken < count; taken++) {
+    for (; pushed < count; pushed++) {
         *full = self->count >= self->messages_max;
         if (*full || (self->count == self->room && !grow(self)))
             break;
-        parcels[taken]->number = ++self->last_number;
-        memory_heap_push(&self->ready, parcels[taken]);
+        items[pushed]->number = ++self->last_number;
+        memory_heap_push(&self->ready, items[pushed]);
         self->count++;
     }
-    return taken;
+    return pushed;
 }
 
-static semel_status publish_all(queue *self, semel_publish_result results[],
-                                memory_parcel *const parcels[], size_t count, semel_error *err)
+static semel_status publish_all(memory_broker *self, semel_publish_result results[],
+                                memory_queued *const items[], size_t count, semel_error *err)
 {
     int full;
     pthread_mutex_lock(&self->lock);
-    size_t taken = enqueue(self, parcels, count, &full);
-    notify(self);
+    size_t pushed = push_ready(self, items, count, &full);
+    wake_receivers(self);
     pthread_mutex_unlock(&self->lock);
     for (size_t i = 0; i < count; i++)
-        results[i] = i < taken ? SEMEL_PUBLISH_CONFIRMED
-                     : full    ? SEMEL_PUBLISH_REFUSED
-                               : SEMEL_PUBLISH_UNKNOWN;
-    for (size_t i = taken; i < count; i++)
-        memory_parcel_release(parcels[i]);
-    if (taken < count && !full)
+        results[i] = i < pushed ? SEMEL_PUBLISH_CONFIRMED
+                     : full     ? SEMEL_PUBLISH_REFUSED
+                                : SEMEL_PUBLISH_UNKNOWN;
+    for (size_t i = pushed; i < count; i++)
+        memory_queued_release(items[i]);
+    if (pushed < count && !full)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory: %zu of %zu messages were published",
-                          taken, count);
+                          pushed, count);
     return SEMEL_OK;
 }
 
@@ -159,46 +159,46 @@ static semel_status memory_publish(void *transport, semel_publish_result results
     (void)wait_ms;
     for (size_t i = 0; i < count; i++)
         results[i] = SEMEL_PUBLISH_UNKNOWN;
-    memory_parcel **parcels = mem_alloc(count * sizeof(memory_parcel *));
-    if (!parcels)
+    memory_queued **items = mem_alloc(count * sizeof(memory_queued *));
+    if (!items)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu messages to publish", count);
     while (!status && made < count)
-        if (!(status = memory_parcel_new(&parcels[made], messages[made], err)))
+        if (!(status = memory_queued_new(&items[made], messages[made], err)))
             made++;
     if (!status)
-        status = publish_all(transport, results, parcels, count, err);
+        status = publish_all(transport, results, items, count, err);
     else
         while (made)
-            memory_parcel_release(parcels[--made]);
-    mem_free(parcels);
+            memory_queued_release(items[--made]);
+    mem_free(items);
     return status;
 }
 
 /* --- receiving ----------------------------------------------------------------------------------- */
 
 /* Those whose delay is over, and those that nobody settled in time. */
-static void collect_due(queue *self, int64_t now_ms)
+static void collect_due(memory_broker *self, int64_t now_ms)
 {
-    while (self->later.count && self->later.parcels[0]->due_ms <= now_ms)
+    while (self->later.count && self->later.items[0]->due_ms <= now_ms)
         memory_heap_push(&self->ready, memory_heap_pop(&self->later));
-    while (self->out.first && self->out.first->lapses_ms <= now_ms)
-        memory_heap_push(&self->ready, memory_out_lapse(&self->out, self->out.first));
+    while (self->unacked.first && self->unacked.first->lapses_ms <= now_ms)
+        memory_heap_push(&self->ready, memory_unacked_lapse(&self->unacked, self->unacked.first));
 }
 
 /* A receiver that never settles anything keeps memory with each delivery: up to the limit. */
-static int may_deliver(const queue *self)
+static int may_deliver(const memory_broker *self)
 {
-    return self->ready.count && self->out.lapsed < self->messages_max;
+    return self->ready.count && self->unacked.lapsed < self->messages_max;
 }
 
-static semel_status deliver(queue *self, semel_delivery deliveries[], size_t max, size_t *count,
-                            semel_error *err)
+static semel_status deliver_ready(memory_broker *self, semel_delivery deliveries[], size_t max,
+                                  size_t *count, semel_error *err)
 {
     int64_t now_ms = seam_steady_ms(self->seam);
     int64_t lapses_ms = self->ack_ms ? now_ms + self->ack_ms : INT64_MAX;
     collect_due(self, now_ms);
     for (*count = 0; *count < max && may_deliver(self); ++*count) {
-        memory_delivery *one = memory_out_send(&self->out, self->ready.parcels[0], lapses_ms);
+        memory_delivery *one = memory_unacked_add(&self->unacked, self->ready.items[0], lapses_ms);
         if (!one)
             return *count ? SEMEL_OK
                           : semel_fail(err, SEMEL_ENOMEM, "out of memory to deliver a message");
@@ -209,11 +209,11 @@ static semel_status deliver(queue *self, semel_delivery deliveries[], size_t max
 }
 
 /* How long until something is due by itself; INT64_MAX: nothing will be. */
-static int64_t due_in_ms(const queue *self)
+static int64_t due_in_ms(const memory_broker *self)
 {
-    int64_t due = self->later.count ? self->later.parcels[0]->due_ms : INT64_MAX;
-    if (self->out.first && self->out.first->lapses_ms < due)
-        due = self->out.first->lapses_ms;
+    int64_t due = self->later.count ? self->later.items[0]->due_ms : INT64_MAX;
+    if (self->unacked.first && self->unacked.first->lapses_ms < due)
+        due = self->unacked.first->lapses_ms;
     if (due == INT64_MAX)
         return due;
     int64_t left = due - seam_steady_ms(self->seam);
@@ -221,7 +221,7 @@ static int64_t due_in_ms(const queue *self)
 }
 
 /* Until something changed or is due, or the end has come; 0 in the last case. */
-static int wait_for_change(queue *self, int64_t end_ms)
+static int wait_for_change(memory_broker *self, int64_t end_ms)
 {
     int64_t now = wait_clock_ms();
     int64_t due_in = due_in_ms(self);
@@ -237,13 +237,13 @@ static int wait_for_change(queue *self, int64_t end_ms)
 static semel_status memory_receive(void *transport, semel_delivery deliveries[], size_t max,
                                    size_t *count, uint32_t wait_ms, semel_error *err)
 {
-    queue *self = transport;
+    memory_broker *self = transport;
     int64_t end_ms = wait_clock_ms() + wait_ms;
     semel_status status;
     size_t found;
     pthread_mutex_lock(&self->lock);
     do
-        status = deliver(self, deliveries, max, &found, err);
+        status = deliver_ready(self, deliveries, max, &found, err);
     while (!status && !found && wait_ms && wait_for_change(self, end_ms));
     pthread_mutex_unlock(&self->lock);
     if (!status)
@@ -253,33 +253,33 @@ static semel_status memory_receive(void *transport, semel_delivery deliveries[],
 
 /* --- settling ------------------------------------------------------------------------------------ */
 
-static void retry(queue *self, memory_parcel *parcel, uint32_t delay_ms)
+static void requeue(memory_broker *self, memory_queued *queued, uint32_t delay_ms)
 {
-    parcel->due_ms = seam_steady_ms(self->seam) + delay_ms;
-    memory_heap_push(delay_ms ? &self->later : &self->ready, parcel);
-    notify(self);
+    queued->due_ms = seam_steady_ms(self->seam) + delay_ms;
+    memory_heap_push(delay_ms ? &self->later : &self->ready, queued);
+    wake_receivers(self);
 }
 
 /* 0: there is no such delivery, or no longer. */
-static int settle_one(queue *self, const semel_settle *settle)
+static int settle_one(memory_broker *self, const semel_settle *settle)
 {
-    memory_delivery *delivery = memory_out_find(&self->out, settle->tag);
-    memory_parcel *parcel = delivery ? memory_out_settle(&self->out, delivery) : NULL;
-    if (!parcel)
+    memory_delivery *delivery = memory_unacked_find(&self->unacked, settle->tag);
+    memory_queued *queued = delivery ? memory_unacked_settle(&self->unacked, delivery) : NULL;
+    if (!queued)
         return 0;
     if (settle->verdict == SEMEL_SETTLE_RETRY) {
-        retry(self, parcel, settle->delay_ms);
+        requeue(self, queued, settle->delay_ms);
         return 1;
     }
     self->count--;
-    memory_parcel_release(parcel);
+    memory_queued_release(queued);
     return 1;
 }
 
 static semel_status memory_settle(void *transport, const semel_settle settles[], size_t count,
                                   semel_error *err)
 {
-    queue *self = transport;
+    memory_broker *self = transport;
     size_t unknown = 0;
     uint64_t tag = 0;
     pthread_mutex_lock(&self->lock);
@@ -300,7 +300,7 @@ const semel_transport_driver memory_transport_driver = {
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_ORDERED | SEMEL_TRANSPORT_COUNTS |
                  SEMEL_TRANSPORT_DELAYS,
     .scheme = "memory",
-    .transport_size = sizeof(queue),
+    .transport_size = sizeof(memory_broker),
     .open = memory_open,
     .close = memory_close,
     .durability = memory_durability,

@@ -1,44 +1,44 @@
-/* A parcel is a message and its history. The heaps are plain binary heaps; room in them is made when a
+/* A queued message is a message and its history. The heaps are plain binary heaps; room in them is made when a
  * message is published, so pushing cannot fail. */
 #include "transport/memory/queued.h"
 
 #include "base/mem.h"
 
-semel_status memory_parcel_new(memory_parcel **out, const semel_message *message, semel_error *err)
+semel_status memory_queued_new(memory_queued **out, const semel_message *message, semel_error *err)
 {
-    memory_parcel *parcel = mem_alloc(sizeof *parcel);
-    if (!parcel)
+    memory_queued *queued = mem_alloc(sizeof *queued);
+    if (!queued)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to publish");
-    semel_status status = semel_message_copy(&parcel->message, message, err);
+    semel_status status = semel_message_copy(&queued->message, message, err);
     if (status) {
-        mem_free(parcel);
+        mem_free(queued);
         return status;
     }
-    parcel->references = 1;
-    *out = parcel;
+    queued->references = 1;
+    *out = queued;
     return SEMEL_OK;
 }
 
-void memory_parcel_release(memory_parcel *parcel)
+void memory_queued_release(memory_queued *queued)
 {
-    if (--parcel->references)
+    if (--queued->references)
         return;
-    semel_message_free(parcel->message);
-    mem_free(parcel);
+    semel_message_free(queued->message);
+    mem_free(queued);
 }
 
-int64_t memory_parcel_number(const memory_parcel *parcel)
+int64_t memory_queued_number(const memory_queued *queued)
 {
-    return parcel->number;
+    return queued->number;
 }
 
-int64_t memory_parcel_due_ms(const memory_parcel *parcel)
+int64_t memory_queued_due_ms(const memory_queued *queued)
 {
-    return parcel->due_ms;
+    return queued->due_ms;
 }
 
 /* Among equals the one that was published first. */
-static int goes_before(const memory_heap *heap, const memory_parcel *a, const memory_parcel *b)
+static int goes_before(const memory_heap *heap, const memory_queued *a, const memory_queued *b)
 {
     int64_t left = heap->order(a);
     int64_t right = heap->order(b);
@@ -47,42 +47,42 @@ static int goes_before(const memory_heap *heap, const memory_parcel *a, const me
 
 int memory_heap_make_room(memory_heap *heap, size_t room)
 {
-    memory_parcel **parcels = mem_resize(heap->parcels, room * sizeof(memory_parcel *));
-    if (parcels)
-        heap->parcels = parcels;
-    return parcels != NULL;
+    memory_queued **items = mem_resize(heap->items, room * sizeof(memory_queued *));
+    if (items)
+        heap->items = items;
+    return items != NULL;
 }
 
-void memory_heap_push(memory_heap *heap, memory_parcel *parcel)
+void memory_heap_push(memory_heap *heap, memory_queued *queued)
 {
     size_t at = heap->count++;
-    while (at && goes_before(heap, parcel, heap->parcels[(at - 1) / 2])) {
-        heap->parcels[at] = heap->parcels[(at - 1) / 2];
+    while (at && goes_before(heap, queued, heap->items[(at - 1) / 2])) {
+        heap->items[at] = heap->items[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    heap->parcels[at] = parcel;
+    heap->items[at] = queued;
 }
 
-memory_parcel *memory_heap_pop(memory_heap *heap)
+memory_queued *memory_heap_pop(memory_heap *heap)
 {
-    memory_parcel *first = heap->parcels[0];
-    memory_parcel *last = heap->parcels[--heap->count];
+    memory_queued *first = heap->items[0];
+    memory_queued *last = heap->items[--heap->count];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
         if (child + 1 < heap->count &&
-            goes_before(heap, heap->parcels[child + 1], heap->parcels[child]))
+            goes_before(heap, heap->items[child + 1], heap->items[child]))
             child++;
-        if (!goes_before(heap, heap->parcels[child], last))
+        if (!goes_before(heap, heap->items[child], last))
             break;
-        heap->parcels[at] = heap->parcels[child];
+        heap->items[at] = heap->items[child];
     }
-    heap->parcels[at] = last;
+    heap->items[at] = last;
     return first;
 }
 
 void memory_heap_free(memory_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++)
-        memory_parcel_release(heap->parcels[i]);
-    mem_free(heap->parcels);
+        memory_queued_release(heap->items[i]);
+    mem_free(heap->items);
 }

@@ -7,7 +7,7 @@
 enum { WRITE_MS = 10000 };
 
 typedef struct tally {
-    size_t unknown; /* tags that are not out */
+    size_t unknown; /* tags that are not unsettled */
     size_t gone;    /* of a connection that is */
     uint64_t first_unknown;
 } tally;
@@ -19,7 +19,7 @@ static void send_ack(rabbit_link *link, uint64_t broker_tag, int multiple)
         rabbit_link_broke(link, code, "acknowledging");
 }
 
-static void send_back(rabbit_link *link, uint64_t broker_tag, int requeue)
+static void send_nack(rabbit_link *link, uint64_t broker_tag, int requeue)
 {
     int code = amqp_basic_nack(link->connection, RABBIT_CHANNEL, broker_tag, 0, requeue);
     if (code != AMQP_STATUS_OK)
@@ -27,9 +27,9 @@ static void send_back(rabbit_link *link, uint64_t broker_tag, int requeue)
 }
 
 /* Marks those to be acknowledged; sends the other verdicts. */
-static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
+static void settle_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
 {
-    rabbit_delivery *one = rabbit_shelf_find(&self->shelf, settle->tag);
+    rabbit_delivery *one = rabbit_deliveries_find(&self->deliveries, settle->tag);
     if (!one || one->acked) {
         if (!count->unknown++)
             count->first_unknown = settle->tag;
@@ -42,9 +42,9 @@ static void sort_one(rabbit_receiver *self, const semel_settle *settle, tally *c
         return;
     }
     if (one->broker_tag)
-        send_back(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
+        send_nack(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
     count->gone += !one->broker_tag; /* perhaps just now */
-    rabbit_shelf_settle(&self->shelf, one);
+    rabbit_deliveries_settle(&self->deliveries, one);
 }
 
 /* Everything before the first that is not settled, in one frame. */
@@ -52,9 +52,10 @@ static void ack_finished(rabbit_receiver *self)
 {
     uint64_t last = 0;
     size_t count = 0;
-    for (rabbit_delivery *one; (one = self->shelf.out.first) != NULL && one->acked; count++) {
+    for (rabbit_delivery *one; (one = self->deliveries.unsettled.first) != NULL && one->acked;
+         count++) {
         last = one->broker_tag;
-        rabbit_shelf_settle(&self->shelf, one);
+        rabbit_deliveries_settle(&self->deliveries, one);
     }
     if (count)
         send_ack(&self->link, last, count > 1);
@@ -63,19 +64,19 @@ static void ack_finished(rabbit_receiver *self)
 /* What is left, behind something unfinished, one by one. */
 static void ack_scattered(rabbit_receiver *self)
 {
-    for (rabbit_delivery *one = self->shelf.out.first, *next; one; one = next) {
+    for (rabbit_delivery *one = self->deliveries.unsettled.first, *next; one; one = next) {
         next = one->after;
         if (!one->acked)
             continue;
         uint64_t broker_tag = one->broker_tag;
-        rabbit_shelf_settle(&self->shelf, one);
+        rabbit_deliveries_settle(&self->deliveries, one);
         send_ack(&self->link, broker_tag, 0);
         if (!self->link.up)
             return; /* and the list has gone with it */
     }
 }
 
-void rabbit_flush(rabbit_receiver *self)
+void rabbit_receiver_flush(rabbit_receiver *self)
 {
     if (!self->pending)
         return;
@@ -88,8 +89,8 @@ void rabbit_flush(rabbit_receiver *self)
     rabbit_link_write_end(&self->link);
 }
 
-static semel_status report(const rabbit_link *link, const tally *count, size_t all,
-                           semel_error *err)
+static semel_status report_settled(const rabbit_link *link, const tally *count, size_t all,
+                                   semel_error *err)
 {
     if (count->unknown)
         return semel_fail(err, SEMEL_EINVAL,
@@ -107,18 +108,18 @@ static semel_status report(const rabbit_link *link, const tally *count, size_t a
 /* Acknowledgements wait for each other, while there is work: a broker writes each of them to its disk. They go out when
  * there are enough of them, before anybody waits for more messages, and twice a second. But at once for what came again:
  * where a message kills process after process, the others must not come back with it each time, up to a limit. */
-semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles[], size_t count,
-                           semel_error *err)
+semel_status rabbit_receiver_settle(rabbit_receiver *receiver, const semel_settle settles[],
+                                    size_t count, semel_error *err)
 {
     tally seen = {0};
     pthread_mutex_lock(&receiver->link.lock);
     rabbit_link_write_begin(&receiver->link, wait_clock_ms() + WRITE_MS);
     for (size_t i = 0; i < count; i++)
-        sort_one(receiver, &settles[i], &seen);
+        settle_one(receiver, &settles[i], &seen);
     rabbit_link_write_end(&receiver->link);
     if (receiver->hurry || receiver->pending >= receiver->pending_max)
-        rabbit_flush(receiver);
-    semel_status status = report(&receiver->link, &seen, count, err);
+        rabbit_receiver_flush(receiver);
+    semel_status status = report_settled(&receiver->link, &seen, count, err);
     pthread_mutex_unlock(&receiver->link.lock);
     return status;
 }
@@ -127,7 +128,7 @@ semel_status rabbit_settle(rabbit_receiver *receiver, const semel_settle settles
 static void flush_if_there_is_room(rabbit_receiver *receiver)
 {
     if (receiver->link.up && rabbit_link_has_room(&receiver->link))
-        rabbit_flush(receiver);
+        rabbit_receiver_flush(receiver);
 }
 
 /* The thread that does this is the one that cuts what hangs: it must not hang itself. */
@@ -147,12 +148,12 @@ void rabbit_receiver_finish(rabbit_receiver *receiver)
     pthread_mutex_unlock(&receiver->link.lock);
 }
 
-/* Nacks would come back behind what is on the shelf, and what the broker sends meanwhile. With the connection goes all
+/* Nacks would come back behind the deliveries that are ready, and those that the broker sends meanwhile. With the connection goes all
  * that came by it, to its old place. */
-void rabbit_give_back(rabbit_receiver *receiver)
+void rabbit_receiver_give_back(rabbit_receiver *receiver)
 {
     pthread_mutex_lock(&receiver->link.lock);
-    rabbit_flush(receiver);
+    rabbit_receiver_flush(receiver);
     rabbit_link_leave(&receiver->link, "everything was given back to the broker");
     receiver->wanted = 0;
     pthread_mutex_unlock(&receiver->link.lock);

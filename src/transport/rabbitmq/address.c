@@ -29,8 +29,8 @@ static int is_given(const url *parsed, const char *name)
 
 /* --- texts --------------------------------------------------------------------------------------------- */
 
-static semel_status put(char *out, size_t room, const char *what, const char *text,
-                        semel_error *err)
+static semel_status put_text(char *out, size_t room, const char *what, const char *text,
+                             semel_error *err)
 {
     if (strlen(text) >= room)
         return semel_fail(err, SEMEL_EINVAL, "URL: the %s has over %zu bytes", what, room - 1);
@@ -45,7 +45,7 @@ static semel_status put_parameter(char *out, size_t room, mem_arena *arena, cons
     if (!value)
         return SEMEL_OK;
     semel_status status = authority_decode(&decoded, arena, name, value, strlen(value), err);
-    return status ? status : put(out, room, name, decoded, err);
+    return status ? status : put_text(out, room, name, decoded, err);
 }
 
 static semel_status read_texts(rabbit_address *out, mem_arena *arena, const url *parsed,
@@ -79,8 +79,9 @@ static semel_status read_user(rabbit_address *out, const authority *place, semel
     int anonymous = !place->user && !place->password;
     const char *user = anonymous ? "guest" : place->user ? place->user : "";
     const char *password = anonymous ? "guest" : place->password ? place->password : "";
-    semel_status status = put(out->user, sizeof out->user, "user", user, err);
-    return status ? status : put(out->password, sizeof out->password, "password", password, err);
+    semel_status status = put_text(out->user, sizeof out->user, "user", user, err);
+    return status ? status
+                  : put_text(out->password, sizeof out->password, "password", password, err);
 }
 
 static semel_status read_place(rabbit_address *out, mem_arena *arena, const url *parsed,
@@ -96,11 +97,11 @@ static semel_status read_place(rabbit_address *out, mem_arena *arena, const url 
     out->port = place.port ? place.port : out->tls ? PORT_TLS : PORT_PLAIN;
     status = read_user(out, &place, err);
     if (!status)
-        status =
-            put(out->host, sizeof out->host, "host", place.host ? place.host : "localhost", err);
+        status = put_text(out->host, sizeof out->host, "host",
+                          place.host ? place.host : "localhost", err);
     return status ? status
-                  : put(out->vhost, sizeof out->vhost, "virtual host",
-                        *place.path ? place.path : "/", err);
+                  : put_text(out->vhost, sizeof out->vhost, "virtual host",
+                             *place.path ? place.path : "/", err);
 }
 
 /* --- numbers and choices ------------------------------------------------------------------------------------ */

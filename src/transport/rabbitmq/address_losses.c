@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static void say(text *out, const char *for
     out->len += need;
 }
 
-static void say_limit(text *out, const rabbit_address *a, unsigned broker_major)
+static void write_limit_loss(text *out, const rabbit_address *a, unsigned broker_major)
 {
     int64_t limit = a->delivery_limit;
     if (limit == RABBIT_LIMIT_UNSET && broker_major >= LIMIT_SINCE)
@@ -53,12 +53,12 @@ static void say_limit(text *out, const rabbit_address *a, unsigned broker_major)
             a->queue, limit);
 }
 
-static void say_queue(text *out, const rabbit_address *a, unsigned broker_major)
+static void write_queue_losses(text *out, const rabbit_address *a, unsigned broker_major)
 {
     if (!a->durable)
         say(out, "queue %s: durable=no: its messages are gone when the broker restarts", a->queue);
     if (a->quorum && !a->has_dead_letter)
-        say_limit(out, a, broker_major);
+        write_limit_loss(out, a, broker_major);
     if (!a->quorum && a->has_dead_letter)
         say(out,
             "queue %s: dead_letter=%s: a classic queue republishes dead letters without confirms, "
@@ -79,7 +79,7 @@ void rabbit_address_losses(char *out, size_t room, const rabbit_address *address
     if (room)
         *out = 0;
     if (address->queue[0])
-        say_queue(&sentences, address, broker_major);
+        write_queue_losses(&sentences, address, broker_major);
     if (!address->persistent)
         say(&sentences, "persistent=no: what is published is gone when the broker restarts");
 }

@@ -10,7 +10,7 @@
 
 /* --- confirmations ----------------------------------------------------------------------------------------- */
 
-static void answer(rabbit_batch *batch, size_t slot, semel_publish_result result)
+static void answer_slot(rabbit_batch *batch, size_t slot, semel_publish_result result)
 {
     size_t index = batch->slots[slot];
     if (index == RABBIT_ANSWERED)
@@ -29,7 +29,7 @@ static void answer_number(rabbit_batch *batch, uint64_t number, int and_before,
         return;
     size_t slot = (size_t)(number - batch->first);
     for (size_t i = and_before ? batch->lowest : slot; i <= slot; i++)
-        answer(batch, i, result);
+        answer_slot(batch, i, result);
     while (batch->lowest < batch->sent && batch->slots[batch->lowest] == RABBIT_ANSWERED)
         batch->lowest++;
 }
@@ -54,7 +54,7 @@ static int is_alike(const rabbit_content *content, const semel_message *message)
            is_same(content->properties->message_id, message->id.data, message->id.len);
 }
 
-static void take_back(rabbit_batch *batch, const rabbit_content *content)
+static void mark_returned(rabbit_batch *batch, const rabbit_content *content)
 {
     for (size_t slot = batch->lowest; slot < batch->sent; slot++) {
         size_t index = batch->slots[slot];
@@ -64,24 +64,24 @@ static void take_back(rabbit_batch *batch, const rabbit_content *content)
     }
 }
 
-static void take_content(rabbit_publisher *self, rabbit_link *link, const amqp_frame_t *frame)
+static void accept_returned(rabbit_publisher *self, rabbit_link *link, const amqp_frame_t *frame)
 {
     rabbit_piece piece = rabbit_content_add(&self->content, frame);
     if (piece == RABBIT_PIECE_BAD || self->content.too_large) { /* nothing so large was sent */
         rabbit_link_lose(link, "the broker's frames make no sense, or there is no memory for them");
     } else if (piece == RABBIT_PIECE_COMPLETE) {
-        take_back(&self->batch, &self->content);
+        mark_returned(&self->batch, &self->content);
         rabbit_content_end(&self->content);
     }
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------ */
 
-void rabbit_answers_take(void *publisher, rabbit_link *link, const amqp_frame_t *frame)
+void rabbit_confirms_accept(void *publisher, rabbit_link *link, const amqp_frame_t *frame)
 {
     rabbit_publisher *self = publisher;
     if (frame->frame_type != AMQP_FRAME_METHOD) {
-        take_content(self, link, frame);
+        accept_returned(self, link, frame);
         return;
     }
     const amqp_method_t *method = &frame->payload.method;

@@ -7,6 +7,6 @@
 #define RABBIT_ANSWERED SIZE_MAX
 
 /* A frame of the channel; rabbit_owner.frame. */
-void rabbit_answers_take(void *publisher, rabbit_link *link, const amqp_frame_t *frame);
+void rabbit_confirms_accept(void *publisher, rabbit_link *link, const amqp_frame_t *frame);
 
 #endif

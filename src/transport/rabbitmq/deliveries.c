@@ -2,17 +2,17 @@
  * no memory. */
 #include "transport/rabbitmq/deliveries.h"
 
-int rabbit_shelf_init(rabbit_shelf *shelf, size_t deliveries)
+int rabbit_deliveries_init(rabbit_deliveries *table, size_t count)
 {
-    for (shelf->bucket_count = 16; shelf->bucket_count < deliveries; shelf->bucket_count *= 2)
+    for (table->bucket_count = 16; table->bucket_count < count; table->bucket_count *= 2)
         continue;
-    shelf->buckets = mem_alloc(shelf->bucket_count * sizeof *shelf->buckets);
-    return shelf->buckets != NULL;
+    table->buckets = mem_alloc(table->bucket_count * sizeof *table->buckets);
+    return table->buckets != NULL;
 }
 
 /* --- lists ------------------------------------------------------------------------------------------------- */
 
-static void append(rabbit_list *list, rabbit_delivery *one)
+static void append_to(rabbit_list *list, rabbit_delivery *one)
 {
     one->before = list->last;
     one->after = NULL;
@@ -20,52 +20,52 @@ static void append(rabbit_list *list, rabbit_delivery *one)
     list->last = one;
 }
 
-static void take_out(rabbit_list *list, rabbit_delivery *one)
+static void remove_from(rabbit_list *list, rabbit_delivery *one)
 {
     *(one->before ? &one->before->after : &list->first) = one->after;
     *(one->after ? &one->after->before : &list->last) = one->before;
     one->before = one->after = NULL;
 }
 
-static rabbit_delivery **bucket_of(const rabbit_shelf *shelf, uint64_t tag)
+static rabbit_delivery **bucket_of(const rabbit_deliveries *table, uint64_t tag)
 {
-    return &shelf->buckets[tag & (shelf->bucket_count - 1)];
+    return &table->buckets[tag & (table->bucket_count - 1)];
 }
 
 /* --- coming ------------------------------------------------------------------------------------------------ */
 
-rabbit_delivery *rabbit_shelf_new(rabbit_shelf *shelf)
+rabbit_delivery *rabbit_deliveries_new(rabbit_deliveries *table)
 {
-    rabbit_delivery *one = shelf->spare;
+    rabbit_delivery *one = table->spare;
     if (!one)
         return mem_alloc(sizeof *one);
-    shelf->spare = one->chain;
+    table->spare = one->chain;
     one->chain = NULL;
     return one;
 }
 
-void rabbit_shelf_put(rabbit_shelf *shelf, rabbit_delivery *delivery)
+void rabbit_deliveries_put(rabbit_deliveries *table, rabbit_delivery *delivery)
 {
-    append(&shelf->ready, delivery);
+    append_to(&table->ready, delivery);
 }
 
-rabbit_delivery *rabbit_shelf_take(rabbit_shelf *shelf)
+rabbit_delivery *rabbit_deliveries_take(rabbit_deliveries *table)
 {
-    rabbit_delivery *one = shelf->ready.first;
+    rabbit_delivery *one = table->ready.first;
     if (!one)
         return NULL;
-    take_out(&shelf->ready, one);
-    append(&shelf->out, one);
-    one->tag = ++shelf->last_tag;
-    rabbit_delivery **bucket = bucket_of(shelf, one->tag);
+    remove_from(&table->ready, one);
+    append_to(&table->unsettled, one);
+    one->tag = ++table->last_tag;
+    rabbit_delivery **bucket = bucket_of(table, one->tag);
     one->chain = *bucket;
     *bucket = one;
     return one;
 }
 
-rabbit_delivery *rabbit_shelf_find(const rabbit_shelf *shelf, uint64_t tag)
+rabbit_delivery *rabbit_deliveries_find(const rabbit_deliveries *table, uint64_t tag)
 {
-    rabbit_delivery *one = *bucket_of(shelf, tag);
+    rabbit_delivery *one = *bucket_of(table, tag);
     while (one && one->tag != tag)
         one = one->chain;
     return one;
@@ -73,56 +73,56 @@ rabbit_delivery *rabbit_shelf_find(const rabbit_shelf *shelf, uint64_t tag)
 
 /* --- going ------------------------------------------------------------------------------------------------- */
 
-void rabbit_shelf_discard(rabbit_shelf *shelf, rabbit_delivery *delivery)
+void rabbit_deliveries_discard(rabbit_deliveries *table, rabbit_delivery *delivery)
 {
     if (delivery->large)
         arena_free(&delivery->arena);
     else
         arena_reset(&delivery->arena);
-    *delivery = (rabbit_delivery){.arena = delivery->arena, .chain = shelf->spare};
-    shelf->spare = delivery;
+    *delivery = (rabbit_delivery){.arena = delivery->arena, .chain = table->spare};
+    table->spare = delivery;
 }
 
-void rabbit_shelf_settle(rabbit_shelf *shelf, rabbit_delivery *delivery)
+void rabbit_deliveries_settle(rabbit_deliveries *table, rabbit_delivery *delivery)
 {
-    rabbit_delivery **link = bucket_of(shelf, delivery->tag);
+    rabbit_delivery **link = bucket_of(table, delivery->tag);
     while (*link != delivery)
         link = &(*link)->chain;
     *link = delivery->chain;
     if (delivery->broker_tag)
-        take_out(&shelf->out, delivery);
-    rabbit_shelf_discard(shelf, delivery);
+        remove_from(&table->unsettled, delivery);
+    rabbit_deliveries_discard(table, delivery);
 }
 
-void rabbit_shelf_orphan(rabbit_shelf *shelf)
+void rabbit_deliveries_orphan(rabbit_deliveries *table)
 {
-    while (shelf->ready.first) {
-        rabbit_delivery *one = shelf->ready.first;
-        take_out(&shelf->ready, one);
-        rabbit_shelf_discard(shelf, one);
+    while (table->ready.first) {
+        rabbit_delivery *one = table->ready.first;
+        remove_from(&table->ready, one);
+        rabbit_deliveries_discard(table, one);
     }
-    while (shelf->out.first) {
-        rabbit_delivery *one = shelf->out.first;
-        if (one->acked) { /* its taker is done with it */
-            rabbit_shelf_settle(shelf, one);
+    while (table->unsettled.first) {
+        rabbit_delivery *one = table->unsettled.first;
+        if (one->acked) { /* its receiver is done with it */
+            rabbit_deliveries_settle(table, one);
             continue;
         }
-        take_out(&shelf->out, one);
+        remove_from(&table->unsettled, one);
         one->broker_tag = 0;
     }
 }
 
-void rabbit_shelf_free(rabbit_shelf *shelf)
+void rabbit_deliveries_free(rabbit_deliveries *table)
 {
-    rabbit_shelf_orphan(shelf);
-    for (size_t i = 0; shelf->buckets && i < shelf->bucket_count; i++)
-        while (shelf->buckets[i])
-            rabbit_shelf_settle(shelf, shelf->buckets[i]);
-    while (shelf->spare) {
-        rabbit_delivery *one = shelf->spare;
-        shelf->spare = one->chain;
+    rabbit_deliveries_orphan(table);
+    for (size_t i = 0; table->buckets && i < table->bucket_count; i++)
+        while (table->buckets[i])
+            rabbit_deliveries_settle(table, table->buckets[i]);
+    while (table->spare) {
+        rabbit_delivery *one = table->spare;
+        table->spare = one->chain;
         arena_free(&one->arena);
         mem_free(one);
     }
-    mem_free(shelf->buckets);
+    mem_free(table->buckets);
 }

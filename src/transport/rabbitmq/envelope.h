@@ -33,18 +33,18 @@ semel_status rabbit_envelope_write(rabbit_envelope *out, rabbit_writer *writer,
 enum { RABBIT_DELIVERY_MAX = 1000 }; /* of message.delivery */
 
 /* What came with a delivery. */
-typedef struct rabbit_parcel {
+typedef struct rabbit_incoming {
     const amqp_basic_properties_t *properties;
     amqp_bytes_t routing_key;
     amqp_bytes_t queue; /* it came from: for x-death */
     int redelivered;
     int counted;      /* the queue sets x-delivery-count itself: a quorum queue */
     semel_bytes body; /* the message will point to it, and not copy it */
-} rabbit_parcel;
+} rabbit_incoming;
 
 /* All but the body lies in the arena, which the caller keeps as long as the message; where the body is a
  * CloudEvent in structured mode, that too. NULL when out of memory. Headers and texts over a limit of message.h are
  * left out; a body that is too large stays, and whoever takes the message checks. */
-semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_parcel *parcel);
+semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *incoming);
 
 #endif

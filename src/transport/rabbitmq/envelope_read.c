@@ -27,7 +27,7 @@
 
 typedef struct reading {
     mem_arena *arena;
-    const rabbit_parcel *parcel;
+    const rabbit_incoming *incoming;
     amqp_table_t table;
     int is_event; /* in binary mode */
     semel_message *message;
@@ -78,9 +78,9 @@ static int set_member(reading *r, const rabbit_field *field, amqp_bytes_t value)
 static int has_property(const reading *r, const rabbit_field *field)
 {
     amqp_bytes_t value;
-    if (!field->flag || !(r->parcel->properties->_flags & field->flag))
+    if (!field->flag || !(r->incoming->properties->_flags & field->flag))
         return 0;
-    memcpy(&value, (const char *)r->parcel->properties + field->property, sizeof value);
+    memcpy(&value, (const char *)r->incoming->properties + field->property, sizeof value);
     return value.len > 0;
 }
 
@@ -90,11 +90,11 @@ static void read_properties(reading *r)
         amqp_bytes_t value;
         if (!has_property(r, &rabbit_fields[i]))
             continue;
-        memcpy(&value, (const char *)r->parcel->properties + rabbit_fields[i].property,
+        memcpy(&value, (const char *)r->incoming->properties + rabbit_fields[i].property,
                sizeof value);
         (void)set_member(r, &rabbit_fields[i], value);
     }
-    r->message->topic = keep_text(r, r->parcel->routing_key);
+    r->message->topic = keep_text(r, r->incoming->routing_key);
 }
 
 /* Of an AMQP timestamp, which is in seconds, or by a common mistake in milliseconds; 0 if it is absurd. */
@@ -107,8 +107,8 @@ static int64_t time_of(uint64_t timestamp)
 
 static void read_time(reading *r)
 {
-    if (r->parcel->properties->_flags & AMQP_BASIC_TIMESTAMP_FLAG)
-        r->message->time_ms = time_of(r->parcel->properties->timestamp);
+    if (r->incoming->properties->_flags & AMQP_BASIC_TIMESTAMP_FLAG)
+        r->message->time_ms = time_of(r->incoming->properties->timestamp);
 }
 
 /* --- how often it was delivered ------------------------------------------------------------------------ */
@@ -149,7 +149,7 @@ static uint64_t count_deaths(const reading *r)
     for (int i = 0; i < deaths->value.array.num_entries; i++) {
         const amqp_field_value_t *death = &deaths->value.array.entries[i];
         if (death->kind == AMQP_FIELD_KIND_TABLE && sum < UINT32_MAX)
-            sum += count_death(&death->value.table, r->parcel->queue);
+            sum += count_death(&death->value.table, r->incoming->queue);
     }
     return sum;
 }
@@ -159,9 +159,9 @@ static uint64_t count_deaths(const reading *r)
 static uint32_t count_deliveries(const reading *r)
 {
     uint64_t count = 1 + count_deaths(r);
-    if (r->parcel->counted && r->parcel->redelivered)
+    if (r->incoming->counted && r->incoming->redelivered)
         count += count_of(rabbit_table_find(&r->table, "x-delivery-count"));
-    if (r->parcel->redelivered && count < 2)
+    if (r->incoming->redelivered && count < 2)
         count = 2;
     return count > RABBIT_DELIVERY_MAX ? RABBIT_DELIVERY_MAX : (uint32_t)count;
 }
@@ -201,7 +201,7 @@ static int read_member(reading *r, amqp_bytes_t key, amqp_bytes_t value)
 /* 1 if the header is the exact time of a message whose timestamp says the same in seconds, or nothing. */
 static int read_exact_time(reading *r, amqp_bytes_t key, const amqp_field_value_t *value)
 {
-    const amqp_basic_properties_t *properties = r->parcel->properties;
+    const amqp_basic_properties_t *properties = r->incoming->properties;
     int64_t ms;
     if (!rabbit_bytes_are(key, rabbit_time_header) || !rabbit_value_integer(&ms, value))
         return 0;
@@ -379,7 +379,7 @@ static semel_message *merge(mem_arena *arena, const semel_message *event,
 static semel_message *read_structured(reading *r)
 {
     semel_message *event = NULL;
-    semel_status status = semel_message_read_cloudevent(&event, r->parcel->body, NULL);
+    semel_status status = semel_message_read_cloudevent(&event, r->incoming->body, NULL);
     if (status == SEMEL_ENOMEM)
         return NULL;
     if (status)
@@ -389,16 +389,16 @@ static semel_message *read_structured(reading *r)
     return merged;
 }
 
-semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_parcel *parcel)
+semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *incoming)
 {
-    reading r = {.arena = arena, .parcel = parcel};
-    if (parcel->properties->_flags & AMQP_BASIC_HEADERS_FLAG)
-        r.table = parcel->properties->headers;
+    reading r = {.arena = arena, .incoming = incoming};
+    if (incoming->properties->_flags & AMQP_BASIC_HEADERS_FLAG)
+        r.table = incoming->properties->headers;
     r.is_event = table_has_event(&r.table);
     r.message = arena_alloc(arena, sizeof *r.message);
     if (!r.message)
         return NULL;
-    *r.message = (semel_message){.size = sizeof *r.message, .body = parcel->body};
+    *r.message = (semel_message){.size = sizeof *r.message, .body = incoming->body};
     read_properties(&r);
     read_time(&r);
     read_table(&r);

@@ -135,7 +135,8 @@ static void cut_if_stuck(rabbit_link *link)
     pthread_mutex_unlock(&link->fd_lock);
 }
 
-/* At once, the first time; but one that is let in and thrown out again and again takes its time. */
+/* The first reconnection is tried at once. If connections keep being closed soon after they were made, the next ones
+ * wait for the backoff. */
 static void plan_retry(rabbit_link *link)
 {
     int64_t now = wait_clock_ms();
@@ -185,7 +186,7 @@ static void lose_to_broker(rabbit_link *link, unsigned code, amqp_bytes_t text)
                      (const char *)text.bytes);
 }
 
-static void take_connection_frame(rabbit_link *link, const amqp_method_t *method)
+static void handle_connection_frame(rabbit_link *link, const amqp_method_t *method)
 {
     if (method->id == AMQP_CONNECTION_CLOSE_METHOD) {
         const amqp_connection_close_t *closed = method->decoded;
@@ -201,12 +202,12 @@ static void take_connection_frame(rabbit_link *link, const amqp_method_t *method
     }
 }
 
-static void take_frame(rabbit_link *link, const amqp_frame_t *frame)
+static void handle_frame(rabbit_link *link, const amqp_frame_t *frame)
 {
     int is_method = frame->frame_type == AMQP_FRAME_METHOD;
     if (frame->channel == 0) {
         if (is_method)
-            take_connection_frame(link, &frame->payload.method);
+            handle_connection_frame(link, &frame->payload.method);
     } else if (is_method && frame->payload.method.id == AMQP_CHANNEL_CLOSE_METHOD) {
         const amqp_channel_close_t *closed = frame->payload.method.decoded;
         link->closed_by = closed->reply_code;
@@ -235,7 +236,7 @@ static void pump(rabbit_link *link)
             rabbit_link_broke(link, code, "reading");
             return;
         }
-        take_frame(link, &frame);
+        handle_frame(link, &frame);
         if (link->up && !link->calls->keeps(link->owner))
             amqp_maybe_release_buffers(link->connection);
         if (link->up && !may_have_more(link))

@@ -20,7 +20,7 @@ enum { GRACE_MS = 2000, BLOCKED_MS = 1000 };
 
 /* --- the link ---------------------------------------------------------------------------------------------- */
 
-static semel_status confirm(void *owner, rabbit_link *link, semel_error *err)
+static semel_status enter_confirm_mode(void *owner, rabbit_link *link, semel_error *err)
 {
     rabbit_publisher *self = owner;
     semel_status status = rabbit_topology(link, err);
@@ -33,7 +33,7 @@ static semel_status confirm(void *owner, rabbit_link *link, semel_error *err)
     return SEMEL_OK;
 }
 
-static int keeps(const void *owner)
+static int publisher_keeps(const void *owner)
 {
     const rabbit_publisher *self = owner;
     return self->content.method != NULL;
@@ -41,7 +41,7 @@ static int keeps(const void *owner)
 
 /* The broker answers what it does not like of a message by closing the channel, without saying which. If only one was
  * under way it is that: too large (406), or a topic that we may not publish to (403), which somebody may yet allow. */
-static void blame(rabbit_publisher *self)
+static void blame_open_messages(rabbit_publisher *self)
 {
     rabbit_batch *batch = &self->batch;
     int forbidden = self->link.closed_by == AMQP_ACCESS_REFUSED;
@@ -55,11 +55,11 @@ static void blame(rabbit_publisher *self)
 }
 
 /* No more answers to what was sent. */
-static void lost(void *owner)
+static void publisher_lost(void *owner)
 {
     rabbit_publisher *self = owner;
     rabbit_content_end(&self->content);
-    blame(self);
+    blame_open_messages(self);
     self->batch.open = 0;
     self->batch.sent = 0;
 }
@@ -67,7 +67,8 @@ static void lost(void *owner)
 semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_address *address,
                                    const semel_seam *seam, semel_error *err)
 {
-    static const rabbit_owner calls = {confirm, rabbit_answers_take, keeps, lost};
+    static const rabbit_owner calls = {enter_confirm_mode, rabbit_confirms_accept, publisher_keeps,
+                                       publisher_lost};
     publisher->writer.persistent = address->persistent;
     publisher->writer.cloudevents = address->cloudevents;
     return rabbit_link_init(&publisher->link, address, seam, &calls, publisher, err);
@@ -83,7 +84,7 @@ void rabbit_publisher_close(rabbit_publisher *publisher)
 
 /* --- one at a time ----------------------------------------------------------------------------------------- */
 
-static semel_status enter(rabbit_publisher *self, int64_t until_ms, semel_error *err)
+static semel_status begin_publishing(rabbit_publisher *self, int64_t until_ms, semel_error *err)
 {
     while (self->busy) {
         struct timespec until = wait_until(until_ms);
@@ -96,7 +97,7 @@ static semel_status enter(rabbit_publisher *self, int64_t until_ms, semel_error 
     return SEMEL_OK;
 }
 
-static void leave(rabbit_publisher *self)
+static void end_publishing(rabbit_publisher *self)
 {
     self->busy = 0;
     self->owed |= self->batch.open > 0;
@@ -208,7 +209,7 @@ static semel_status fail_blocked(const rabbit_link *link, semel_error *err)
                       (unsigned)link->address->port, link->blocked);
 }
 
-static semel_status judge(const rabbit_publisher *self, size_t count, semel_error *err)
+static semel_status status_of_results(const rabbit_publisher *self, size_t count, semel_error *err)
 {
     const rabbit_link *link = &self->link;
     size_t unknown = 0;
@@ -289,9 +290,9 @@ static int send_more(rabbit_publisher *self, size_t *sent, size_t count, int64_t
     return one_by_one && *sent > before && self->batch.results[before] != SEMEL_PUBLISH_UNKNOWN;
 }
 
-static semel_status publish(rabbit_publisher *self, semel_publish_result results[],
-                            const semel_message *const messages[], size_t count, int64_t until_ms,
-                            semel_error *err)
+static semel_status publish_batch(rabbit_publisher *self, semel_publish_result results[],
+                                  const semel_message *const messages[], size_t count,
+                                  int64_t until_ms, semel_error *err)
 {
     rabbit_link *link = &self->link;
     semel_status status = SEMEL_OK;
@@ -310,23 +311,24 @@ static semel_status publish(rabbit_publisher *self, semel_publish_result results
         self->careful = 0;
     if (self->forbidden)
         blame_the_broker(self, count);
-    return status ? status : judge(self, count, err);
+    return status ? status : status_of_results(self, count, err);
 }
 
-semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],
-                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
-                            semel_meanwhile *meanwhile, void *context, semel_error *err)
+semel_status rabbit_publisher_publish(rabbit_publisher *publisher, semel_publish_result results[],
+                                      const semel_message *const messages[], size_t count,
+                                      uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                                      semel_error *err)
 {
     semel_error why = {.status = SEMEL_OK}; /* also of single messages, which is not the caller's */
     int64_t until_ms = wait_clock_ms() + wait_ms;
     pthread_mutex_lock(&publisher->link.lock);
-    semel_status status = enter(publisher, until_ms, &why);
+    semel_status status = begin_publishing(publisher, until_ms, &why);
     if (!status) {
         publisher->meanwhile = meanwhile;
         publisher->meanwhile_context = context;
-        status = publish(publisher, results, messages, count, until_ms, &why);
+        status = publish_batch(publisher, results, messages, count, until_ms, &why);
         meanwhile = publisher->meanwhile;
-        leave(publisher);
+        end_publishing(publisher);
     }
     pthread_mutex_unlock(&publisher->link.lock);
     if (meanwhile)

@@ -42,8 +42,9 @@ semel_status rabbit_publisher_init(rabbit_publisher *publisher, const rabbit_add
 void rabbit_publisher_close(rabbit_publisher *publisher);
 
 /* As publish_while in <semel/sys/transport.h>; `meanwhile` may be NULL. */
-semel_status rabbit_publish(rabbit_publisher *publisher, semel_publish_result results[],
-                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
-                            semel_meanwhile *meanwhile, void *context, semel_error *err);
+semel_status rabbit_publisher_publish(rabbit_publisher *publisher, semel_publish_result results[],
+                                      const semel_message *const messages[], size_t count,
+                                      uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
+                                      semel_error *err);
 
 #endif

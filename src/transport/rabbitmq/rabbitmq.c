@@ -175,44 +175,45 @@ static const char *rabbit_warnings(const void *transport)
     return self->losses;
 }
 
-static semel_status publish_while(void *transport, semel_publish_result results[],
-                                  const semel_message *const messages[], size_t count,
-                                  uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
-                                  semel_error *err)
+static semel_status rabbit_publish_while(void *transport, semel_publish_result results[],
+                                         const semel_message *const messages[], size_t count,
+                                         uint32_t wait_ms, semel_meanwhile *meanwhile,
+                                         void *context, semel_error *err)
 {
     rabbit *self = transport;
-    return rabbit_publish(&self->publisher, results, messages, count, wait_ms, meanwhile, context,
-                          err);
+    return rabbit_publisher_publish(&self->publisher, results, messages, count, wait_ms, meanwhile,
+                                    context, err);
 }
 
-static semel_status publish(void *transport, semel_publish_result results[],
-                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
-                            semel_error *err)
+static semel_status rabbit_publish(void *transport, semel_publish_result results[],
+                                   const semel_message *const messages[], size_t count,
+                                   uint32_t wait_ms, semel_error *err)
 {
-    return count ? publish_while(transport, results, messages, count, wait_ms, NULL, NULL, err)
-                 : SEMEL_OK;
+    return count
+               ? rabbit_publish_while(transport, results, messages, count, wait_ms, NULL, NULL, err)
+               : SEMEL_OK;
 }
 
-static semel_status receive(void *transport, semel_delivery deliveries[], size_t max, size_t *count,
-                            uint32_t wait_ms, semel_error *err)
+static semel_status rabbit_receive(void *transport, semel_delivery deliveries[], size_t max,
+                                   size_t *count, uint32_t wait_ms, semel_error *err)
 {
     rabbit *self = transport;
     if (!self->address.queue[0])
         return semel_fail(err, SEMEL_EMISUSE, "this URL names no queue= to receive from");
-    return rabbit_receive(&self->receiver, deliveries, max, count, wait_ms, err);
+    return rabbit_receiver_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
-static semel_status settle(void *transport, const semel_settle settles[], size_t count,
-                           semel_error *err)
+static semel_status rabbit_settle(void *transport, const semel_settle settles[], size_t count,
+                                  semel_error *err)
 {
     rabbit *self = transport;
-    return rabbit_settle(&self->receiver, settles, count, err);
+    return rabbit_receiver_settle(&self->receiver, settles, count, err);
 }
 
-static void give_back(void *transport)
+static void rabbit_give_back(void *transport)
 {
     rabbit *self = transport;
-    rabbit_give_back(&self->receiver);
+    rabbit_receiver_give_back(&self->receiver);
 }
 
 const semel_transport_driver rabbitmq_transport_driver = {
@@ -223,10 +224,10 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .open = rabbit_open,
     .close = rabbit_close,
     .durability = rabbit_durability,
-    .publish = publish,
-    .receive = receive,
-    .settle = settle,
+    .publish = rabbit_publish,
+    .receive = rabbit_receive,
+    .settle = rabbit_settle,
     .warnings = rabbit_warnings,
-    .give_back = give_back,
-    .publish_while = publish_while,
+    .give_back = rabbit_give_back,
+    .publish_while = rabbit_publish_while,
 };

@@ -1,4 +1,4 @@
-/* Deliveries come in as the broker sends them, up to the prefetch, whoever reads the link; they are handed out in
+/* Deliveries come in as the broker sends them, up to the prefetch, whichever thread reads the link; they are delivered in
  * that order. acks.c ends them. */
 #include "transport/rabbitmq/receiver.h"
 
@@ -39,7 +39,7 @@ static semel_status allow_growth(rabbit_link *link, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status prepare(void *owner, rabbit_link *link, semel_error *err)
+static semel_status set_up_receiver(void *owner, rabbit_link *link, semel_error *err)
 {
     const rabbit_receiver *self = owner;
     semel_status status = allow_growth(link, err);
@@ -50,7 +50,7 @@ static semel_status prepare(void *owner, rabbit_link *link, semel_error *err)
 
 /* Messages come from the first call on that asks for one. Who only publishes, or has not begun yet, must not keep
  * them from others. */
-static semel_status begin(rabbit_receiver *self, int64_t until_ms, semel_error *err)
+static semel_status start_consuming(rabbit_receiver *self, int64_t until_ms, semel_error *err)
 {
     rabbit_link *link = &self->link;
     semel_error why;
@@ -65,24 +65,25 @@ static semel_status begin(rabbit_receiver *self, int64_t until_ms, semel_error *
     return rabbit_link_need(link, until_ms, err);
 }
 
-static int keeps(const void *owner)
+static int receiver_keeps(const void *owner)
 {
     const rabbit_receiver *self = owner;
     return self->content.method && !self->content.too_large;
 }
 
-static void lost(void *owner)
+static void receiver_lost(void *owner)
 {
     rabbit_receiver *self = owner;
     rabbit_content_end(&self->content);
-    rabbit_shelf_orphan(&self->shelf);
+    rabbit_deliveries_orphan(&self->deliveries);
     self->pending = 0;
     self->hurry = 0;
 }
 
 /* --- coming in --------------------------------------------------------------------------------------------- */
 
-static int fill(rabbit_delivery *one, const rabbit_content *content, const char *queue, int counted)
+static int fill_delivery(rabbit_delivery *one, const rabbit_content *content, const char *queue,
+                         int counted)
 {
     const amqp_basic_deliver_t *deliver = content->method;
     semel_bytes body = {NULL, 0};
@@ -92,13 +93,13 @@ static int fill(rabbit_delivery *one, const rabbit_content *content, const char 
         if (!body.data)
             return 0;
     }
-    rabbit_parcel parcel = {.properties = content->properties,
-                            .routing_key = deliver->routing_key,
-                            .queue = amqp_cstring_bytes(queue),
-                            .redelivered = deliver->redelivered,
-                            .counted = counted,
-                            .body = body};
-    semel_message *message = rabbit_envelope_read(&one->arena, &parcel);
+    rabbit_incoming incoming = {.properties = content->properties,
+                                .routing_key = deliver->routing_key,
+                                .queue = amqp_cstring_bytes(queue),
+                                .redelivered = deliver->redelivered,
+                                .counted = counted,
+                                .body = body};
+    semel_message *message = rabbit_envelope_read(&one->arena, &incoming);
     if (!message)
         return 0;
     if (content->too_large) /* over the limit, for all to see */
@@ -115,18 +116,18 @@ static void accept_delivery(rabbit_receiver *self, rabbit_link *link)
         rabbit_link_lose(link, "the broker sent a delivery without a tag");
         return;
     }
-    rabbit_delivery *one = rabbit_shelf_new(&self->shelf);
-    if (one && fill(one, &self->content, link->address->queue, link->address->quorum)) {
-        rabbit_shelf_put(&self->shelf, one);
+    rabbit_delivery *one = rabbit_deliveries_new(&self->deliveries);
+    if (one && fill_delivery(one, &self->content, link->address->queue, link->address->quorum)) {
+        rabbit_deliveries_put(&self->deliveries, one);
         return;
     }
     if (one)
-        rabbit_shelf_discard(&self->shelf, one);
+        rabbit_deliveries_discard(&self->deliveries, one);
     rabbit_link_lose(link, "out of memory for a delivery: it goes back to the broker");
 }
 
 /* A body that is too large is not waited for: its frames are thrown away as they come. */
-static void take_content(rabbit_receiver *self, rabbit_link *link, const amqp_frame_t *frame)
+static void accept_content(rabbit_receiver *self, rabbit_link *link, const amqp_frame_t *frame)
 {
     int is_header = frame->frame_type == AMQP_FRAME_HEADER;
     rabbit_piece piece = rabbit_content_add(&self->content, frame);
@@ -140,11 +141,11 @@ static void take_content(rabbit_receiver *self, rabbit_link *link, const amqp_fr
         rabbit_content_end(&self->content);
 }
 
-static void take_frame(void *owner, rabbit_link *link, const amqp_frame_t *frame)
+static void accept_frame(void *owner, rabbit_link *link, const amqp_frame_t *frame)
 {
     rabbit_receiver *self = owner;
     if (frame->frame_type != AMQP_FRAME_METHOD)
-        take_content(self, link, frame);
+        accept_content(self, link, frame);
     else if (frame->payload.method.id == AMQP_BASIC_DELIVER_METHOD)
         rabbit_content_start(&self->content, frame->payload.method.decoded);
     else if (frame->payload.method.id == AMQP_BASIC_CANCEL_METHOD)
@@ -157,32 +158,33 @@ static void take_frame(void *owner, rabbit_link *link, const amqp_frame_t *frame
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
                                   const semel_seam *seam, semel_error *err)
 {
-    static const rabbit_owner calls = {prepare, take_frame, keeps, lost};
-    if (!rabbit_shelf_init(&receiver->shelf, address->prefetch))
+    static const rabbit_owner calls = {set_up_receiver, accept_frame, receiver_keeps,
+                                       receiver_lost};
+    if (!rabbit_deliveries_init(&receiver->deliveries, address->prefetch))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a prefetch of %u",
                           (unsigned)address->prefetch);
     receiver->pending_max =
         address->prefetch / 4 < PENDING_MAX ? address->prefetch / 4 : PENDING_MAX;
     semel_status status = rabbit_link_init(&receiver->link, address, seam, &calls, receiver, err);
     if (status)
-        rabbit_shelf_free(&receiver->shelf);
+        rabbit_deliveries_free(&receiver->deliveries);
     return status;
 }
 
 void rabbit_receiver_close(rabbit_receiver *receiver)
 {
     rabbit_link_close(&receiver->link);
-    rabbit_shelf_free(&receiver->shelf);
+    rabbit_deliveries_free(&receiver->deliveries);
     rabbit_content_free(&receiver->content);
 }
 
 /* --- handing out ------------------------------------------------------------------------------------------- */
 
-static size_t hand_out(rabbit_receiver *self, semel_delivery deliveries[], size_t max)
+static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], size_t max)
 {
     size_t count = 0;
     while (count < max) {
-        const rabbit_delivery *one = rabbit_shelf_take(&self->shelf);
+        const rabbit_delivery *one = rabbit_deliveries_take(&self->deliveries);
         if (!one)
             break;
         deliveries[count++] = (semel_delivery){one->tag, one->message};
@@ -192,18 +194,18 @@ static size_t hand_out(rabbit_receiver *self, semel_delivery deliveries[], size_
 
 /* A link that was lost with nothing to hand out is an error once, and connected again by the next call: so that
  * whoever works knows. */
-static semel_status receive(rabbit_receiver *self, semel_delivery deliveries[], size_t max,
-                            size_t *count, int64_t until_ms, semel_error *err)
+static semel_status receive_ready(rabbit_receiver *self, semel_delivery deliveries[], size_t max,
+                                  size_t *count, int64_t until_ms, semel_error *err)
 {
     rabbit_link *link = &self->link;
-    semel_status status = begin(self, until_ms, err);
+    semel_status status = start_consuming(self, until_ms, err);
     if (status)
         return status;
-    if (!self->shelf.ready.first) {
-        rabbit_flush(self);
+    if (!self->deliveries.ready.first) {
+        rabbit_receiver_flush(self);
         rabbit_link_pump(link);
     }
-    while (link->up && (*count = hand_out(self, deliveries, max)) == 0 &&
+    while (link->up && (*count = deliver_ready(self, deliveries, max)) == 0 &&
            wait_clock_ms() < until_ms)
         rabbit_link_wait(link, until_ms);
     if (link->up || *count)
@@ -213,13 +215,13 @@ static semel_status receive(rabbit_receiver *self, semel_delivery deliveries[], 
     return link->trouble.status;
 }
 
-semel_status rabbit_receive(rabbit_receiver *receiver, semel_delivery deliveries[], size_t max,
-                            size_t *count, uint32_t wait_ms, semel_error *err)
+semel_status rabbit_receiver_receive(rabbit_receiver *receiver, semel_delivery deliveries[],
+                                     size_t max, size_t *count, uint32_t wait_ms, semel_error *err)
 {
     size_t found = 0;
     pthread_mutex_lock(&receiver->link.lock);
     semel_status status =
-        receive(receiver, deliveries, max, &found, wait_clock_ms() + wait_ms, err);
+        receive_ready(receiver, deliveries, max, &found, wait_clock_ms() + wait_ms, err);
     pthread_mutex_unlock(&receiver->link.lock);
     if (!status)
         *count = found;

@@ -40,7 +40,7 @@ static semel_status declare_exchange(rabbit_link *link, semel_error *err)
 }
 
 /* The broker's own exchanges cannot be declared, and need not be. */
-static semel_status settle_exchange(rabbit_link *link, semel_error *err)
+static semel_status ensure_exchange(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
     if (!address->exchange[0])
@@ -61,7 +61,7 @@ typedef struct arguments {
     int count;
 } arguments;
 
-static amqp_field_value_t *add(arguments *to, const char *name, uint8_t kind)
+static amqp_field_value_t *add_argument(arguments *to, const char *name, uint8_t kind)
 {
     amqp_table_entry_t *entry = &to->entries[to->count++];
     entry->key = amqp_cstring_bytes(name);
@@ -69,22 +69,23 @@ static amqp_field_value_t *add(arguments *to, const char *name, uint8_t kind)
     return &entry->value;
 }
 
-static void add_text(arguments *to, const char *name, const char *value)
+static void add_text_argument(arguments *to, const char *name, const char *value)
 {
-    add(to, name, AMQP_FIELD_KIND_UTF8)->value.bytes = amqp_cstring_bytes(value);
+    add_argument(to, name, AMQP_FIELD_KIND_UTF8)->value.bytes = amqp_cstring_bytes(value);
 }
 
 static void add_dead_letter(arguments *to, const rabbit_address *address)
 {
     if (!address->has_dead_letter)
         return;
-    add_text(to, "x-dead-letter-exchange", address->dead_letter);
+    add_text_argument(to, "x-dead-letter-exchange", address->dead_letter);
     if (address->dead_letter_key[0])
-        add_text(to, "x-dead-letter-routing-key", address->dead_letter_key);
+        add_text_argument(to, "x-dead-letter-routing-key", address->dead_letter_key);
     if (!address->quorum)
         return;
-    add_text(to, "x-dead-letter-strategy", "at-least-once"); /* else they go without confirms, */
-    add_text(to, "x-overflow", "reject-publish");            /* and this is its condition */
+    add_text_argument(to, "x-dead-letter-strategy",
+                      "at-least-once");                    /* else they go without confirms, */
+    add_text_argument(to, "x-overflow", "reject-publish"); /* and this is its condition */
 }
 
 /* Before 4.0 no limit is no argument; since then it is one of its own, and saying nothing means 20. */
@@ -92,17 +93,17 @@ static void add_limit(arguments *to, const rabbit_link *link)
 {
     int64_t limit = link->address->delivery_limit;
     if (limit >= 0 || (limit == -1 && link->broker_major >= LIMITLESS_SINCE))
-        add(to, "x-delivery-limit", AMQP_FIELD_KIND_I64)->value.i64 = limit;
+        add_argument(to, "x-delivery-limit", AMQP_FIELD_KIND_I64)->value.i64 = limit;
 }
 
 static void argue(arguments *to, const rabbit_link *link)
 {
     to->count = 0;
-    add_text(to, "x-queue-type", link->address->quorum ? "quorum" : "classic");
+    add_text_argument(to, "x-queue-type", link->address->quorum ? "quorum" : "classic");
     add_dead_letter(to, link->address);
     add_limit(to, link);
     if (link->address->single_active)
-        add(to, "x-single-active-consumer", AMQP_FIELD_KIND_BOOLEAN)->value.boolean = 1;
+        add_argument(to, "x-single-active-consumer", AMQP_FIELD_KIND_BOOLEAN)->value.boolean = 1;
 }
 
 static semel_status look_for_queue(rabbit_link *link, semel_error *err)
@@ -132,7 +133,7 @@ static semel_status declare_queue(rabbit_link *link, semel_error *err)
     return rabbit_link_refused(link, doing, err);
 }
 
-static semel_status settle_queue(rabbit_link *link, semel_error *err)
+static semel_status ensure_queue(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
     semel_status status = SEMEL_OK;
@@ -163,7 +164,7 @@ static semel_status bind_one(rabbit_link *link, const char *pattern, semel_error
 }
 
 /* The default exchange has every queue bound already. */
-static semel_status settle_bindings(rabbit_link *link, semel_error *err)
+static semel_status ensure_bindings(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
     semel_status status = SEMEL_OK;
@@ -177,8 +178,8 @@ static semel_status settle_bindings(rabbit_link *link, semel_error *err)
 
 semel_status rabbit_topology(rabbit_link *link, semel_error *err)
 {
-    semel_status (*const steps[])(rabbit_link *, semel_error *) = {settle_exchange, settle_queue,
-                                                                   settle_bindings};
+    semel_status (*const steps[])(rabbit_link *, semel_error *) = {ensure_exchange, ensure_queue,
+                                                                   ensure_bindings};
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++)
         if (!(status = rabbit_connect_patience(link, err)))
