@@ -106,7 +106,7 @@ static int is_elsewhere(unsigned number)
            number == ER_DBACCESS_DENIED_ERROR || number == ER_TABLEACCESS_DENIED_ERROR;
 }
 
-static semel_status enter(mariadb_unit *unit, semel_error *err)
+static semel_status enter_caller(mariadb_unit *unit, semel_error *err)
 {
     char identity[IDENTITY_TEXT];
     maria_failure failed;
@@ -143,7 +143,7 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
         maria_return(unit->on);
         return status;
     }
-    status = enter(unit, err);
+    status = enter_caller(unit, err);
     if (status) {
         maria_unit_delist(unit);
         maria_return(unit->on);

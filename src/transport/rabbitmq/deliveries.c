@@ -49,7 +49,7 @@ void rabbit_deliveries_put(rabbit_deliveries *table, rabbit_delivery *delivery)
     append_to(&table->ready, delivery);
 }
 
-rabbit_delivery *rabbit_deliveries_take(rabbit_deliveries *table)
+rabbit_delivery *rabbit_deliveries_receive(rabbit_deliveries *table)
 {
     rabbit_delivery *one = table->ready.first;
     if (!one)

@@ -40,7 +40,7 @@ rabbit_delivery *rabbit_deliveries_new(rabbit_deliveries *table);
 void rabbit_deliveries_put(rabbit_deliveries *table, rabbit_delivery *delivery); /* it is ready */
 
 /* The first that is ready becomes unsettled; NULL if there is none. */
-rabbit_delivery *rabbit_deliveries_take(rabbit_deliveries *table);
+rabbit_delivery *rabbit_deliveries_receive(rabbit_deliveries *table);
 rabbit_delivery *rabbit_deliveries_find(const rabbit_deliveries *table, uint64_t tag);
 
 /* Its message is gone. */

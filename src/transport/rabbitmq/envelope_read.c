@@ -37,7 +37,7 @@ typedef struct reading {
 
 /* --- members ----------------------------------------------------------------------------------------- */
 
-static const void *keep(reading *r, const void *data, size_t len)
+static const void *keep_copy(reading *r, const void *data, size_t len)
 {
     const void *copy = arena_copy(r->arena, data, len);
     r->failed |= !copy;
@@ -49,12 +49,12 @@ static const char *keep_text(reading *r, amqp_bytes_t text)
 {
     if (!text.len || memchr(text.bytes, 0, text.len))
         return NULL;
-    return keep(r, text.bytes, text.len);
+    return keep_copy(r, text.bytes, text.len);
 }
 
 static semel_bytes keep_bytes(reading *r, amqp_bytes_t bytes)
 {
-    const void *copy = keep(r, bytes.bytes, bytes.len);
+    const void *copy = keep_copy(r, bytes.bytes, bytes.len);
     return (semel_bytes){copy, copy ? bytes.len : 0};
 }
 

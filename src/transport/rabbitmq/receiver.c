@@ -184,7 +184,7 @@ static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], 
 {
     size_t count = 0;
     while (count < max) {
-        const rabbit_delivery *one = rabbit_deliveries_take(&self->deliveries);
+        const rabbit_delivery *one = rabbit_deliveries_receive(&self->deliveries);
         if (!one)
             break;
         deliveries[count++] = (semel_delivery){one->tag, one->message};
