@@ -3,7 +3,7 @@
  * The attempts of a suspect (it came again) and of a retry (it failed here) are counted before they start. If one of
  * them kills the process, no other may be at work and counted: so a worker that has one keeps the other kind from all
  * others, and still everything is taken in the end. */
-#include "core/hand.h"
+#include "core/consumer_inflight.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* Opening, closing, stepping; the rest of the consumer is in hand.c (deliveries in hand), turn.c (what is done
- * with them), deal.c (routes) and crew.c (running with workers). */
+/* Opening, closing, stepping; the rest of the consumer is in consumer_inflight.c (deliveries in
+ * flight), consumer_worker.c (what a worker does with them), consumer_routes.c (routes) and
+ * consumer_run.c (running with workers). */
 #include "core/consumer.h"
 
 #include "base/wait.h"

@@ -1,9 +1,10 @@
-/* The consumer as its parts share it: deliveries in hand (hand.h), workers that take them through the routes
- * (deal.c), and the loop that keeps the workers going (crew.c). */
+/* The consumer as its parts share it: deliveries in flight (consumer_inflight.h), workers that take
+ * them (consumer_worker.c) through the routes (consumer_routes.c), and the loop that keeps the workers
+ * going (consumer_run.c). */
 #ifndef SEMEL_CORE_CONSUMER_H
 #define SEMEL_CORE_CONSUMER_H
 
-#include "core/hand.h"
+#include "core/consumer_inflight.h"
 #include "core/transport.h"
 #include "core/unit.h"
 

@@ -183,7 +183,7 @@ static semel_status replay_claim(semel_outcome *out, work_unit *unit, semel_inbo
                : semel_dead_discard(inbox->store, found->id, err);
 }
 
-/* See record() in failure.c: a handler would take the empty body for the message's own. */
+/* See record() in inbox_failure.c: a handler would take the empty body for the message's own. */
 static int is_bodiless(const semel_message *message)
 {
     return !message->body.len && message->header_count &&

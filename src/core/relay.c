@@ -1,7 +1,7 @@
 /* The relay's turn: lease, send, settle.
  *
- * Leasing and settling (lease.c) are two short transactions; the broker is talked to in between, with none open. If
- * the process dies
+ * Leasing and settling (relay_lease.c) are two short transactions; the broker is talked to in between,
+ * with none open. If the process dies
  *   - before the lease is committed: nothing happened;
  *   - before the broker has it: the lease ends and another relay sends it;
  *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the same

@@ -1,6 +1,7 @@
-/* See hand.h. Of a group only a hash is kept: two groups that share one are handled as if they were one, which
- * is slower and not wrong, and nothing has to be compared with messages that may be settled by now. */
-#include "core/hand.h"
+/* See consumer_inflight.h. Of a group only a hash is kept: two groups that share one are handled as if
+ * they were one, which is slower and not wrong, and nothing has to be compared with messages that may
+ * be settled by now. */
+#include "core/consumer_inflight.h"
 
 #include "base/mem.h"
 #include "base/message.h"

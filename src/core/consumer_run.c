@@ -2,7 +2,7 @@
  *
  * All workers do the same: turn after turn. The caller's thread is the first of them, the others are started
  * here and have ended before the run returns. Whoever finds nothing to do receives, one at a time; the others
- * wait until there is something (turn.c).
+ * wait until there is something (consumer_worker.c).
  *
  * Trouble that may pass is waited out by all together: whoever meets it first says how long, and the more often
  * in a row, the longer. Those who were at work meanwhile and meet it, too, do not make it longer. An error that

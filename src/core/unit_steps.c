@@ -163,7 +163,7 @@ static void record_blame(work_unit *unit, semel_status status, const semel_error
     inbox_count(unit->inbox, outcome);
 }
 
-/* As receive does: see after_limit() in receive.c. */
+/* As receive does: see after_limit() in inbox_receive.c. */
 static semel_status record_limit(work_unit *unit, semel_status status, semel_error *err)
 {
     semel_outcome outcome;

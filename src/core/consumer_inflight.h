@@ -10,8 +10,8 @@
  *
  * All the room is made when the hand is opened: it is bounded, and takes no memory later. It has no lock of its
  * own; whoever shares it brings one. */
-#ifndef SEMEL_CORE_HAND_H
-#define SEMEL_CORE_HAND_H
+#ifndef SEMEL_CORE_CONSUMER_INFLIGHT_H
+#define SEMEL_CORE_CONSUMER_INFLIGHT_H
 
 #include "base/hash.h"
 
