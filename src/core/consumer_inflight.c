@@ -8,30 +8,31 @@
 
 #include <string.h>
 
-semel_status hand_open(hand *h, uint32_t max, semel_order order, hash_key key, semel_error *err)
+semel_status inflight_open(inflight *in, uint32_t max, semel_order order, hash_key key,
+                           semel_error *err)
 {
-    *h = (hand){.max = max, .bucket_count = 1, .key = key};
-    while (h->bucket_count < max)
-        h->bucket_count *= 2;
-    h->jobs = mem_alloc(max * sizeof *h->jobs);
+    *in = (inflight){.max = max, .bucket_count = 1, .key = key};
+    while (in->bucket_count < max)
+        in->bucket_count *= 2;
+    in->jobs = mem_alloc(max * sizeof *in->jobs);
     if (order == SEMEL_ORDER_GROUP)
-        h->tails = mem_alloc(h->bucket_count * sizeof(job *));
-    if (!h->jobs || (order == SEMEL_ORDER_GROUP && !h->tails)) {
-        hand_close(h);
+        in->tails = mem_alloc(in->bucket_count * sizeof(job *));
+    if (!in->jobs || (order == SEMEL_ORDER_GROUP && !in->tails)) {
+        inflight_close(in);
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u deliveries in hand", max);
     }
     for (uint32_t i = max; i > 0; i--) {
-        h->jobs[i - 1].behind = h->unused;
-        h->unused = &h->jobs[i - 1];
+        in->jobs[i - 1].behind = in->unused;
+        in->unused = &in->jobs[i - 1];
     }
     return SEMEL_OK;
 }
 
-void hand_close(hand *h)
+void inflight_close(inflight *in)
 {
-    mem_free(h->jobs);
-    mem_free(h->tails);
-    *h = (hand){0};
+    mem_free(in->jobs);
+    mem_free(in->tails);
+    *in = (inflight){0};
 }
 
 /* --- lines ------------------------------------------------------------------------------------------------ */
@@ -52,50 +53,50 @@ static void line_remove(job_line *line, job *j)
     j->before = j->behind = NULL;
 }
 
-static void become_ready(hand *h, job *j)
+static void become_ready(inflight *in, job *j)
 {
     j->state = JOB_READY;
-    line_insert(&h->ready, h->ready.last, j);
+    line_insert(&in->ready, in->ready.last, j);
 }
 
-static void join_all(hand *h, job *j)
+static void join_all(inflight *in, job *j)
 {
-    j->older = h->all.last;
+    j->older = in->all.last;
     j->newer = NULL;
-    *(j->older ? &j->older->newer : &h->all.first) = j;
-    h->all.last = j;
-    h->count++;
+    *(j->older ? &j->older->newer : &in->all.first) = j;
+    in->all.last = j;
+    in->count++;
 }
 
-static void leave_all(hand *h, job *j)
+static void leave_all(inflight *in, job *j)
 {
-    *(j->older ? &j->older->newer : &h->all.first) = j->newer;
-    *(j->newer ? &j->newer->older : &h->all.last) = j->older;
-    h->count--;
+    *(j->older ? &j->older->newer : &in->all.first) = j->newer;
+    *(j->newer ? &j->newer->older : &in->all.last) = j->older;
+    in->count--;
 }
 
 /* --- groups ----------------------------------------------------------------------------------------------- */
 
-static uint64_t group_of(const hand *h, const semel_message *message, int unusable)
+static uint64_t group_of(const inflight *in, const semel_message *message, int unusable)
 {
-    if (!h->tails || unusable || !message->group || !*message->group)
+    if (!in->tails || unusable || !message->group || !*message->group)
         return 0;
-    uint64_t hash = hash_bytes(h->key, message->group, strlen(message->group));
+    uint64_t hash = hash_bytes(in->key, message->group, strlen(message->group));
     return hash ? hash : 1;
 }
 
-static job **find_tail(const hand *h, uint64_t group)
+static job **find_tail(const inflight *in, uint64_t group)
 {
-    job **at = &h->tails[group & (h->bucket_count - 1)];
+    job **at = &in->tails[group & (in->bucket_count - 1)];
     while (*at && (*at)->group != group)
         at = &(*at)->same_bucket;
     return at;
 }
 
 /* As the last one of its group. 1 if it is the first one, too. */
-static int join_group(const hand *h, job *j)
+static int join_group(const inflight *in, job *j)
 {
-    job **at = find_tail(h, j->group);
+    job **at = find_tail(in, j->group);
     job *tail = *at;
     if (tail) {
         tail->follower = j;
@@ -106,13 +107,13 @@ static int join_group(const hand *h, job *j)
 }
 
 /* Its group goes on without it. Only the first one of a group leaves, or the others have been taken, too. */
-static void leave_group(hand *h, job *j)
+static void leave_group(inflight *in, job *j)
 {
     job *next = j->follower;
     if (next && next->state == JOB_BEHIND) {
-        become_ready(h, next);
+        become_ready(in, next);
     } else if (!next) {
-        job **at = find_tail(h, j->group);
+        job **at = find_tail(in, j->group);
         if (*at == j)
             *at = j->same_bucket;
     }
@@ -121,19 +122,19 @@ static void leave_group(hand *h, job *j)
 
 /* --- a delivery comes and goes --------------------------------------------------------------------------- */
 
-void hand_add(hand *h, const semel_delivery *delivery, uint32_t era)
+void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)
 {
-    job *j = h->unused;
-    h->unused = j->behind;
+    job *j = in->unused;
+    in->unused = j->behind;
     *j = (job){.tag = delivery->tag,
                .message = delivery->message,
-               .era = era,
+               .losses = losses,
                .suspect = delivery->message->delivery >= 2,
                .unusable = message_check(delivery->message, NULL) != SEMEL_OK};
-    j->group = group_of(h, j->message, j->unusable);
-    join_all(h, j);
-    if (!j->group || join_group(h, j))
-        become_ready(h, j);
+    j->group = group_of(in, j->message, j->unusable);
+    join_all(in, j);
+    if (!j->group || join_group(in, j))
+        become_ready(in, j);
     else
         j->state = JOB_BEHIND;
 }
@@ -143,44 +144,44 @@ static int is_retry(const job *j)
     return !j->suspect && j->failures > 0; /* not by its message: that may be settled by now */
 }
 
-static void end_work(hand *h, const job *j)
+static void end_work(inflight *in, const job *j)
 {
-    h->suspects -= j->suspect != 0;
-    h->retries -= is_retry(j) != 0;
+    in->suspects -= j->suspect != 0;
+    in->retries -= is_retry(j) != 0;
 }
 
-void hand_remove(hand *h, job *j)
+void inflight_remove(inflight *in, job *j)
 {
     if (j->state == JOB_WORKING)
-        end_work(h, j);
-    leave_all(h, j);
+        end_work(in, j);
+    leave_all(in, j);
     if (j->group)
-        leave_group(h, j);
+        leave_group(in, j);
     j->state = JOB_FREE;
-    j->behind = h->unused;
-    h->unused = j;
+    j->behind = in->unused;
+    in->unused = j;
 }
 
-/* --- taking ------------------------------------------------------------------------------------------------ */
+/* --- into work and out of it --------------------------------------------------------------------- */
 
-static void start_work(hand *h, job *j)
+static void start_work(inflight *in, job *j)
 {
     j->state = JOB_WORKING;
-    h->suspects += j->suspect != 0;
-    h->retries += is_retry(j) != 0;
+    in->suspects += j->suspect != 0;
+    in->retries += is_retry(j) != 0;
     j->routed = j->unsettled = j->failed = 0;
 }
 
-size_t hand_take(hand *h, job *out[], size_t max, int64_t now_ms)
+size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms)
 {
     size_t count = 0;
-    for (job *due; (due = h->waiting.first) && due->due_ms <= now_ms;) {
-        line_remove(&h->waiting, due);
-        become_ready(h, due);
+    for (job *due; (due = in->waiting.first) && due->due_ms <= now_ms;) {
+        line_remove(&in->waiting, due);
+        become_ready(in, due);
     }
-    int others_have_suspects = h->suspects > 0, others_have_retries = h->retries > 0;
+    int others_have_suspects = in->suspects > 0, others_have_retries = in->retries > 0;
     int suspect_waits = 0;
-    for (job *j = h->ready.first, *next; j && count < max; j = next) {
+    for (job *j = in->ready.first, *next; j && count < max; j = next) {
         next = j->behind;
         if (j->suspect && (others_have_suspects || others_have_retries)) {
             suspect_waits = 1;
@@ -188,32 +189,32 @@ size_t hand_take(hand *h, job *out[], size_t max, int64_t now_ms)
         }
         if (is_retry(j) && (others_have_suspects || suspect_waits))
             continue;
-        line_remove(&h->ready, j);
-        start_work(h, j);
+        line_remove(&in->ready, j);
+        start_work(in, j);
         out[count++] = j;
     }
     return count;
 }
 
-job *hand_take_oldest(hand *h)
+job *inflight_next_oldest(inflight *in)
 {
-    job *j = h->all.first;
+    job *j = in->all.first;
     while (j && j->state == JOB_WORKING)
         j = j->newer;
     if (!j)
         return NULL;
     if (j->state == JOB_READY)
-        line_remove(&h->ready, j);
+        line_remove(&in->ready, j);
     else if (j->state == JOB_WAITING)
-        line_remove(&h->waiting, j);
-    start_work(h, j);
+        line_remove(&in->waiting, j);
+    start_work(in, j);
     return j;
 }
 
-void hand_put_back(hand *h, job *j)
+void inflight_put_back(inflight *in, job *j)
 {
-    end_work(h, j);
-    become_ready(h, j);
+    end_work(in, j);
+    become_ready(in, j);
 }
 
 static void count_delivery(job *j)
@@ -228,9 +229,9 @@ static void count_delivery(job *j)
     j->message = &j->copy;
 }
 
-void hand_postpone(hand *h, job *j, int64_t due_ms)
+void inflight_postpone(inflight *in, job *j, int64_t due_ms)
 {
-    end_work(h, j);
+    end_work(in, j);
     if (j->failed) {
         count_delivery(j);
         j->suspect = 0; /* nobody died of it */
@@ -239,13 +240,13 @@ void hand_postpone(hand *h, job *j, int64_t due_ms)
     }
     j->state = JOB_WAITING;
     j->due_ms = due_ms;
-    job *place = h->waiting.last;
+    job *place = in->waiting.last;
     while (place && place->due_ms > due_ms)
         place = place->before;
-    line_insert(&h->waiting, place, j);
+    line_insert(&in->waiting, place, j);
 }
 
-int64_t hand_due_ms(const hand *h)
+int64_t inflight_due_ms(const inflight *in)
 {
-    return h->waiting.first ? h->waiting.first->due_ms : INT64_MAX;
+    return in->waiting.first ? in->waiting.first->due_ms : INT64_MAX;
 }

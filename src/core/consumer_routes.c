@@ -6,7 +6,7 @@
 #include "core/consumer.h"
 
 /* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star moves. */
-static int fits(const char *pattern, const char *text)
+static int pattern_fits(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;
     while (*text) {
@@ -42,12 +42,12 @@ static const char *name_of(const semel_message *message)
 }
 
 /* The messages that this route takes. */
-static size_t choose(worker *self, const semel_route *route)
+static size_t choose_messages(worker *self, const semel_route *route)
 {
     size_t chosen = 0;
     for (size_t i = 0; i < self->count; i++) {
         job *j = self->jobs[i];
-        if (j->unusable || !fits(route->pattern, name_of(j->message)))
+        if (j->unusable || !pattern_fits(route->pattern, name_of(j->message)))
             continue;
         j->routed = 1;
         self->chosen[chosen] = j->message;
@@ -71,8 +71,8 @@ static semel_status bury_refused(const semel_route *route, const semel_message *
 }
 
 /* Turns the outcomes of one route into what they mean for the deliveries. */
-static semel_status digest_outcomes(worker *self, const semel_route *route, size_t chosen,
-                                    semel_error *err)
+static semel_status apply_outcomes(worker *self, const semel_route *route, size_t chosen,
+                                   semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (size_t i = 0; i < chosen; i++) {
@@ -96,8 +96,8 @@ static semel_status digest_outcomes(worker *self, const semel_route *route, size
  * needs no answer, only an end to it. */
 static semel_status handle_route(worker *self, const semel_route *route, semel_error *err)
 {
-    semel_error failed; /* a handler's failure is not the turn's, but leaves its text */
-    size_t chosen = choose(self, route);
+    semel_error failed; /* a handler's failure is not the step's, but leaves its text */
+    size_t chosen = choose_messages(self, route);
     if (!chosen)
         return SEMEL_OK;
     semel_status status =
@@ -105,7 +105,7 @@ static semel_status handle_route(worker *self, const semel_route *route, semel_e
                                   route->handler, route->context, &failed);
     if (status)
         *err = failed;
-    semel_status kept = digest_outcomes(self, route, chosen, status ? NULL : err);
+    semel_status kept = apply_outcomes(self, route, chosen, status ? NULL : err);
     return status ? status : kept;
 }
 
@@ -145,7 +145,7 @@ static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_
     return status;
 }
 
-semel_status deal_with_jobs(worker *self, semel_error *err)
+semel_status route_jobs(worker *self, semel_error *err)
 {
     const semel_consumer *consumer = self->consumer;
     semel_status status = SEMEL_OK;

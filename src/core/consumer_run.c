@@ -1,13 +1,13 @@
 /* Running until stopped, with as many workers as asked for.
  *
- * All workers do the same: turn after turn. The caller's thread is the first of them, the others are started
- * here and have ended before the run returns. Whoever finds nothing to do receives, one at a time; the others
- * wait until there is something (consumer_worker.c).
+ * All workers do the same: step after step. The caller's thread is the first of them, the others are started
+ * here and have ended before the run returns. A worker that finds nothing to do receives, one at a time; the
+ * others wait until there is something (consumer_worker.c).
  *
- * Trouble that may pass is waited out by all together: whoever meets it first says how long, and the more often
- * in a row, the longer. Those who were at work meanwhile and meet it, too, do not make it longer. An error that
- * will not pass ends the run: the others finish what they have in work, and everything else goes back to the
- * broker. */
+ * An outage that may pass is waited out by all together: the worker that meets it first says how long, and the
+ * more often in a row, the longer. Those that were at work meanwhile and meet it, too, do not make it longer.
+ * An error that will not pass ends the run: the others finish what they have in work, and everything else
+ * goes back to the broker. */
 #include "base/thread.h"
 #include "core/consumer.h"
 
@@ -15,24 +15,24 @@
 
 enum { SLICE_MS = 100, PIECE_MS = 50 };
 
-/* --- trouble (the lock is held) ------------------------------------------------------------------------------ */
+/* --- outages (the lock is held) ------------------------------------------------------------------------------ */
 
-static void tell(const semel_consumer *consumer, const semel_error *trouble)
+static void notify_outage(const semel_consumer *consumer, const semel_error *outage)
 {
     if (consumer->options.notice)
-        consumer->options.notice(consumer->options.notice_context, trouble);
+        consumer->options.notice(consumer->options.notice_context, outage);
 }
 
-void crew_trouble_over(const worker *self, int trouble)
+void outage_over(const worker *self, int outage)
 {
     semel_consumer *consumer = self->consumer;
-    if (!consumer->troubles || self->seen != consumer->meetings)
+    if (!consumer->in_outage || self->seen != consumer->outage_errors)
         return;
-    consumer->troubles &= ~trouble;
-    if (consumer->troubles)
+    consumer->in_outage &= ~outage;
+    if (consumer->in_outage)
         return;
     consumer->failures = 0;
-    tell(consumer, NULL);
+    notify_outage(consumer, NULL);
 }
 
 static void begin_pause(semel_consumer *consumer)
@@ -44,7 +44,7 @@ static void begin_pause(semel_consumer *consumer)
     consumer->resume_ms = now + consumer_backoff_ms(consumer, consumer->failures);
 }
 
-void crew_meet(semel_consumer *consumer, int trouble, const semel_error *why)
+void outage_begin(semel_consumer *consumer, int outage, const semel_error *why)
 {
     if (!consumer->running)
         return;
@@ -55,12 +55,12 @@ void crew_meet(semel_consumer *consumer, int trouble, const semel_error *why)
         pthread_cond_broadcast(&consumer->changed);
         return;
     }
-    if (!trouble)
+    if (!outage)
         return;
-    consumer->meetings++;
-    if (!consumer->troubles)
-        tell(consumer, why);
-    consumer->troubles |= trouble;
+    consumer->outage_errors++;
+    if (!consumer->in_outage)
+        notify_outage(consumer, why);
+    consumer->in_outage |= outage;
     begin_pause(consumer);
 }
 
@@ -79,7 +79,7 @@ static int64_t pause_left_ms(semel_consumer *consumer)
     return left;
 }
 
-static void *work(void *context)
+static void *worker_loop(void *context)
 {
     worker *self = context;
     semel_consumer *consumer = self->consumer;
@@ -90,25 +90,25 @@ static void *work(void *context)
             seam_sleep_ms(&consumer->transport->seam, left < PIECE_MS ? (uint32_t)left : PIECE_MS);
             continue;
         }
-        if (!worker_turn(self, SLICE_MS, &acked, &why))
+        if (!worker_step(self, SLICE_MS, &acked, &why))
             continue;
-        if (self->trouble == TROUBLE_STORE)
+        if (self->outage == OUTAGE_STORE)
             continue; /* it has been said */
         pthread_mutex_lock(&consumer->lock);
-        crew_meet(consumer, self->trouble, &why);
+        outage_begin(consumer, self->outage, &why);
         pthread_mutex_unlock(&consumer->lock);
     }
     return NULL;
 }
 
 /* A thread that cannot be started ends the run, as any error that will not pass. */
-static uint32_t start_others(semel_consumer *consumer)
+static uint32_t start_workers(semel_consumer *consumer)
 {
     uint32_t started = 1;
     int error = 0;
     while (started < consumer->options.workers && !error) {
         worker *next = &consumer->workers[started];
-        error = thread_start(&next->thread, work, next);
+        error = thread_start(&next->thread, worker_loop, next);
         started += !error;
     }
     if (!error)
@@ -117,25 +117,25 @@ static uint32_t start_others(semel_consumer *consumer)
     semel_fail(&why, SEMEL_ENOMEM, "worker %u of %u cannot be started: %s", started + 1,
                consumer->options.workers, strerror(error));
     pthread_mutex_lock(&consumer->lock);
-    crew_meet(consumer, TROUBLE_NONE, &why);
+    outage_begin(consumer, OUTAGE_NONE, &why);
     pthread_mutex_unlock(&consumer->lock);
     return started;
 }
 
-static semel_status run_crew(semel_consumer *consumer, semel_error *err)
+static semel_status run_workers(semel_consumer *consumer, semel_error *err)
 {
     consumer->receive_max = consumer->delivery_room;
-    consumer->troubles = 0;
+    consumer->in_outage = 0;
     consumer->failures = 0;
     consumer->resume_ms = 0;
     consumer->failed = 0;
     consumer->running = 1;
-    uint32_t started = start_others(consumer);
-    work(&consumer->workers[0]);
+    uint32_t started = start_workers(consumer);
+    worker_loop(&consumer->workers[0]);
     for (uint32_t i = 1; i < started; i++)
         pthread_join(consumer->workers[i].thread, NULL);
     consumer->running = 0;
-    consumer->troubles = 0; /* nobody waits it out any more, so nobody says that it is over */
+    consumer->in_outage = 0; /* nobody waits it out any more, so nobody says that it is over */
     if (!consumer->failed)
         return SEMEL_OK;
     consumer->failed = 0;
@@ -157,7 +157,7 @@ semel_status semel_consumer_run(semel_consumer *consumer, semel_error *err)
     semel_status status = consumer_enter(consumer, err);
     if (status)
         return status;
-    status = run_crew(consumer, err);
+    status = run_workers(consumer, err);
     consumer_leave(consumer);
     return status;
 }

@@ -46,7 +46,7 @@ typedef struct batch {
     int begun; /* a handler has been called */
 } batch;
 
-static void note_error(batch *b, const semel_error *why)
+static void batch_note_error(batch *b, const semel_error *why)
 {
     if (!b->failed && b->err)
         *b->err = *why;
@@ -60,13 +60,13 @@ static int goes_alone(const batch *b, const semel_message *message)
     return message->delivery >= 2 || !b->unit->mark.inbox || inbox_is_stale(b->inbox, message);
 }
 
-static semel_status handle_alone(batch *b, size_t index)
+static semel_status batch_receive_alone(batch *b, size_t index)
 {
     semel_error why;
     semel_status status = semel_inbox_receive(&b->out[index], b->inbox, b->messages[index],
                                               b->handler, b->context, &why);
     if (status)
-        note_error(b, &why);
+        batch_note_error(b, &why);
     if (b->out[index] == SEMEL_UNDECIDED && b->err)
         *b->err = why; /* the call ends with it, so it says more than a handler's failure before */
     if (status == SEMEL_ELOST) /* its own lease, its own failure: the others go on */
@@ -74,7 +74,7 @@ static semel_status handle_alone(batch *b, size_t index)
     return b->out[index] == SEMEL_UNDECIDED ? status : SEMEL_OK;
 }
 
-static semel_status identify(batch *b, size_t index, semel_error *err)
+static semel_status batch_identify(batch *b, size_t index, semel_error *err)
 {
     int missing;
     work_unit *unit = b->unit;
@@ -103,7 +103,7 @@ static int compare_keys(const entry *a, const entry *b)
     return order ? order : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_entries(const void *left, const void *right)
 {
     const entry *a = *(entry *const *)left, *b = *(entry *const *)right;
     int order = compare_keys(a, b);
@@ -119,7 +119,7 @@ static void sort_entries(batch *b)
         sorted = sorted && (i == 0 || compare_keys(&b->entries[i - 1], &b->entries[i]) <= 0);
     }
     if (!sorted)
-        qsort(b->sorted, b->count, sizeof *b->sorted, compare);
+        qsort(b->sorted, b->count, sizeof *b->sorted, compare_entries);
 }
 
 static void make_marks(batch *b)
@@ -144,7 +144,7 @@ static void make_marks(batch *b)
 /* --- 3. handle -------------------------------------------------------------------------------------------- */
 
 /* The unit speaks for this entry until the next one. */
-static void enter(batch *b, const entry *e)
+static void batch_enter(batch *b, const entry *e)
 {
     work_unit *unit = b->unit;
     unit->message = b->messages[e->index];
@@ -167,18 +167,18 @@ static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
         return status;
     b->out[e->index] = dead ? SEMEL_DEAD : SEMEL_FAILED;
     if (!dead)
-        note_error(b, why);
+        batch_note_error(b, why);
     return SEMEL_OK;
 }
 
-static semel_status handle(batch *b, const entry *e, semel_error *err)
+static semel_status batch_handle(batch *b, const entry *e, semel_error *err)
 {
     const semel_store_driver *driver = b->inbox->store->driver;
     work_unit *unit = b->unit;
     semel_error
         why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
     unit_bookmark before = unit_bookmark_set(unit);
-    enter(b, e);
+    batch_enter(b, e);
     semel_status status = driver->savepoint(unit->state, err);
     if (status)
         return status;
@@ -201,8 +201,8 @@ static semel_status handle(batch *b, const entry *e, semel_error *err)
     return SEMEL_OK;
 }
 
-/* A key that is not ours, or that an earlier message of this batch has taken. */
-static semel_status settle_known(batch *b, const entry *e, semel_error *err)
+/* A key that is not ours, or that an earlier message of this batch has claimed. */
+static semel_status decide_known(batch *b, const entry *e, semel_error *err)
 {
     semel_mark mark = *e->mark;
     semel_error why;
@@ -218,17 +218,17 @@ static semel_status settle_known(batch *b, const entry *e, semel_error *err)
     }
     semel_status status = inbox_decide(&b->out[e->index], b->inbox, &mark, &why);
     if (status)
-        note_error(b, &why);
+        batch_note_error(b, &why);
     return b->out[e->index] == SEMEL_UNDECIDED ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
 }
 
-static semel_status handle_all(batch *b, semel_error *err)
+static semel_status batch_handle_all(batch *b, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < b->count; i++) {
         const entry *e = &b->entries[i];
         int ours = e->mark->state == SEMEL_MARK_TAKEN && !e->same;
-        status = ours ? handle(b, e, err) : settle_known(b, e, err);
+        status = ours ? batch_handle(b, e, err) : decide_known(b, e, err);
     }
     return status;
 }
@@ -243,24 +243,24 @@ static int nothing_changed(const batch *b)
     return 1;
 }
 
-static semel_status transact(batch *b, semel_error *err)
+static semel_status batch_transact(batch *b, semel_error *err)
 {
     semel_store *store = b->inbox->store;
     const semel_inbox_options *options = &b->inbox->options;
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
     make_marks(b);
-    semel_status status = unit_open(b->unit, SEMEL_BEGIN_DURABLE, err);
+    semel_status status = unit_tx_begin(b->unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store->driver->mark(b->unit->state, b->marks, b->mark_count, wait_ms, err);
     if (!status)
         status = store_fault(store, "batch.marked", err);
     if (!status)
-        status = handle_all(b, err);
+        status = batch_handle_all(b, err);
     if (status || nothing_changed(b))
         return status;
-    status = unit_deliver(b->unit, err);
+    status = unit_flush_pending(b->unit, err);
     if (!status)
-        status = unit_close(b->unit, err);
+        status = unit_tx_commit(b->unit, err);
     if (!status && b->unit->captured) {
         store_count(store, TALLY_CAPTURED, b->unit->captured);
         store_wake(store);
@@ -268,21 +268,21 @@ static semel_status transact(batch *b, semel_error *err)
     return status ? status : store_fault(store, "batch.committed", err);
 }
 
-static semel_status transact_and_retry(batch *b)
+static semel_status batch_transact_retrying(batch *b)
 {
     semel_status status;
     semel_error why;
     uint32_t tries = 0;
     do {
-        status = transact(b, &why);
-        unit_abandon(b->unit);
+        status = batch_transact(b, &why);
+        unit_tx_rollback(b->unit);
         b->unit->captured = 0;
         unit_drop_pending(b->unit);
         if (!status)
             return SEMEL_OK;
         for (size_t i = 0; i < b->count; i++)
             b->out[b->entries[i].index] = SEMEL_UNDECIDED;
-    } while (store_begins_anew(b->inbox->store, status, &why, &tries));
+    } while (store_retry_after_pause(b->inbox->store, status, &why, &tries));
     if (b->err)
         *b->err = why;
     return status;
@@ -290,20 +290,20 @@ static semel_status transact_and_retry(batch *b)
 
 /* Has one of them taken all down with it? A queued statement that failed at the commit, work that ran into a limit of the
  * server or into somebody's lock. */
-static int is_of_one(const batch *b, semel_status status)
+static int may_be_one_message(const batch *b, semel_status status)
 {
     return unit_blames_handler(status) ||
            (b->begun && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY));
 }
 
 /* By itself each message shows whether it was the one. A lock in the way of one is none in the way of the others. */
-static semel_status find_the_bad_one(batch *b)
+static semel_status batch_receive_each(batch *b)
 {
     semel_status status = SEMEL_OK, locked = SEMEL_OK;
     size_t count = b->count;
     b->count = 0; /* they are counted where they are received */
     for (size_t i = 0; !status && i < count; i++) {
-        status = handle_alone(b, b->entries[i].index);
+        status = batch_receive_alone(b, b->entries[i].index);
         if (status == SEMEL_EBUSY) {
             locked = status;
             status = SEMEL_OK;
@@ -312,24 +312,24 @@ static semel_status find_the_bad_one(batch *b)
     return status ? status : locked;
 }
 
-static semel_status run(batch *b, size_t count)
+static semel_status batch_run(batch *b, size_t count)
 {
     semel_error why;
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < count; i++)
-        if ((status = identify(b, i, &why)) && b->err)
+        if ((status = batch_identify(b, i, &why)) && b->err)
             *b->err = why;
     for (size_t i = 0; !status && i < b->alone_count; i++)
-        status = handle_alone(b, b->alone[i]);
+        status = batch_receive_alone(b, b->alone[i]);
     if (status || !b->count)
         return status;
     sort_entries(b);
-    status = transact_and_retry(b);
-    return is_of_one(b, status) ? find_the_bad_one(b) : status;
+    status = batch_transact_retrying(b);
+    return may_be_one_message(b, status) ? batch_receive_each(b) : status;
 }
 
 /* One allocation for the whole batch, kept in the unit's arena: none in the steady state. */
-static semel_status make_room(batch *b, size_t count, semel_error *err)
+static semel_status batch_alloc(batch *b, size_t count, semel_error *err)
 {
     mem_arena *arena = &b->unit->arena;
     b->entries = arena_alloc(arena, count * sizeof *b->entries);
@@ -346,9 +346,9 @@ static semel_status receive_together(batch *b, size_t count)
     semel_status status = unit_new(&b->unit, b->inbox->store, b->err);
     if (status)
         return status;
-    status = make_room(b, count, b->err);
+    status = batch_alloc(b, count, b->err);
     if (!status)
-        status = run(b, count);
+        status = batch_run(b, count);
     for (size_t i = 0; i < b->count; i++)
         inbox_count(b->inbox, b->out[b->entries[i].index]);
     unit_free(b->unit);
@@ -359,7 +359,7 @@ static semel_status receive_one_by_one(batch *b, size_t count)
 {
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < count; i++)
-        status = handle_alone(b, i);
+        status = batch_receive_alone(b, i);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* Taking a key: the decision that everything else rests on.
+/* Claiming a key: the decision that everything else rests on.
  *
  * Transaction mode inserts the marker first, inside the transaction that the work goes into. A first
  * delivery costs nothing more. A redelivery (message.delivery of 2 or more) may follow a crash, so its
@@ -151,7 +151,7 @@ static semel_status fetch_replay(semel_outcome *out, work_unit *unit, semel_erro
     return status;
 }
 
-static semel_status decide(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status decide_claim(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_status status = inbox_decide(out, unit->inbox, &unit->mark, err);
     return status ? status : fetch_replay(out, unit, err);
@@ -160,7 +160,7 @@ static semel_status decide(semel_outcome *out, work_unit *unit, semel_error *err
 /* --- attempts -------------------------------------------------------------------------------------------- */
 
 /* Too many starts already, the last of which did not even come back: give up without another. */
-static semel_status give_up(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_give_up(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_error why;
     /* This one was counted, and is not made; nor were those before it that could not be buried. */
@@ -170,7 +170,7 @@ static semel_status give_up(semel_outcome *out, work_unit *unit, semel_error *er
                "killed or crashed",
                unit->attempt);
     semel_status status = unit_record_failure(out, unit, &why, err);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     if (status)
         *out = SEMEL_UNDECIDED; /* trouble of the store's: no handler has failed */
     if (status || *out == SEMEL_DEAD)
@@ -186,14 +186,14 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     semel_store *store = unit->store;
     const char *stored = lease_ms ? "claim.stored" : "count.stored";
     const char *committed = lease_ms ? "claim.committed" : "count.committed";
-    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = store->driver->claim(unit->state, &unit->mark, lease_ms, err);
     if (!status)
         status = store_fault(store, stored, err);
     if (status || unit->mark.state != SEMEL_MARK_TAKEN)
         return status;
-    status = unit_close(unit, err);
+    status = unit_tx_commit(unit, err);
     return status ? status : store_fault(store, committed, err);
 }
 
@@ -210,7 +210,7 @@ static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t dea
 }
 
 /* Stores it as soon as nobody else has the key; HELD if that lasts too long. */
-static semel_status store_claim_in_turn(work_unit *unit, uint32_t lease_ms, semel_error *err)
+static semel_status store_claim_when_free(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
     int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->inbox->options.wait_ms;
     uint32_t pause = WAIT_FIRST_MS, attempts = unit->mark.attempts;
@@ -218,7 +218,7 @@ static semel_status store_claim_in_turn(work_unit *unit, uint32_t lease_ms, seme
         semel_status status = store_claim(unit, lease_ms, err);
         if (status || unit->mark.state != SEMEL_MARK_HELD)
             return status;
-        unit_abandon(unit);
+        unit_tx_rollback(unit);
         if (!wait_for_claim(unit, &pause, deadline))
             return SEMEL_OK;
         unit->mark.attempts = attempts; /* what is known from elsewhere, not what HELD reported */
@@ -231,7 +231,7 @@ static int is_redelivery(const semel_message *message)
 }
 
 /* Without a key only the transport knows how often it came. */
-static void go_unprotected(semel_outcome *out, work_unit *unit)
+static void claim_without_key(semel_outcome *out, work_unit *unit)
 {
     unit->attempt = unit->message->delivery ? unit->message->delivery : 1;
     *out = SEMEL_CLAIMED;
@@ -246,7 +246,7 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
     uint32_t wait_ms =
         inbox->options.on_in_flight == SEMEL_IN_FLIGHT_WAIT ? inbox->options.wait_ms : 0;
     semel_status status =
-        unit->phase == UNIT_OPEN ? SEMEL_OK : unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+        unit->phase == UNIT_OPEN ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store_fault(unit->store, "receive.begun", err);
     if (!status && unit->mark.inbox)
@@ -256,12 +256,12 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
     if (status)
         return status;
     if (!unit->mark.inbox) {
-        go_unprotected(out, unit);
+        claim_without_key(out, unit);
         return SEMEL_OK;
     }
     if (unit->mark.state == SEMEL_MARK_TAKEN && !counted)
         unit->attempt = unit->mark.attempts + 1;
-    return decide(out, unit, err);
+    return decide_claim(out, unit, err);
 }
 
 /* Counting, and claiming, need a transaction of their own: that of the unit is ended first. */
@@ -270,26 +270,26 @@ static semel_status start_over(work_unit *unit, semel_error *err)
     if (unit->phase == UNIT_OPEN && unit->store->driver->used(unit->state))
         return semel_fail(err, SEMEL_EMISUSE,
                           "claim first: the work that this unit has done already would be undone");
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     return SEMEL_OK;
 }
 
-static semel_status take_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
         semel_status status = start_over(unit, err);
         /* The first delivery was not counted; but perhaps it never began, and who has one attempt must get it. */
         unit->mark.attempts = unit->inbox->options.attempts_max > 1;
         if (!status)
-            status = store_claim_in_turn(unit, 0, err);
+            status = store_claim_when_free(unit, 0, err);
         if (status)
             return status;
         if (unit->mark.state != SEMEL_MARK_TAKEN)
-            return decide(out, unit, err);
+            return decide_claim(out, unit, err);
         unit->attempt = unit->mark.attempts;
         unit->mark.token = 0;
         if (unit->attempt > unit->inbox->options.attempts_max)
-            return give_up(out, unit, err);
+            return claim_give_up(out, unit, err);
         unit->counted = 1;
     }
     semel_status status = mark_in_transaction(out, unit, err);
@@ -300,7 +300,7 @@ static semel_status take_transaction(semel_outcome *out, work_unit *unit, semel_
 
 /* --- claim mode ---------------------------------------------------------------------------------------------- */
 
-static semel_status take_claim(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
     semel_status status = start_over(unit, err);
@@ -308,49 +308,49 @@ static semel_status take_claim(semel_outcome *out, work_unit *unit, semel_error 
         return status;
     if (!unit->mark.inbox) {
         unit->phase = UNIT_CLAIMING;
-        go_unprotected(out, unit);
+        claim_without_key(out, unit);
         return SEMEL_OK;
     }
-    status = store_claim_in_turn(unit, options->lease_ms, err);
+    status = store_claim_when_free(unit, options->lease_ms, err);
     if (status)
         return status;
     if (unit->mark.state != SEMEL_MARK_TAKEN)
-        return decide(out, unit, err);
+        return decide_claim(out, unit, err);
     unit->phase = UNIT_CLAIMING;
     unit->attempt = unit->mark.attempts;
     if (unit->attempt > options->attempts_max)
-        return give_up(out, unit, err);
+        return claim_give_up(out, unit, err);
     *out = SEMEL_CLAIMED;
     return SEMEL_OK;
 }
 
 /* --- both ------------------------------------------------------------------------------------------------------ */
 
-static semel_status take_by_mode(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_by_mode(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    return unit->inbox->options.mode == SEMEL_CLAIM ? take_claim(out, unit, err)
-                                                    : take_transaction(out, unit, err);
+    return unit->inbox->options.mode == SEMEL_CLAIM ? claim_with_lease(out, unit, err)
+                                                    : claim_in_transaction(out, unit, err);
 }
 
 /* A failed attempt is on record, so it was not handled, however old it is. */
-static semel_status take_again(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_again(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     if (unit->joined)
         return SEMEL_OK; /* it is marked already, and there is nothing to count */
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     unit->attempt = 0;
     *out = SEMEL_UNDECIDED;
-    return take_by_mode(out, unit, err);
+    return claim_by_mode(out, unit, err);
 }
 
 /* Older than the retention: a copy if its marker is still there, else it cannot be told, and is stale. */
-static semel_status take_stale(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_stale(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     semel_status status = mark_in_transaction(out, unit, err);
     if (status || *out != SEMEL_CLAIMED)
         return status;
     if (unit->mark.attempts)
-        return take_again(out, unit, err);
+        return claim_again(out, unit, err);
     *out = SEMEL_STALE;
     return semel_fail(
         err, SEMEL_EREJECTED,
@@ -359,14 +359,14 @@ static semel_status take_stale(semel_outcome *out, work_unit *unit, semel_error 
         unit->inbox->name, (unsigned long long)unit->inbox->options.retention_ms);
 }
 
-static semel_status take_identified(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status claim_identified(semel_outcome *out, work_unit *unit, semel_error *err)
 {
     int stale = unit->mark.inbox && !unit->replaying && inbox_is_stale(unit->inbox, unit->message);
-    return stale ? take_stale(out, unit, err) : take_by_mode(out, unit, err);
+    return stale ? claim_stale(out, unit, err) : claim_by_mode(out, unit, err);
 }
 
-semel_status unit_take(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
-                       const semel_message *message, semel_error *err)
+semel_status unit_claim_key(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                            const semel_message *message, semel_error *err)
 {
     int missing;
     semel_error why;
@@ -378,7 +378,7 @@ semel_status unit_take(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
         *out = SEMEL_MISSING_KEY;
         return semel_fail(err, SEMEL_EREJECTED, "inbox \"%s\": %s", inbox->name, why.text);
     }
-    return take_identified(out, unit, err);
+    return claim_identified(out, unit, err);
 }
 
 semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
@@ -394,7 +394,7 @@ semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
             err, SEMEL_EINVAL,
             "inbox \"%s\" is in claim mode: it cannot take part in a joined transaction",
             inbox->name);
-    semel_status status = unit_take(out, unit, inbox, message, err);
+    semel_status status = unit_claim_key(out, unit, inbox, message, err);
     unit->claimed = *out == SEMEL_CLAIMED;
     if (!unit->claimed)
         inbox_count(inbox, *out);

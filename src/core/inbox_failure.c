@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is kept of the message: all of it, or what the store takes (see say_bodiless). */
+/* What is kept of the message: all of it, or what the store takes (see drop_body). */
 static const semel_message *kept_message(semel_message *room, const work_unit *unit)
 {
     if (!unit->bodiless)
@@ -33,8 +33,8 @@ static const semel_message *kept_message(semel_message *room, const work_unit *u
 
 /* A refused message may come again and again and is announced each time: under one id, so that whoever
  * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
-static semel_status announce(work_unit *unit, const semel_inbox *inbox, semel_bytes id,
-                             const char *why, semel_error *err)
+static semel_status announce_fault(work_unit *unit, const semel_inbox *inbox, semel_bytes id,
+                                   const char *why, semel_error *err)
 {
     if (!inbox->options.faults)
         return SEMEL_OK;
@@ -104,27 +104,28 @@ semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel
         status = with_content(&key, unit, key, err);
     if (!status)
         status = put_letter(unit, unit->inbox->name, key, why, err);
-    return status ? status : announce(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
+    return status ? status : announce_fault(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
 }
 
-static semel_status record_whole(work_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_once(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_store *store = unit->store;
     unit->captured = 0;
     unit_drop_pending(unit); /* what the failed work would have sent */
-    semel_status status = unit_open(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
+    semel_status status =
+        unit_tx_begin(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = unit_note_failure(unit, dead, why, err);
     if (!status)
-        status = unit_deliver(unit, err);
+        status = unit_flush_pending(unit, err);
     if (!status)
         status = store_fault(store, dead ? "bury.stored" : "fail.stored", err);
     if (!status)
-        status = unit_close(unit, err);
+        status = unit_tx_commit(unit, err);
     unit_drop_pending(unit);
     if (!status)
         status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     if (!status && unit->captured)
         store_wake(store);
     return status;
@@ -132,7 +133,7 @@ static semel_status record_whole(work_unit *unit, int dead, const char *why, sem
 
 /* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever, and its
  * message with it: so it is kept without body and headers, and says so. */
-static const char *say_bodiless(semel_error *room, work_unit *unit, const char *why)
+static const char *drop_body(semel_error *room, work_unit *unit, const char *why)
 {
     unit->bodiless = 1;
     semel_fail(room, SEMEL_ELIMIT, "%.300s (its body of %zu bytes is more than the store takes)",
@@ -140,13 +141,13 @@ static const char *say_bodiless(semel_error *room, work_unit *unit, const char *
     return room->text;
 }
 
-static semel_status record(work_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_failure(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_error room;
-    semel_status status = record_whole(unit, dead, why, err);
+    semel_status status = record_once(unit, dead, why, err);
     if (!dead || status != SEMEL_ELIMIT)
         return status;
-    status = record_whole(unit, dead, say_bodiless(&room, unit, why), err);
+    status = record_once(unit, dead, drop_body(&room, unit, why), err);
     unit->bodiless = 0;
     return status;
 }
@@ -158,7 +159,7 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
     *out = SEMEL_FAILED;
     if (!dead && !unit->mark.inbox)
         return SEMEL_OK; /* without a key there is nothing to count it under */
-    semel_status status = record(unit, dead, why->text, err);
+    semel_status status = record_failure(unit, dead, why->text, err);
     if (status == SEMEL_ELOST)
         return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
     if (!status && dead)
@@ -212,19 +213,19 @@ static semel_status keep_refused(work_unit *unit, const char *name, semel_bytes 
     char id[REFUSAL_ID];
     semel_inbox *inbox = unit->inbox;
     unit->captured = 0;
-    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = put_letter(unit, name, identity, why, err);
     if (!status)
-        status = announce(unit, inbox, refusal_id(id, inbox, identity), why, err);
+        status = announce_fault(unit, inbox, refusal_id(id, inbox, identity), why, err);
     if (!status)
-        status = unit_deliver(unit, err);
+        status = unit_flush_pending(unit, err);
     if (!status)
         status = store_fault(inbox->store, "bury.stored", err);
     if (!status)
-        status = unit_close(unit, err);
+        status = unit_tx_commit(unit, err);
     unit_drop_pending(unit);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     return status;
 }
 
@@ -245,7 +246,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
     if (!status) {
         status = keep_refused(unit, name, identity, why, err);
         if (status == SEMEL_ELIMIT)
-            status = keep_refused(unit, name, identity, say_bodiless(&room, unit, why), err);
+            status = keep_refused(unit, name, identity, drop_body(&room, unit, why), err);
     }
     if (!status) {
         inbox_count(inbox, SEMEL_DEAD);

@@ -70,7 +70,7 @@ static semel_status after_failure(semel_outcome *out, work_unit *unit, semel_sta
     unit->captured = 0;
     unit_drop_pending(unit);
     if (unit->phase == UNIT_OPEN)
-        unit_abandon(unit);
+        unit_tx_rollback(unit);
     semel_status status = unit_record_failure(out, unit, why, &trouble);
     if (err)
         *err = *why;
@@ -84,7 +84,7 @@ static semel_status after_limit(semel_outcome *out, work_unit *unit, semel_statu
 {
     unit->captured = 0;
     unit_drop_pending(unit);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     if (!unit_record_limit(out, unit, why, err))
         return *out == SEMEL_DEAD ? SEMEL_OK : SEMEL_EHANDLER;
     *out = SEMEL_UNDECIDED;
@@ -141,7 +141,7 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, wo
         return handler_failed(out, unit, status, &why, err);
     status = result ? prepare_result(result, unit, &why) : SEMEL_OK;
     if (!status)
-        status = unit_finish(unit, &why);
+        status = unit_complete(unit, &why);
     if (status)
         return commit_failed(out, unit, in_transaction, status, &why, err);
     *out = SEMEL_PROCESSED;
@@ -161,13 +161,13 @@ static semel_status commit_plan(work_unit *unit, semel_error *err)
 {
     const semel_inbox_options *options = &unit->inbox->options;
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
-    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = unit->store->driver->assume(unit->state, &unit->mark, wait_ms, err);
     if (!status &&
         unit->mark.state == SEMEL_MARK_TAKEN) /* it is known already how often it failed */
         unit->attempt = unit->mark.attempts + 1;
-    return status ? status : unit_finish(unit, err);
+    return status ? status : unit_complete(unit, err);
 }
 
 /* A copy that needs nothing but to be told so; a stored result must be fetched in a transaction. */
@@ -180,8 +180,8 @@ static int is_decided(const work_unit *unit)
 
 /* The handler has planned; the plan and the marker go to the store together. *done is 0 if that did not
  * settle it: nothing was changed then, and the message is received in the ordinary way. */
-static semel_status carry_out(int *done, semel_outcome *out, semel_result **result, work_unit *unit,
-                              semel_error *err)
+static semel_status commit_queued(int *done, semel_outcome *out, semel_result **result,
+                                  work_unit *unit, semel_error *err)
 {
     semel_error why;
     semel_status status = result ? prepare_result(result, unit, err) : SEMEL_OK;
@@ -189,7 +189,7 @@ static semel_status carry_out(int *done, semel_outcome *out, semel_result **resu
     if (status)
         return status;
     status = commit_plan(unit, &why);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     if (status == SEMEL_EREJECTED) {
         *done = is_decided(unit);
         return *done ? inbox_decide(out, unit->inbox, &unit->mark, err) : SEMEL_OK;
@@ -219,7 +219,7 @@ static semel_status receive_queued(int *done, semel_outcome *out, semel_result *
                      store_fault(unit->store, "receive.handled", &ignored);
         unit->phase = UNIT_IDLE;
         if (!failed)
-            status = carry_out(done, out, result, unit, err);
+            status = commit_queued(done, out, result, unit, err);
     }
     unit_free(unit);
     return status;
@@ -235,14 +235,14 @@ static semel_status receive_stepwise(semel_outcome *out, semel_result **result, 
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
-    status = unit_take(out, unit, inbox, message, err);
+    status = unit_claim_key(out, unit, inbox, message, err);
     if (!status && *out == SEMEL_CLAIMED) {
         *out = SEMEL_UNDECIDED;
         status = run_and_commit(out, result, unit, handler, context, err);
     } else if (!status && result) {
         status = give_replay(out, result, unit, err);
     }
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     unit_free(unit);
     return status;
 }
@@ -277,7 +277,7 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
         found = NULL;
         *out = SEMEL_UNDECIDED;
         status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, why);
-    } while (*out == SEMEL_UNDECIDED && store_begins_anew(inbox->store, status, why, &tries));
+    } while (*out == SEMEL_UNDECIDED && store_retry_after_pause(inbox->store, status, why, &tries));
     inbox_count(inbox, *out);
     if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {
         semel_result_free(found);

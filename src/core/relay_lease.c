@@ -1,4 +1,4 @@
-/* The relay's two short transactions: one takes a batch out of the outbox by lease, the other settles it.
+/* The relay's two short transactions: one leases a batch of the outbox, the other settles it.
  *
  * Both are atomic, and need not survive power loss (BEGIN_RELAXED): a lease or a settlement that is lost means sending
  * again. Every item carries the token of its lease; what another relay has taken over meanwhile is not settled here,
@@ -33,14 +33,14 @@ static void link_group(const semel_relay *relay, relay_batch *batch, uint32_t in
 }
 
 /* Where the driver's items go. */
-typedef struct intake {
+typedef struct lease_sink {
     const semel_relay *relay;
     relay_batch *batch;
-} intake;
+} lease_sink;
 
-static semel_status keep_item(const semel_item *item, void *context, semel_error *err)
+static semel_status batch_add_item(const semel_item *item, void *context, semel_error *err)
 {
-    intake *in = context;
+    lease_sink *in = context;
     relay_batch *batch = in->batch;
     const semel_message *copy = message_copy_into(&batch->arena, item->message);
     if (!copy)
@@ -54,22 +54,23 @@ static semel_status keep_item(const semel_item *item, void *context, semel_error
     return SEMEL_OK;
 }
 
-/* A take that hands out nothing may have noted which groups wait: that is kept, too. */
-static semel_status take(semel_relay *relay, relay_batch *batch, work_unit *unit, semel_error *err)
+/* A lease of no row may have noted which groups wait: that is kept, too. */
+static semel_status lease_rows(semel_relay *relay, relay_batch *batch, work_unit *unit,
+                               semel_error *err)
 {
-    intake in = {relay, batch};
+    lease_sink in = {relay, batch};
     semel_store *store = relay->store;
-    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
-                                     relay->options.lease_ms, keep_item, &in, err);
+                                     relay->options.lease_ms, batch_add_item, &in, err);
     if (status || (!batch->count && !store->driver->used(unit->state)))
         return status;
     status = store_fault(store, "relay.leased", err);
-    return status ? status : unit_close(unit, err);
+    return status ? status : unit_tx_commit(unit, err);
 }
 
-static void empty(const semel_relay *relay, relay_batch *batch)
+static void batch_reset(const semel_relay *relay, relay_batch *batch)
 {
     batch->count = 0;
     memset(batch->buckets, 0, relay->bucket_count * sizeof *batch->buckets);
@@ -86,10 +87,10 @@ semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *er
     if (status)
         return status;
     do {
-        empty(relay, batch);
-        status = take(relay, batch, unit, err);
-        unit_abandon(unit);
-    } while (store_begins_anew(relay->store, status, NULL, &tries));
+        batch_reset(relay, batch);
+        status = lease_rows(relay, batch, unit, err);
+        unit_tx_rollback(unit);
+    } while (store_retry_after_pause(relay->store, status, NULL, &tries));
     unit_free(unit);
     if (!status && batch->count)
         status = store_fault(relay->store, "relay.taken", err);
@@ -161,7 +162,8 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
 }
 
 /* Dead letters are kept only for items that are still ours: settle first, then look. */
-static semel_status apply(semel_relay *relay, relay_batch *batch, work_unit *unit, semel_error *err)
+static semel_status settle_rows(semel_relay *relay, relay_batch *batch, work_unit *unit,
+                                semel_error *err)
 {
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];
@@ -196,7 +198,7 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
     }
 }
 
-static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *err)
+static semel_status settle_batch(semel_relay *relay, relay_batch *batch, semel_error *err)
 {
     work_unit *unit = NULL;
     uint32_t tries = 0;
@@ -204,15 +206,15 @@ static semel_status settle(semel_relay *relay, relay_batch *batch, semel_error *
     if (status)
         return status;
     do {
-        status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+        status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
         if (!status)
-            status = apply(relay, batch, unit, err);
+            status = settle_rows(relay, batch, unit, err);
         if (!status)
             status = store_fault(relay->store, "relay.settled", err);
         if (!status)
-            status = unit_close(unit, err);
-        unit_abandon(unit);
-    } while (store_begins_anew(relay->store, status, NULL, &tries));
+            status = unit_tx_commit(unit, err);
+        unit_tx_rollback(unit);
+    } while (store_retry_after_pause(relay->store, status, NULL, &tries));
     unit_free(unit);
     return status;
 }
@@ -221,7 +223,7 @@ semel_status relay_settle(semel_relay *relay, relay_batch *batch, size_t *sent, 
 {
     if (!batch->count)
         return SEMEL_OK;
-    semel_status status = settle(relay, batch, err);
+    semel_status status = settle_batch(relay, batch, err);
     if (!status) {
         count_settled(relay, batch, sent);
         relay->settled++;

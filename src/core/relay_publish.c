@@ -2,7 +2,7 @@
  *
  * Messages without a group go out together. Messages of one group must not overtake each other, not even
  * when one of them fails: so unless the driver promises that for a whole batch (SEMEL_TRANSPORT_ORDERED),
- * each wave holds at most one message of a group, and a group that failed sends no more in this turn.
+ * each wave holds at most one message of a group, and a group that failed sends no more in this pass.
  *
  * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter when it
  * has been refused often enough. What has no answer is nobody's fault, and neither is what the broker cannot take
@@ -33,7 +33,7 @@ int relay_is_refused(const semel_relay *relay, const relay_item *item)
             relay->options.on_unroutable == SEMEL_UNROUTABLE_DEAD);
 }
 
-static void judge(semel_relay *relay, const relay_batch *batch, relay_item *item)
+static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item *item)
 {
     int refused = relay_is_refused(relay, item);
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
@@ -52,12 +52,12 @@ static void judge(semel_relay *relay, const relay_batch *batch, relay_item *item
     }
 }
 
-static void judge_wave(semel_relay *relay, relay_batch *batch, size_t count)
+static void decide_wave(semel_relay *relay, relay_batch *batch, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         batch->items[relay->wave_index[i]].result = relay->results[i];
     for (size_t i = 0; i < count; i++)
-        judge(relay, batch, &batch->items[relay->wave_index[i]]);
+        decide_item(relay, batch, &batch->items[relay->wave_index[i]]);
 }
 
 semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err)
@@ -70,7 +70,7 @@ semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel
             return SEMEL_OK;
         semel_status status = transport_publish(relay->results, relay->transport, relay->wave,
                                                 count, wait_ms, meanwhile, relay, err);
-        judge_wave(relay, batch, count);
+        decide_wave(relay, batch, count);
         if (status)
             return status;
     }

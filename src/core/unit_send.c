@@ -1,7 +1,7 @@
 /* What a unit sends and queues.
  *
  * Where the store is at hand, it is stored at once. While no transaction is open (claim and queued mode), and where
- * the store is a round trip away, it is kept here, copied, and delivered shortly before the commit: if the process
+ * the store is a round trip away, it is kept here, copied, and stored shortly before the commit: if the process
  * dies before that, none of it has happened. */
 #include "base/message.h"
 #include "base/uuid.h"
@@ -66,7 +66,7 @@ static semel_status complete_message(semel_message *out, work_unit *unit,
 
 /* What is sent and queued is kept here while no transaction is open, and where the store is a round trip
  * away: then it travels with the commit. */
-static int collects(const work_unit *unit)
+static int unit_defers(const work_unit *unit)
 {
     return unit->phase != UNIT_OPEN || unit->store->driver->abilities & SEMEL_STORE_DISTANT;
 }
@@ -97,8 +97,9 @@ semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_messag
     semel_status status = complete_message(&complete, unit, message, err);
     if (status)
         return status;
-    status = collects(unit) ? keep_pending(unit, outbox, &complete, err)
-                            : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
+    status = unit_defers(unit)
+                 ? keep_pending(unit, outbox, &complete, err)
+                 : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
     if (status)
         return status;
     unit->captured++;
@@ -175,14 +176,14 @@ semel_status unit_queue(work_unit *unit, const char *sql, const semel_value valu
     semel_status status = check_values(values, count, err);
     if (status)
         return status;
-    return collects(unit) ? keep_statement(unit, sql, values, count, err)
-                          : driver->queue(unit->state, sql, values, count, err);
+    return unit_defers(unit) ? keep_statement(unit, sql, values, count, err)
+                             : driver->queue(unit->state, sql, values, count, err);
 }
 
-/* --- delivering ------------------------------------------------------------------------------------------ */
+/* --- storing what waits ------------------------------------------------------------------------------------------ */
 
 /* As many as follow each other into one outbox, together. */
-static semel_status put_run(work_unit *unit, unit_pending **at, semel_error *err)
+static semel_status put_pending(work_unit *unit, unit_pending **at, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     enum { TOGETHER_MAX = 256 };
@@ -199,13 +200,13 @@ static semel_status put_run(work_unit *unit, unit_pending **at, semel_error *err
     return driver->put_many(unit->state, outbox->scope, messages, count, err);
 }
 
-semel_status unit_deliver(work_unit *unit, semel_error *err)
+semel_status unit_flush_pending(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
     semel_status status = SEMEL_OK;
     for (unit_statement *at = unit->statement_first; !status && at; at = at->next)
         status = driver->queue(unit->state, at->sql, at->values, at->count, err);
     for (unit_pending *at = unit->pending_first; !status && at;)
-        status = put_run(unit, &at, err);
+        status = put_pending(unit, &at, err);
     return status;
 }

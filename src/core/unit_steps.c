@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The unit behind the handle; NULL if it has ended. */
-static work_unit *living(const semel_unit *handle)
+static work_unit *unit_of(const semel_unit *handle)
 {
     work_unit *unit = handle ? handle->of : NULL;
     int alive = unit && atomic_load_explicit(&unit->alive, memory_order_relaxed) &&
@@ -17,7 +17,7 @@ static work_unit *living(const semel_unit *handle)
     return alive ? unit : NULL;
 }
 
-static semel_status has_ended(semel_error *err)
+static semel_status unit_has_ended(semel_error *err)
 {
     return semel_fail(
         err, SEMEL_EMISUSE,
@@ -33,7 +33,7 @@ semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error 
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
-    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (status)
         unit_free(unit);
     else
@@ -66,16 +66,16 @@ semel_status semel_unit_join_native(semel_unit **out, semel_store *store, const 
 semel_status semel_unit_claim(semel_outcome *out, semel_unit *handle, semel_inbox *inbox,
                               const semel_message *message, semel_error *err)
 {
-    work_unit *unit = living(handle);
+    work_unit *unit = unit_of(handle);
     *out = SEMEL_UNDECIDED;
-    return unit ? unit_claim(out, unit, inbox, message, err) : has_ended(err);
+    return unit ? unit_claim(out, unit, inbox, message, err) : unit_has_ended(err);
 }
 
 /* --- the work --------------------------------------------------------------------------------------------- */
 
 void *semel_unit_native(semel_unit *handle, const char *scheme)
 {
-    work_unit *unit = living(handle);
+    work_unit *unit = unit_of(handle);
     if (!unit || unit->phase != UNIT_OPEN || strcmp(unit->store->driver->scheme, scheme) != 0)
         return NULL;
     return unit->store->driver->native(unit->state);
@@ -83,36 +83,36 @@ void *semel_unit_native(semel_unit *handle, const char *scheme)
 
 semel_bytes semel_unit_key(const semel_unit *handle)
 {
-    const work_unit *unit = living(handle);
+    const work_unit *unit = unit_of(handle);
     return unit ? unit->whole_key : (semel_bytes){NULL, 0};
 }
 
 uint32_t semel_unit_attempt(const semel_unit *handle)
 {
-    const work_unit *unit = living(handle);
+    const work_unit *unit = unit_of(handle);
     return unit ? unit->attempt : 0;
 }
 
 semel_status semel_unit_send(semel_unit *handle, semel_outbox *outbox, const semel_message *message,
                              semel_error *err)
 {
-    work_unit *unit = living(handle);
-    return unit ? unit_send(unit, outbox, message, err) : has_ended(err);
+    work_unit *unit = unit_of(handle);
+    return unit ? unit_send(unit, outbox, message, err) : unit_has_ended(err);
 }
 
 semel_status semel_unit_queue(semel_unit *handle, const char *sql, const semel_value values[],
                               size_t count, semel_error *err)
 {
-    work_unit *unit = living(handle);
-    return unit ? unit_queue(unit, sql, values, count, err) : has_ended(err);
+    work_unit *unit = unit_of(handle);
+    return unit ? unit_queue(unit, sql, values, count, err) : unit_has_ended(err);
 }
 
 semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t len,
                                    semel_error *err)
 {
-    work_unit *unit = living(handle);
+    work_unit *unit = unit_of(handle);
     if (!unit)
-        return has_ended(err);
+        return unit_has_ended(err);
     if (!data && len)
         return semel_fail(err, SEMEL_EINVAL, "a result has a length of %zu and no data", len);
     if (!unit->mark.inbox)
@@ -130,18 +130,18 @@ semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t 
 
 semel_status semel_unit_renew(semel_unit *handle, uint32_t lease_ms, semel_error *err)
 {
-    work_unit *unit = living(handle);
-    return unit ? unit_renew(unit, lease_ms, err) : has_ended(err);
+    work_unit *unit = unit_of(handle);
+    return unit ? unit_renew(unit, lease_ms, err) : unit_has_ended(err);
 }
 
 /* --- ending ------------------------------------------------------------------------------------------------ */
 
 /* The unit, if it is the caller's to end. */
-static semel_status take_to_end(work_unit **out, const semel_unit *handle, semel_error *err)
+static semel_status unit_to_end(work_unit **out, const semel_unit *handle, semel_error *err)
 {
-    work_unit *unit = living(handle);
+    work_unit *unit = unit_of(handle);
     if (!unit)
-        return has_ended(err);
+        return unit_has_ended(err);
     if (unit->in_handler) {
         unit->ended_inside = 1;
         return semel_fail(err, SEMEL_EMISUSE,
@@ -176,7 +176,7 @@ static semel_status record_limit(work_unit *unit, semel_status status, semel_err
     return SEMEL_EHANDLER;
 }
 
-static semel_status commit(work_unit *unit, semel_error *err)
+static semel_status commit_unit(work_unit *unit, semel_error *err)
 {
     semel_inbox *inbox = unit->inbox;
     int in_transaction = unit->phase == UNIT_OPEN;
@@ -186,7 +186,7 @@ static semel_status commit(work_unit *unit, semel_error *err)
             err, SEMEL_EMISUSE,
             "the message was not claimed, so there is nothing to commit: rolled back");
     }
-    semel_status status = unit_finish(unit, err);
+    semel_status status = unit_complete(unit, err);
     if (!status && inbox)
         inbox_count(inbox, SEMEL_PROCESSED);
     int ours = inbox && !unit->joined; /* else there is nothing to record, or no place for it */
@@ -203,18 +203,18 @@ static semel_status commit(work_unit *unit, semel_error *err)
 semel_status semel_unit_commit(semel_unit *handle, semel_error *err)
 {
     work_unit *unit = NULL;
-    semel_status status = take_to_end(&unit, handle, err);
-    return status ? status : commit(unit, err);
+    semel_status status = unit_to_end(&unit, handle, err);
+    return status ? status : commit_unit(unit, err);
 }
 
-static semel_status fail(semel_outcome *out, work_unit *unit, const semel_error *why,
-                         semel_error *err)
+static semel_status fail_unit(semel_outcome *out, work_unit *unit, const semel_error *why,
+                              semel_error *err)
 {
     static const semel_error unsaid = {.status = SEMEL_EHANDLER, .text = "the work failed"};
     semel_inbox *inbox = unit->inbox;
     semel_status status = SEMEL_OK;
     *out = SEMEL_FAILED;
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     unit_drop_pending(unit);
     if (inbox && !unit->joined)
         status = unit_record_failure(out, unit, why ? why : &unsaid, err);
@@ -229,14 +229,14 @@ semel_status semel_unit_fail(semel_outcome *out, semel_unit *handle, const semel
 {
     work_unit *unit = NULL;
     *out = SEMEL_UNDECIDED;
-    semel_status status = take_to_end(&unit, handle, err);
-    return status ? status : fail(out, unit, why, err);
+    semel_status status = unit_to_end(&unit, handle, err);
+    return status ? status : fail_unit(out, unit, why, err);
 }
 
 /* A rollback cannot say that it was refused: the handler's return does. */
 void semel_unit_rollback(semel_unit *handle)
 {
     work_unit *unit = NULL;
-    if (!take_to_end(&unit, handle, NULL))
+    if (!unit_to_end(&unit, handle, NULL))
         unit_rollback(unit);
 }
