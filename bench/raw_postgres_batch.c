@@ -1,5 +1,5 @@
 /* Many messages in a transaction by hand, and the outbox, on libpq. Arrays go in binary. */
-#include "hand_postgres.h"
+#include "raw_postgres.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +13,16 @@ static void put32(unsigned char *at, uint32_t value)
 }
 
 /* Room for an array of `count` values of `size` bytes all in all; its head is written. */
-static unsigned char *array_begin(hand *h, int slot, uint32_t oid, size_t count, size_t size)
+static unsigned char *array_begin(raw_connection *c, int slot, uint32_t oid, size_t count,
+                                  size_t size)
 {
     size_t room = HEAD + count * 4 + size;
-    if (h->array_room[slot] < room) {
-        free(h->array[slot]);
-        h->array[slot] = must_alloc(room);
-        h->array_room[slot] = room;
+    if (c->array_room[slot] < room) {
+        free(c->array[slot]);
+        c->array[slot] = must_alloc(room);
+        c->array_room[slot] = room;
     }
-    unsigned char *at = h->array[slot];
+    unsigned char *at = c->array[slot];
     put32(at, 1); /* dimension */
     put32(at + 4, 0);
     put32(at + 8, oid);
@@ -37,9 +38,9 @@ static unsigned char *array_add(unsigned char *at, const void *data, size_t len)
     return at + 4 + len;
 }
 
-static void bind_array(hand *h, hand_values *v, int slot, const unsigned char *end)
+static void bind_array(raw_connection *c, raw_pg_values *v, int slot, const unsigned char *end)
 {
-    hand_bytes(v, (semel_bytes){h->array[slot], (size_t)(end - h->array[slot])});
+    raw_pg_bind_bytes(v, (semel_bytes){c->array[slot], (size_t)(end - c->array[slot])});
 }
 
 static semel_bytes id_of(const semel_message *message)
@@ -52,29 +53,29 @@ static semel_bytes body_of(const semel_message *message)
     return message->body;
 }
 
-static void bind_column(hand *h, hand_values *v, int slot,
+static void bind_column(raw_connection *c, raw_pg_values *v, int slot,
                         semel_bytes (*column)(const semel_message *),
                         const semel_message *const messages[], size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
         size += column(messages[i]).len;
-    unsigned char *at = array_begin(h, slot, OID_BYTEA, count, size);
+    unsigned char *at = array_begin(c, slot, OID_BYTEA, count, size);
     for (size_t i = 0; i < count; i++)
         at = array_add(at, column(messages[i]).data, column(messages[i]).len);
-    bind_array(h, v, slot, at);
+    bind_array(c, v, slot, at);
 }
 
-static void bind_fingerprints(hand *h, hand_values *v, int slot, size_t count)
+static void bind_fingerprints(raw_connection *c, raw_pg_values *v, int slot, size_t count)
 {
     static const unsigned char fingerprint[8] = {0, 0, 0, 0, 0x5e, 0xed, 0x5e, 0xed};
-    unsigned char *at = array_begin(h, slot, OID_INT8, count, count * 8);
+    unsigned char *at = array_begin(c, slot, OID_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
         at = array_add(at, fingerprint, sizeof fingerprint);
-    bind_array(h, v, slot, at);
+    bind_array(c, v, slot, at);
 }
 
-static int compare_ids(const void *left, const void *right)
+static int raw_pg_compare_ids(const void *left, const void *right)
 {
     const semel_message *a = *(const semel_message *const *)left;
     const semel_message *b = *(const semel_message *const *)right;
@@ -88,57 +89,57 @@ static void sort_ids(const semel_message *sorted[BATCH_MAX], const semel_message
     if (count > BATCH_MAX)
         die("a batch of %zu; BATCH_MAX is %d", count, BATCH_MAX);
     memcpy((void *)sorted, (const void *)messages, count * sizeof *messages);
-    qsort((void *)sorted, count, sizeof *sorted, compare_ids);
+    qsort((void *)sorted, count, sizeof *sorted, raw_pg_compare_ids);
 }
 
 /* [BEGIN, all markers] [a statement for each new one, COMMIT] */
-void hand_postgres_batch(hand *h, const semel_message *const messages[], size_t count)
+void raw_postgres_batch(raw_connection *c, const semel_message *const messages[], size_t count)
 {
     const semel_message *sorted[BATCH_MAX];
-    hand_values v = {0};
+    raw_pg_values v = {0};
     sort_ids(sorted, messages, count);
-    bind_column(h, &v, 0, id_of, sorted, count);
-    bind_fingerprints(h, &v, 1, count);
-    hand_send(h, H_BEGIN, NULL);
-    hand_send(h, H_MARK_MANY, &v);
-    PGresult *mine = hand_answers(h, 0, 1);
+    bind_column(c, &v, 0, id_of, sorted, count);
+    bind_fingerprints(c, &v, 1, count);
+    raw_pg_send(c, RAW_PG_BEGIN, NULL);
+    raw_pg_send(c, RAW_PG_MARK_MANY, &v);
+    PGresult *mine = raw_pg_answers(c, 0, 1);
     size_t at = 0;
     for (int row = 0; row < PQntuples(mine); row++) { /* they come in the order of the keys */
         while (at < count && memcmp(sorted[at]->id.data, PQgetvalue(mine, row, 0), ID_TEXT) != 0)
             at++;
         if (at == count)
             die("a marker that nobody asked for");
-        hand_values body = {0};
-        hand_bytes(&body, sorted[at]->body);
-        hand_send(h, H_EFFECT, &body);
+        raw_pg_values body = {0};
+        raw_pg_bind_bytes(&body, sorted[at]->body);
+        raw_pg_send(c, RAW_PG_EFFECT, &body);
     }
     PQclear(mine);
-    hand_send(h, H_COMMIT, NULL);
-    (void)hand_answers(h, 0, 0);
+    raw_pg_send(c, RAW_PG_COMMIT, NULL);
+    (void)raw_pg_answers(c, 0, 0);
 }
 
 /* All in one statement, which is its own transaction. */
-void hand_postgres_rows(hand *h, const semel_message *const messages[], size_t count)
+void raw_postgres_rows(raw_connection *c, const semel_message *const messages[], size_t count)
 {
     const semel_message *sorted[BATCH_MAX];
-    hand_values v = {0};
+    raw_pg_values v = {0};
     sort_ids(sorted, messages, count);
-    bind_column(h, &v, 0, id_of, sorted, count);
-    bind_fingerprints(h, &v, 1, count);
-    bind_column(h, &v, 2, body_of, sorted, count);
-    hand_send(h, H_ALL_ROWS, &v);
-    (void)hand_answers(h, 0, 0);
+    bind_column(c, &v, 0, id_of, sorted, count);
+    bind_fingerprints(c, &v, 1, count);
+    bind_column(c, &v, 2, body_of, sorted, count);
+    raw_pg_send(c, RAW_PG_ALL_ROWS, &v);
+    (void)raw_pg_answers(c, 0, 0);
 }
 
-void hand_postgres_send(hand *h, const semel_message *const messages[], size_t count)
+void raw_postgres_send(raw_connection *c, const semel_message *const messages[], size_t count)
 {
-    hand_values v = {0};
-    bind_column(h, &v, 0, id_of, messages, count);
-    bind_column(h, &v, 1, body_of, messages, count);
-    hand_send(h, H_BEGIN, NULL);
-    hand_send(h, H_SEND, &v);
-    hand_send(h, H_COMMIT, NULL);
-    (void)hand_answers(h, 0, 0);
+    raw_pg_values v = {0};
+    bind_column(c, &v, 0, id_of, messages, count);
+    bind_column(c, &v, 1, body_of, messages, count);
+    raw_pg_send(c, RAW_PG_BEGIN, NULL);
+    raw_pg_send(c, RAW_PG_SEND, &v);
+    raw_pg_send(c, RAW_PG_COMMIT, NULL);
+    (void)raw_pg_answers(c, 0, 0);
 }
 
 /* The rows as messages; they point into the result. */
@@ -162,29 +163,29 @@ static void publish_rows(const PGresult *taken, size_t count, recipient *publish
     free((void *)pointers);
 }
 
-size_t hand_postgres_relay_to(hand *h, size_t batch, recipient *publish, void *context)
+size_t raw_postgres_relay_to(raw_connection *c, size_t batch, recipient *publish, void *context)
 {
-    hand_values v = {0};
-    hand_int(&v, (int64_t)batch);
-    hand_send(h, H_TAKE, &v);
-    PGresult *taken = hand_answers(h, 0, 1);
+    raw_pg_values v = {0};
+    raw_pg_bind_int(&v, (int64_t)batch);
+    raw_pg_send(c, RAW_PG_LEASE, &v);
+    PGresult *taken = raw_pg_answers(c, 0, 1);
     size_t count = (size_t)PQntuples(taken);
     if (publish && count)
         publish_rows(taken, count, publish, context);
-    unsigned char *at = array_begin(h, 0, OID_INT8, count, count * 8);
+    unsigned char *at = array_begin(c, 0, OID_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
         at = array_add(at, PQgetvalue(taken, (int)i, 0), 8);
     PQclear(taken);
-    hand_values seqs = {0};
-    bind_array(h, &seqs, 0, at);
+    raw_pg_values seqs = {0};
+    bind_array(c, &seqs, 0, at);
     if (count) {
-        hand_send(h, H_REMOVE, &seqs);
-        (void)hand_answers(h, 0, 0);
+        raw_pg_send(c, RAW_PG_REMOVE, &seqs);
+        (void)raw_pg_answers(c, 0, 0);
     }
     return count;
 }
 
-size_t hand_postgres_relay(hand *h, size_t batch)
+size_t raw_postgres_relay(raw_connection *c, size_t batch)
 {
-    return hand_postgres_relay_to(h, batch, NULL, NULL);
+    return raw_postgres_relay_to(c, batch, NULL, NULL);
 }

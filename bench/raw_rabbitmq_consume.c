@@ -1,5 +1,5 @@
 /* Consuming by hand on rabbitmq-c, with a prefetch, each delivery acknowledged by itself or many together. */
-#include "hand_rabbitmq.h"
+#include "raw_rabbitmq.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ void broker_consume_begin(broker *b, const char *place, size_t prefetch)
     must_reply(amqp_get_rpc_reply(b->connection));
 }
 
-static void make_room(broker *b, size_t count)
+static void deliveries_reserve(broker *b, size_t count)
 {
     free(b->envelopes);
     free(b->messages);
@@ -43,7 +43,7 @@ const semel_message *const *broker_take(broker *b, size_t count)
     if (b->taken)
         die("rabbitmq: the last deliveries are not acknowledged yet");
     if (count > b->room)
-        make_room(b, count);
+        deliveries_reserve(b, count);
     while (b->taken < count)
         take_one(b);
     return b->pointers;

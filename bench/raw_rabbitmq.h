@@ -1,6 +1,6 @@
-/* A connection by hand to RabbitMQ: what hand_rabbitmq.c and hand_rabbitmq_consume.c share. */
-#ifndef SEMEL_BENCH_HAND_RABBITMQ_H
-#define SEMEL_BENCH_HAND_RABBITMQ_H
+/* A connection by hand to RabbitMQ: what raw_rabbitmq.c and raw_rabbitmq_consume.c share. */
+#ifndef SEMEL_BENCH_RAW_RABBITMQ_H
+#define SEMEL_BENCH_RAW_RABBITMQ_H
 
 #include "broker.h"
 
@@ -16,7 +16,7 @@ struct broker {
     size_t outstanding;
     char *is_confirmed; /* from `confirmed` + 1 on, in a ring */
     size_t ring;
-    size_t taken, room; /* deliveries in hand */
+    size_t taken, room; /* deliveries not acknowledged */
     amqp_envelope_t *envelopes;
     semel_message *messages;
     const semel_message **pointers;

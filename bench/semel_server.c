@@ -5,23 +5,23 @@
 static semel_status queue_effect(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)
 {
-    const patron *p = context;
+    const semel_server *p = context;
     semel_value body = semel_blob(message->body);
     return semel_unit_queue(unit, p->effect_sql, &body, 1, err);
 }
 
-semel_handler *patron_handler(const patron *p)
+semel_handler *semel_server_handler(const semel_server *p)
 {
     return p->queues ? queue_effect : p->on->handler;
 }
 
-void patron_open(patron *p, const char *url, const char *room)
+void semel_server_open(semel_server *p, const char *url, const char *room)
 {
     char with_room[1024], with_pool[1100], table[100];
     semel_error err;
     semel_inbox_options inbox = {.size = sizeof inbox, .mode = p->mode};
     snprintf(with_pool, sizeof with_pool, "%s&pool=%d", room_url(with_room, p->on, url, room),
-             CREW_MAX + 2);
+             THREADS_MAX + 2);
     snprintf(p->effect_sql, sizeof p->effect_sql, "INSERT INTO %s (body) VALUES (?)",
              room_table(table, p->on, room, "effect"));
     must(semel_store_open(&p->store, with_pool, NULL, &err), &err);
@@ -31,27 +31,28 @@ void patron_open(patron *p, const char *url, const char *room)
         p->expected = SEMEL_PROCESSED;
 }
 
-void patron_close(patron *p)
+void semel_server_close(semel_server *p)
 {
     semel_inbox_close(p->inbox);
     semel_outbox_close(p->outbox);
     semel_store_close(p->store);
 }
 
-static void expect(const patron *p, semel_outcome outcome)
+static void semel_server_expect(const semel_server *p, semel_outcome outcome)
 {
     if (outcome != p->expected)
         die("an outcome is \"%s\" and should be \"%s\"", semel_outcome_name(outcome),
             semel_outcome_name(p->expected));
 }
 
-static void receive_one(patron *p, const semel_message *message, semel_handler *handler)
+static void semel_server_receive_one(semel_server *p, const semel_message *message,
+                                     semel_handler *handler)
 {
     semel_error err;
     semel_outcome outcome;
     double start = p->latencies_s ? now_s() : 0;
     must(semel_inbox_receive(&outcome, p->inbox, message, handler, p, &err), &err);
-    expect(p, outcome);
+    semel_server_expect(p, outcome);
     if (!p->latencies_s)
         return;
     size_t at = atomic_fetch_add(&p->latency_count, 1);
@@ -59,33 +60,33 @@ static void receive_one(patron *p, const semel_message *message, semel_handler *
         p->latencies_s[at] = now_s() - start;
 }
 
-static void receive_job(void *context, size_t worker, const semel_message *const messages[],
-                        size_t count)
+static void semel_server_receive_job(void *context, size_t worker,
+                                     const semel_message *const messages[], size_t count)
 {
-    patron *p = context;
+    semel_server *p = context;
     semel_error err;
     semel_outcome outcomes[1000];
-    semel_handler *handler = patron_handler(p);
+    semel_handler *handler = semel_server_handler(p);
     (void)worker;
     if (p->batch == 1) {
-        receive_one(p, messages[0], handler);
+        semel_server_receive_one(p, messages[0], handler);
         return;
     }
     must(semel_inbox_receive_batch(outcomes, p->inbox, messages, count, handler, p, &err), &err);
     for (size_t i = 0; i < count; i++)
-        expect(p, outcomes[i]);
+        semel_server_expect(p, outcomes[i]);
 }
 
-void patron_receive(void *context, const message_set *set)
+void semel_server_receive(void *context, const message_set *set)
 {
-    patron *p = context;
-    crew_run(p->workers, p->batch, set, receive_job, p);
+    semel_server *p = context;
+    threads_run(p->workers, p->batch, set, semel_server_receive_job, p);
 }
 
-static void send_job(void *context, size_t worker, const semel_message *const messages[],
-                     size_t count)
+static void semel_server_send_job(void *context, size_t worker,
+                                  const semel_message *const messages[], size_t count)
 {
-    patron *p = context;
+    semel_server *p = context;
     semel_error err;
     semel_unit *unit;
     (void)worker;
@@ -98,8 +99,8 @@ static void send_job(void *context, size_t worker, const semel_message *const me
     must(semel_unit_commit(unit, &err), &err);
 }
 
-void patron_send(void *context, const message_set *set)
+void semel_server_send(void *context, const message_set *set)
 {
-    patron *p = context;
-    crew_run(p->workers, p->batch, set, send_job, p);
+    semel_server *p = context;
+    threads_run(p->workers, p->batch, set, semel_server_send_job, p);
 }

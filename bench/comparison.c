@@ -17,7 +17,7 @@ static message_set slice_of(const message_set *set, size_t start, size_t count)
                          .pointers = set->pointers + start};
 }
 
-static void rest(double seconds)
+static void rest_for(double seconds)
 {
     const struct timespec pause = {.tv_sec = (time_t)seconds,
                                    .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -33,15 +33,15 @@ static double seconds_for(const contender *c, const message_set *slice)
 }
 
 /* Slice by slice; who begins alternates with each, and with the rounds. */
-void duel_round(duel *d, size_t round, const contender *contenders, const message_set *set,
-                size_t slice)
+void comparison_round(comparison *d, size_t round, const contender *contenders,
+                      const message_set *set, size_t slice)
 {
     double took[CONTENDERS_MAX] = {0};
     for (size_t start = 0, number = round; start < set->count; start += slice, number++) {
         message_set part = slice_of(set, start, slice);
         for (size_t turn = 0; turn < d->contenders; turn++) {
             size_t who = number % 2 ? d->contenders - 1 - turn : turn;
-            rest(d->rest_s);
+            rest_for(d->rest_s);
             took[who] += seconds_for(&contenders[who], &part);
             stop_if_asked();
         }
@@ -50,24 +50,24 @@ void duel_round(duel *d, size_t round, const contender *contenders, const messag
         d->rate[who][round - 1] = (double)set->count / took[who];
 }
 
-void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
-              size_t batches, size_t rounds, const char *label)
+void comparison_run(comparison *out, const contender *contenders, size_t count, key_source *keys,
+                    size_t batch, size_t batches, size_t rounds, const char *label)
 {
     message_set set = {0};
     size_t slice = (batches + SLICES - 1) / SLICES * batch;
     if (count > CONTENDERS_MAX)
-        die("a duel of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
-    *out = (duel){.rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, .contenders = count};
+        die("a comparison of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
+    *out = (comparison){.rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, .contenders = count};
     for (size_t round = 0; round <= out->rounds; round++) {
         progress(label, round, out->rounds + 1);
         messages_make(&set, keys, batch * batches);
-        duel_round(out, round, contenders, &set, slice);
+        comparison_round(out, round, contenders, &set, slice);
     }
     progress_clear();
     messages_free(&set);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
@@ -77,7 +77,7 @@ double percentile(double values[], size_t count, double share)
 {
     if (!count)
         return 0;
-    qsort(values, count, sizeof *values, compare);
+    qsort(values, count, sizeof *values, compare_doubles);
     size_t at = (size_t)(share * (double)count);
     return values[at < count ? at : count - 1];
 }
@@ -88,17 +88,17 @@ spread spread_of(const double values[], size_t count)
     if (!count || count > ROUNDS_MAX)
         return (spread){0, 0, 0};
     memcpy(sorted, values, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare);
+    qsort(sorted, count, sizeof *sorted, compare_doubles);
     double median = (sorted[count / 2] + sorted[(count - 1) / 2]) / 2;
     return (spread){median, sorted[0], sorted[count - 1]};
 }
 
-spread duel_rate(const duel *d, size_t who)
+spread comparison_rate(const comparison *d, size_t who)
 {
     return spread_of(d->rate[who], d->rounds);
 }
 
-spread duel_ratio(const duel *d, size_t who, size_t against)
+spread comparison_ratio(const comparison *d, size_t who, size_t against)
 {
     double ratios[ROUNDS_MAX];
     for (size_t i = 0; i < d->rounds; i++)

@@ -16,7 +16,7 @@ static struct {
     sqlite3_io_methods ours;
 } kinds[KINDS_MAX];
 
-static int count_sync(sqlite3_file *file, int flags)
+static int count_fsync(sqlite3_file *file, int flags)
 {
     atomic_fetch_add_explicit(&syncs, 1, memory_order_relaxed);
     for (size_t i = 0; i < KINDS_MAX; i++)
@@ -36,7 +36,7 @@ static int open_counted(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, 
         if (!kinds[i].theirs) {
             kinds[i].theirs = file->pMethods;
             kinds[i].ours = *file->pMethods;
-            kinds[i].ours.xSync = count_sync;
+            kinds[i].ours.xSync = count_fsync;
         }
         file->pMethods = &kinds[i].ours;
         break;
@@ -56,7 +56,7 @@ static void *count_realloc(void *memory, int size)
     return system_memory.xRealloc(memory, size);
 }
 
-void counting_begin(void)
+void fsync_count_begin(void)
 {
     sqlite3_mem_methods counting;
     must_sqlite(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &system_memory), NULL);
@@ -72,7 +72,7 @@ void counting_begin(void)
     must_sqlite(sqlite3_vfs_register(&counting_vfs, 1), NULL);
 }
 
-long syncs_counted(void)
+long fsync_count(void)
 {
     return atomic_load(&syncs);
 }

@@ -81,7 +81,7 @@ void effect_insert(sqlite3_stmt *insert, semel_bytes body)
     raw_step(insert);
 }
 
-static void receive_one(raw_db *raw, const semel_message *message, int64_t now_ms)
+static void raw_receive_one(raw_db *raw, const semel_message *message, int64_t now_ms)
 {
     sqlite3_bind_blob(raw->marker, 1, message->id.data, (int)message->id.len, SQLITE_STATIC);
     sqlite3_bind_int64(raw->marker, 2, now_ms);
@@ -101,7 +101,7 @@ void raw_receive(void *context, const message_set *set)
         for (; done < end; done++) {
             if (raw->with_savepoints)
                 raw_step(raw->savepoint);
-            receive_one(raw, set->pointers[done], now_ms);
+            raw_receive_one(raw, set->pointers[done], now_ms);
             if (raw->with_savepoints)
                 raw_step(raw->release);
         }

@@ -4,7 +4,7 @@
 #include <semel/sqlite.h>
 #include <stdlib.h>
 
-static void make_effect_table(subject *s)
+static void make_effect_table(semel_sqlite *s)
 {
     semel_error err;
     semel_unit *unit;
@@ -15,10 +15,11 @@ static void make_effect_table(subject *s)
     must(semel_unit_commit(unit, &err), &err);
 }
 
-void subject_open(subject *s, const char *url, const semel_inbox_options *inbox, size_t batch)
+void semel_sqlite_open(semel_sqlite *s, const char *url, const semel_inbox_options *inbox,
+                       size_t batch)
 {
     semel_error err;
-    *s = (subject){.batch = batch, .expected = SEMEL_PROCESSED};
+    *s = (semel_sqlite){.batch = batch, .expected = SEMEL_PROCESSED};
     s->outcomes = must_alloc(batch * sizeof *s->outcomes);
     must(semel_store_open(&s->store, url, NULL, &err), &err);
     must(semel_store_migrate(s->store, &err), &err);
@@ -26,7 +27,7 @@ void subject_open(subject *s, const char *url, const semel_inbox_options *inbox,
     make_effect_table(s);
 }
 
-void subject_close(subject *s)
+void semel_sqlite_close(semel_sqlite *s)
 {
     sqlite3_finalize(s->effect);
     semel_inbox_close(s->inbox);
@@ -34,10 +35,10 @@ void subject_close(subject *s)
     free(s->outcomes);
 }
 
-semel_status subject_handler(semel_unit *unit, const semel_message *message, void *context,
-                             semel_error *err)
+semel_status semel_sqlite_handler(semel_unit *unit, const semel_message *message, void *context,
+                                  semel_error *err)
 {
-    subject *s = context;
+    semel_sqlite *s = context;
     (void)err;
     if (!s->effect)
         raw_prepare(&s->effect, semel_unit_sqlite(unit), EFFECT_INSERT);
@@ -55,14 +56,15 @@ static semel_status do_nothing(semel_unit *unit, const semel_message *message, v
     return SEMEL_OK;
 }
 
-static void expect(const subject *s, semel_outcome outcome)
+static void semel_sqlite_expect(const semel_sqlite *s, semel_outcome outcome)
 {
     if (outcome != s->expected)
         die("an outcome is \"%s\" and should be \"%s\"", semel_outcome_name(outcome),
             semel_outcome_name(s->expected));
 }
 
-static void receive_one(subject *s, const semel_message *message, semel_handler *handler)
+static void semel_sqlite_receive_one(semel_sqlite *s, const semel_message *message,
+                                     semel_handler *handler)
 {
     semel_error err;
     semel_outcome outcome;
@@ -70,36 +72,37 @@ static void receive_one(subject *s, const semel_message *message, semel_handler 
     must(semel_inbox_receive(&outcome, s->inbox, message, handler, s, &err), &err);
     if (s->latencies_s)
         s->latencies_s[s->latency_count++] = now_s() - start;
-    expect(s, outcome);
+    semel_sqlite_expect(s, outcome);
 }
 
-static void receive_batch(subject *s, const semel_message *const *messages, size_t count,
-                          semel_handler *handler)
+static void semel_sqlite_receive_batch(semel_sqlite *s, const semel_message *const *messages,
+                                       size_t count, semel_handler *handler)
 {
     semel_error err;
     must(semel_inbox_receive_batch(s->outcomes, s->inbox, messages, count, handler, s, &err), &err);
     for (size_t i = 0; i < count; i++)
-        expect(s, s->outcomes[i]);
+        semel_sqlite_expect(s, s->outcomes[i]);
 }
 
-static void receive_with(subject *s, const message_set *set, semel_handler *handler)
+static void semel_sqlite_receive_with(semel_sqlite *s, const message_set *set,
+                                      semel_handler *handler)
 {
     for (size_t done = 0; done < set->count;) {
         size_t count = set->count - done < s->batch ? set->count - done : s->batch;
         if (s->batch == 1)
-            receive_one(s, set->pointers[done], handler);
+            semel_sqlite_receive_one(s, set->pointers[done], handler);
         else
-            receive_batch(s, set->pointers + done, count, handler);
+            semel_sqlite_receive_batch(s, set->pointers + done, count, handler);
         done += count;
     }
 }
 
-void subject_receive(void *context, const message_set *set)
+void semel_sqlite_receive(void *context, const message_set *set)
 {
-    receive_with(context, set, subject_handler);
+    semel_sqlite_receive_with(context, set, semel_sqlite_handler);
 }
 
-void subject_receive_idly(void *context, const message_set *set)
+void semel_sqlite_receive_idly(void *context, const message_set *set)
 {
-    receive_with(context, set, do_nothing);
+    semel_sqlite_receive_with(context, set, do_nothing);
 }

@@ -25,7 +25,7 @@ typedef struct entry {
     unsigned char key[ENTRY_BYTES - 4];
 } entry;
 
-struct key_set {
+struct hashset {
     hash_key hash;
     slot *slots;
     size_t mask;
@@ -34,7 +34,7 @@ struct key_set {
     size_t block_count;
 };
 
-static entry *entry_at(const key_set *set, uint32_t where)
+static entry *entry_at(const hashset *set, uint32_t where)
 {
     size_t index = where - 1;
     return &set->blocks[index / BLOCK_ENTRIES][index % BLOCK_ENTRIES];
@@ -48,7 +48,7 @@ static slot *free_slot(slot *slots, size_t mask, uint32_t hash)
     return &slots[i];
 }
 
-static void grow(key_set *set)
+static void hashset_grow(hashset *set)
 {
     size_t count = (set->mask + 1) * 2;
     slot *slots = must_alloc(count * sizeof *slots);
@@ -60,7 +60,7 @@ static void grow(key_set *set)
     set->mask = count - 1;
 }
 
-static void add_block(key_set *set)
+static void add_block(hashset *set)
 {
     set->blocks = realloc(set->blocks, (set->block_count + 1) * sizeof(entry *));
     if (!set->blocks)
@@ -68,9 +68,9 @@ static void add_block(key_set *set)
     set->blocks[set->block_count++] = must_alloc(BLOCK_BYTES);
 }
 
-key_set *key_set_new(void)
+hashset *hashset_new(void)
 {
-    key_set *set = must_alloc(sizeof *set);
+    hashset *set = must_alloc(sizeof *set);
     if (getrandom(&set->hash, sizeof set->hash, 0) != (ssize_t)sizeof set->hash)
         die("no random bytes");
     set->slots = must_alloc(SLOTS_FIRST * sizeof *set->slots);
@@ -78,11 +78,11 @@ key_set *key_set_new(void)
     return set;
 }
 
-int key_set_add(key_set *set, const void *key, size_t len)
+int hashset_add(hashset *set, const void *key, size_t len)
 {
     uint32_t hash = (uint32_t)(hash_bytes(set->hash, key, len) >> 32);
     if ((set->count + 1) * 5 > (set->mask + 1) * 3)
-        grow(set);
+        hashset_grow(set);
     size_t i = hash & set->mask;
     for (; set->slots[i].where; i = (i + 1) & set->mask) {
         if (set->slots[i].hash != hash)
@@ -100,7 +100,7 @@ int key_set_add(key_set *set, const void *key, size_t len)
     return 1;
 }
 
-void key_set_free(key_set *set)
+void hashset_free(hashset *set)
 {
     for (size_t i = 0; i < set->block_count; i++)
         free(set->blocks[i]);

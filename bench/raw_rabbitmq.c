@@ -2,7 +2,7 @@
  * slow. Confirms are read as frames, because the library (0.11) has no call for them; they may come for many at
  * once (`multiple`) and out of order, so each number that is outstanding is remembered. A message that the broker
  * returns or refuses ends the program: here nothing of the kind should happen. */
-#include "hand_rabbitmq.h"
+#include "raw_rabbitmq.h"
 
 #include <amqp_tcp_socket.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* A connection by hand to MariaDB: what hand_mariadb.c and hand_mariadb_batch.c share. */
-#ifndef SEMEL_BENCH_HAND_MARIADB_H
-#define SEMEL_BENCH_HAND_MARIADB_H
+/* A connection by hand to MariaDB: what raw_mariadb.c and raw_mariadb_batch.c share. */
+#ifndef SEMEL_BENCH_RAW_MARIADB_H
+#define SEMEL_BENCH_RAW_MARIADB_H
 
 #include "server.h"
 
 #include <mysql.h>
 
-struct hand {
+struct raw_connection {
     MYSQL *my;
     char *room;
     int commits_each; /* statement by itself: autocommit */
@@ -19,19 +19,20 @@ struct hand {
 #define MARIADB_NOW "(TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)"
 
 /* Adds to the text; a ; between statements is the caller's. */
-void say(hand *h, const char *format, ...) SEMEL_PRINTF(2, 3);
-void say_bytes(hand *h, semel_bytes value); /* as x'...', so nothing is to be escaped */
+void raw_my_append(raw_connection *c, const char *format, ...) SEMEL_PRINTF(2, 3);
+void raw_my_append_bytes(raw_connection *c,
+                         semel_bytes value); /* as x'...', so nothing is to be escaped */
 
 /* The server is told only if it is not so already. */
-void commit_each(hand *h, int each);
+void raw_my_autocommit(raw_connection *c, int each);
 
 /* Sends the text, one round trip, and begins a new one. Gives back the answer to the last of its statements: the
  * rows if it has some (to be freed), else NULL; and how many rows it changed. After a conflict: NULL and 0, until
  * the work begins anew. */
-MYSQL_RES *told(hand *h, uint64_t *changed);
-void tell(hand *h);
+MYSQL_RES *raw_my_query(raw_connection *c, uint64_t *changed);
+void raw_my_execute(raw_connection *c);
 
-hand_work hand_mariadb_batch, hand_mariadb_rows, hand_mariadb_send;
-size_t hand_mariadb_relay(hand *h, size_t batch);
+raw_work raw_mariadb_batch, raw_mariadb_rows, raw_mariadb_send;
+size_t raw_mariadb_relay(raw_connection *c, size_t batch);
 
 #endif
