@@ -5,7 +5,7 @@ if(NOT SEMEL_WITH_SQLITE)
 endif()
 
 # Linked to the archive, so that the one file can be copied elsewhere. Public headers only.
-file(GLOB program_sources CONFIGURE_DEPENDS src/cli/*.c src/program/*.c)
+file(GLOB program_sources CONFIGURE_DEPENDS src/cli/*.c src/cli/demo/*.c src/program/*.c)
 add_executable(semel_program ${program_sources})
 set_target_properties(semel_program PROPERTIES OUTPUT_NAME semel)
 target_include_directories(semel_program PRIVATE src/cli)

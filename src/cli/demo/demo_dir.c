@@ -1,7 +1,7 @@
-#include "demo_place.h"
+#include "demo_dir.h"
 
-#include "demo_frame.h"
 #include "demo_sql.h"
+#include "demo_wire.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -72,10 +72,10 @@ static int make_temporary(char *path, size_t size)
     return mkdtemp(path) ? 0 : -1;
 }
 
-int place_open(place *out, const char *keep)
+int demo_dir_open(demo_dir *out, const char *keep)
 {
     char path[PATH_MAX];
-    *out = (place){.temporary = !keep};
+    *out = (demo_dir){.temporary = !keep};
     if (keep ? use_named(keep) : make_temporary(path, sizeof path))
         return -1;
     if (realpath(keep ? keep : path, out->path) && chdir(out->path) == 0)
@@ -88,7 +88,7 @@ int place_open(place *out, const char *keep)
     return -1;
 }
 
-void place_close(place *self)
+void demo_dir_close(demo_dir *self)
 {
     if (!self->path[0] || !self->temporary)
         return;
@@ -97,7 +97,7 @@ void place_close(place *self)
     self->path[0] = 0;
 }
 
-void place_database(char *out, int size, const char *shop)
+void demo_dir_database(char *out, int size, const char *shop)
 {
     (void)snprintf(out, (size_t)size, "%s.db", shop);
 }
@@ -126,7 +126,7 @@ static long usual_commit_us(sqlite3 *db)
     return took[COMMITS / 2];
 }
 
-long place_commit_us(void)
+long demo_dir_commit_us(void)
 {
     sqlite3 *db = NULL;
     long took = -1;

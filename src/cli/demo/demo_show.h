@@ -2,14 +2,14 @@
 #ifndef SEMEL_CLI_DEMO_SHOW_H
 #define SEMEL_CLI_DEMO_SHOW_H
 
-#include "demo_lane.h"
 #include "demo_screen.h"
+#include "demo_supervisor.h"
 
 #include <sqlite3.h>
 
 typedef struct show {
     screen screen;
-    const lane *lanes; /* SHOPS of them */
+    const supervisor *supervisors; /* SHOPS of them */
     sqlite3 *ledgers[SHOPS];
     int drawn;            /* the bars are on the screen */
     uint32_t quarters;    /* that a pipe was told of */
@@ -18,7 +18,7 @@ typedef struct show {
     int64_t over_cents[SHOPS];
 } show;
 
-void show_begin(show *out, const lane *lanes);
+void show_begin(show *out, const supervisor *supervisors);
 
 /* Redraws if it is time for it; returns when it will be, in microseconds of now_us(). */
 int64_t show_update(show *self);

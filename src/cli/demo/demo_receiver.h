@@ -2,8 +2,8 @@
 #ifndef SEMEL_CLI_DEMO_RECEIVER_H
 #define SEMEL_CLI_DEMO_RECEIVER_H
 
-#include "demo_frame.h"
 #include "demo_plan.h"
+#include "demo_wire.h"
 
 #include <semel/semel.h>
 
@@ -22,7 +22,7 @@ semel_status receiver_open(receiver *out, const plan *due, semel_error *err);
 void receiver_close(receiver *self);
 
 /* Takes an event of a shop. *duplicate: it was sent again, and is known. */
-semel_status receiver_take(int *duplicate, receiver *self, uint32_t shop, const frame *event,
-                           semel_error *err);
+semel_status receiver_receive(int *duplicate, receiver *self, uint32_t shop, const frame *event,
+                              semel_error *err);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { BUSY_MS = 5000, ID_MAX = 40 };
 
-static int publish(const frame *delivery)
+static int naive_publish(const frame *delivery)
 {
     char id[ID_MAX];
     uint32_t confirmed = 0;
@@ -25,7 +25,7 @@ static int publish(const frame *delivery)
 }
 
 /* Returns SQLite's code. */
-static int look_up(int *known, sqlite3 *db, const frame *delivery)
+static int naive_look_up(int *known, sqlite3 *db, const frame *delivery)
 {
     int64_t rows;
     int code =
@@ -34,29 +34,29 @@ static int look_up(int *known, sqlite3 *db, const frame *delivery)
     return code;
 }
 
-static int charge(sqlite3 *db, const frame *delivery)
+static int naive_charge(sqlite3 *db, const frame *delivery)
 {
     return sql_run(db, SQL_CHARGE, delivery->body, NULL, NULL);
 }
 
-static int remember(sqlite3 *db, const frame *delivery)
+static int naive_remember(sqlite3 *db, const frame *delivery)
 {
     return sql_run(db, "INSERT INTO processed (payment) VALUES (?1)", delivery->id, NULL, NULL);
 }
 
-static int handle(sqlite3 *db, const frame *delivery)
+static int naive_handle(sqlite3 *db, const frame *delivery)
 {
     int known;
-    if (look_up(&known, db, delivery) != SQLITE_OK)
+    if (naive_look_up(&known, db, delivery) != SQLITE_OK)
         return -1;
     if (known)
         return shop_acknowledge(delivery, 1);
-    if (charge(db, delivery) != SQLITE_OK)
+    if (naive_charge(db, delivery) != SQLITE_OK)
         return -1;
     shop_write_receipt();
-    if (remember(db, delivery) != SQLITE_OK)
+    if (naive_remember(db, delivery) != SQLITE_OK)
         return -1;
-    if (publish(delivery) != 0)
+    if (naive_publish(delivery) != 0)
         return -1;
     return shop_acknowledge(delivery, 0);
 }
@@ -79,8 +79,8 @@ int shop_naive(const char *database)
     sqlite3 *db = NULL;
     frame delivery;
     int failed = open_ledger(&db, database) || shop_ready();
-    while (!failed && frame_receive(&delivery, DELIVERIES_FD, -1) == FRAME_GOT)
-        failed = handle(db, &delivery);
+    while (!failed && wire_receive(&delivery, DELIVERIES_FD, -1) == FRAME_GOT)
+        failed = naive_handle(db, &delivery);
     if (failed && sqlite3_errcode(db) != SQLITE_OK && sqlite3_errcode(db) != SQLITE_DONE)
         failed = cli_failed("demo", "the naive shop: %s", sqlite3_errmsg(db));
     sqlite3_close(db);

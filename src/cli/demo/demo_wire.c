@@ -1,4 +1,4 @@
-#include "demo_frame.h"
+#include "demo_wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ static int is_whole(const frame *f, ssize_t len)
 }
 
 /* Tries first: most of the time there is something, and then one call is enough. */
-frame_result frame_receive(frame *out, int fd, int wait_ms)
+frame_result wire_receive(frame *out, int fd, int wait_ms)
 {
     int64_t deadline = now_us() + (int64_t)wait_ms * 1000;
     for (;;) {
@@ -37,7 +37,7 @@ frame_result frame_receive(frame *out, int fd, int wait_ms)
     }
 }
 
-int frame_send(int fd, const frame *out)
+int wire_send(int fd, const frame *out)
 {
     ssize_t sent;
     do
@@ -46,7 +46,7 @@ int frame_send(int fd, const frame *out)
     return sent == (ssize_t)sizeof *out ? 0 : -1;
 }
 
-int frame_text(char *field, size_t size, const char *text, size_t len)
+int wire_text(char *field, size_t size, const char *text, size_t len)
 {
     if (len >= size)
         return -1;

@@ -2,8 +2,8 @@
  * acknowledgements on one, events and their confirmations on the other. A packet is one frame, whole or
  * not at all, so a shop that is killed while it writes leaves no half of one. Both ends are the same
  * program, so the frame is a struct. */
-#ifndef SEMEL_CLI_DEMO_FRAME_H
-#define SEMEL_CLI_DEMO_FRAME_H
+#ifndef SEMEL_CLI_DEMO_WIRE_H
+#define SEMEL_CLI_DEMO_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,13 +32,13 @@ typedef enum frame_result {
 } frame_result;
 
 /* Waits up to wait_ms; -1: as long as it takes. */
-frame_result frame_receive(frame *out, int fd, int wait_ms);
+frame_result wire_receive(frame *out, int fd, int wait_ms);
 
 /* Returns 0, or -1 if the other side is gone or does not read. Never raises SIGPIPE. */
-int frame_send(int fd, const frame *out);
+int wire_send(int fd, const frame *out);
 
 /* Fills id or body; what does not fit is an error of the program, and makes it -1. */
-int frame_text(char *field, size_t size, const char *text, size_t len);
+int wire_text(char *field, size_t size, const char *text, size_t len);
 
 /* Microseconds of a clock that does not jump. */
 int64_t now_us(void);

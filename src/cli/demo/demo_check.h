@@ -1,7 +1,7 @@
 /* Did a shop do what was due, no more and no less? Answered from the databases alone: what the provider
  * has written down, and what the shop's ledger says. */
-#ifndef SEMEL_CLI_DEMO_JUDGE_H
-#define SEMEL_CLI_DEMO_JUDGE_H
+#ifndef SEMEL_CLI_DEMO_CHECK_H
+#define SEMEL_CLI_DEMO_CHECK_H
 
 #include <sqlite3.h>
 #include <stddef.h>
@@ -24,11 +24,11 @@ typedef struct verdict {
 
 /* Compares `ledger` with the provider's database for the shop of that name. Returns 0; or -1 with one line
  * of text in `error`, if a database cannot be read. */
-int judge_shop(verdict *out, const char *provider, const char *shop, const char *ledger,
+int check_shop(verdict *out, const char *provider, const char *shop, const char *ledger,
                char *error, size_t error_size);
 
 /* What the shop's semel store still holds, into unsent and dead. */
-int judge_store(verdict *out, const char *ledger, char *error, size_t error_size);
+int check_store(verdict *out, const char *ledger, char *error, size_t error_size);
 
 /* 1 if every charge was made once, rightly, and every event of it arrived once. */
 int verdict_is_exact(const verdict *v);
@@ -38,6 +38,6 @@ int verdict_complaint(char *out, size_t size, const verdict *v, size_t index);
 
 /* How many charges too many there are in a ledger that is being written: a look in passing, 0 if it cannot
  * be had. */
-void judge_glance(int64_t *twice, int64_t *over_cents, sqlite3 *db);
+void check_glance(int64_t *twice, int64_t *over_cents, sqlite3 *db);
 
 #endif

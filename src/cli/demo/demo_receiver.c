@@ -1,6 +1,6 @@
 /* The provider receives events through inboxes of its own, one for each shop, so that an event which is
  * sent twice under one id counts once. Two events of one payment with ids of their own count as two: that
- * is what the judge looks for.
+ * is what the check looks for.
  *
  * Nobody kills the provider, so its store need not wait for the disk. */
 #include "demo_receiver.h"
@@ -31,8 +31,8 @@ static semel_status keep_event(semel_unit *unit, const semel_message *message, v
     return SEMEL_OK;
 }
 
-semel_status receiver_take(int *duplicate, receiver *self, uint32_t shop, const frame *event,
-                           semel_error *err)
+semel_status receiver_receive(int *duplicate, receiver *self, uint32_t shop, const frame *event,
+                              semel_error *err)
 {
     arrival came = {shop_names[shop], event};
     semel_outcome outcome;

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-static int start(sqlite3_stmt **out, sqlite3 *db, const char *sql, const char *const texts[3])
+static int sql_start(sqlite3_stmt **out, sqlite3 *db, const char *sql, const char *const texts[3])
 {
     int code = sqlite3_prepare_v2(db, sql, -1, out, NULL);
     for (int i = 0; code == SQLITE_OK && i < 3; i++)
@@ -14,7 +14,7 @@ static int start(sqlite3_stmt **out, sqlite3 *db, const char *sql, const char *c
 int sql_run(sqlite3 *db, const char *sql, const char *first, const char *second, const char *third)
 {
     sqlite3_stmt *statement = NULL;
-    int code = start(&statement, db, sql, (const char *const[3]){first, second, third});
+    int code = sql_start(&statement, db, sql, (const char *const[3]){first, second, third});
     if (code == SQLITE_OK)
         (void)sqlite3_step(statement); /* finalizing tells how it went */
     int end = sqlite3_finalize(statement);
@@ -24,7 +24,7 @@ int sql_run(sqlite3 *db, const char *sql, const char *first, const char *second,
 int sql_number(int64_t *out, sqlite3 *db, const char *sql, const char *first)
 {
     sqlite3_stmt *statement = NULL;
-    int code = start(&statement, db, sql, (const char *const[3]){first});
+    int code = sql_start(&statement, db, sql, (const char *const[3]){first});
     *out = 0;
     if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
         *out = sqlite3_column_int64(statement, 0);

@@ -18,20 +18,20 @@ enum {
     RECEIVE_TRIES = 10
 };
 
-typedef struct shop {
+typedef struct semel_shop {
     semel_store *store;
     semel_inbox *inbox;
     semel_outbox *outbox;
     semel_transport *events;
     semel_relay *relay;
-} shop;
+} semel_shop;
 
 /* --- the work -------------------------------------------------------------------------------------------- */
 
-static semel_status charge(semel_unit *unit, const semel_message *message, void *context,
-                           semel_error *err)
+static semel_status semel_charge(semel_unit *unit, const semel_message *message, void *context,
+                                 semel_error *err)
 {
-    const shop *self = context;
+    const semel_shop *self = context;
     sqlite3 *db = semel_unit_sqlite(unit);
     /* The body is that of a frame, which ends with a NUL. */
     if (sql_run(db, SQL_CHARGE, message->body.data, NULL, NULL) != SQLITE_OK)
@@ -46,8 +46,8 @@ static semel_status charge(semel_unit *unit, const semel_message *message, void 
     return semel_unit_send(unit, self->outbox, &event, err);
 }
 
-static semel_status receive(semel_outcome *outcome, const shop *self, const frame *delivery,
-                            semel_error *err)
+static semel_status semel_receive(semel_outcome *outcome, const semel_shop *self,
+                                  const frame *delivery, semel_error *err)
 {
     semel_message message = {.size = sizeof message,
                              .id = semel_str(delivery->id),
@@ -59,7 +59,8 @@ static semel_status receive(semel_outcome *outcome, const shop *self, const fram
     semel_status status;
     int tries = 0;
     do
-        status = semel_inbox_receive(outcome, self->inbox, &message, charge, (void *)self, err);
+        status =
+            semel_inbox_receive(outcome, self->inbox, &message, semel_charge, (void *)self, err);
     while (status && err->retryable && ++tries < RECEIVE_TRIES);
     return status;
 }
@@ -90,7 +91,7 @@ static semel_durability events_durability(const void *state)
 }
 
 /* Not to be tried again: this shop has nobody left to work for. */
-static semel_status gone(semel_error *err)
+static semel_status provider_gone(semel_error *err)
 {
     return semel_fail(err, SEMEL_ETRANSPORT, "the provider is gone");
 }
@@ -104,7 +105,7 @@ static semel_status await_confirms(semel_publish_result results[], size_t count,
         int64_t left_ms = (deadline - now_us()) / 1000;
         frame_result result = shop_await_confirm(&tag, left_ms > 0 ? (int)left_ms : 0);
         if (result == FRAME_END)
-            return gone(err);
+            return provider_gone(err);
         if (result == FRAME_NONE)
             return semel_fail(err, SEMEL_EUNAVAILABLE, "the provider does not answer");
         size_t index = tag - first_tag;
@@ -127,7 +128,7 @@ static semel_status events_publish(void *state, semel_publish_result results[],
         const semel_message *message = messages[i];
         if (shop_send_event(++self->last_tag, message->id.data, message->id.len, message->body.data,
                             message->body.len))
-            return gone(err);
+            return provider_gone(err);
     }
     return await_confirms(results, count, first_tag, wait_ms, err);
 }
@@ -176,7 +177,7 @@ static semel_status create_ledger(semel_store *store, semel_error *err)
     return semel_unit_commit(unit, err);
 }
 
-static semel_status shop_open(shop *self, const char *database, semel_error *err)
+static semel_status semel_shop_open(semel_shop *self, const char *database, semel_error *err)
 {
     char url[256];
     /* Here a message that was interrupted often is not a bad message: it is the demo that kills. */
@@ -201,7 +202,7 @@ static semel_status shop_open(shop *self, const char *database, semel_error *err
     return status;
 }
 
-static void shop_close(shop *self)
+static void semel_shop_close(semel_shop *self)
 {
     semel_relay_close(self->relay);
     semel_transport_close(self->events);
@@ -210,29 +211,29 @@ static void shop_close(shop *self)
     semel_store_close(self->store);
 }
 
-/* What may pass by itself is tried again at the next turn. */
-static semel_status send_events(const shop *self, uint32_t wait_ms, semel_error *err)
+/* What may pass by itself is tried again at the next step. */
+static semel_status send_events(const semel_shop *self, uint32_t wait_ms, semel_error *err)
 {
     size_t sent;
     semel_status status = semel_relay_step(&sent, self->relay, wait_ms, err);
     return status && err->retryable ? SEMEL_OK : status;
 }
 
-static semel_status serve_one(const shop *self, const frame *delivery, semel_error *err)
+static semel_status serve_one(const semel_shop *self, const frame *delivery, semel_error *err)
 {
     semel_outcome outcome;
-    semel_status status = receive(&outcome, self, delivery, err);
+    semel_status status = semel_receive(&outcome, self, delivery, err);
     if (!status && shop_acknowledge(delivery, outcome == SEMEL_DUPLICATE))
-        return gone(err);
+        return provider_gone(err);
     return status;
 }
 
-static semel_status serve(const shop *self, semel_error *err)
+static semel_status serve_deliveries(const semel_shop *self, semel_error *err)
 {
     int since_relay = 0;
     for (;;) {
         frame delivery;
-        frame_result result = frame_receive(&delivery, DELIVERIES_FD, since_relay ? 0 : PAUSE_MS);
+        frame_result result = wire_receive(&delivery, DELIVERIES_FD, since_relay ? 0 : PAUSE_MS);
         if (result == FRAME_END)
             return SEMEL_OK;
         semel_status status = SEMEL_OK;
@@ -250,7 +251,7 @@ static semel_status serve(const shop *self, semel_error *err)
 }
 
 /* No more deliveries: what is still in the outbox has to go. */
-static semel_status drain(const shop *self, semel_error *err)
+static semel_status drain_outbox(const semel_shop *self, semel_error *err)
 {
     semel_counters counters = {.unsent = 1};
     semel_status status = SEMEL_OK;
@@ -264,16 +265,16 @@ static semel_status drain(const shop *self, semel_error *err)
 
 int shop_semel(const char *database)
 {
-    shop self = {0};
+    semel_shop self = {0};
     semel_error err = {0};
-    semel_status status = shop_open(&self, database, &err);
+    semel_status status = semel_shop_open(&self, database, &err);
     if (!status && shop_ready())
-        status = gone(&err);
+        status = provider_gone(&err);
     if (!status)
-        status = serve(&self, &err);
+        status = serve_deliveries(&self, &err);
     if (!status)
-        status = drain(&self, &err);
-    shop_close(&self);
+        status = drain_outbox(&self, &err);
+    semel_shop_close(&self);
     if (status == SEMEL_ETRANSPORT)
         return CLI_FAILED; /* and nobody is there to be told */
     return status ? cli_failed("demo", "the shop on semel: %s", err.text) : CLI_OK;

@@ -3,7 +3,7 @@
 #ifndef SEMEL_CLI_DEMO_WORKER_H
 #define SEMEL_CLI_DEMO_WORKER_H
 
-#include "demo_frame.h"
+#include "demo_wire.h"
 
 enum { DELIVERIES_FD = 0, EVENTS_FD = 1 };
 

@@ -2,7 +2,7 @@
  * auditor could while the shops are open, so what is wrong is seen as it happens. */
 #include "demo_show.h"
 
-#include "demo_judge.h"
+#include "demo_check.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ enum { REDRAW_US = 150000, BAR_MIN = 8, BAR_MAX = 28, BESIDE_BAR = 66, QUARTERS 
 
 static void introduce(const show *self)
 {
-    const plan *due = self->lanes[0].plan;
+    const plan *due = self->supervisors[0].plan;
     const char *bold = screen_ink(&self->screen, INK_BOLD);
     const char *plain = screen_ink(&self->screen, INK_PLAIN);
     char payments[32], copies[32], kills[32];
@@ -34,9 +34,9 @@ static void introduce(const show *self)
                   text_number(kills, sizeof kills, due->kill_count), bold, plain, bold, plain);
 }
 
-void show_begin(show *out, const lane *lanes)
+void show_begin(show *out, const supervisor *supervisors)
 {
-    *out = (show){.screen = screen_look(STDERR_FILENO), .lanes = lanes};
+    *out = (show){.screen = screen_look(STDERR_FILENO), .supervisors = supervisors};
     introduce(out);
     if (out->screen.live)
         (void)fputs(DRAWING_BEGINS, stderr);
@@ -45,23 +45,23 @@ void show_begin(show *out, const lane *lanes)
 /* --- during --------------------------------------------------------------------------------------------- */
 
 /* Opened when the shop has made the file: the look must not be what creates it. */
-static void look(show *self, uint32_t shop)
+static void read_ledger(show *self, uint32_t shop)
 {
-    const lane *line = &self->lanes[shop];
-    if (!self->ledgers[shop] && (line->ready || line->acknowledged) &&
-        sqlite3_open_v2(line->database, &self->ledgers[shop], SQLITE_OPEN_READWRITE, NULL)) {
+    const supervisor *sup = &self->supervisors[shop];
+    if (!self->ledgers[shop] && (sup->ready || sup->acknowledged) &&
+        sqlite3_open_v2(sup->database, &self->ledgers[shop], SQLITE_OPEN_READWRITE, NULL)) {
         sqlite3_close(self->ledgers[shop]);
         self->ledgers[shop] = NULL;
     }
     if (self->ledgers[shop])
-        judge_glance(&self->twice[shop], &self->over_cents[shop], self->ledgers[shop]);
+        check_glance(&self->twice[shop], &self->over_cents[shop], self->ledgers[shop]);
 }
 
-static void draw_bar(const show *self, const lane *line)
+static void draw_bar(const show *self, const supervisor *sup)
 {
     int room = self->screen.columns - BESIDE_BAR;
     int width = room < BAR_MIN ? BAR_MIN : room > BAR_MAX ? BAR_MAX : room;
-    int full = (int)((uint64_t)width * line->acknowledged / line->plan->delivery_count);
+    int full = (int)((uint64_t)width * sup->acknowledged / sup->plan->delivery_count);
     for (int i = 0; i < width; i++) {
         if (i == full)
             (void)fputs(screen_ink(&self->screen, INK_DIM), stderr);
@@ -87,18 +87,18 @@ static void write_findings(const show *self, uint32_t shop)
     (void)fputs(screen_ink(&self->screen, INK_PLAIN), stderr);
 }
 
-static void draw(show *self)
+static void draw_bars(show *self)
 {
     if (self->drawn)
         (void)fputs(LINES_UP, stderr);
     self->drawn = 1;
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
-        const lane *line = &self->lanes[shop];
+        const supervisor *sup = &self->supervisors[shop];
         (void)fprintf(stderr, "\r  %s  ", shop_names[shop]);
-        draw_bar(self, line);
+        draw_bar(self, sup);
         (void)fprintf(stderr, " %3u %%  killed %u times  ",
-                      (unsigned)((uint64_t)100 * line->acknowledged / line->plan->delivery_count),
-                      line->kills);
+                      (unsigned)((uint64_t)100 * sup->acknowledged / sup->plan->delivery_count),
+                      sup->kills);
         write_findings(self, shop);
         (void)fputs(LINE_CLEAR "\n", stderr);
     }
@@ -109,15 +109,15 @@ static uint32_t quarters_done(const show *self)
 {
     uint32_t least = QUARTERS;
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
-        const lane *line = &self->lanes[shop];
+        const supervisor *sup = &self->supervisors[shop];
         uint32_t quarters =
-            (uint32_t)((uint64_t)QUARTERS * line->acknowledged / line->plan->delivery_count);
+            (uint32_t)((uint64_t)QUARTERS * sup->acknowledged / sup->plan->delivery_count);
         least = quarters < least ? quarters : least;
     }
     return least;
 }
 
-static void tell(show *self)
+static void print_progress(show *self)
 {
     uint32_t quarters = quarters_done(self);
     if (quarters <= self->quarters)
@@ -126,7 +126,7 @@ static void tell(show *self)
     (void)fprintf(stderr, "%3u %%", quarters * 100 / QUARTERS);
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
         (void)fprintf(stderr, "   %s: killed %u times, ", shop_names[shop],
-                      self->lanes[shop].kills);
+                      self->supervisors[shop].kills);
         write_findings(self, shop);
     }
     (void)fputc('\n', stderr);
@@ -138,11 +138,11 @@ int64_t show_update(show *self)
     if (now < self->next_look_us)
         return self->next_look_us;
     for (uint32_t shop = 0; shop < SHOPS; shop++)
-        look(self, shop);
+        read_ledger(self, shop);
     if (self->screen.live)
-        draw(self);
+        draw_bars(self);
     else
-        tell(self);
+        print_progress(self);
     self->next_look_us = now_us() + REDRAW_US;
     return self->next_look_us;
 }

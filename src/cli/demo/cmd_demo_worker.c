@@ -10,13 +10,13 @@ enum { RECEIPT_US = 500, NETWORK_US = 500 };
 int shop_ready(void)
 {
     frame ready = {.kind = FRAME_READY};
-    return frame_send(DELIVERIES_FD, &ready);
+    return wire_send(DELIVERIES_FD, &ready);
 }
 
 int shop_acknowledge(const frame *delivery, int duplicate)
 {
     frame ack = {.kind = FRAME_ACK, .tag = delivery->tag, .duplicate = duplicate != 0};
-    return frame_send(DELIVERIES_FD, &ack);
+    return wire_send(DELIVERIES_FD, &ack);
 }
 
 static void spend_us(long us)
@@ -38,16 +38,16 @@ void shop_cross_network(void)
 int shop_send_event(uint32_t tag, const char *id, size_t id_len, const char *body, size_t body_len)
 {
     frame event = {.kind = FRAME_EVENT, .tag = tag};
-    if (frame_text(event.id, sizeof event.id, id, id_len) ||
-        frame_text(event.body, sizeof event.body, body, body_len))
+    if (wire_text(event.id, sizeof event.id, id, id_len) ||
+        wire_text(event.body, sizeof event.body, body, body_len))
         return -1;
-    return frame_send(EVENTS_FD, &event);
+    return wire_send(EVENTS_FD, &event);
 }
 
 frame_result shop_await_confirm(uint32_t *tag, int wait_ms)
 {
     frame answer;
-    frame_result result = frame_receive(&answer, EVENTS_FD, wait_ms);
+    frame_result result = wire_receive(&answer, EVENTS_FD, wait_ms);
     if (result == FRAME_GOT && answer.kind != FRAME_CONFIRM)
         return FRAME_END;
     if (result == FRAME_GOT)

@@ -1,18 +1,20 @@
 /* semel demo: a payment provider, two shops, and many kills. This file is the command: its options, the
  * course of it, and the cleaning up.
  *
- *     demo_plan      what is due and when it is delivered, from the seed
- *     demo_lane      the provider's side of one shop: deliveries, redeliveries, kills
- *     demo_receiver  the provider's books: what is due, and which events came
- *     demo_naive     the one shop       (a process of its own: `semel demo-worker naive`)
- *     demo_semel     the other shop     (`semel demo-worker semel`)
- *     demo_judge     what the ledgers say at the end, against what is due
+ *     demo_plan        what is due and when it is delivered, from the seed
+ *     demo_supervisor  the provider's side of one shop: deliveries, redeliveries, kills
+ *     demo_receiver    the provider's books: what is due, and which events came
+ *     demo_naive       the one shop       (a process of its own: `semel demo-worker naive`)
+ *     demo_semel       the other shop     (`semel demo-worker semel`)
+ *     demo_check       what the ledgers say at the end, against what is due
+ *     demo_dir         the directory of it all
+ *     demo_wire        what provider and shops send each other
  *     demo_show, demo_table, demo_screen    what is seen of it */
 #include "cli.h"
-#include "demo_judge.h"
-#include "demo_lane.h"
-#include "demo_place.h"
+#include "demo_check.h"
+#include "demo_dir.h"
 #include "demo_show.h"
+#include "demo_supervisor.h"
 #include "demo_table.h"
 
 #include <errno.h>
@@ -61,10 +63,10 @@ typedef struct demo {
     uint64_t seed;
     const char *keep;
 
-    place place;
+    demo_dir directory;
     plan plan;
     receiver receiver;
-    lane lanes[SHOPS];
+    supervisor supervisors[SHOPS];
     show show;
     verdict verdicts[SHOPS];
 } demo;
@@ -169,9 +171,9 @@ static int is_over(const demo *self)
 {
     int running = 0;
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
-        if (self->lanes[shop].state == LANE_FAILED)
+        if (self->supervisors[shop].state == SUPERVISOR_FAILED)
             return 1;
-        running += self->lanes[shop].state != LANE_DONE;
+        running += self->supervisors[shop].state != SUPERVISOR_DONE;
     }
     return !running;
 }
@@ -181,12 +183,12 @@ static void wait_for_something(const demo *self, int64_t until_us, const sigset_
     struct pollfd files[2 * SHOPS];
     nfds_t count = 0;
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
-        const lane *line = &self->lanes[shop];
-        if (line->state == LANE_DONE)
+        const supervisor *sup = &self->supervisors[shop];
+        if (sup->state == SUPERVISOR_DONE)
             continue;
-        files[count++] = (struct pollfd){.fd = line->process.deliveries, .events = POLLIN};
-        files[count++] = (struct pollfd){.fd = line->process.events, .events = POLLIN};
-        int64_t wake = lane_wake_us(line);
+        files[count++] = (struct pollfd){.fd = sup->process.deliveries, .events = POLLIN};
+        files[count++] = (struct pollfd){.fd = sup->process.events, .events = POLLIN};
+        int64_t wake = supervisor_wake_us(sup);
         until_us = wake < until_us ? wake : until_us;
     }
     int64_t left = until_us - now_us();
@@ -195,41 +197,42 @@ static void wait_for_something(const demo *self, int64_t until_us, const sigset_
     (void)ppoll(files, count, &limit, mask);
 }
 
-static int run_lanes(demo *self, const sigset_t *mask)
+static int run_shops(demo *self, const sigset_t *mask)
 {
     for (uint32_t shop = 0; shop < SHOPS; shop++)
-        lane_open(&self->lanes[shop], shop, &self->plan, &self->receiver, self->seed + shop + 1);
-    show_begin(&self->show, self->lanes);
+        supervisor_open(&self->supervisors[shop], shop, &self->plan, &self->receiver,
+                        self->seed + shop + 1);
+    show_begin(&self->show, self->supervisors);
     while (!caught && !is_over(self)) {
         wait_for_something(self, show_update(&self->show), mask);
         for (uint32_t shop = 0; shop < SHOPS; shop++)
-            lane_turn(&self->lanes[shop]);
+            supervisor_step(&self->supervisors[shop]);
     }
     show_end(&self->show);
     int failed = CLI_OK;
     for (uint32_t shop = 0; shop < SHOPS; shop++) {
-        lane_close(&self->lanes[shop]);
-        if (self->lanes[shop].state == LANE_FAILED)
-            failed = cli_failed("demo", "%s: %s", shop_names[shop], self->lanes[shop].trouble);
+        supervisor_close(&self->supervisors[shop]);
+        if (self->supervisors[shop].state == SUPERVISOR_FAILED)
+            failed = cli_failed("demo", "%s: %s", shop_names[shop], self->supervisors[shop].error);
     }
     return failed;
 }
 
-static int judge(demo *self)
+static int check_shops(demo *self)
 {
     char error[512];
     for (uint32_t shop = 0; shop < SHOPS; shop++)
-        if (judge_shop(&self->verdicts[shop], PROVIDER_DATABASE, shop_names[shop],
-                       self->lanes[shop].database, error, sizeof error))
+        if (check_shop(&self->verdicts[shop], PROVIDER_DATABASE, shop_names[shop],
+                       self->supervisors[shop].database, error, sizeof error))
             return cli_failed("demo", "%s", error);
-    if (judge_store(&self->verdicts[1], self->lanes[1].database, error, sizeof error))
+    if (check_store(&self->verdicts[1], self->supervisors[1].database, error, sizeof error))
         return cli_failed("demo", "%s", error);
     return CLI_OK;
 }
 
 static uint32_t choose_charges(void)
 {
-    long commit_us = place_commit_us();
+    long commit_us = demo_dir_commit_us();
     long affordable =
         commit_us < 0 ? CHARGES_DEFAULT : PATIENCE_US / (2 * commit_us + WITHOUT_COMMITS_US);
     if (affordable >= CHARGES_DEFAULT)
@@ -241,16 +244,16 @@ static uint32_t choose_charges(void)
     return charges;
 }
 
-static int report(demo *self)
+static int demo_report(demo *self)
 {
     const screen out = screen_look(STDOUT_FILENO), *err = &self->show.screen;
-    int failed = judge(self);
+    int failed = check_shops(self);
     if (failed)
         return failed;
     (void)fputc('\n', stderr);
-    table_print(&out, self->lanes, self->verdicts);
+    table_print(&out, self->supervisors, self->verdicts);
     (void)putchar('\n');
-    table_conclude(&out, self->lanes, self->verdicts);
+    table_conclude(&out, self->supervisors, self->verdicts);
     (void)fflush(stdout);
     (void)fprintf(stderr,
                   "%s\nBoth shops on SQLite %s, WAL, synchronous=full.\n"
@@ -260,7 +263,7 @@ static int report(demo *self)
     return verdict_is_exact(&self->verdicts[1]) ? CLI_OK : CLI_FAILED;
 }
 
-static int run(demo *self, const sigset_t *mask)
+static int demo_run(demo *self, const sigset_t *mask)
 {
     semel_error err = {0};
     if (!self->charges)
@@ -269,8 +272,8 @@ static int run(demo *self, const sigset_t *mask)
         return cli_failed("demo", "out of memory");
     if (receiver_open(&self->receiver, &self->plan, &err))
         return cli_failed("demo", "the provider: %s", err.text);
-    int failed = run_lanes(self, mask);
-    return failed || caught ? CLI_FAILED : report(self);
+    int failed = run_shops(self, mask);
+    return failed || caught ? CLI_FAILED : demo_report(self);
 }
 
 /* What shows a mistake of semel is not thrown away. */
@@ -280,10 +283,10 @@ static void clean_up(demo *self, int failed)
     plan_free(&self->plan);
     (void)fflush(stdout);
     if (failed && !caught && self->verdicts[1].due)
-        self->place.temporary = 0;
-    if (!self->place.temporary)
-        (void)fprintf(stderr, "The databases are in %s\n", self->place.path);
-    place_close(&self->place);
+        self->directory.temporary = 0;
+    if (!self->directory.temporary)
+        (void)fprintf(stderr, "The databases are in %s\n", self->directory.path);
+    demo_dir_close(&self->directory);
 }
 
 int cmd_demo(int argc, char **argv)
@@ -297,10 +300,10 @@ int cmd_demo(int argc, char **argv)
     if (wrong)
         return wrong;
     catch_signals(&mask);
-    if (place_open(&self.place, self.keep) != 0)
+    if (demo_dir_open(&self.directory, self.keep) != 0)
         return cli_failed("demo", "cannot use %s: %s",
                           self.keep ? self.keep : "a temporary directory", strerror(errno));
-    int failed = run(&self, &mask);
+    int failed = demo_run(&self, &mask);
     clean_up(&self, failed);
     if (caught)
         raise_caught(&mask);

@@ -69,7 +69,7 @@ static void count(const table *t, const char *label, int64_t naive, int64_t seme
     row(t, label, cells, (const ink[SHOPS]){INK_PLAIN, INK_PLAIN});
 }
 
-static ink judge_ink(int64_t mistakes)
+static ink mistake_ink(int64_t mistakes)
 {
     return mistakes ? INK_BAD : INK_GOOD;
 }
@@ -80,7 +80,7 @@ static void mistakes(const table *t, const char *label, int64_t naive, int64_t s
     char cells[SHOPS][CELL_TEXT];
     text_number(cells[0], CELL_TEXT, naive);
     text_number(cells[1], CELL_TEXT, semel);
-    row(t, label, cells, (const ink[SHOPS]){judge_ink(naive), judge_ink(semel)});
+    row(t, label, cells, (const ink[SHOPS]){mistake_ink(naive), mistake_ink(semel)});
 }
 
 /* Those that nobody expects are shown only if they are there. */
@@ -95,19 +95,20 @@ static void money(const table *t, const char *label, int64_t naive, int64_t seme
     char cells[SHOPS][CELL_TEXT];
     text_money(cells[0], CELL_TEXT, naive, t->on);
     text_money(cells[1], CELL_TEXT, semel, t->on);
-    row(t, label, cells, (const ink[SHOPS]){judge_ink(naive), judge_ink(semel)});
+    row(t, label, cells, (const ink[SHOPS]){mistake_ink(naive), mistake_ink(semel)});
 }
 
-static void duration(const table *t, const char *label, const lane lanes[SHOPS])
+static void duration(const table *t, const char *label, const supervisor supervisors[SHOPS])
 {
     char cells[SHOPS][CELL_TEXT];
     for (uint32_t shop = 0; shop < SHOPS; shop++)
         (void)snprintf(cells[shop], CELL_TEXT, "%.1f s",
-                       (double)(lanes[shop].ended_us - lanes[shop].started_us) / 1e6);
+                       (double)(supervisors[shop].ended_us - supervisors[shop].started_us) / 1e6);
     row(t, label, cells, (const ink[SHOPS]){INK_PLAIN, INK_PLAIN});
 }
 
-void table_print(const screen *on, const lane lanes[SHOPS], const verdict verdicts[SHOPS])
+void table_print(const screen *on, const supervisor supervisors[SHOPS],
+                 const verdict verdicts[SHOPS])
 {
     const table t = {on, on->utf8 ? &boxes : &ascii};
     const verdict *n = &verdicts[0], *s = &verdicts[1];
@@ -129,11 +130,13 @@ void table_print(const screen *on, const lane lanes[SHOPS], const verdict verdic
     surprises(&t, "events unsent", n->unsent, s->unsent);
     surprises(&t, "dead letters", n->dead, s->dead);
     rule(&t, t.with->middle);
-    count(&t, "deliveries, with redeliveries", lanes[0].handed_over, lanes[1].handed_over);
-    count(&t, "duplicates suppressed", lanes[0].duplicates, lanes[1].duplicates);
-    count(&t, "events sent again, recognised", lanes[0].events_again, lanes[1].events_again);
-    count(&t, "kills survived", lanes[0].kills, lanes[1].kills);
-    duration(&t, "time", lanes);
+    count(&t, "deliveries, with redeliveries", supervisors[0].deliveries_sent,
+          supervisors[1].deliveries_sent);
+    count(&t, "duplicates suppressed", supervisors[0].duplicates, supervisors[1].duplicates);
+    count(&t, "events sent again, recognised", supervisors[0].events_again,
+          supervisors[1].events_again);
+    count(&t, "kills survived", supervisors[0].kills, supervisors[1].kills);
+    duration(&t, "time", supervisors);
     rule(&t, t.with->bottom);
 }
 
@@ -153,11 +156,11 @@ static void conclude_naive(const screen *on, const verdict *v)
                  text_number(lost, sizeof lost, v->events_lost));
 }
 
-static void conclude_semel(const lane *line, const verdict *v)
+static void conclude_semel(const supervisor *sup, const verdict *v)
 {
     char due[32], kills[32], what[128];
     text_number(due, sizeof due, v->due);
-    text_number(kills, sizeof kills, line->kills);
+    text_number(kills, sizeof kills, sup->kills);
     if (verdict_is_exact(v)) {
         (void)printf("semel, killed %s times, made %s charges: each once, each announced once.\n",
                      kills, due);
@@ -168,8 +171,9 @@ static void conclude_semel(const lane *line, const verdict *v)
         (void)printf("  %s\n", what);
 }
 
-void table_conclude(const screen *on, const lane lanes[SHOPS], const verdict verdicts[SHOPS])
+void table_conclude(const screen *on, const supervisor supervisors[SHOPS],
+                    const verdict verdicts[SHOPS])
 {
     conclude_naive(on, &verdicts[0]);
-    conclude_semel(&lanes[1], &verdicts[1]);
+    conclude_semel(&supervisors[1], &verdicts[1]);
 }

@@ -1,6 +1,6 @@
-/* The judge. Each number is one question in SQL; what is due comes from the provider's database, so that
+/* The check. Each number is one question in SQL; what is due comes from the provider's database, so that
  * nothing the demo keeps in memory can make a shop look better than its ledger. */
-#include "demo_judge.h"
+#include "demo_check.h"
 
 #include "demo_sql.h"
 
@@ -12,7 +12,7 @@
 #define SQL_BY_PAYMENT \
     "(SELECT payment, count(*) AS times, sum(cents) AS cents FROM ledger.charge GROUP BY payment)"
 
-static int fail(char *error, size_t size, const char *path, const char *what)
+static int check_failed(char *error, size_t size, const char *path, const char *what)
 {
     (void)snprintf(error, size, "%s: %s", path, what);
     return -1;
@@ -58,7 +58,7 @@ static int ask_all(verdict *out, sqlite3 *db, const char *shop)
     return code;
 }
 
-int judge_shop(verdict *out, const char *provider, const char *shop, const char *ledger,
+int check_shop(verdict *out, const char *provider, const char *shop, const char *ledger,
                char *error, size_t error_size)
 {
     sqlite3 *db = NULL;
@@ -69,7 +69,7 @@ int judge_shop(verdict *out, const char *provider, const char *shop, const char 
     if (code == SQLITE_OK)
         code = ask_all(out, db, shop);
     if (code != SQLITE_OK)
-        (void)fail(error, error_size, ledger, sqlite3_errmsg(db));
+        (void)check_failed(error, error_size, ledger, sqlite3_errmsg(db));
     sqlite3_close(db);
     return code == SQLITE_OK ? 0 : -1;
 }
@@ -84,7 +84,7 @@ static semel_status count_dead(const semel_dead *letter, void *context, semel_er
     return SEMEL_OK;
 }
 
-int judge_store(verdict *out, const char *ledger, char *error, size_t error_size)
+int check_store(verdict *out, const char *ledger, char *error, size_t error_size)
 {
     char url[1024];
     semel_store *store = NULL;
@@ -100,7 +100,7 @@ int judge_store(verdict *out, const char *ledger, char *error, size_t error_size
         status = semel_dead_list(store, &all, count_dead, &out->dead, &err);
     out->unsent = (int64_t)counters.unsent;
     semel_store_close(store);
-    return status ? fail(error, error_size, ledger, err.text) : 0;
+    return status ? check_failed(error, error_size, ledger, err.text) : 0;
 }
 
 /* --- the verdict ------------------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ int verdict_complaint(char *out, size_t size, const verdict *v, size_t index)
     return 0;
 }
 
-void judge_glance(int64_t *twice, int64_t *over_cents, sqlite3 *db)
+void check_glance(int64_t *twice, int64_t *over_cents, sqlite3 *db)
 {
     static const char extra[] =
         "FROM (SELECT count(*) AS times, max(cents) AS cents FROM charge GROUP BY payment)";
