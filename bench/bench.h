@@ -1,18 +1,18 @@
 /* What the parts of the benchmark share.
  *
- *     main.c      options, and the list of sections
- *     scratch.c   the directory that everything happens in, and how a run ends
- *     duel.c      contenders that take turns; medians and spreads
- *     report.c    the table, the CSV, the progress line
- *     messages.c  keys and messages
- *     raw.c       the hand-written SQLite loop that semel is measured against
- *     subject.c   the same work through semel
- *     outbox.h    the outbox on SQLite, by hand and through semel
- *     syncs.c     counts fsyncs and SQLite's allocations
- *     set.c       the bare hash set that the memory store is measured against
- *     section_*.c what is measured; one function for each name of --only
- *     server.h    the same for database servers, with its own list of files
- *     broker.h    ... and for the broker
+ *     main.c          options, and the list of sections
+ *     scratch.c       the directory that everything happens in, and how a run ends
+ *     comparison.c    rounds in which contenders alternate; medians and spreads
+ *     report.c        the table, the CSV, the progress line
+ *     messages.c      keys and messages
+ *     raw_sqlite.c    the hand-written SQLite loop that semel is measured against
+ *     semel_sqlite.c  the same work through semel
+ *     outbox.h        the outbox on SQLite, by hand and through semel
+ *     fsync_count.c   counts fsyncs and SQLite's allocations
+ *     hashset.c       the bare hash set that the memory store is measured against
+ *     section_*.c     what is measured; one function for each name of --only
+ *     server.h        the same for database servers, with its own list of files
+ *     broker.h        ... and for the broker
  *
  * Nothing here asserts a time: the table says what was measured and whether the aim is met. */
 #ifndef SEMEL_BENCH_H
@@ -108,7 +108,7 @@ void messages_make(message_set *set, key_source *keys, size_t count);
 void messages_address(message_set *set); /* a topic, and BROKER_BODY bytes: for a broker */
 void messages_free(message_set *set);
 
-/* --- duel.c ------------------------------------------------------------------------------------------ */
+/* --- comparison.c ------------------------------------------------------------------------------------ */
 
 typedef struct spread {
     double median, low, high;
@@ -119,23 +119,24 @@ typedef struct contender {
     void (*run)(void *context, const message_set *set);
 } contender;
 
-typedef struct duel {
+typedef struct comparison {
     size_t rounds;
     size_t contenders;
     double rest_s; /* before each turn, if the last one left work behind */
     double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
-} duel;
+} comparison;
 
 /* Every round each contender handles the same `batches` times `batch` new messages, in slices; who begins
  * alternates. One round before the first is not counted. */
-void duel_run(duel *out, const contender *contenders, size_t count, key_source *keys, size_t batch,
-              size_t batches, size_t rounds, const char *label);
+void comparison_run(comparison *out, const contender *contenders, size_t count, key_source *keys,
+                    size_t batch, size_t batches, size_t rounds, const char *label);
 /* One such round; the one with number 0 is not kept. For those who have something to prepare for each. */
-void duel_round(duel *d, size_t round, const contender *contenders, const message_set *set,
-                size_t slice);
+void comparison_round(comparison *d, size_t round, const contender *contenders,
+                      const message_set *set, size_t slice);
 spread spread_of(const double values[], size_t count);
-spread duel_rate(const duel *d, size_t who);
-spread duel_ratio(const duel *d, size_t who, size_t against);   /* of the rates, round by round */
+spread comparison_rate(const comparison *d, size_t who);
+spread comparison_ratio(const comparison *d, size_t who,
+                        size_t against);                        /* of the rates, round by round */
 double percentile(double values[], size_t count, double share); /* sorts */
 
 /* --- report.c ---------------------------------------------------------------------------------------- */
@@ -156,7 +157,8 @@ void report_begin(void);
  * where the figures are costs. */
 void report_section(const char *name, const char *title, const char *left, const char *right);
 void report_row(const char *name, double left, double right, spread ratio, bench_aim aim);
-void report_duel(const char *name, const duel *d, size_t who, size_t against, bench_aim aim);
+void report_comparison(const char *name, const comparison *d, size_t who, size_t against,
+                       bench_aim aim);
 void report_value(const char *name, double value, const char *unit, bench_aim aim);
 void report_note(const char *format, ...) SEMEL_PRINTF(1, 2);
 void report_end(void);
@@ -164,7 +166,7 @@ void report_end(void);
 void progress(const char *what, size_t done, size_t of); /* on a terminal only */
 void progress_clear(void);
 
-/* --- raw.c ------------------------------------------------------------------------------------------- */
+/* --- raw_sqlite.c ------------------------------------------------------------------------------------ */
 
 /* A database with semel's own tables, the store's settings, and statements that are kept. */
 typedef struct raw_db {
@@ -189,9 +191,9 @@ int64_t raw_now_ms(void);
 #define EFFECT_INSERT "INSERT INTO effect (body) VALUES (?)"
 void effect_insert(sqlite3_stmt *insert, semel_bytes body);
 
-/* --- subject.c --------------------------------------------------------------------------------------- */
+/* --- semel_sqlite.c ---------------------------------------------------------------------------------- */
 
-typedef struct subject {
+typedef struct semel_sqlite {
     semel_store *store;
     semel_inbox *inbox;
     sqlite3_stmt *effect; /* the handler's, made on its first call */
@@ -200,26 +202,28 @@ typedef struct subject {
     semel_outcome *outcomes;
     double *latencies_s; /* if set: one for each message, from `latency_count` on */
     size_t latency_count;
-} subject;
+} semel_sqlite;
 
-void subject_open(subject *s, const char *url, const semel_inbox_options *inbox, size_t batch);
-void subject_receive(void *subject, const message_set *set);
-void subject_receive_idly(void *subject,
-                          const message_set *set); /* with a handler that does nothing */
-semel_handler subject_handler; /* for whoever calls it by himself; its context is the subject */
-void subject_close(subject *s);
+void semel_sqlite_open(semel_sqlite *s, const char *url, const semel_inbox_options *inbox,
+                       size_t batch);
+void semel_sqlite_receive(void *semel_sqlite, const message_set *set);
+void semel_sqlite_receive_idly(void *semel_sqlite,
+                               const message_set *set); /* with a handler that does nothing */
+semel_handler
+    semel_sqlite_handler; /* for whoever calls it by himself; its context is the semel_sqlite */
+void semel_sqlite_close(semel_sqlite *s);
 
-/* --- syncs.c ----------------------------------------------------------------------------------------- */
+/* --- fsync_count.c ----------------------------------------------------------------------------------- */
 
-void counting_begin(void); /* before SQLite is used at all */
-long syncs_counted(void);
+void fsync_count_begin(void); /* before SQLite is used at all */
+long fsync_count(void);
 long sqlite_allocations(void);
 
-/* --- set.c ------------------------------------------------------------------------------------------- */
+/* --- hashset.c --------------------------------------------------------------------------------------- */
 
-typedef struct key_set key_set;
-key_set *key_set_new(void);
-int key_set_add(key_set *set, const void *key, size_t len); /* 0: it is there already */
-void key_set_free(key_set *set);
+typedef struct hashset hashset;
+hashset *hashset_new(void);
+int hashset_add(hashset *set, const void *key, size_t len); /* 0: it is there already */
+void hashset_free(hashset *set);
 
 #endif

@@ -1,7 +1,7 @@
 /* What the sections about the broker share.
  *
- *     hand_rabbitmq.c         the loops by hand, on rabbitmq-c: publishing
- *     hand_rabbitmq_consume.c ... and consuming
+ *     raw_rabbitmq.c          the loops by hand, on rabbitmq-c: publishing
+ *     raw_rabbitmq_consume.c  ... and consuming
  *     section_broker*.c       what is measured
  *
  * Every contender has a place of its own on the broker: a topic exchange and one durable queue, both with the

@@ -32,7 +32,7 @@ static const struct section {
     {"server-outbox", "servers, putting messages into the outbox", section_server_outbox},
     {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
      section_server_relay},
-    {"groups", "all stores, a relay's turn while 100, 10 000 and 100 000 groups wait",
+    {"groups", "all stores, a relay's pass while 100, 10 000 and 100 000 groups wait",
      section_groups},
     {"server-sweep", "servers, retention, and who receives meanwhile", section_server_sweep},
 #ifdef SEMEL_WITH_RABBITMQ
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     options.directory = tmpdir && *tmpdir ? tmpdir : "/var/tmp";
     read_arguments(argc, argv, wanted);
     scratch_make();
-    counting_begin();
+    fsync_count_begin();
     report_begin();
     for (size_t i = 0; i < SECTIONS; i++)
         if (wanted[i])

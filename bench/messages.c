@@ -51,7 +51,7 @@ void keys_next(key_source *keys, char out[ID_TEXT + 1])
     }
 }
 
-static void make_room(message_set *set, size_t count)
+static void messages_reserve(message_set *set, size_t count)
 {
     messages_free(set);
     set->ids = must_alloc(count * sizeof *set->ids);
@@ -66,7 +66,7 @@ void messages_make(message_set *set, key_source *keys, size_t count)
         "{\"order\":\"12345678\",\"amount\":4200,\"currency\":\"EUR\",\"customer\":\"c-0815\","
         "\"note\":\"the same hundred by\"}";
     if (count > set->capacity)
-        make_room(set, count);
+        messages_reserve(set, count);
     set->count = count;
     for (size_t i = 0; i < count; i++) {
         keys_next(keys, set->ids[i]);

@@ -146,7 +146,7 @@ void relay_drain(void *context, const message_set *set)
     if (s->count == 1)
         run_relay(s, 0, NULL, 0);
     else
-        crew_run(s->count, 1, &shares, run_relay, s);
+        threads_run(s->count, 1, &shares, run_relay, s);
     for (size_t i = 0; i < s->count; i++)
         semel_relay_close(s->relays[i]);
 }

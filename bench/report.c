@@ -126,10 +126,11 @@ void report_row(const char *name, double left, double right, spread ratio, bench
     fflush(stdout);
 }
 
-void report_duel(const char *name, const duel *d, size_t who, size_t against, bench_aim aim)
+void report_comparison(const char *name, const comparison *d, size_t who, size_t against,
+                       bench_aim aim)
 {
-    report_row(name, duel_rate(d, against).median, duel_rate(d, who).median,
-               duel_ratio(d, who, against), aim);
+    report_row(name, comparison_rate(d, against).median, comparison_rate(d, who).median,
+               comparison_ratio(d, who, against), aim);
 }
 
 void report_value(const char *name, double value, const char *unit, bench_aim aim)

@@ -10,74 +10,74 @@
 #include "broker.h"
 #include "server.h"
 
-enum { EACH, TOGETHER, STORE, SEMEL, HAND, CONTESTANTS };
+enum { EACH, TOGETHER, STORE, SEMEL, BY_HAND, CONTENDERS };
 
 /* All but STORE have a queue; the last three have tables. */
-static const char *const places[CONTESTANTS] = {"bench_each", "bench_together", "bench_store",
-                                                "bench_semel", "bench_hand"};
+static const char *const places[CONTENDERS] = {"bench_each", "bench_together", "bench_store",
+                                               "bench_semel", "bench_hand"};
 
-typedef struct consume_fight {
+typedef struct consume_case {
     const server *on; /* NULL: SQLite */
     const char *url;
     queue_kind kind;
     size_t batch, workers, prefetch;
     broker *manager;
-    broker *brokers[CONTESTANTS]; /* of those who consume by hand */
-    gang store, by_hand;
-    patron patron;
+    broker *brokers[CONTENDERS]; /* of those who consume by hand */
+    raw_workers store, by_hand;
+    semel_server semel_server;
     raw_db raw_store, raw_by_hand;
-    subject subject;
+    semel_sqlite semel_sqlite;
     semel_transport *transport;
     semel_consumer *consumer;
     atomic_size_t left; /* of this turn */
-} consume_fight;
+} consume_case;
 
 /* --- the stores ------------------------------------------------------------------------------------------ */
 
-static hand_work *work_of(const consume_fight *f)
+static raw_work *work_of(const consume_case *f)
 {
     return f->batch == 1 ? f->on->receive : f->on->batch;
 }
 
-static void open_server(consume_fight *f)
+static void open_server(consume_case *f)
 {
-    for (size_t i = STORE; i < CONTESTANTS; i++)
+    for (size_t i = STORE; i < CONTENDERS; i++)
         room_make(f->on, f->url, places[i]);
     f->store = f->by_hand =
-        (gang){.on = f->on, .workers = f->workers, .batch = f->batch, .work = work_of(f)};
-    gang_open(&f->store, f->url, places[STORE]);
-    gang_open(&f->by_hand, f->url, places[HAND]);
-    f->patron =
-        (patron){.on = f->on, .workers = f->workers, .batch = f->batch, .queues = f->batch > 1};
-    patron_open(&f->patron, f->url, places[SEMEL]);
+        (raw_workers){.on = f->on, .workers = f->workers, .batch = f->batch, .work = work_of(f)};
+    raw_workers_open(&f->store, f->url, places[STORE]);
+    raw_workers_open(&f->by_hand, f->url, places[BY_HAND]);
+    f->semel_server = (semel_server){
+        .on = f->on, .workers = f->workers, .batch = f->batch, .queues = f->batch > 1};
+    semel_server_open(&f->semel_server, f->url, places[SEMEL]);
 }
 
-static void close_server(consume_fight *f)
+static void close_server(consume_case *f)
 {
-    gang_close(&f->store);
-    gang_close(&f->by_hand);
-    patron_close(&f->patron);
-    for (size_t i = STORE; i < CONTESTANTS; i++)
+    raw_workers_close(&f->store);
+    raw_workers_close(&f->by_hand);
+    semel_server_close(&f->semel_server);
+    for (size_t i = STORE; i < CONTENDERS; i++)
         room_remove(f->on, f->url, places[i]);
 }
 
-static void open_sqlite(consume_fight *f)
+static void open_sqlite(consume_case *f)
 {
     char path[512], url[600];
     const semel_inbox_options inbox = {.size = sizeof inbox};
     raw_open(&f->raw_store, scratch_path(path, places[STORE]));
-    raw_open(&f->raw_by_hand, scratch_path(path, places[HAND]));
+    raw_open(&f->raw_by_hand, scratch_path(path, places[BY_HAND]));
     f->raw_store.batch = f->raw_by_hand.batch = f->batch;
     snprintf(url, sizeof url, "sqlite:%s", scratch_path(path, places[SEMEL]));
-    subject_open(&f->subject, url, &inbox, f->batch);
+    semel_sqlite_open(&f->semel_sqlite, url, &inbox, f->batch);
 }
 
-static void close_sqlite(consume_fight *f)
+static void close_sqlite(consume_case *f)
 {
     raw_close(&f->raw_store);
     raw_close(&f->raw_by_hand);
-    subject_close(&f->subject);
-    for (size_t i = STORE; i < CONTESTANTS; i++)
+    semel_sqlite_close(&f->semel_sqlite);
+    for (size_t i = STORE; i < CONTENDERS; i++)
         scratch_remove(places[i]);
 }
 
@@ -85,7 +85,7 @@ static void close_sqlite(consume_fight *f)
 
 static void consume_each(void *context, const message_set *set)
 {
-    consume_fight *f = context;
+    consume_case *f = context;
     for (size_t i = 0; i < set->count; i++) {
         (void)broker_take(f->brokers[EACH], 1);
         broker_ack_each(f->brokers[EACH]);
@@ -99,7 +99,7 @@ static size_t at_most(size_t batch, size_t left)
 
 static void consume_together(void *context, const message_set *set)
 {
-    consume_fight *f = context;
+    consume_case *f = context;
     size_t batch = f->batch > 1 ? f->batch : f->prefetch / 2;
     for (size_t done = 0, count; done < set->count; done += count) {
         count = at_most(batch, set->count - done);
@@ -110,26 +110,26 @@ static void consume_together(void *context, const message_set *set)
 
 static void store_only(void *context, const message_set *set)
 {
-    consume_fight *f = context;
+    consume_case *f = context;
     if (f->on)
-        gang_run(&f->store, set);
+        raw_workers_run(&f->store, set);
     else
         raw_receive(&f->raw_store, set);
 }
 
-static void store_taken(consume_fight *f, const semel_message *const *taken, size_t count)
+static void store_taken(consume_case *f, const semel_message *const *taken, size_t count)
 {
     const message_set set = {.count = count, .pointers = (const semel_message **)(uintptr_t)taken};
     if (f->on)
-        f->by_hand.work(f->by_hand.hands[0], taken, count);
+        f->by_hand.work(f->by_hand.connections[0], taken, count);
     else
         raw_receive(&f->raw_by_hand, &set);
 }
 
 static void consume_and_store(void *context, const message_set *set)
 {
-    consume_fight *f = context;
-    broker *b = f->brokers[HAND];
+    consume_case *f = context;
+    broker *b = f->brokers[BY_HAND];
     for (size_t done = 0, count; done < set->count; done += count) {
         count = at_most(f->batch, set->count - done);
         store_taken(f, broker_take(b, count), count);
@@ -145,20 +145,21 @@ static void consume_and_store(void *context, const message_set *set)
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    consume_fight *f = context;
-    semel_status status = f->on ? patron_handler(&f->patron)(unit, message, &f->patron, err)
-                                : subject_handler(unit, message, &f->subject, err);
+    consume_case *f = context;
+    semel_status status =
+        f->on ? semel_server_handler(&f->semel_server)(unit, message, &f->semel_server, err)
+              : semel_sqlite_handler(unit, message, &f->semel_sqlite, err);
     if (atomic_fetch_sub(&f->left, 1) == 1 && f->workers > 1)
         semel_consumer_stop(f->consumer);
     return status;
 }
 
-static void consumer_begin(consume_fight *f)
+static void consumer_begin(consume_case *f)
 {
     char url[1024];
     semel_error err;
     const semel_route route = {.pattern = "*",
-                               .inbox = f->on ? f->patron.inbox : f->subject.inbox,
+                               .inbox = f->on ? f->semel_server.inbox : f->semel_sqlite.inbox,
                                .handler = handle,
                                .context = f};
     const semel_consumer_options how = {
@@ -169,7 +170,7 @@ static void consumer_begin(consume_fight *f)
     must(semel_consumer_open(&f->consumer, f->transport, &route, 1, &how, &err), &err);
 }
 
-static void consumer_end(consume_fight *f)
+static void consumer_end(consume_case *f)
 {
     semel_consumer_close(f->consumer);
     semel_transport_close(f->transport);
@@ -178,7 +179,7 @@ static void consumer_end(consume_fight *f)
 static void consume_by_semel(void *context, const message_set *set)
 {
     enum { WAIT_MS = 10000 };
-    consume_fight *f = context;
+    consume_case *f = context;
     semel_error err;
     size_t settled = 0;
     atomic_store(&f->left, set->count);
@@ -198,32 +199,32 @@ static void consume_by_semel(void *context, const message_set *set)
 /* --- rounds ----------------------------------------------------------------------------------------------- */
 
 /* By hand there is one worker: several would have to share what the broker has sent to one of them. */
-static size_t contestants(const consume_fight *f)
+static size_t contender_count(const consume_case *f)
 {
-    return f->workers > 1 ? HAND : CONTESTANTS;
+    return f->workers > 1 ? BY_HAND : CONTENDERS;
 }
 
-static void places_make(consume_fight *f)
+static void places_make(consume_case *f)
 {
-    for (size_t i = 0; i < contestants(f); i++)
+    for (size_t i = 0; i < contender_count(f); i++)
         place_make(f->manager, places[i], f->kind);
-    for (size_t i = EACH + 1; i < contestants(f); i++)
+    for (size_t i = EACH + 1; i < contender_count(f); i++)
         if (i != STORE)
             place_feed(f->manager, places[i], places[EACH]);
 }
 
-static void places_remove(consume_fight *f)
+static void places_remove(consume_case *f)
 {
-    for (size_t i = 0; i < contestants(f); i++)
+    for (size_t i = 0; i < contender_count(f); i++)
         place_remove(f->manager, places[i]);
 }
 
 /* What is published to the place of EACH reaches all the others. */
-static void round_begin(consume_fight *f, const message_set *set)
+static void round_begin(consume_case *f, const message_set *set)
 {
     enum { OUTSTANDING = 1000 };
     broker_publish_window(f->manager, places[EACH], set->pointers, set->count, OUTSTANDING);
-    for (size_t i = 0; i < contestants(f); i++)
+    for (size_t i = 0; i < contender_count(f); i++)
         if (i != SEMEL) {
             f->brokers[i] = broker_open(broker_url());
             broker_consume_begin(f->brokers[i], places[i], f->prefetch);
@@ -232,39 +233,39 @@ static void round_begin(consume_fight *f, const message_set *set)
 }
 
 /* What a quorum queue had not settled yet when its consumer left is in it again. */
-static void round_end(consume_fight *f)
+static void round_end(consume_case *f)
 {
     consumer_end(f);
-    for (size_t i = 0; i < contestants(f); i++) {
+    for (size_t i = 0; i < contender_count(f); i++) {
         if (i != SEMEL)
             broker_close(f->brokers[i]);
         place_empty(f->manager, places[i]);
     }
 }
 
-static void rounds_run(duel *d, consume_fight *f, size_t messages)
+static void rounds_run(comparison *d, consume_case *f, size_t messages)
 {
-    const contender contenders[CONTESTANTS] = {[EACH] = {.context = f, .run = consume_each},
-                                               [TOGETHER] = {.context = f, .run = consume_together},
-                                               [STORE] = {.context = f, .run = store_only},
-                                               [SEMEL] = {.context = f, .run = consume_by_semel},
-                                               [HAND] = {.context = f, .run = consume_and_store}};
+    const contender contenders[CONTENDERS] = {[EACH] = {.context = f, .run = consume_each},
+                                              [TOGETHER] = {.context = f, .run = consume_together},
+                                              [STORE] = {.context = f, .run = store_only},
+                                              [SEMEL] = {.context = f, .run = consume_by_semel},
+                                              [BY_HAND] = {.context = f, .run = consume_and_store}};
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_RANDOM);
-    *d = (duel){.rounds = choose(7, 3), .contenders = contestants(f), .rest_s = 0.15};
+    *d = (comparison){.rounds = choose(7, 3), .contenders = contender_count(f), .rest_s = 0.15};
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("consuming", round, d->rounds + 1);
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
         messages_address(&set);
         round_begin(f, &set);
-        duel_round(d, round, contenders, &set, set.count);
+        comparison_round(d, round, contenders, &set, set.count);
         round_end(f);
     }
     messages_free(&set);
 }
 
-static void fight(duel *d, consume_fight *f, size_t messages)
+static void compare_contenders(comparison *d, consume_case *f, size_t messages)
 {
     f->manager = broker_open(broker_url());
     if (f->on)
@@ -284,28 +285,28 @@ static void fight(duel *d, consume_fight *f, size_t messages)
 /* --- the section ------------------------------------------------------------------------------------------ */
 
 /* In place of STORE: the slower of consuming and storing, round by round. Consuming is the better of its two ways. */
-static void report_slower(const char *name, const duel *d)
+static void report_slower(const char *name, const comparison *d)
 {
-    duel by_slower = *d;
+    comparison by_slower = *d;
     for (size_t i = 0; i < d->rounds; i++) {
         double each = d->rate[EACH][i], together = d->rate[TOGETHER][i], store = d->rate[STORE][i];
         double consumed = each > together ? each : together;
         by_slower.rate[STORE][i] = consumed < store ? consumed : store;
     }
-    report_duel(name, &by_slower, SEMEL, STORE, AT_LEAST(0.8));
+    report_comparison(name, &by_slower, SEMEL, STORE, AT_LEAST(0.8));
 }
 
-static void report_fight(const consume_fight *f, const duel *d)
+static void report_consumed(const consume_case *f, const comparison *d)
 {
     char name[100];
     snprintf(name, sizeof name, "batch %zu, %zu worker%s, by the slower half", f->batch, f->workers,
              f->workers == 1 ? "" : "s");
     report_slower(name, d);
-    report_duel("  by consuming alone, an ack for each", d, SEMEL, EACH, NO_AIM);
-    report_duel("  by consuming alone, an ack for many", d, SEMEL, TOGETHER, NO_AIM);
-    report_duel("  by marker and row alone", d, SEMEL, STORE, NO_AIM);
-    if (d->contenders > HAND)
-        report_duel("  by both halves by hand", d, SEMEL, HAND, NO_AIM);
+    report_comparison("  by consuming alone, an ack for each", d, SEMEL, EACH, NO_AIM);
+    report_comparison("  by consuming alone, an ack for many", d, SEMEL, TOGETHER, NO_AIM);
+    report_comparison("  by marker and row alone", d, SEMEL, STORE, NO_AIM);
+    if (d->contenders > BY_HAND)
+        report_comparison("  by both halves by hand", d, SEMEL, BY_HAND, NO_AIM);
 }
 
 static void measure(const server *on, const char *url, queue_kind kind)
@@ -317,20 +318,20 @@ static void measure(const server *on, const char *url, queue_kind kind)
                    {100, 1, 500, 20000, 3000},
                    {100, 2, 1000, 20000, 3000}};
     char title[100], name[100];
-    duel d;
+    comparison d;
     snprintf(name, sizeof name, "to inbox on %s", on ? on->name : "SQLite");
     report_section("broker-consume", broker_title(title, kind, name), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
-        consume_fight f = {.on = on,
-                           .url = url,
-                           .kind = kind,
-                           .batch = amounts[i].batch,
-                           .workers = amounts[i].workers,
-                           .prefetch = amounts[i].prefetch};
+        consume_case f = {.on = on,
+                          .url = url,
+                          .kind = kind,
+                          .batch = amounts[i].batch,
+                          .workers = amounts[i].workers,
+                          .prefetch = amounts[i].prefetch};
         if (!on && f.workers > 1)
             continue; /* SQLite has one writer */
-        fight(&d, &f, choose(amounts[i].full, amounts[i].quick));
-        report_fight(&f, &d);
+        compare_contenders(&d, &f, choose(amounts[i].full, amounts[i].quick));
+        report_consumed(&f, &d);
     }
 }
 

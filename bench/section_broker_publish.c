@@ -8,7 +8,7 @@
 static const char window_place[] = "bench_window", batch_place[] = "bench_batch",
                   semel_place[] = "bench_semel";
 
-enum { WINDOW, BATCH, SEMEL, CONTESTANTS };
+enum { WINDOW, BATCH, SEMEL, CONTENDERS };
 
 typedef struct publisher {
     const char *place;
@@ -45,7 +45,7 @@ static void publish_by_semel(void *context, const message_set *set)
     }
 }
 
-static void rounds_run(duel *d, const contender *contenders, broker *manager, size_t messages,
+static void rounds_run(comparison *d, const contender *contenders, broker *manager, size_t messages,
                        size_t slice)
 {
     message_set set = {0};
@@ -53,26 +53,27 @@ static void rounds_run(duel *d, const contender *contenders, broker *manager, si
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("publishing", round, d->rounds + 1);
-        for (size_t i = 0; i < CONTESTANTS; i++)
+        for (size_t i = 0; i < CONTENDERS; i++)
             place_empty(manager, ((const publisher *)contenders[i].context)->place);
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
         messages_address(&set);
-        duel_round(d, round, contenders, &set, slice);
+        comparison_round(d, round, contenders, &set, slice);
     }
     messages_free(&set);
 }
 
-static void fight(duel *d, queue_kind kind, size_t outstanding, size_t messages, size_t slice)
+static void compare_contenders(comparison *d, queue_kind kind, size_t outstanding, size_t messages,
+                               size_t slice)
 {
     semel_error err;
     char url[1024];
     broker *manager = broker_open(broker_url());
-    publisher all[CONTESTANTS] = {
+    publisher all[CONTENDERS] = {
         [WINDOW] = {.place = window_place, .publish = broker_publish_window},
         [BATCH] = {.place = batch_place, .publish = broker_publish_batches},
         [SEMEL] = {.place = semel_place}};
-    contender contenders[CONTESTANTS];
-    for (size_t i = 0; i < CONTESTANTS; i++) {
+    contender contenders[CONTENDERS];
+    for (size_t i = 0; i < CONTENDERS; i++) {
         place_make(manager, all[i].place, kind);
         all[i].outstanding = outstanding;
         all[i].by_hand = i == SEMEL ? NULL : broker_open(broker_url());
@@ -82,10 +83,10 @@ static void fight(duel *d, queue_kind kind, size_t outstanding, size_t messages,
     must(semel_transport_open(&all[SEMEL].transport, place_url(url, semel_place, kind, 0), NULL,
                               &err),
          &err);
-    *d = (duel){.rounds = choose(7, 3), .contenders = CONTESTANTS};
+    *d = (comparison){.rounds = choose(7, 3), .contenders = CONTENDERS};
     rounds_run(d, contenders, manager, messages, slice);
     semel_transport_close(all[SEMEL].transport);
-    for (size_t i = 0; i < CONTESTANTS; i++) {
+    for (size_t i = 0; i < CONTENDERS; i++) {
         place_remove(manager, all[i].place);
         if (all[i].by_hand)
             broker_close(all[i].by_hand);
@@ -100,14 +101,15 @@ static void measure(queue_kind kind)
     } amounts[] = {
         {1, 600, 150, 5}, {10, 4000, 1000, 5}, {100, 10000, 3000, 3}, {1000, 20000, 4000, 1}};
     char title[100], name[100];
-    duel d;
+    comparison d;
     report_section("broker-publish", broker_title(title, kind, "publish"), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
         size_t messages = choose(amounts[i].full, amounts[i].quick);
-        fight(&d, kind, amounts[i].outstanding, messages, messages / amounts[i].slices);
+        compare_contenders(&d, kind, amounts[i].outstanding, messages,
+                           messages / amounts[i].slices);
         snprintf(name, sizeof name, "%4zu outstanding, by a window", amounts[i].outstanding);
-        report_duel(name, &d, SEMEL, WINDOW, NO_AIM);
-        report_duel("     by send so many, wait for all", &d, SEMEL, BATCH, NO_AIM);
+        report_comparison(name, &d, SEMEL, WINDOW, NO_AIM);
+        report_comparison("     by send so many, wait for all", &d, SEMEL, BATCH, NO_AIM);
     }
 }
 

@@ -11,34 +11,34 @@
 #include "outbox.h"
 #include "server.h"
 
-enum { WINDOW, BATCH, HAND, SEMEL, PAIR, CONTESTANTS };
+enum { WINDOW, BATCH, BY_HAND, SEMEL, PAIR, CONTENDERS };
 
 /* All have a queue; from HAND on they have an outbox, too. */
-static const char *const places[CONTESTANTS] = {"bench_window", "bench_batch", "bench_hand",
-                                                "bench_semel", "bench_pair"};
+static const char *const places[CONTENDERS] = {"bench_window", "bench_batch", "bench_hand",
+                                               "bench_semel", "bench_pair"};
 
 enum { FILL = 500 }; /* messages in a transaction */
 
 /* Where the rows are: a server, or SQLite. */
-typedef struct ground {
+typedef struct relay_source {
     const server *on; /* NULL: SQLite */
     const char *url;
-    hand *hand;
+    raw_connection *raw_connection;
     raw_outbox raw;
-    patron patrons[2]; /* of SEMEL and PAIR */
+    semel_server servers[2]; /* of SEMEL and PAIR */
     semel_side sides[2];
-} ground;
+} relay_source;
 
-typedef struct relay_fight {
+typedef struct relay_case {
     size_t batch, messages;
-    ground *ground;
-    broker *brokers[CONTESTANTS]; /* from SEMEL on: for what is to be set up */
+    relay_source *relay_source;
+    broker *brokers[CONTENDERS]; /* from SEMEL on: for what is to be set up */
     relay_side relays[2];
-} relay_fight;
+} relay_case;
 
-/* --- the ground ---------------------------------------------------------------------------------------- */
+/* --- the outboxes ---------------------------------------------------------------------------------------- */
 
-static void open_sqlite(ground *g)
+static void open_sqlite(relay_source *g)
 {
     raw_outbox_open(&g->raw);
     must_sqlite(sqlite3_exec(g->raw.raw.db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL),
@@ -49,60 +49,60 @@ static void open_sqlite(ground *g)
     }
 }
 
-static void ground_open(ground *g)
+static void relay_source_open(relay_source *g)
 {
     if (!g->on) {
         open_sqlite(g);
         return;
     }
-    for (size_t i = HAND; i < CONTESTANTS; i++)
+    for (size_t i = BY_HAND; i < CONTENDERS; i++)
         room_make(g->on, g->url, places[i]);
-    g->hand = g->on->open_relaxed(g->url, places[HAND]);
+    g->raw_connection = g->on->open_relaxed(g->url, places[BY_HAND]);
     for (size_t i = 0; i < 2; i++) {
-        g->patrons[i] = (patron){.on = g->on, .workers = 1, .batch = 1};
-        patron_open(&g->patrons[i], g->url, places[SEMEL + i]);
+        g->servers[i] = (semel_server){.on = g->on, .workers = 1, .batch = 1};
+        semel_server_open(&g->servers[i], g->url, places[SEMEL + i]);
     }
 }
 
-static void close_sqlite(ground *g)
+static void close_sqlite(relay_source *g)
 {
     raw_outbox_close(&g->raw);
     semel_side_close(&g->sides[0]);
     semel_side_close(&g->sides[1]);
 }
 
-static void ground_close(ground *g)
+static void relay_source_close(relay_source *g)
 {
     if (!g->on) {
         close_sqlite(g);
         return;
     }
-    g->on->close(g->hand);
-    patron_close(&g->patrons[0]);
-    patron_close(&g->patrons[1]);
-    for (size_t i = HAND; i < CONTESTANTS; i++)
+    g->on->close(g->raw_connection);
+    semel_server_close(&g->servers[0]);
+    semel_server_close(&g->servers[1]);
+    for (size_t i = BY_HAND; i < CONTENDERS; i++)
         room_remove(g->on, g->url, places[i]);
 }
 
-static void fill_room(const ground *g, const char *room, const message_set *set)
+static void fill_room(const relay_source *g, const char *room, const message_set *set)
 {
-    gang loaders = {.on = g->on, .workers = 1, .batch = FILL, .work = g->on->send};
-    gang_open(&loaders, g->url, room);
-    gang_run(&loaders, set);
-    gang_close(&loaders);
+    raw_workers loaders = {.on = g->on, .workers = 1, .batch = FILL, .work = g->on->send};
+    raw_workers_open(&loaders, g->url, room);
+    raw_workers_run(&loaders, set);
+    raw_workers_close(&loaders);
 }
 
 /* On a server by hand, which semel's outboxes being number 1 allows. */
-static void fill_server(const ground *g, const message_set *set)
+static void fill_server(const relay_source *g, const message_set *set)
 {
-    hand *h = g->on->open(g->url, NULL);
-    for (size_t i = HAND; i < CONTESTANTS; i++)
+    raw_connection *h = g->on->open(g->url, NULL);
+    for (size_t i = BY_HAND; i < CONTENDERS; i++)
         fill_room(g, places[i], set);
     g->on->run(h, g->on->settle_down);
     g->on->close(h);
 }
 
-static void ground_fill(ground *g, const message_set *set)
+static void relay_source_fill(relay_source *g, const message_set *set)
 {
     if (g->on) {
         fill_server(g, set);
@@ -114,114 +114,114 @@ static void ground_fill(ground *g, const message_set *set)
     semel_send(&g->sides[1], set);
 }
 
-static semel_outbox *ground_outbox(const ground *g, size_t which)
+static semel_outbox *relay_source_outbox(const relay_source *g, size_t which)
 {
-    return g->on ? g->patrons[which].outbox : g->sides[which].outbox;
+    return g->on ? g->servers[which].outbox : g->sides[which].outbox;
 }
 
 /* --- the contenders ---------------------------------------------------------------------------------------- */
 
 static void publish_window(void *context, const message_set *set)
 {
-    relay_fight *f = context;
+    relay_case *f = context;
     broker_publish_window(f->brokers[WINDOW], places[WINDOW], set->pointers, set->count, f->batch);
 }
 
 static void publish_batches(void *context, const message_set *set)
 {
-    relay_fight *f = context;
+    relay_case *f = context;
     broker_publish_batches(f->brokers[BATCH], places[BATCH], set->pointers, set->count, f->batch);
 }
 
 static void give_away(void *context, const semel_message *const messages[], size_t count)
 {
-    relay_fight *f = context;
-    broker_publish_batches(f->brokers[HAND], places[HAND], messages, count, f->batch);
+    relay_case *f = context;
+    broker_publish_batches(f->brokers[BY_HAND], places[BY_HAND], messages, count, f->batch);
 }
 
 static void relay_by_hand(void *context, const message_set *set)
 {
-    relay_fight *f = context;
-    ground *g = f->ground;
+    relay_case *f = context;
+    relay_source *g = f->relay_source;
     g->raw.batch = f->batch;
     if (!g->on)
         raw_drain_to(&g->raw, set->count, give_away, f);
     for (size_t done = 0; g->on && done < set->count;)
-        done += g->on->relay_to(g->hand, f->batch, give_away, f);
+        done += g->on->relay_to(g->raw_connection, f->batch, give_away, f);
 }
 
 /* --- the section ---------------------------------------------------------------------------------------- */
 
-static void rounds_run(duel *d, relay_fight *f)
+static void rounds_run(comparison *d, relay_case *f)
 {
-    const contender contenders[CONTESTANTS] = {
+    const contender contenders[CONTENDERS] = {
         [WINDOW] = {.context = f, .run = publish_window},
         [BATCH] = {.context = f, .run = publish_batches},
-        [HAND] = {.context = f, .run = relay_by_hand},
+        [BY_HAND] = {.context = f, .run = relay_by_hand},
         [SEMEL] = {.context = &f->relays[0], .run = relay_drain},
         [PAIR] = {.context = &f->relays[1], .run = relay_drain}};
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    *d = (duel){
-        .rounds = choose(5, 3), .contenders = CONTESTANTS, .rest_s = options.quick ? 0.05 : 0.1};
+    *d = (comparison){
+        .rounds = choose(5, 3), .contenders = CONTENDERS, .rest_s = options.quick ? 0.05 : 0.1};
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("relaying", round, d->rounds + 1);
-        for (size_t i = 0; i < CONTESTANTS; i++)
+        for (size_t i = 0; i < CONTENDERS; i++)
             place_empty(f->brokers[SEMEL], places[i]);
         messages_make(&set, &keys, round ? f->messages : f->messages / WARM_UP);
         messages_address(&set);
-        ground_fill(f->ground, &set);
-        duel_round(d, round, contenders, &set, set.count);
+        relay_source_fill(f->relay_source, &set);
+        comparison_round(d, round, contenders, &set, set.count);
     }
     messages_free(&set);
 }
 
-static void fight(duel *d, ground *g, queue_kind kind, size_t batch)
+static void compare_contenders(comparison *d, relay_source *g, queue_kind kind, size_t batch)
 {
-    relay_fight f = {.batch = batch, .ground = g, .relays = {{.count = 1}, {.count = 2}}};
+    relay_case f = {.batch = batch, .relay_source = g, .relays = {{.count = 1}, {.count = 2}}};
     const semel_relay_options relay = {.size = sizeof relay, .batch = (uint32_t)batch};
     char url[1024];
     f.messages = choose(20000, 3000);
-    for (size_t i = 0; i < CONTESTANTS; i++) {
+    for (size_t i = 0; i < CONTENDERS; i++) {
         f.brokers[i] = broker_open(broker_url());
         place_make(f.brokers[i], places[i], kind);
     }
-    ground_open(g);
+    relay_source_open(g);
     for (size_t i = 0; i < 2; i++)
-        relay_begin(&f.relays[i], ground_outbox(g, i), place_url(url, places[SEMEL + i], kind, 0),
-                    &relay);
+        relay_begin(&f.relays[i], relay_source_outbox(g, i),
+                    place_url(url, places[SEMEL + i], kind, 0), &relay);
     rounds_run(d, &f);
     relay_end(&f.relays[0]);
     relay_end(&f.relays[1]);
-    ground_close(g);
-    for (size_t i = 0; i < CONTESTANTS; i++) {
+    relay_source_close(g);
+    for (size_t i = 0; i < CONTENDERS; i++) {
         place_remove(f.brokers[i], places[i]);
         broker_close(f.brokers[i]);
     }
 }
 
-static void measure(ground *g, queue_kind kind)
+static void measure(relay_source *g, queue_kind kind)
 {
     static const size_t batches[] = {100, 1000};
     char title[100], name[100];
-    duel d;
+    comparison d;
     snprintf(name, sizeof name, "relay from %s", g->on ? g->on->name : "SQLite");
     report_section("broker-relay", broker_title(title, kind, name), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        fight(&d, g, kind, batches[i]);
+        compare_contenders(&d, g, kind, batches[i]);
         snprintf(name, sizeof name, "batch %zu, by publishing alone, a window", batches[i]);
-        report_duel(name, &d, SEMEL, WINDOW, AT_LEAST(0.8));
-        report_duel("  by publishing alone, in batches", &d, SEMEL, BATCH, NO_AIM);
-        report_duel("  by lease, publish, delete by hand", &d, SEMEL, HAND, NO_AIM);
-        report_duel("  2 relays, by publishing alone, a window", &d, PAIR, WINDOW, NO_AIM);
+        report_comparison(name, &d, SEMEL, WINDOW, AT_LEAST(0.8));
+        report_comparison("  by publishing alone, in batches", &d, SEMEL, BATCH, NO_AIM);
+        report_comparison("  by lease, publish, delete by hand", &d, SEMEL, BY_HAND, NO_AIM);
+        report_comparison("  2 relays, by publishing alone, a window", &d, PAIR, WINDOW, NO_AIM);
     }
 }
 
 static void measure_server(const server *on, const char *url)
 {
     for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++) {
-        ground g = {.on = on, .url = url};
+        relay_source g = {.on = on, .url = url};
         measure(&g, (queue_kind)kind);
     }
 }
@@ -232,7 +232,7 @@ void section_broker_relay(void)
         return;
     one_server("postgres", measure_server);
     for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++) {
-        ground g = {.on = NULL};
+        relay_source g = {.on = NULL};
         measure(&g, (queue_kind)kind);
     }
 }

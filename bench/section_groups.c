@@ -1,4 +1,4 @@
-/* What a relay's turn costs when many groups wait: for a backoff, or for a delay, which is the same to a store.
+/* What a relay's pass costs when many groups wait: for a backoff, or for a delay, which is the same to a store.
  *
  * For each number of groups there is a store with one message in each of them that waits for an hour; the relay has gone
  * past them once. Then all stores take turns: a message in a group of its own, with a name somewhere among the others,
@@ -57,7 +57,7 @@ static size_t step(place *p)
     return sent;
 }
 
-/* Every store looks at a hundred groups in a turn at least. */
+/* Every store looks at a hundred groups in a pass at least. */
 static void go_past_them(place *p)
 {
     for (size_t seen = 0; seen < p->groups + 1000; seen += 100) {
@@ -182,7 +182,7 @@ static void measure_server(const server *on, const char *url)
         room_make(on, url, p->room);
         place_open(p, room_url(p->url, on, url, p->room));
     }
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     on->run(h, on->settle_down); /* what a server does by itself within minutes */
     on->close(h);
     measure(on->name, places, SIZES);

@@ -33,7 +33,7 @@ typedef struct sweeper {
 typedef struct place {
     char file[40];
     size_t markers;
-    subject semel;
+    semel_sqlite semel;
     raw_db raw;
     sqlite3_stmt *forget;
     sweeper sweeper;
@@ -112,7 +112,7 @@ static void load(place *p, const char *path, key_order order)
 }
 
 /* The connection that semel writes with, for what is done to it between turns. */
-static sqlite3 *writer_of(const subject *s)
+static sqlite3 *writer_of(const semel_sqlite *s)
 {
     semel_error err;
     semel_unit *unit;
@@ -127,11 +127,11 @@ static void place_open(place *p, key_order order)
     char path[512], url[600];
     snprintf(p->file, sizeof p->file, "growth-%zu.db", p->markers);
     snprintf(url, sizeof url, "sqlite:%s", scratch_path(path, p->file));
-    subject_open(&p->semel, url, NULL, 1); /* makes the tables */
-    subject_close(&p->semel);
+    semel_sqlite_open(&p->semel, url, NULL, 1); /* makes the tables */
+    semel_sqlite_close(&p->semel);
     load(p, path, order);
     sync();
-    subject_open(&p->semel, url, NULL, BATCH);
+    semel_sqlite_open(&p->semel, url, NULL, BATCH);
     raw_adopt(&p->raw, writer_of(&p->semel));
     raw_prepare(&p->forget, p->raw.db, "DELETE FROM semel_marker WHERE inbox = 1 AND key = ?");
     if (raw_number(p->raw.db, "SELECT count(*) FROM semel_scope WHERE id = 1 AND kind = 1") != 1)
@@ -144,7 +144,7 @@ static void place_close(place *p)
 {
     sqlite3_finalize(p->forget);
     raw_release(&p->raw);
-    subject_close(&p->semel);
+    semel_sqlite_close(&p->semel);
     scratch_remove(p->file);
     free(p->with_sweep);
     free(p->without);
@@ -213,7 +213,7 @@ static double semel_turn(place *p, size_t batch, int with_sweep, double *latenci
     p->semel.latency_count = *count;
     if (with_sweep)
         sweep_begin(&p->sweeper, p->semel.inbox);
-    double cost = cost_us(subject_receive, &p->semel, set);
+    double cost = cost_us(semel_sqlite_receive, &p->semel, set);
     if (with_sweep)
         sweep_end(&p->sweeper);
     if (p->semel.latencies_s)

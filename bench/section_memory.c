@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { CHUNK = 1000, SIDES_MAX = 5, UNIT_ROOM = 4096 };
-_Static_assert((int)SIDES_MAX <= (int)CONTENDERS_MAX, "a duel has room for all of them");
+_Static_assert((int)SIDES_MAX <= (int)CONTENDERS_MAX, "a comparison has room for all of them");
 
 typedef struct side {
     const char *row; /* NULL: the bare set */
@@ -17,8 +17,8 @@ typedef struct side {
     const semel_inbox_options *options; /* else: of the inbox */
     size_t batch;
     bench_aim aim;
-    subject subject;
-    key_set *set;
+    semel_sqlite semel_sqlite;
+    hashset *set;
     double bytes; /* allocated when it was full */
 } side;
 
@@ -31,22 +31,22 @@ static size_t allocated(void)
 static void side_open(side *s)
 {
     if (s->row)
-        subject_open(&s->subject, "memory:", s->options, s->batch);
+        semel_sqlite_open(&s->semel_sqlite, "memory:", s->options, s->batch);
     else
-        s->set = key_set_new();
-    if (s->store_alone && s->subject.store->driver->unit_size > UNIT_ROOM)
+        s->set = hashset_new();
+    if (s->store_alone && s->semel_sqlite.store->driver->unit_size > UNIT_ROOM)
         die("UNIT_ROOM is too small");
 }
 
 static void side_close(side *s)
 {
     if (s->row)
-        subject_close(&s->subject);
+        semel_sqlite_close(&s->semel_sqlite);
     else
-        key_set_free(s->set);
+        hashset_free(s->set);
 }
 
-static void mark_alone(const subject *s, const message_set *set, semel_mark_state expected)
+static void mark_alone(const semel_sqlite *s, const message_set *set, semel_mark_state expected)
 {
     static _Alignas(max_align_t) unsigned char unit[UNIT_ROOM];
     const semel_store_driver *driver = s->store->driver;
@@ -62,20 +62,20 @@ static void mark_alone(const subject *s, const message_set *set, semel_mark_stat
     }
 }
 
-/* `new_keys`: what key_set_add() must say of each. */
+/* `new_keys`: what hashset_add() must say of each. */
 static void side_receive(side *s, const message_set *set, int new_keys)
 {
     if (s->store_alone) {
-        mark_alone(&s->subject, set, new_keys ? SEMEL_MARK_TAKEN : SEMEL_MARK_DONE);
+        mark_alone(&s->semel_sqlite, set, new_keys ? SEMEL_MARK_TAKEN : SEMEL_MARK_DONE);
         return;
     }
     if (s->row) {
-        s->subject.expected = new_keys ? SEMEL_PROCESSED : SEMEL_DUPLICATE;
-        subject_receive_idly(&s->subject, set);
+        s->semel_sqlite.expected = new_keys ? SEMEL_PROCESSED : SEMEL_DUPLICATE;
+        semel_sqlite_receive_idly(&s->semel_sqlite, set);
         return;
     }
     for (size_t i = 0; i < set->count; i++)
-        if (key_set_add(s->set, set->pointers[i]->id.data, set->pointers[i]->id.len) != new_keys)
+        if (hashset_add(s->set, set->pointers[i]->id.data, set->pointers[i]->id.len) != new_keys)
             die("the set has lost a key, or found one");
 }
 
@@ -135,9 +135,10 @@ static double ns(spread rate)
 }
 
 /* Costs, so that the ratio is semel's time by the set's. */
-static void report_costs(const char *name, const duel *d, size_t who, bench_aim aim)
+static void report_costs(const char *name, const comparison *d, size_t who, bench_aim aim)
 {
-    report_row(name, ns(duel_rate(d, 0)), ns(duel_rate(d, who)), duel_ratio(d, 0, who), aim);
+    report_row(name, ns(comparison_rate(d, 0)), ns(comparison_rate(d, who)),
+               comparison_ratio(d, 0, who), aim);
 }
 
 static void run_side(side *s, size_t keys_count, double *first, double *second)
@@ -151,10 +152,11 @@ static void run_side(side *s, size_t keys_count, double *first, double *second)
     stop_if_asked();
 }
 
-static void fight(side *sides, size_t count, size_t keys_count, duel *first, duel *second)
+static void compare_contenders(side *sides, size_t count, size_t keys_count, comparison *first,
+                               comparison *second)
 {
     size_t rounds = choose(9, 3);
-    *first = *second = (duel){.rounds = rounds, .contenders = count};
+    *first = *second = (comparison){.rounds = rounds, .contenders = count};
     for (size_t round = 0; round < rounds; round++)
         for (size_t turn = 0; turn < count; turn++) {
             size_t who = round % 2 ? count - 1 - turn : turn;
@@ -178,8 +180,8 @@ void section_memory(void)
          .aim = AT_MOST(1.5)}};
     size_t keys_count = choose(1000000, 200000);
     char title[100];
-    duel first, second;
-    fight(sides, SIDES_MAX, keys_count, &first, &second);
+    comparison first, second;
+    compare_contenders(sides, SIDES_MAX, keys_count, &first, &second);
     snprintf(title, sizeof title, "memory store, 0 to %zu keys", keys_count);
     report_section("memory", title, "set, ns", "semel, ns");
     for (size_t i = 1; i < SIDES_MAX; i++)
@@ -198,14 +200,14 @@ enum { WARM_UP = 2000, COUNTED = 2000 };
 
 /* A store that grows must allocate now and then for its keys, so the steady state is one that was full
  * before: the keys were there, were swept, and others come. */
-static double allocations_of(subject *s, const message_set *set)
+static double allocations_of(semel_sqlite *s, const message_set *set)
 {
     long before = mem_allocations();
-    subject_receive_idly(s, set);
+    semel_sqlite_receive_idly(s, set);
     return (double)(mem_allocations() - before) / (double)set->count;
 }
 
-static void sweep_all(subject *s)
+static void sweep_all(semel_sqlite *s)
 {
     semel_error err;
     size_t swept;
@@ -219,13 +221,13 @@ static void report_allocations(const char *url, const char *name, size_t batch)
     static const semel_inbox_options forgetful = {
         .size = sizeof forgetful, .retention_ms = SEMEL_RETENTION_NONE, .age = SEMEL_AGE_IGNORE};
     char row[100];
-    subject s;
+    semel_sqlite s;
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     messages_make(&set, &keys, WARM_UP);
-    subject_open(&s, url, &forgetful, batch);
-    subject_receive_idly(&s, &set);
+    semel_sqlite_open(&s, url, &forgetful, batch);
+    semel_sqlite_receive_idly(&s, &set);
     sweep_all(&s);
     messages_make(&set, &keys, COUNTED);
     long sqlite_before = sqlite_allocations();
@@ -240,7 +242,7 @@ static void report_allocations(const char *url, const char *name, size_t batch)
     report_value(row, copy, "per message", batch > 1 ? NO_AIM : AT_MOST(0));
     if (sqlites > 0)
         report_value("       SQLite's own, first copies", sqlites, "per message", NO_AIM);
-    subject_close(&s);
+    semel_sqlite_close(&s);
     messages_free(&set);
 }
 

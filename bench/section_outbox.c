@@ -8,24 +8,25 @@ enum { RAW, SEMEL };
 
 /* --- the sections ------------------------------------------------------------------------------------------- */
 
-static void fight_send(size_t batch, int grouped)
+static void compare_send(size_t batch, int grouped)
 {
     raw_outbox raw = {.batch = batch, .grouped = grouped};
     semel_side semel = {.file = "semel.db", .batch = batch, .grouped = grouped};
     const contender both[] = {[RAW] = {.context = &raw, .run = raw_send},
                               [SEMEL] = {.context = &semel, .run = semel_send}};
     char name[100];
-    duel d;
+    comparison d;
     key_source keys;
     raw_outbox_open(&raw);
     semel_side_open(&semel);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    duel_run(&d, both, 2, &keys, batch, batch == 1 ? transactions(600, 300) : transactions(50, 30),
-             choose(11, 5), "sending");
+    comparison_run(&d, both, 2, &keys, batch,
+                   batch == 1 ? transactions(600, 300) : transactions(50, 30), choose(11, 5),
+                   "sending");
     snprintf(name, sizeof name, "%s, %s",
              batch == 1 ? "one in a transaction" : "100 in a transaction",
              grouped ? "100 groups" : "no groups");
-    report_duel(name, &d, SEMEL, RAW, NO_AIM);
+    report_comparison(name, &d, SEMEL, RAW, NO_AIM);
     raw_outbox_close(&raw);
     semel_side_close(&semel);
 }
@@ -33,18 +34,18 @@ static void fight_send(size_t batch, int grouped)
 void section_outbox(void)
 {
     report_section("outbox", "outbox: messages put in", "raw/s", "semel/s");
-    fight_send(1, 0);
-    fight_send(100, 0);
-    fight_send(100, 1);
+    compare_send(1, 0);
+    compare_send(100, 0);
+    compare_send(100, 1);
 }
 
 /* Filling is not timed, and both are filled before either is drained. */
-typedef struct relay_fight {
+typedef struct relay_case {
     raw_outbox raw;
     semel_side semel;
     relay_side relay;
     semel_relay_preset preset;
-} relay_fight;
+} relay_case;
 
 static double timed(void (*run)(void *, const message_set *), void *context, const message_set *set)
 {
@@ -53,7 +54,7 @@ static double timed(void (*run)(void *, const message_set *), void *context, con
     return (double)set->count / (now_s() - start);
 }
 
-static void relay_round(duel *d, size_t round, relay_fight *f, const message_set *set)
+static void relay_round(comparison *d, size_t round, relay_case *f, const message_set *set)
 {
     const semel_relay_options relay = {.size = sizeof relay, .preset = f->preset};
     double semel_first = 0;
@@ -70,12 +71,12 @@ static void relay_round(duel *d, size_t round, relay_fight *f, const message_set
     relay_end(&f->relay);
 }
 
-static void fight_relay(semel_relay_preset preset, size_t batch, int grouped, const char *name)
+static void compare_relay(semel_relay_preset preset, size_t batch, int grouped, const char *name)
 {
-    relay_fight f = {.raw = {.batch = batch, .grouped = grouped},
-                     .semel = {.file = "semel.db", .grouped = grouped},
-                     .preset = preset};
-    duel d = {.rounds = choose(9, 3), .contenders = 2};
+    relay_case f = {.raw = {.batch = batch, .grouped = grouped},
+                    .semel = {.file = "semel.db", .grouped = grouped},
+                    .preset = preset};
+    comparison d = {.rounds = choose(9, 3), .contenders = 2};
     message_set set = {0};
     key_source keys;
     raw_outbox_open(&f.raw);
@@ -89,7 +90,7 @@ static void fight_relay(semel_relay_preset preset, size_t batch, int grouped, co
         relay_round(&d, round, &f, &set);
         stop_if_asked();
     }
-    report_duel(name, &d, SEMEL, RAW, NO_AIM);
+    report_comparison(name, &d, SEMEL, RAW, NO_AIM);
     messages_free(&set);
     raw_outbox_close(&f.raw);
     semel_side_close(&f.semel);
@@ -98,12 +99,12 @@ static void fight_relay(semel_relay_preset preset, size_t batch, int grouped, co
 void section_relay(void)
 {
     report_section("relay", "relay: outbox to the memory transport", "floor/s", "semel/s");
-    fight_relay(SEMEL_RELAY_CAREFUL, 10, 0, "careful (batches of 10), no groups");
-    fight_relay(SEMEL_RELAY_BALANCED, 100, 0, "balanced (100), no groups");
-    fight_relay(SEMEL_RELAY_THROUGHPUT, 1000, 0, "throughput (1000), no groups");
-    fight_relay(SEMEL_RELAY_CAREFUL, 10, 1, "careful (10), 100 groups");
-    fight_relay(SEMEL_RELAY_BALANCED, 100, 1, "balanced (100), 100 groups");
-    fight_relay(SEMEL_RELAY_THROUGHPUT, 1000, 1, "throughput (1000), 100 groups");
+    compare_relay(SEMEL_RELAY_CAREFUL, 10, 0, "careful (batches of 10), no groups");
+    compare_relay(SEMEL_RELAY_BALANCED, 100, 0, "balanced (100), no groups");
+    compare_relay(SEMEL_RELAY_THROUGHPUT, 1000, 0, "throughput (1000), no groups");
+    compare_relay(SEMEL_RELAY_CAREFUL, 10, 1, "careful (10), 100 groups");
+    compare_relay(SEMEL_RELAY_BALANCED, 100, 1, "balanced (100), 100 groups");
+    compare_relay(SEMEL_RELAY_THROUGHPUT, 1000, 1, "throughput (1000), 100 groups");
     report_note(
         "the floor reads and deletes a batch in one transaction and sends nothing; the relay");
     report_note(

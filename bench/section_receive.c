@@ -67,10 +67,10 @@ void section_limits(void)
 
 enum { RAW, SEMEL, RAW_SAVEPOINTS };
 
-typedef struct arena {
+typedef struct sqlite_case {
     raw_db raw, savepoints;
-    subject semel;
-} arena;
+    semel_sqlite semel;
+} sqlite_case;
 
 static const char *url_of(char out[600], const char *path)
 {
@@ -78,57 +78,59 @@ static const char *url_of(char out[600], const char *path)
     return out;
 }
 
-static void arena_open(arena *a, size_t batch)
+static void sqlite_case_open(sqlite_case *a, size_t batch)
 {
     char path[512], url[600];
-    *a = (arena){.raw = {.batch = batch}, .savepoints = {.batch = batch, .with_savepoints = 1}};
+    *a = (sqlite_case){.raw = {.batch = batch},
+                       .savepoints = {.batch = batch, .with_savepoints = 1}};
     raw_open(&a->raw, scratch_path(path, "raw.db"));
     raw_open(&a->savepoints, scratch_path(path, "savepoints.db"));
-    subject_open(&a->semel, url_of(url, scratch_path(path, "semel.db")), NULL, batch);
+    semel_sqlite_open(&a->semel, url_of(url, scratch_path(path, "semel.db")), NULL, batch);
 }
 
-static void arena_close(arena *a)
+static void sqlite_case_close(sqlite_case *a)
 {
     raw_close(&a->raw);
     raw_close(&a->savepoints);
-    subject_close(&a->semel);
+    semel_sqlite_close(&a->semel);
     scratch_remove("raw.db");
     scratch_remove("savepoints.db");
     scratch_remove("semel.db");
 }
 
-static void fight(duel *out, size_t batch, key_order order, size_t contenders, size_t batches,
-                  size_t rounds)
+static void compare_contenders(comparison *out, size_t batch, key_order order, size_t contenders,
+                               size_t batches, size_t rounds)
 {
-    arena a;
+    sqlite_case a;
     key_source keys;
     char label[100];
-    arena_open(&a, batch);
+    sqlite_case_open(&a, batch);
     const contender all[] = {[RAW] = {.context = &a.raw, .run = raw_receive},
-                             [SEMEL] = {.context = &a.semel, .run = subject_receive},
+                             [SEMEL] = {.context = &a.semel, .run = semel_sqlite_receive},
                              [RAW_SAVEPOINTS] = {.context = &a.savepoints, .run = raw_receive}};
     snprintf(label, sizeof label, "receive %zu at once, %s", batch, order_name(order));
     keys_begin(&keys, order);
-    duel_run(out, all, contenders, &keys, batch, batches, rounds, label);
-    arena_close(&a);
+    comparison_run(out, all, contenders, &keys, batch, batches, rounds, label);
+    sqlite_case_close(&a);
 }
 
 void section_receive(void)
 {
     report_section("receive", "receive, one message in a transaction", "raw/s", "semel/s");
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
-        duel d;
-        fight(&d, 1, order, 2, transactions(600, 300), choose(25, 7));
-        report_duel(order_name(order), &d, SEMEL, RAW, AT_LEAST(0.95));
+        comparison d;
+        compare_contenders(&d, 1, order, 2, transactions(600, 300), choose(25, 7));
+        report_comparison(order_name(order), &d, SEMEL, RAW, AT_LEAST(0.95));
     }
 }
 
-static void report_batch(const duel *d, size_t batch, key_order order)
+static void report_batch(const comparison *d, size_t batch, key_order order)
 {
     char name[100];
     snprintf(name, sizeof name, "%4zu at once, %s", batch, order_name(order));
-    report_duel(name, d, SEMEL, RAW, AT_LEAST(0.8));
-    report_duel("       the same against raw with savepoints", d, SEMEL, RAW_SAVEPOINTS, NO_AIM);
+    report_comparison(name, d, SEMEL, RAW, AT_LEAST(0.8));
+    report_comparison("       the same against raw with savepoints", d, SEMEL, RAW_SAVEPOINTS,
+                      NO_AIM);
 }
 
 void section_batch(void)
@@ -137,9 +139,9 @@ void section_batch(void)
     report_section("batch", "receive, batches in one transaction", "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
-            duel d;
+            comparison d;
             size_t in_round = batches[i] == 1000 ? 10 : transactions(100, 50);
-            fight(&d, batches[i], order, 3, in_round, choose(15, 5));
+            compare_contenders(&d, batches[i], order, 3, in_round, choose(15, 5));
             report_batch(&d, batches[i], order);
         }
 }
@@ -148,26 +150,26 @@ void section_batch(void)
 
 static void receive_first(void *context, const message_set *set)
 {
-    subject *s = context;
+    semel_sqlite *s = context;
     s->expected = SEMEL_PROCESSED;
-    subject_receive(s, set);
+    semel_sqlite_receive(s, set);
 }
 
 static void receive_copies(void *context, const message_set *set)
 {
-    subject *s = context;
+    semel_sqlite *s = context;
     s->expected = SEMEL_DUPLICATE;
-    subject_receive(s, set);
+    semel_sqlite_receive(s, set);
 }
 
 /* The first copies of a round always come first, so here nobody alternates. */
-static void race_copies(duel *d, subject *s, key_order order, double *syncs)
+static void race_copies(comparison *d, semel_sqlite *s, key_order order, double *fsyncs)
 {
     message_set set = {0};
     key_source keys;
     long synced = 0;
     size_t per_round = transactions(600, 300), copies = 0;
-    *d = (duel){.rounds = choose(15, 5), .contenders = 2};
+    *d = (comparison){.rounds = choose(15, 5), .contenders = 2};
     keys_begin(&keys, order);
     for (size_t round = 0; round < d->rounds; round++) {
         progress("first copies and duplicates", round, d->rounds);
@@ -175,15 +177,15 @@ static void race_copies(duel *d, subject *s, key_order order, double *syncs)
         double start = now_s();
         receive_first(s, &set);
         double between = now_s();
-        long before = syncs_counted();
+        long before = fsync_count();
         receive_copies(s, &set);
-        synced += syncs_counted() - before;
+        synced += fsync_count() - before;
         copies += set.count;
         d->rate[0][round] = (double)set.count / (between - start);
         d->rate[1][round] = (double)set.count / (now_s() - between);
         stop_if_asked();
     }
-    *syncs = (double)synced / (double)copies;
+    *fsyncs = (double)synced / (double)copies;
     messages_free(&set);
 }
 
@@ -192,15 +194,15 @@ void section_duplicate(void)
     report_section("duplicate", "a copy against the first one, one at a time", "first/s", "copy/s");
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
         char path[512], url[600];
-        subject s;
-        duel d;
-        double syncs;
-        subject_open(&s, url_of(url, scratch_path(path, "copies.db")), NULL, 1);
-        race_copies(&d, &s, order, &syncs);
-        subject_close(&s);
+        semel_sqlite s;
+        comparison d;
+        double fsyncs;
+        semel_sqlite_open(&s, url_of(url, scratch_path(path, "copies.db")), NULL, 1);
+        race_copies(&d, &s, order, &fsyncs);
+        semel_sqlite_close(&s);
         scratch_remove("copies.db");
-        report_duel(order_name(order), &d, 1, 0, AT_LEAST(3));
-        report_value("       fsyncs", syncs, "per copy", AT_MOST(0));
+        report_comparison(order_name(order), &d, 1, 0, AT_LEAST(3));
+        report_value("       fsyncs", fsyncs, "per copy", AT_MOST(0));
     }
 }
 
@@ -209,45 +211,46 @@ void section_duplicate(void)
 typedef struct counted {
     void *context;
     void (*run)(void *context, const message_set *set);
-    long syncs;
+    long fsyncs;
     size_t messages;
 } counted;
 
 static void run_counted(void *context, const message_set *set)
 {
     counted *c = context;
-    long before = syncs_counted();
+    long before = fsync_count();
     c->run(c->context, set);
-    c->syncs += syncs_counted() - before;
+    c->fsyncs += fsync_count() - before;
     c->messages += set->count;
 }
 
-static double syncs_per_message(const counted *c)
+static double fsyncs_per_message(const counted *c)
 {
-    return (double)c->syncs / (double)c->messages;
+    return (double)c->fsyncs / (double)c->messages;
 }
 
-static void fight_claims(key_order order)
+static void compare_claims(key_order order)
 {
     char path[512], url[600];
     raw_db raw = {.batch = 1};
-    subject semel;
-    duel d;
+    semel_sqlite semel;
+    comparison d;
     key_source keys;
     semel_inbox_options inbox = {.size = sizeof inbox, .mode = SEMEL_CLAIM};
     raw_open(&raw, scratch_path(path, "raw.db"));
-    subject_open(&semel, url_of(url, scratch_path(path, "semel.db")), &inbox, 1);
+    semel_sqlite_open(&semel, url_of(url, scratch_path(path, "semel.db")), &inbox, 1);
     counted by_hand = {&raw, raw_receive, 0, 0};
-    counted by_semel = {&semel, subject_receive_idly, 0, 0};
+    counted by_semel = {&semel, semel_sqlite_receive_idly, 0, 0};
     const contender both[] = {[RAW] = {.context = &by_hand, .run = run_counted},
                               [SEMEL] = {.context = &by_semel, .run = run_counted}};
     keys_begin(&keys, order);
-    duel_run(&d, both, 2, &keys, 1, transactions(600, 300), choose(15, 5), "claim and complete");
-    report_duel(order_name(order), &d, SEMEL, RAW, NO_AIM);
-    report_row("       fsyncs per message, checkpoints included", syncs_per_message(&by_hand),
-               syncs_per_message(&by_semel), (spread){NAN, NAN, NAN}, NO_AIM);
+    comparison_run(&d, both, 2, &keys, 1, transactions(600, 300), choose(15, 5),
+                   "claim and complete");
+    report_comparison(order_name(order), &d, SEMEL, RAW, NO_AIM);
+    report_row("       fsyncs per message, checkpoints included", fsyncs_per_message(&by_hand),
+               fsyncs_per_message(&by_semel), (spread){NAN, NAN, NAN}, NO_AIM);
     raw_close(&raw);
-    subject_close(&semel);
+    semel_sqlite_close(&semel);
     scratch_remove("raw.db");
     scratch_remove("semel.db");
 }
@@ -256,7 +259,7 @@ void section_claim(void)
 {
     report_section("claim", "claim mode: claim, handler, complete", "raw/s", "semel/s");
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++)
-        fight_claims(order);
+        compare_claims(order);
     report_note(
         "raw is the one transaction above: marker and effect. A claim is two transactions, of");
     report_note("which only the second waits for the disk; the handler does nothing.");

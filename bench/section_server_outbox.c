@@ -25,25 +25,25 @@ static void rooms_remove(const server *on, const char *url)
 
 /* --- sending ------------------------------------------------------------------------------------------------ */
 
-static void fight_send(const server *on, const char *url, size_t workers, size_t batch)
+static void compare_send(const server *on, const char *url, size_t workers, size_t batch)
 {
-    gang raw = {.on = on, .workers = workers, .batch = batch, .work = on->send};
-    patron semel = {.on = on, .workers = workers, .batch = batch};
-    const contender both[] = {[RAW] = {.context = &raw, .run = gang_run},
-                              [SEMEL] = {.context = &semel, .run = patron_send}};
+    raw_workers raw = {.on = on, .workers = workers, .batch = batch, .work = on->send};
+    semel_server semel = {.on = on, .workers = workers, .batch = batch};
+    const contender both[] = {[RAW] = {.context = &raw, .run = raw_workers_run},
+                              [SEMEL] = {.context = &semel, .run = semel_server_send}};
     char name[100];
-    duel d;
+    comparison d;
     key_source keys;
     rooms_make(on, url);
-    gang_open(&raw, url, raw_room);
-    patron_open(&semel, url, semel_room);
+    raw_workers_open(&raw, url, raw_room);
+    semel_server_open(&semel, url, semel_room);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    duel_run(&d, both, 2, &keys, batch, batch == 1 ? transactions(1000, 300) : choose(80, 40),
-             choose(7, 3), "sending");
+    comparison_run(&d, both, 2, &keys, batch, batch == 1 ? transactions(1000, 300) : choose(80, 40),
+                   choose(7, 3), "sending");
     snprintf(name, sizeof name, "%zu in a transaction, %zu connections", batch, workers);
-    report_duel(name, &d, SEMEL, RAW, NO_AIM);
-    gang_close(&raw);
-    patron_close(&semel);
+    report_comparison(name, &d, SEMEL, RAW, NO_AIM);
+    raw_workers_close(&raw);
+    semel_server_close(&semel);
     rooms_remove(on, url);
 }
 
@@ -51,8 +51,8 @@ static void measure_outbox(const server *on, const char *url)
 {
     char title[100];
     report_section("server-outbox", server_title(title, on, "into the outbox"), "raw/s", "semel/s");
-    fight_send(on, url, 4, 1);
-    fight_send(on, url, 4, 100);
+    compare_send(on, url, 4, 1);
+    compare_send(on, url, 4, 100);
 }
 
 void section_server_outbox(void)
@@ -65,9 +65,9 @@ void section_server_outbox(void)
 typedef struct relays {
     const server *on;
     size_t count, batch;
-    hand *hands[CREW_MAX];
+    raw_connection *connections[THREADS_MAX];
     semel_transport *transport;
-    semel_relay *relays[CREW_MAX];
+    semel_relay *relays[THREADS_MAX];
     atomic_size_t sent;
     size_t wanted;
 } relays;
@@ -79,7 +79,7 @@ static void drain_by_hand(void *context, size_t worker, const semel_message *con
     (void)messages;
     (void)count;
     while (atomic_load(&r->sent) < r->wanted)
-        atomic_fetch_add(&r->sent, r->on->relay(r->hands[worker], r->batch));
+        atomic_fetch_add(&r->sent, r->on->relay(r->connections[worker], r->batch));
 }
 
 static void drain_by_semel(void *context, size_t worker, const semel_message *const messages[],
@@ -100,25 +100,25 @@ static void drain_by_semel(void *context, size_t worker, const semel_message *co
 }
 
 /* One share of the work is to drain until nothing is left; the messages of the set are those in the table. */
-static double drain(relays *r, const message_set *set, crew_job *job)
+static double drain(relays *r, const message_set *set, thread_job *job)
 {
     message_set shares = {.count = r->count, .pointers = set->pointers};
     atomic_store(&r->sent, 0);
     r->wanted = set->count;
     double start = now_s();
-    crew_run(r->count, 1, &shares, job, r);
+    threads_run(r->count, 1, &shares, job, r);
     return (double)set->count / (now_s() - start);
 }
 
 static void fill(const server *on, const char *url, const char *room, const message_set *set)
 {
-    gang g = {.on = on, .workers = 4, .batch = 500, .work = on->send};
-    gang_open(&g, url, room);
-    gang_run(&g, set);
-    gang_close(&g);
+    raw_workers g = {.on = on, .workers = 4, .batch = 500, .work = on->send};
+    raw_workers_open(&g, url, room);
+    raw_workers_run(&g, set);
+    raw_workers_close(&g);
 }
 
-static void relays_open(relays *r, const patron *p)
+static void relays_open(relays *r, const semel_server *p)
 {
     semel_error err;
     semel_relay_options options_of = {.size = sizeof options_of, .batch = (uint32_t)r->batch};
@@ -134,7 +134,8 @@ static void relays_close(relays *r)
     semel_transport_close(r->transport);
 }
 
-static void relay_round(duel *d, size_t round, relays *r, const patron *p, const message_set *set)
+static void relay_round(comparison *d, size_t round, relays *r, const semel_server *p,
+                        const message_set *set)
 {
     double semel_first = 0;
     relays_open(r, p);
@@ -148,7 +149,7 @@ static void relay_round(duel *d, size_t round, relays *r, const patron *p, const
 static void check_outbox_number(const server *on, const char *url)
 {
     char sql[SQL_TEXT], table[100];
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s WHERE id = 1 AND kind = 2",
              room_semel_table(table, on, semel_room, "scope"));
     if (on->number(h, sql) != 1)
@@ -156,19 +157,19 @@ static void check_outbox_number(const server *on, const char *url)
     on->close(h);
 }
 
-static void fight_relay(const server *on, const char *url, size_t count, size_t batch)
+static void compare_relay(const server *on, const char *url, size_t count, size_t batch)
 {
     relays r = {.on = on, .count = count, .batch = batch};
-    patron p = {.on = on, .workers = count, .batch = batch};
-    duel d = {.rounds = choose(5, 3), .contenders = 2};
+    semel_server p = {.on = on, .workers = count, .batch = batch};
+    comparison d = {.rounds = choose(5, 3), .contenders = 2};
     message_set set = {0};
     key_source keys;
     char name[100];
     rooms_make(on, url);
-    patron_open(&p, url, semel_room);
+    semel_server_open(&p, url, semel_room);
     check_outbox_number(on, url);
     for (size_t i = 0; i < count; i++)
-        r.hands[i] = on->open_relaxed(url, raw_room);
+        r.connections[i] = on->open_relaxed(url, raw_room);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     snprintf(name, sizeof name, "batches of %zu, %zu relay%s", batch, count, count == 1 ? "" : "s");
     for (size_t round = 0; round < d.rounds; round++) {
@@ -179,10 +180,10 @@ static void fight_relay(const server *on, const char *url, size_t count, size_t 
         relay_round(&d, round, &r, &p, &set);
         stop_if_asked();
     }
-    report_duel(name, &d, SEMEL, RAW, NO_AIM);
+    report_comparison(name, &d, SEMEL, RAW, NO_AIM);
     for (size_t i = 0; i < count; i++)
-        on->close(r.hands[i]);
-    patron_close(&p);
+        on->close(r.connections[i]);
+    semel_server_close(&p);
     messages_free(&set);
     rooms_remove(on, url);
 }
@@ -191,10 +192,10 @@ static void measure_relay(const server *on, const char *url)
 {
     char title[100];
     report_section("server-relay", server_title(title, on, "relay"), "raw/s", "semel/s");
-    fight_relay(on, url, 1, 100);
-    fight_relay(on, url, 4, 100);
-    fight_relay(on, url, 1, 1000);
-    fight_relay(on, url, 4, 1000);
+    compare_relay(on, url, 1, 100);
+    compare_relay(on, url, 4, 100);
+    compare_relay(on, url, 1, 1000);
+    compare_relay(on, url, 4, 1000);
     report_note("raw leases by SKIP LOCKED and removes, without groups, fence and sending. The "
                 "transport is in");
     report_note("memory and confirms at once. On PostgreSQL neither waits for the disk.");

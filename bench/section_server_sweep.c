@@ -42,7 +42,7 @@ static void *sweep_until_stopped(void *context)
 static void load(const server *on, const char *url, int64_t inbox, size_t markers)
 {
     char sql[SQL_TEXT], series[200], table[100];
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     progress("loading markers", 0, 1);
     snprintf(series, sizeof series, on->series, markers);
     snprintf(sql, sizeof sql,
@@ -59,7 +59,7 @@ static void load(const server *on, const char *url, int64_t inbox, size_t marker
 static int64_t inbox_number(const server *on, const char *url)
 {
     char sql[SQL_TEXT], table[100];
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     snprintf(sql, sizeof sql, "SELECT max(id) FROM %s WHERE kind = 1",
              room_semel_table(table, on, room, "scope"));
     int64_t number = on->number(h, sql);
@@ -72,10 +72,10 @@ static int64_t inbox_number(const server *on, const char *url)
 typedef struct turns {
     double *latencies[2]; /* without, with the sweep */
     size_t counts[2];
-    duel rates;
+    comparison rates;
 } turns;
 
-static void take_turn(turns *t, patron *p, size_t round, int with, sweeper *s,
+static void take_turn(turns *t, semel_server *p, size_t round, int with, sweeper *s,
                       const message_set *set)
 {
     p->latencies_s = t->latencies[with] + t->counts[with];
@@ -85,7 +85,7 @@ static void take_turn(turns *t, patron *p, size_t round, int with, sweeper *s,
     if (with && pthread_create(&s->thread, NULL, sweep_until_stopped, s) != 0)
         die("cannot start a thread");
     double start = now_s();
-    patron_receive(p, set);
+    semel_server_receive(p, set);
     t->rates.rate[with][round] = (double)set->count / (now_s() - start);
     atomic_store(&s->stop, 1);
     if (with)
@@ -95,12 +95,12 @@ static void take_turn(turns *t, patron *p, size_t round, int with, sweeper *s,
     p->latencies_s = NULL;
 }
 
-static void receive_meanwhile(turns *t, patron *p, sweeper *s)
+static void receive_meanwhile(turns *t, semel_server *p, sweeper *s)
 {
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_RANDOM);
-    t->rates = (duel){.rounds = choose(9, 3), .contenders = 2};
+    t->rates = (comparison){.rounds = choose(9, 3), .contenders = 2};
     for (size_t round = 0; round < t->rates.rounds; round++)
         for (int turn = 0; turn < 2; turn++) {
             progress("receiving, and the sweep", round * 2 + (size_t)turn, t->rates.rounds * 2);
@@ -118,7 +118,7 @@ static void report_meanwhile(turns *t, const sweeper *s)
         p99[i] = percentile(t->latencies[i], t->counts[i], 0.99) * 1e6;
     report_row("receive p99, us, 4 connections", p99[0], p99[1],
                (spread){p99[1] / p99[0], NAN, NAN}, AT_MOST(2));
-    report_duel("receive, messages/s", &t->rates, 1, 0, NO_AIM);
+    report_comparison("receive, messages/s", &t->rates, 1, 0, NO_AIM);
     report_value("a step of 1000 meanwhile", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
 }
 
@@ -140,7 +140,7 @@ static double sweep_round(semel_inbox *inbox, size_t *removed_by_all)
     return now_s() - start;
 }
 
-static void report_alone(const patron *p, size_t markers)
+static void report_alone(const semel_server *p, size_t markers)
 {
     size_t removed;
     double took = sweep_round(p->inbox, &removed);
@@ -156,12 +156,12 @@ static void measure_sweep(const server *on, const char *url)
 {
     char title[100], what[60];
     size_t markers = options.large ? 10000000 : choose(1000000, 200000);
-    patron p = {.on = on, .workers = WORKERS, .batch = 1};
+    semel_server p = {.on = on, .workers = WORKERS, .batch = 1};
     sweeper s = {.inbox = NULL};
     turns t = {.latencies = {must_alloc(LATENCIES * sizeof(double)),
                              must_alloc(LATENCIES * sizeof(double))}};
     room_make(on, url, room);
-    patron_open(&p, url, room);
+    semel_server_open(&p, url, room);
     s.inbox = p.inbox;
     load(on, url, inbox_number(on, url), markers);
     receive_meanwhile(&t, &p, &s);
@@ -169,7 +169,7 @@ static void measure_sweep(const server *on, const char *url)
     report_section("server-sweep", server_title(title, on, what), "no sweep", "sweep");
     report_meanwhile(&t, &s);
     report_alone(&p, markers);
-    patron_close(&p);
+    semel_server_close(&p);
     room_remove(on, url, room);
     free(t.latencies[0]);
     free(t.latencies[1]);

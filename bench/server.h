@@ -1,9 +1,9 @@
 /* What the sections about database servers share.
  *
  *     servers.c         starts both through dev/servers, or takes the URLs that were given
- *     crew.c            threads, each with its own connection
- *     hand_*.c          the loops by hand, on libpq and libmariadb, behind one list of functions
- *     patron.c          the same work through semel
+ *     threads.c         threads, each with its own connection
+ *     raw_*.c           the loops by hand, on libpq and libmariadb, behind one list of functions
+ *     semel_server.c    the same work through semel
  *     section_server*.c what is measured, written once for both
  *
  * Every contender has a room of its own on the server: a schema (PostgreSQL) or a prefix (MariaDB), with semel's
@@ -15,13 +15,13 @@
 
 #include <stdatomic.h>
 
-enum { CREW_MAX = 8, ROOM_NAME = 40, SQL_TEXT = 1024, FINGERPRINT_LOW = 0x5eed5eed };
+enum { THREADS_MAX = 8, ROOM_NAME = 40, SQL_TEXT = 1024, FINGERPRINT_LOW = 0x5eed5eed };
 
 /* A connection of the loops by hand; each server has its own. */
-typedef struct hand hand;
+typedef struct raw_connection raw_connection;
 
 /* One transaction with all of these messages; or one for each, says the member of `server`. */
-typedef void hand_work(hand *h, const semel_message *const messages[], size_t count);
+typedef void raw_work(raw_connection *c, const semel_message *const messages[], size_t count);
 
 typedef struct server {
     const char *name;
@@ -32,33 +32,37 @@ typedef struct server {
     const char *semel_format;   /* a table of semel's */
     const char *body_type;
     const char *id_type;
-    const char *series;                               /* SELECT that numbers rows 1 .. %zu as n */
-    const char *key_of_n;                             /* a random key, as SQL */
-    const char *now_ms;                               /* SQL */
-    const char *key_column;                           /* of the markers, quoted if it must be */
-    const char *settle_down;                          /* SQL, after much was loaded */
-    hand *(*open)(const char *url, const char *room); /* room NULL: for run() and number() */
-    hand *(*open_relaxed)(const char *url, const char *room); /* commits do not wait for the disk */
-    void (*close)(hand *h);
-    void (*run)(hand *h, const char *sql);
-    int64_t (*number)(hand *h, const char *sql);
-    void (*version)(hand *h, char out[32]);
-    void (*remove_room)(hand *h, const char *room);
+    const char *series;      /* SELECT that numbers rows 1 .. %zu as n */
+    const char *key_of_n;    /* a random key, as SQL */
+    const char *now_ms;      /* SQL */
+    const char *key_column;  /* of the markers, quoted if it must be */
+    const char *settle_down; /* SQL, after much was loaded */
+    raw_connection *(*open)(const char *url,
+                            const char *room); /* room NULL: for run() and number() */
+    raw_connection *(*open_relaxed)(const char *url,
+                                    const char *room); /* commits do not wait for the disk */
+    void (*close)(raw_connection *c);
+    void (*run)(raw_connection *c, const char *sql);
+    int64_t (*number)(raw_connection *c, const char *sql);
+    void (*version)(raw_connection *c, char out[32]);
+    void (*remove_room)(raw_connection *c, const char *room);
     /* 1 if a conflict has undone the work: it is to be done again. NULL: it meets none. */
-    int (*again)(hand *h);
+    int (*again)(raw_connection *c);
 
-    hand_work *receive;      /* [BEGIN, marker] [business row] [COMMIT]; one message each */
-    hand_work *receive_trip; /* all four in one round trip, the marker assumed to be new */
-    hand_work *check_first;  /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
-    hand_work *effect;       /* the business row alone */
-    hand_work *batch;      /* one transaction: markers in one statement, a statement for each row */
-    hand_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
-    hand_work *send;       /* one transaction: all into the outbox */
-    size_t (*relay)(hand *h, size_t batch); /* leases so many rows, reads and removes them */
+    raw_work *receive;      /* [BEGIN, marker] [business row] [COMMIT]; one message each */
+    raw_work *receive_trip; /* all four in one round trip, the marker assumed to be new */
+    raw_work *check_first;  /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
+    raw_work *effect;       /* the business row alone */
+    raw_work *batch;      /* one transaction: markers in one statement, a statement for each row */
+    raw_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
+    raw_work *send;       /* one transaction: all into the outbox */
+    size_t (*relay)(raw_connection *c,
+                    size_t batch); /* leases so many rows, reads and removes them */
     /* The same, with the messages given away in between; NULL where nobody measures it. */
-    size_t (*relay_to)(hand *h, size_t batch, recipient *publish, void *context);
+    size_t (*relay_to)(raw_connection *c, size_t batch, recipient *publish, void *context);
 
-    semel_handler *handler; /* inserts the business row on the native handle; context: a patron */
+    semel_handler
+        *handler; /* inserts the business row on the native handle; context: a semel_server */
 } server;
 
 /* Each is there only if its store is built in. */
@@ -81,30 +85,31 @@ const char *room_url(char out[1024], const server *on, const char *url, const ch
 const char *room_table(char out[100], const server *on, const char *room, const char *name);
 const char *room_semel_table(char out[100], const server *on, const char *room, const char *name);
 
-/* --- crew.c ------------------------------------------------------------------------------------------- */
+/* --- threads.c ---------------------------------------------------------------------------------------- */
 
-typedef void crew_job(void *context, size_t worker, const semel_message *const messages[],
-                      size_t count);
+typedef void thread_job(void *context, size_t worker, const semel_message *const messages[],
+                        size_t count);
 
 /* `workers` threads share the messages, `batch` at a time, whoever is free. Returns when all are done. */
-void crew_run(size_t workers, size_t batch, const message_set *set, crew_job *job, void *context);
+void threads_run(size_t workers, size_t batch, const message_set *set, thread_job *job,
+                 void *context);
 
 /* --- the contenders ------------------------------------------------------------------------------------ */
 
 /* Loops by hand: one connection for each worker. */
-typedef struct gang {
+typedef struct raw_workers {
     const server *on;
     size_t workers, batch;
-    hand_work *work;
-    hand *hands[CREW_MAX];
-} gang;
+    raw_work *work;
+    raw_connection *connections[THREADS_MAX];
+} raw_workers;
 
-void gang_open(gang *g, const char *url, const char *room);
-void gang_run(void *gang, const message_set *set);
-void gang_close(gang *g);
+void raw_workers_open(raw_workers *g, const char *url, const char *room);
+void raw_workers_run(void *raw_workers, const message_set *set);
+void raw_workers_close(raw_workers *g);
 
 /* Through semel: one store, shared by the workers. */
-typedef struct patron {
+typedef struct semel_server {
     const server *on;
     size_t workers, batch;
     semel_mode mode;
@@ -117,14 +122,14 @@ typedef struct patron {
     double *latencies_s;       /* if set: room for `latency_room` of them */
     size_t latency_room;
     atomic_size_t latency_count;
-} patron;
+} semel_server;
 
-/* For whoever calls it by himself; its context is the patron. */
-semel_handler *patron_handler(const patron *p);
-void patron_open(patron *p, const char *url, const char *room);
-void patron_receive(void *patron, const message_set *set);
-void patron_send(void *patron, const message_set *set);
-void patron_close(patron *p);
+/* For whoever calls it by himself; its context is the semel_server. */
+semel_handler *semel_server_handler(const semel_server *p);
+void semel_server_open(semel_server *p, const char *url, const char *room);
+void semel_server_receive(void *semel_server, const message_set *set);
+void semel_server_send(void *semel_server, const message_set *set);
+void semel_server_close(semel_server *p);
 
 /* --- sections ------------------------------------------------------------------------------------------ */
 

@@ -155,7 +155,7 @@ const char *server_title(char out[100], const server *on, const char *what)
     while (servers[i].on != on)
         i++;
     if (!versions[i][0]) {
-        hand *h = on->open(servers[i].url, NULL);
+        raw_connection *h = on->open(servers[i].url, NULL);
         on->version(h, versions[i]);
         on->close(h);
     }
@@ -187,7 +187,7 @@ const char *room_semel_table(char out[100], const server *on, const char *room, 
 
 void room_remove(const server *on, const char *url, const char *room)
 {
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     on->remove_room(h, room);
     on->close(h);
 }
@@ -197,7 +197,7 @@ void room_make(const server *on, const char *url, const char *room)
     char with_room[1024], sql[SQL_TEXT], table[100];
     semel_error err;
     semel_store *store;
-    hand *h = on->open(url, NULL);
+    raw_connection *h = on->open(url, NULL);
     on->remove_room(h, room);
     must(semel_store_open(&store, room_url(with_room, on, url, room), NULL, &err), &err);
     must(semel_store_migrate(store, &err), &err);

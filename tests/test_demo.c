@@ -1,10 +1,10 @@
-/* The demo's judge must be able to say no: it is given books with one thing wrong, and has to find it. And
+/* The demo's check must be able to say no: it is given books with one thing wrong, and has to find it. And
  * the small parts of the program: the plan, suggestions, numbers. The demo as a whole is run by
  * check_demo.sh. The program is not a library, so what is tested of it is included here. */
-#include "cli/demo_judge.c"
-#include "cli/demo_plan.c"
-#include "cli/demo_screen.c"
-#include "cli/demo_sql.c"
+#include "cli/demo/demo_check.c"
+#include "cli/demo/demo_plan.c"
+#include "cli/demo/demo_screen.c"
+#include "cli/demo/demo_sql.c"
 #include "cli/suggest.c"
 
 #include "support/check.h"
@@ -51,7 +51,7 @@ static verdict judged(const books *b)
 {
     verdict v;
     char error[256] = "";
-    if (judge_shop(&v, b->provider, "semel", b->ledger, error, sizeof error) != 0)
+    if (check_shop(&v, b->provider, "semel", b->ledger, error, sizeof error) != 0)
         fail_msg("%s", error);
     return v;
 }
@@ -166,9 +166,9 @@ static void books_that_cannot_be_read_are_an_error(void **state)
     verdict v;
     char error[256] = "";
     peek_run(b->ledger, "DROP TABLE charge");
-    assert_int_equal(judge_shop(&v, b->provider, "semel", b->ledger, error, sizeof error), -1);
+    assert_int_equal(check_shop(&v, b->provider, "semel", b->ledger, error, sizeof error), -1);
     assert_non_null(strstr(error, "charge"));
-    assert_int_equal(judge_shop(&v, "/nowhere/x.db", "semel", b->ledger, error, sizeof error), -1);
+    assert_int_equal(check_shop(&v, "/nowhere/x.db", "semel", b->ledger, error, sizeof error), -1);
 }
 
 /* --- events ---------------------------------------------------------------------------------------------- */
@@ -230,19 +230,19 @@ static void what_is_left_in_the_store_is_found(void **state)
     verdict v = judged(b);
     OK(semel_store_open(&store, scratch_sqlite(url, &b->directory, "semel.db"), NULL, &last_error));
     OK(semel_store_migrate(store, &last_error));
-    assert_int_equal(judge_store(&v, b->ledger, error, sizeof error), 0);
+    assert_int_equal(check_store(&v, b->ledger, error, sizeof error), 0);
     assert_true(verdict_is_exact(&v));
 
     OK(semel_outbox_open(&outbox, store, "charges", &last_error));
     OK(semel_outbox_send(outbox, &message, &last_error));
-    assert_int_equal(judge_store(&v, b->ledger, error, sizeof error), 0);
+    assert_int_equal(check_store(&v, b->ledger, error, sizeof error), 0);
     assert_int_equal(v.unsent, 1);
     assert_false(verdict_is_exact(&v));
     v.unsent = 0;
 
     OK(semel_inbox_open(&inbox, store, "payments", NULL, &last_error));
     OK(semel_inbox_receive(&outcome, inbox, &message, refuse, NULL, &last_error));
-    assert_int_equal(judge_store(&v, b->ledger, error, sizeof error), 0);
+    assert_int_equal(check_store(&v, b->ledger, error, sizeof error), 0);
     assert_int_equal(v.dead, 1);
     v.unsent = 0;
     assert_false(verdict_is_exact(&v));

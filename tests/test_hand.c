@@ -3,7 +3,7 @@
  * The attempts of a suspect (it came again) and of a retry (it failed here) are counted before they start. If one of
  * them kills the process, no other may be at work and counted: so a worker that has one keeps the other kind from all
  * others, and still everything is taken in the end. */
-#include "core/hand.h"
+#include "core/consumer_inflight.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 enum { MAX = 16 };
 
 typedef struct desk {
-    hand hand;
+    inflight inflight;
     semel_message messages[MAX];
     uint64_t next; /* the tag of the next delivery */
 } desk;
@@ -27,7 +27,8 @@ static int setup(void **state)
     semel_error err;
     desk *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    assert_int_equal(hand_open(&d->hand, MAX, SEMEL_ORDER_NONE, (hash_key){1, 2}, &err), SEMEL_OK);
+    assert_int_equal(inflight_open(&d->inflight, MAX, SEMEL_ORDER_NONE, (hash_key){1, 2}, &err),
+                     SEMEL_OK);
     *state = d;
     return 0;
 }
@@ -35,7 +36,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     desk *d = *state;
-    hand_close(&d->hand);
+    inflight_close(&d->inflight);
     free(d);
     return 0;
 }
@@ -50,7 +51,7 @@ static uint64_t deliver(desk *d, uint32_t times)
                                .type = "t",
                                .body = semel_str("b"),
                                .delivery = times};
-    hand_add(&d->hand, &(semel_delivery){.tag = tag, .message = message}, 0);
+    inflight_add(&d->inflight, &(semel_delivery){.tag = tag, .message = message}, 0);
     return tag;
 }
 
@@ -58,7 +59,7 @@ static uint64_t deliver(desk *d, uint32_t times)
 static job *take(desk *d)
 {
     job *j = NULL;
-    return hand_take(&d->hand, &j, 1, 0) ? j : NULL;
+    return inflight_next(&d->inflight, &j, 1, 0) ? j : NULL;
 }
 
 static job *take_only(desk *d, uint64_t tag)
@@ -72,7 +73,7 @@ static job *take_only(desk *d, uint64_t tag)
 static void fail_here(desk *d, job *j)
 {
     j->failed = 1;
-    hand_postpone(&d->hand, j, 0);
+    inflight_postpone(&d->inflight, j, 0);
 }
 
 /* It failed here once, and is due. */
@@ -92,7 +93,7 @@ static void a_suspect_waits_for_the_retry_of_another(void **state)
     job *working = take_only(d, retry);
     uint64_t suspect = deliver(d, 2);
     assert_null(take(d));
-    hand_remove(&d->hand, working);
+    inflight_remove(&d->inflight, working);
     take_only(d, suspect);
 }
 
@@ -102,10 +103,11 @@ static void a_retry_waits_for_the_suspect_of_another(void **state)
     uint64_t retry = make_retry(d);
     uint64_t suspect = deliver(d, 2);
     job *working = NULL;
-    assert_int_equal(hand_take(&d->hand, &working, 1, -1), 1); /* the retry is not due yet */
+    assert_int_equal(inflight_next(&d->inflight, &working, 1, -1),
+                     1); /* the retry is not due yet */
     assert_int_equal(working->tag, suspect);
     assert_null(take(d));
-    hand_remove(&d->hand, working);
+    inflight_remove(&d->inflight, working);
     take_only(d, retry);
 }
 
@@ -117,7 +119,7 @@ static void a_suspect_that_fails_here_is_a_retry_from_then_on(void **state)
     fail_here(d, take_only(d, first));
     job *suspect = take_only(d, second);
     assert_null(take(d));
-    hand_remove(&d->hand, suspect);
+    inflight_remove(&d->inflight, suspect);
     job *retry = take_only(d, first);
     assert_int_equal(retry->message->delivery, 3);
     deliver(d, 2);
@@ -129,15 +131,15 @@ static void whoever_goes_back_is_not_at_work_any_more(void **state)
 {
     desk *d = *state;
     uint64_t retry = make_retry(d);
-    hand_put_back(&d->hand, take_only(d, retry));
+    inflight_put_back(&d->inflight, take_only(d, retry));
     uint64_t suspect = deliver(d, 2);
     job *working = take_only(d, retry);
-    hand_postpone(&d->hand, working, 1);
+    inflight_postpone(&d->inflight, working, 1);
     assert_int_equal(working->failures, 1);
-    hand_put_back(&d->hand, take_only(d, suspect));
-    assert_int_equal(d->hand.suspects + d->hand.retries, 0);
-    assert_int_equal(hand_take(&d->hand, &(job *){NULL}, 1, 1), 1);
-    assert_int_equal(d->hand.suspects + d->hand.retries, 1);
+    inflight_put_back(&d->inflight, take_only(d, suspect));
+    assert_int_equal(d->inflight.suspects + d->inflight.retries, 0);
+    assert_int_equal(inflight_next(&d->inflight, &(job *){NULL}, 1, 1), 1);
+    assert_int_equal(d->inflight.suspects + d->inflight.retries, 1);
 }
 
 static void what_came_for_the_first_time_waits_for_nobody(void **state)
@@ -168,7 +170,7 @@ static void one_worker_may_take_both_at_once(void **state)
     job *both[MAX];
     make_retry(d);
     deliver(d, 2);
-    assert_int_equal(hand_take(&d->hand, both, MAX, 0), 2);
+    assert_int_equal(inflight_next(&d->inflight, both, MAX, 0), 2);
 }
 
 /* --- nobody starves ------------------------------------------------------------------------------------------- */
@@ -190,7 +192,7 @@ static void a_suspect_is_not_overtaken_for_ever(void **state)
     fail_here(d, second);
     job *at_last = take_only(d, suspect);
     assert_null(take(d));
-    hand_remove(&d->hand, at_last);
+    inflight_remove(&d->inflight, at_last);
     take_only(d, one);
     take_only(d, other);
 }
@@ -214,7 +216,7 @@ static void in_the_end_all_are_taken_whatever_fails_on_the_way(void **state)
     size_t count = 0;
     for (uint32_t i = 0; i < MAX; i++)
         deliver(d, 1 + i % 2);
-    for (unsigned round = 0; d->hand.count && round < ROUNDS_MAX; round++) {
+    for (unsigned round = 0; d->inflight.count && round < ROUNDS_MAX; round++) {
         for (job *j; count < WORKERS && (j = take(d)) != NULL;)
             working[count++] = j;
         assert_true(count > 0);
@@ -224,10 +226,10 @@ static void in_the_end_all_are_taken_whatever_fails_on_the_way(void **state)
         if (done->failures < FAILURES)
             fail_here(d, done);
         else
-            hand_remove(&d->hand, done);
+            inflight_remove(&d->inflight, done);
     }
-    assert_int_equal(d->hand.count, 0);
-    assert_int_equal(d->hand.suspects + d->hand.retries, 0);
+    assert_int_equal(d->inflight.count, 0);
+    assert_int_equal(d->inflight.suspects + d->inflight.retries, 0);
 }
 
 int main(void)

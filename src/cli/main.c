@@ -52,7 +52,7 @@ int cli_failed(const char *name, const char *format, ...)
 
 /* --- help and version ----------------------------------------------------------------------------------- */
 
-static const command *find(const char *name)
+static const command *find_command(const char *name)
 {
     for (size_t i = 0; i < command_count; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -60,7 +60,7 @@ static const command *find(const char *name)
     return NULL;
 }
 
-static int unknown(const char *name)
+static int unknown_command(const char *name)
 {
     const char *meant = suggest(name, commands, command_count);
     (void)fprintf(stderr, "semel: there is no command \"%s\"", name);
@@ -71,7 +71,7 @@ static int unknown(const char *name)
     return CLI_USAGE;
 }
 
-static void list(FILE *out)
+static void list_commands(FILE *out)
 {
     (void)fputs("semel: exactly-once effects over at-least-once messaging\n\n"
                 "usage: semel COMMAND [OPTION...]\n\n",
@@ -87,12 +87,12 @@ static int cmd_help(int argc, char **argv)
     if (argc > 2)
         return cli_usage("help", "it takes one command, not %d", argc - 1);
     if (argc < 2) {
-        list(stdout);
+        list_commands(stdout);
         return CLI_OK;
     }
-    const command *about = find(argv[1]);
+    const command *about = find_command(argv[1]);
     if (!about || !about->help)
-        return unknown(argv[1]);
+        return unknown_command(argv[1]);
     (void)fputs(about->help, stdout);
     return CLI_OK;
 }
@@ -115,16 +115,16 @@ static int asks_for_help(int argc, char **argv)
     return 0;
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     const char *name = argv[0];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
-    const command *called = find(name);
+    const command *called = find_command(name);
     if (!called)
-        return unknown(name);
+        return unknown_command(name);
     if (called->help && asks_for_help(argc, argv)) {
         (void)fputs(called->help, stdout);
         return CLI_OK;
@@ -147,10 +147,10 @@ int main(int argc, char **argv)
     if (keep_standard_files() != 0)
         return CLI_FAILED;
     if (argc < 2) {
-        list(stdout);
+        list_commands(stdout);
         return CLI_OK;
     }
-    int status = run(argc - 1, argv + 1);
+    int status = run_command(argc - 1, argv + 1);
     if (fflush(stdout) != 0 && status == CLI_OK)
         return cli_failed(argv[1], "cannot write the output: %s", strerror(errno));
     return status;

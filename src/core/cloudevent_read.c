@@ -19,7 +19,7 @@ typedef struct reading {
     semel_header headers[SEMEL_HEADERS_MAX];
 } reading;
 
-static const json_member *find(const reading *r, const char *name)
+static const json_member *find_member(const reading *r, const char *name)
 {
     for (size_t i = 0; i < r->count; i++)
         if (strcmp(r->members[i].name, name) == 0)
@@ -31,7 +31,7 @@ static const json_member *find(const reading *r, const char *name)
 static semel_status read_string(semel_bytes *out, const reading *r, const char *name,
                                 semel_error *err)
 {
-    const json_member *member = find(r, name);
+    const json_member *member = find_member(r, name);
     *out = (semel_bytes){NULL, 0};
     if (!member || member->kind == JSON_NULL || !member->text.len)
         return SEMEL_OK;
@@ -127,7 +127,7 @@ static semel_status read_base64(reading *r, semel_bytes text, semel_error *err)
 
 static semel_status read_body(reading *r, semel_error *err)
 {
-    const json_member *data = find(r, "data");
+    const json_member *data = find_member(r, "data");
     semel_bytes base64;
     semel_status status = read_string(&base64, r, "data_base64", err);
     if (status)

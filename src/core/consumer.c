@@ -1,5 +1,6 @@
-/* Opening, closing, stepping; the rest of the consumer is in hand.c (deliveries in hand), turn.c (what is done
- * with them), deal.c (routes) and crew.c (running with workers). */
+/* Opening, closing, stepping; the rest of the consumer is in consumer_inflight.c (deliveries in
+ * flight), consumer_worker.c (what a worker does with them), consumer_routes.c (routes) and
+ * consumer_run.c (running with workers). */
 #include "core/consumer.h"
 
 #include "base/wait.h"
@@ -58,7 +59,7 @@ static semel_status out_of_memory(const semel_consumer *consumer, semel_error *e
                       consumer->options.batch, consumer->options.workers);
 }
 
-static semel_status equip(worker *w, semel_consumer *consumer, semel_error *err)
+static semel_status worker_init(worker *w, semel_consumer *consumer, semel_error *err)
 {
     size_t batch = consumer->options.batch;
     w->consumer = consumer;
@@ -73,7 +74,7 @@ static semel_status equip(worker *w, semel_consumer *consumer, semel_error *err)
     return out_of_memory(consumer, err);
 }
 
-static void unequip(worker *w)
+static void worker_free(worker *w)
 {
     mem_free(w->jobs);
     mem_free(w->chosen);
@@ -83,7 +84,7 @@ static void unequip(worker *w)
     mem_free(w->settled);
 }
 
-static semel_status make_lock(semel_consumer *consumer, semel_error *err)
+static semel_status consumer_make_lock(semel_consumer *consumer, semel_error *err)
 {
     int error = pthread_mutex_init(&consumer->lock, NULL);
     if (!error && (error = wait_condition_init(&consumer->changed)) != 0)
@@ -95,7 +96,7 @@ static semel_status make_lock(semel_consumer *consumer, semel_error *err)
 }
 
 /* All that it will ever need: no message costs an allocation of the consumer's. */
-static semel_status make_room(semel_consumer *consumer, semel_error *err)
+static semel_status consumer_alloc(semel_consumer *consumer, semel_error *err)
 {
     const semel_consumer_options *options = &consumer->options;
     const semel_seam *seam = &consumer->transport->seam;
@@ -107,13 +108,13 @@ static semel_status make_room(semel_consumer *consumer, semel_error *err)
     if (!consumer->deliveries || !consumer->workers)
         return out_of_memory(consumer, err);
     semel_status status =
-        hand_open(&consumer->hand, options->in_hand_max, options->order, key, err);
+        inflight_open(&consumer->inflight, options->in_hand_max, options->order, key, err);
     for (uint32_t i = 0; !status && i < options->workers; i++)
-        status = equip(&consumer->workers[i], consumer, err);
-    return status ? status : make_lock(consumer, err);
+        status = worker_init(&consumer->workers[i], consumer, err);
+    return status ? status : consumer_make_lock(consumer, err);
 }
 
-static semel_status check_choices(const semel_consumer_options *options, semel_error *err)
+static semel_status consumer_check_choices(const semel_consumer_options *options, semel_error *err)
 {
     if ((unsigned)options->on_unrouted > SEMEL_UNROUTED_IGNORE)
         return semel_fail(err, SEMEL_EINVAL,
@@ -137,13 +138,13 @@ static semel_status check_choices(const semel_consumer_options *options, semel_e
     return SEMEL_OK;
 }
 
-static semel_status read_options(semel_consumer_options *out, const semel_consumer_options *given,
-                                 semel_error *err)
+static semel_status consumer_read_options(semel_consumer_options *out,
+                                          const semel_consumer_options *given, semel_error *err)
 {
     enum { IN_HAND_LEAST = 100 };
     semel_status status = options_read(out, sizeof *out, given, "semel_consumer_options", err);
     if (!status)
-        status = check_choices(out, err);
+        status = consumer_check_choices(out, err);
     if (status)
         return status;
     out->batch = out->batch ? out->batch : 1;
@@ -164,13 +165,13 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
     if (!consumer)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a consumer");
     consumer->transport = transport;
-    semel_status status = read_options(&consumer->options, options, err);
+    semel_status status = consumer_read_options(&consumer->options, options, err);
     if (!status)
         status = check_routes(routes, count, err);
     if (!status)
         status = copy_routes(consumer, routes, count, err);
     if (!status)
-        status = make_room(consumer, err);
+        status = consumer_alloc(consumer, err);
     if (status)
         semel_consumer_close(consumer);
     else
@@ -185,19 +186,20 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
 {
     worker *w = &consumer->workers[0];
-    if (consumer->hand.count)
+    if (consumer->inflight.count)
         transport_give_back(consumer->transport);
     do {
         job *j;
         w->count = 0;
-        while (w->count < consumer->options.batch && (j = hand_take_oldest(&consumer->hand))) {
+        while (w->count < consumer->options.batch &&
+               (j = inflight_next_oldest(&consumer->inflight))) {
             w->settles[w->count] = (semel_settle){j->tag, SEMEL_SETTLE_RETRY, delay_ms};
             w->jobs[w->count++] = j;
         }
         if (w->count)
             (void)semel_transport_settle(consumer->transport, w->settles, w->count, NULL);
         for (size_t i = 0; i < w->count; i++)
-            hand_remove(&consumer->hand, w->jobs[i]);
+            inflight_remove(&consumer->inflight, w->jobs[i]);
     } while (w->count);
 }
 
@@ -211,8 +213,8 @@ void semel_consumer_close(semel_consumer *consumer)
         pthread_mutex_destroy(&consumer->lock);
     }
     for (uint32_t i = 0; consumer->workers && i < consumer->options.workers; i++)
-        unequip(&consumer->workers[i]);
-    hand_close(&consumer->hand);
+        worker_free(&consumer->workers[i]);
+    inflight_close(&consumer->inflight);
     mem_free(consumer->workers);
     mem_free(consumer->deliveries);
     mem_free(consumer->routes);
@@ -237,14 +239,14 @@ void consumer_leave(semel_consumer *consumer)
 }
 
 /* In slices, so that a stop from a signal handler is noticed soon. */
-static semel_status turn(semel_consumer *consumer, size_t *acked, uint32_t wait_ms,
-                         semel_error *err)
+static semel_status step_in_slices(semel_consumer *consumer, size_t *acked, uint32_t wait_ms,
+                                   semel_error *err)
 {
     enum { SLICE_MS = 100 };
     worker *w = &consumer->workers[0];
     for (;;) {
         uint32_t slice = wait_ms < SLICE_MS ? wait_ms : SLICE_MS;
-        semel_status status = worker_turn(w, slice, acked, err);
+        semel_status status = worker_step(w, slice, acked, err);
         wait_ms -= slice;
         if (status || w->count || !wait_ms || consumer_is_stopped(consumer))
             return status;
@@ -262,7 +264,7 @@ semel_status semel_consumer_step(size_t *settled, semel_consumer *consumer, uint
     consumer->receive_max = consumer->options.batch < consumer->delivery_room
                                 ? consumer->options.batch
                                 : consumer->delivery_room;
-    status = turn(consumer, &acked, wait_ms, &why);
+    status = step_in_slices(consumer, &acked, wait_ms, &why);
     if (status && !why.retryable)
         consumer_give_back(consumer, consumer_backoff_ms(consumer, 1));
     consumer_leave(consumer);

@@ -1,9 +1,10 @@
-/* The consumer as its parts share it: deliveries in hand (hand.h), workers that take them through the routes
- * (deal.c), and the loop that keeps the workers going (crew.c). */
+/* The consumer as its parts share it: deliveries in flight (consumer_inflight.h), workers that take
+ * them (consumer_worker.c) through the routes (consumer_routes.c), and the loop that keeps the workers
+ * going (consumer_run.c). */
 #ifndef SEMEL_CORE_CONSUMER_H
 #define SEMEL_CORE_CONSUMER_H
 
-#include "core/hand.h"
+#include "core/consumer_inflight.h"
 #include "core/transport.h"
 #include "core/unit.h"
 
@@ -18,12 +19,12 @@ typedef struct worker {
     semel_outcome *outcomes;
     semel_settle *settles;
     job **settled; /* whom the settles are for */
-    int trouble;   /* of the last turn: TROUBLE_... */
-    uint32_t seen; /* the consumer's number of meetings when the turn began */
+    int outage;    /* of the last step: OUTAGE_... */
+    uint32_t seen; /* the consumer's outage_errors when the step began */
 } worker;
 
 /* Who cannot be reached. */
-enum { TROUBLE_NONE = 0, TROUBLE_STORE = 1, TROUBLE_BROKER = 2 };
+enum { OUTAGE_NONE = 0, OUTAGE_STORE = 1, OUTAGE_BROKER = 2 };
 
 struct semel_consumer {
     semel_transport *transport;
@@ -41,15 +42,15 @@ struct semel_consumer {
     pthread_mutex_t lock;   /* over all that follows */
     int has_lock;           /* and the condition */
     pthread_cond_t changed; /* there is something to take, or to receive, for one who is idle */
-    hand hand;
+    inflight inflight;
     int receiving;   /* somebody does */
     uint32_t idle;   /* workers that wait for a change */
     uint32_t losses; /* of the connection to the broker, with all that came by it */
 
     /* While it runs. */
     int running;
-    int troubles;      /* TROUBLE_... that are waited out */
-    uint32_t meetings; /* with trouble, so far */
+    int in_outage;          /* OUTAGE_... that are waited out */
+    uint32_t outage_errors; /* errors that meant an outage, so far */
     uint32_t failures;
     int64_t resume_ms; /* nothing is done before */
     int failed;        /* it ends, with `why` */
@@ -69,20 +70,21 @@ uint32_t consumer_backoff_ms(const semel_consumer *consumer, uint32_t failures);
 
 /* What the worker has in work goes through the routes. If that ends with an error, nobody is to blame for
  * it but the store; each job says how far it came. */
-semel_status deal_with_jobs(worker *self, semel_error *err);
+semel_status route_jobs(worker *self, semel_error *err);
 
-/* One turn of one worker: takes what may be handled or, if there is nothing, receives, for at most wait_ms;
+/* One step of one worker: takes what may be handled or, if there is nothing, receives, for at most wait_ms;
  * handles and settles it. *acked counts what was acknowledged. */
-semel_status worker_turn(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err);
+semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err);
 
-/* All that is in hand goes back to the broker; nobody works on any of it. */
+/* All deliveries in flight go back to the broker; no worker has any of them. */
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms);
 
-/* The store or the broker has answered this worker: trouble with it is over, unless somebody has met some since
- * the worker began. The lock is held. */
-void crew_trouble_over(const worker *self, int trouble);
+/* The store or the broker has answered this worker: its outage is over, unless another worker has met
+ * it since this one began its step. The lock is held. */
+void outage_over(const worker *self, int outage);
 
-/* Trouble, if it runs: whoever has met some of the store's says so with the lock that it puts its jobs back with. */
-void crew_meet(semel_consumer *consumer, int trouble, const semel_error *why);
+/* Records an error while the consumer runs: an outage, or one that ends the run. The lock is held;
+ * an outage of the store is recorded under the same lock that the jobs are put back with. */
+void outage_begin(semel_consumer *consumer, int outage, const semel_error *why);
 
 #endif

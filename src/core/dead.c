@@ -28,10 +28,10 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
         status = unit_new(&unit, store, err);
     if (status)
         return status;
-    status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = store->driver->dead_list(unit->state, &chosen, visitor, context, err);
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     unit_free(unit);
     return status;
 }
@@ -42,12 +42,12 @@ semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
-    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store->driver->dead_drop(unit->state, id, err);
     if (!status)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
+        status = unit_tx_commit(unit, err);
+    unit_tx_rollback(unit);
     unit_free(unit);
     return status;
 }
@@ -99,9 +99,9 @@ static semel_status find_letter(letter *out, work_unit *unit, semel_dead_origin 
 
 /* --- replaying into an inbox --------------------------------------------------------------------------- */
 
-/* The marker of a dead key is removed, so that the key is free to be taken. */
-static semel_status revive(work_unit *unit, semel_inbox *inbox, const semel_message *message,
-                           semel_error *err)
+/* The marker of a dead key is removed, so that the key is free to be claimed. */
+static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const semel_message *message,
+                                  semel_error *err)
 {
     int missing;
     semel_status status = unit_identify(&missing, unit, inbox, message, err);
@@ -114,10 +114,10 @@ static semel_status revive(work_unit *unit, semel_inbox *inbox, const semel_mess
 }
 
 /* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and goes. */
-static semel_status take_replayed(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
-                                  const semel_message *message, semel_error *err)
+static semel_status claim_replayed(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                                   const semel_message *message, semel_error *err)
 {
-    semel_status status = unit_take(out, unit, inbox, message, err);
+    semel_status status = unit_claim_key(out, unit, inbox, message, err);
     return status == SEMEL_EREJECTED && *out == SEMEL_DUPLICATE ? SEMEL_OK : status;
 }
 
@@ -125,7 +125,7 @@ static semel_status replay_transaction(semel_outcome *out, work_unit *unit, seme
                                        int64_t id, const semel_message *message,
                                        semel_handler *handler, void *context, semel_error *err)
 {
-    semel_status status = take_replayed(out, unit, inbox, message, err);
+    semel_status status = claim_replayed(out, unit, inbox, message, err);
     int run = !status && *out == SEMEL_CLAIMED;
     if (run)
         status = unit_run(unit, handler, message, context, err);
@@ -135,7 +135,7 @@ static semel_status replay_transaction(semel_outcome *out, work_unit *unit, seme
         return status;
     status = unit->store->driver->dead_drop(unit->state, id, err);
     if (!status)
-        status = unit_finish(unit, err);
+        status = unit_complete(unit, err);
     *out = status ? SEMEL_UNDECIDED : run ? SEMEL_PROCESSED : *out;
     return status ? status : store_fault(unit->store, "replay.committed", err);
 }
@@ -165,36 +165,37 @@ static semel_status replay_claim(semel_outcome *out, work_unit *unit, semel_inbo
                                  semel_handler *handler, void *context, semel_error *err)
 {
     semel_error why = {0};
-    semel_status status = unit_close(unit, err); /* the revival is stored before the claim */
+    semel_status status = unit_tx_commit(unit, err); /* the revival is stored before the claim */
     if (!status)
-        status = take_replayed(out, unit, inbox, message, err);
+        status = claim_replayed(out, unit, inbox, message, err);
     if (status)
         return status;
     if (*out == SEMEL_CLAIMED) {
         status = unit_run(unit, handler, message, context, &why);
         if (status)
             return bury_again(out, unit, found, status, &why, err);
-        status = unit_finish(unit, err);
+        status = unit_complete(unit, err);
         *out = status ? SEMEL_UNDECIDED : SEMEL_PROCESSED;
     }
-    unit_abandon(unit);
+    unit_tx_rollback(unit);
     return status || !semel_outcome_settled(*out)
                ? status
                : semel_dead_discard(inbox->store, found->id, err);
 }
 
-/* See record() in failure.c: a handler would take the empty body for the message's own. */
+/* See record_failure() in inbox_failure.c: a handler would take the empty body for the message's own. */
 static int is_bodiless(const semel_message *message)
 {
     return !message->body.len && message->header_count &&
            strcmp(message->headers[0].name, LETTER_BODILESS) == 0;
 }
 
-static semel_status replay(semel_outcome *out, work_unit *unit, semel_inbox *inbox, int64_t id,
-                           semel_handler *handler, void *context, semel_error *err)
+static semel_status replay_letter(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                                  int64_t id, semel_handler *handler, void *context,
+                                  semel_error *err)
 {
     letter found = {0};
-    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = find_letter(&found, unit, SEMEL_DEAD_INBOX, inbox->name, id, err);
     if (status)
@@ -207,7 +208,7 @@ static semel_status replay(semel_outcome *out, work_unit *unit, semel_inbox *inb
     semel_message message = *found.message;
     message.delivery = 0;
     message.delay_ms = 0;
-    status = revive(unit, inbox, &message, err);
+    status = free_dead_key(unit, inbox, &message, err);
     if (!status)
         status = store_fault(inbox->store, "replay.begun", err);
     if (status)
@@ -226,8 +227,8 @@ semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t 
     if (status)
         return status;
     unit->replaying = 1;
-    status = replay(out, unit, inbox, id, handler, context, err);
-    unit_abandon(unit);
+    status = replay_letter(out, unit, inbox, id, handler, context, err);
+    unit_tx_rollback(unit);
     unit_free(unit);
     inbox_count(inbox, *out);
     return status;
@@ -243,7 +244,7 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
-    status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = find_letter(&found, unit, SEMEL_DEAD_OUTBOX, outbox->name, id, err);
     if (!status)
@@ -253,8 +254,8 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
     if (!status)
         status = store_fault(store, "replay.begun", err);
     if (!status)
-        status = unit_finish(unit, err);
-    unit_abandon(unit);
+        status = unit_complete(unit, err);
+    unit_tx_rollback(unit);
     unit_free(unit);
     return status ? status : store_fault(store, "replay.committed", err);
 }

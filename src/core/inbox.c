@@ -7,7 +7,7 @@
 
 enum { WAIT_DEFAULT_MS = 5000, LEASE_DEFAULT_MS = 30000, ATTEMPTS_DEFAULT = 5 };
 
-static semel_status check_choice(int value, int last, const char *what, semel_error *err)
+static semel_status inbox_check_choice(int value, int last, const char *what, semel_error *err)
 {
     if (value >= 0 && value <= last)
         return SEMEL_OK;
@@ -15,23 +15,24 @@ static semel_status check_choice(int value, int last, const char *what, semel_er
                       value);
 }
 
-static semel_status check_choices(const semel_inbox_options *options, semel_error *err)
+static semel_status inbox_check_choices(const semel_inbox_options *options, semel_error *err)
 {
-    semel_status status = check_choice((int)options->mode, SEMEL_QUEUED, "mode", err);
+    semel_status status = inbox_check_choice((int)options->mode, SEMEL_QUEUED, "mode", err);
     if (!status)
-        status =
-            check_choice((int)options->on_duplicate, SEMEL_DUPLICATE_REJECT, "on_duplicate", err);
+        status = inbox_check_choice((int)options->on_duplicate, SEMEL_DUPLICATE_REJECT,
+                                    "on_duplicate", err);
     if (!status)
-        status =
-            check_choice((int)options->on_in_flight, SEMEL_IN_FLIGHT_REPORT, "on_in_flight", err);
+        status = inbox_check_choice((int)options->on_in_flight, SEMEL_IN_FLIGHT_REPORT,
+                                    "on_in_flight", err);
     if (!status)
-        status = check_choice((int)options->on_missing_key, SEMEL_MISSING_KEY_DIGEST,
-                              "on_missing_key", err);
+        status = inbox_check_choice((int)options->on_missing_key, SEMEL_MISSING_KEY_DIGEST,
+                                    "on_missing_key", err);
     if (!status)
-        status = check_choice((int)options->on_mismatch, SEMEL_MISMATCH_IGNORE, "on_mismatch", err);
+        status = inbox_check_choice((int)options->on_mismatch, SEMEL_MISMATCH_IGNORE, "on_mismatch",
+                                    err);
     if (!status)
-        status = check_choice((int)options->on_stale, SEMEL_STALE_PROCESS, "on_stale", err);
-    return status ? status : check_choice((int)options->age, SEMEL_AGE_IGNORE, "age", err);
+        status = inbox_check_choice((int)options->on_stale, SEMEL_STALE_PROCESS, "on_stale", err);
+    return status ? status : inbox_check_choice((int)options->age, SEMEL_AGE_IGNORE, "age", err);
 }
 
 static void fill_defaults(semel_inbox_options *options)
@@ -86,8 +87,8 @@ static semel_status plan_faults(semel_inbox *inbox, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status prepare(semel_inbox *inbox, const char *name,
-                            const semel_inbox_options *options, semel_error *err)
+static semel_status inbox_prepare(semel_inbox *inbox, const char *name,
+                                  const semel_inbox_options *options, semel_error *err)
 {
     semel_store *store = inbox->store;
     semel_status status = store_check_name("inbox", name, err);
@@ -95,7 +96,7 @@ static semel_status prepare(semel_inbox *inbox, const char *name,
         status = options_read(&inbox->options, sizeof inbox->options, options,
                               "semel_inbox_options", err);
     if (!status)
-        status = check_choices(&inbox->options, err);
+        status = inbox_check_choices(&inbox->options, err);
     if (status)
         return status;
     memcpy(inbox->name, name, strlen(name) + 1);
@@ -117,7 +118,7 @@ semel_status semel_inbox_open(semel_inbox **out, semel_store *store, const char 
         return semel_fail(err, SEMEL_ENOMEM, "out of memory opening an inbox");
     inbox->store = store;
     pthread_mutex_init(&inbox->sweep_lock, NULL);
-    semel_status status = prepare(inbox, name, options, err);
+    semel_status status = inbox_prepare(inbox, name, options, err);
     if (status)
         semel_inbox_close(inbox);
     else
@@ -195,12 +196,12 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
         status =
             semel_fail(err, SEMEL_ENOTFOUND, "inbox \"%s\": the message has no key", inbox->name);
     if (!status)
-        status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+        status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = inbox->store->driver->forget(unit->state, &unit->mark, err);
     if (!status)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
+        status = unit_tx_commit(unit, err);
+    unit_tx_rollback(unit);
     unit_free(unit);
     return status;
 }

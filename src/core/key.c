@@ -27,7 +27,7 @@ static const struct {
                  {"header", KEY_HEADER, 1}, {"json", KEY_JSON, 1},
                  {"digest", KEY_DIGEST, 0}};
 
-static semel_status bad(semel_error *err, size_t position, const char *what)
+static semel_status key_error(semel_error *err, size_t position, const char *what)
 {
     return semel_fail(
         err, SEMEL_EINVAL,
@@ -40,11 +40,12 @@ static semel_status check_argument(const key_part *part, size_t position, semel_
 {
     size_t wrong = 0;
     if (!*part->argument)
-        return bad(err, position,
-                   part->kind == KEY_HEADER ? "header: needs a name" : "json: needs a pointer");
+        return key_error(err, position,
+                         part->kind == KEY_HEADER ? "header: needs a name"
+                                                  : "json: needs a pointer");
     if (part->kind == KEY_JSON && !json_pointer_valid(part->argument, &wrong))
-        return bad(err, position + wrong,
-                   "this is not a JSON Pointer; it begins with / and escapes ~ as ~0");
+        return key_error(err, position + wrong,
+                         "this is not a JSON Pointer; it begins with / and escapes ~ as ~0");
     if (part->kind == KEY_JSON && !json_built_in())
         return semel_fail(err, SEMEL_EUNSUPPORTED,
                           "key expression: json: is not built in; build semel with SEMEL_JSON=ON");
@@ -71,13 +72,14 @@ static semel_status parse_part(key_part *out, char *text, size_t position, semel
         out->kind = key_words[i].kind;
         out->argument = colon ? colon + 1 : "";
         if (!key_words[i].takes_argument)
-            return colon ? bad(err, (size_t)(colon - text) + position, "this one takes no argument")
+            return colon                     ? key_error(err, (size_t)(colon - text) + position,
+                                                         "this one takes no argument")
                    : out->kind == KEY_DIGEST ? check_digest(err)
                                              : SEMEL_OK;
         return check_argument(out, position + (colon ? (size_t)(colon - text) + 1 : strlen(text)),
                               err);
     }
-    return bad(err, position, *text ? "unknown word" : "a part is missing");
+    return key_error(err, position, *text ? "unknown word" : "a part is missing");
 }
 
 semel_status key_parse(key_plan *out, const char *expression, semel_error *err)
@@ -95,7 +97,7 @@ semel_status key_parse(key_plan *out, const char *expression, semel_error *err)
             *plus = 0;
         size_t position = (size_t)(part - out->text);
         if (out->count == KEY_PARTS_MAX)
-            return bad(err, position, "more than 8 parts");
+            return key_error(err, position, "more than 8 parts");
         semel_status status = parse_part(&out->parts[out->count++], part, position, err);
         if (status || !plus)
             return status;

@@ -1,4 +1,4 @@
-/* Outboxes: names. The sending is in unit.c, the taking in relay.c. */
+/* Outboxes: names. The sending is in unit_send.c, the leasing in relay_lease.c. */
 #include "core/unit.h"
 
 #include <string.h>

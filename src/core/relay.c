@@ -1,7 +1,7 @@
-/* The relay's turn: lease, send, settle.
+/* The relay's pass: lease, send, settle.
  *
- * Leasing and settling (lease.c) are two short transactions; the broker is talked to in between, with none open. If
- * the process dies
+ * Leasing and settling (relay_lease.c) are two short transactions; the broker is talked to in between,
+ * with none open. If the process dies
  *   - before the lease is committed: nothing happened;
  *   - before the broker has it: the lease ends and another relay sends it;
  *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the same
@@ -31,14 +31,14 @@ static const semel_relay_options presets[] = {
     [SEMEL_RELAY_THROUGHPUT] = PRESET(1000, 60000, 200, 10, 100, 30000),
     [SEMEL_RELAY_CAREFUL] = PRESET(10, 30000, 2000, 25, 1000, 600000)};
 
-static void fill(uint32_t *value, uint32_t preset)
+static void fill_default(uint32_t *value, uint32_t preset)
 {
     if (!*value)
         *value = preset;
 }
 
-static semel_status read_options(semel_relay_options *out, const semel_relay_options *given,
-                                 semel_error *err)
+static semel_status relay_read_options(semel_relay_options *out, const semel_relay_options *given,
+                                       semel_error *err)
 {
     semel_status status = options_read(out, sizeof *out, given, "semel_relay_options", err);
     if (status)
@@ -55,30 +55,30 @@ static semel_status read_options(semel_relay_options *out, const semel_relay_opt
                           "semel_relay_options.batch is %u; SEMEL_BATCH_MAX is %zu", out->batch,
                           SEMEL_BATCH_MAX);
     const semel_relay_options *preset = &presets[out->preset];
-    fill(&out->batch, preset->batch);
-    fill(&out->lease_ms, preset->lease_ms);
-    fill(&out->poll_ms, preset->poll_ms);
-    fill(&out->attempts_max, preset->attempts_max);
-    fill(&out->backoff_ms, preset->backoff_ms);
-    fill(&out->backoff_max_ms, preset->backoff_max_ms);
+    fill_default(&out->batch, preset->batch);
+    fill_default(&out->lease_ms, preset->lease_ms);
+    fill_default(&out->poll_ms, preset->poll_ms);
+    fill_default(&out->attempts_max, preset->attempts_max);
+    fill_default(&out->backoff_ms, preset->backoff_ms);
+    fill_default(&out->backoff_max_ms, preset->backoff_max_ms);
     return SEMEL_OK;
 }
 
-static int make_batch(relay_batch *batch, size_t items, size_t buckets)
+static int relay_alloc_batch(relay_batch *batch, size_t items, size_t buckets)
 {
     batch->items = mem_alloc(items * sizeof *batch->items);
     batch->buckets = mem_alloc(buckets * sizeof *batch->buckets);
     return batch->items && batch->buckets;
 }
 
-static semel_status make_room(semel_relay *relay, semel_error *err)
+static semel_status relay_alloc(semel_relay *relay, semel_error *err)
 {
     size_t batch = relay->options.batch;
     int all = 1;
     for (relay->bucket_count = 1; relay->bucket_count < batch; relay->bucket_count *= 2)
         continue;
     for (size_t i = 0; i < RELAY_BATCHES; i++)
-        all &= make_batch(&relay->batches[i], batch, relay->bucket_count);
+        all &= relay_alloc_batch(&relay->batches[i], batch, relay->bucket_count);
     relay->wave = mem_alloc(batch * sizeof *relay->wave);
     relay->wave_index = mem_alloc(batch * sizeof *relay->wave_index);
     relay->results = mem_alloc(batch * sizeof *relay->results);
@@ -113,9 +113,9 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
     relay->last = &relay->batches[0];
     relay->now = &relay->batches[1];
     relay->next = &relay->batches[2];
-    semel_status status = read_options(&relay->options, options, err);
+    semel_status status = relay_read_options(&relay->options, options, err);
     if (!status)
-        status = make_room(relay, err);
+        status = relay_alloc(relay, err);
     if (!status)
         status = store_watch(relay->store, &relay->watcher, err);
     if (status) {
@@ -175,7 +175,7 @@ void semel_relay_close(semel_relay *relay)
     relay_free(relay);
 }
 
-/* --- the turn ------------------------------------------------------------------------------------------------ */
+/* --- the pass ------------------------------------------------------------------------------------------------ */
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
 {
@@ -183,9 +183,9 @@ uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
                            relay->options.backoff_max_ms, attempts);
 }
 
-/* After trouble one message at a time, so that a bad one is found and does not take others down; then
+/* After an outage one message at a time, so that a bad one is found and does not take others down; then
  * twice as many each time it goes well. */
-static void adapt(semel_relay *relay, semel_status status)
+static void adapt_limit(semel_relay *relay, semel_status status)
 {
     if (status)
         relay->limit = 1;
@@ -194,7 +194,7 @@ static void adapt(semel_relay *relay, semel_status status)
             relay->limit * 2 < relay->options.batch ? relay->limit * 2 : relay->options.batch;
 }
 
-static int is_stopped(semel_relay *relay)
+static int relay_is_stopped(semel_relay *relay)
 {
     return atomic_load(&relay->stopped);
 }
@@ -208,7 +208,8 @@ static semel_status first_of(semel_status first, semel_status second, semel_erro
     return first ? first : second;
 }
 
-/* What is left of the turn, and of what was leased ahead: settled or given back. `status` is what `err` tells of already. */
+/* What is left of the pass, and of what was leased ahead: settled or given back. `status` is what
+ * `err` tells of already. */
 static semel_status settle_all(semel_relay *relay, semel_status status, semel_error *err)
 {
     relay_batch *const batches[] = {relay->last, relay->now, relay->next};
@@ -232,17 +233,17 @@ static void settle_and_lease(void *context)
 {
     semel_relay *relay = context;
     relay->ahead = relay_settle(relay, relay->last, &relay->sent, &relay->ahead_why);
-    if (!relay->ahead && !is_stopped(relay))
+    if (!relay->ahead && !relay_is_stopped(relay))
         relay->ahead = relay_lease(relay, relay->next, &relay->ahead_why);
 }
 
-/* With a batch that is not full there is hardly a next one; and trouble is met in small steps. */
+/* With a batch that is not full there is hardly a next one; and an outage is met in small steps. */
 static int may_lease_ahead(const semel_relay *relay)
 {
     return relay->now->count == relay->options.batch;
 }
 
-static void move_on(semel_relay *relay)
+static void rotate_batches(semel_relay *relay)
 {
     relay_batch *settled = relay->last;
     relay->last = relay->now;
@@ -251,15 +252,15 @@ static void move_on(semel_relay *relay)
 }
 
 /* `now` has its answers. If the next one is there it is settled while that is sent, unless it should be settled soon. */
-static semel_status send(semel_relay *relay, int ahead, semel_error *err)
+static semel_status relay_send_batch(semel_relay *relay, int ahead, semel_error *err)
 {
     semel_error why;
     relay->ahead = SEMEL_OK;
     semel_status status =
         relay_publish(relay, ahead && may_lease_ahead(relay) ? settle_and_lease : NULL, err);
-    adapt(relay, status);
+    adapt_limit(relay, status);
     if (status)
-        relay->trouble = RELAY_TROUBLE_BROKER;
+        relay->outage = RELAY_OUTAGE_BROKER;
     status = first_of(status, relay->ahead, err, &relay->ahead_why);
     semel_status fault = store_fault(relay->store, "relay.published", &why);
     if (fault) {
@@ -268,26 +269,26 @@ static semel_status send(semel_relay *relay, int ahead, semel_error *err)
     }
     if (status || !relay->next->count || relay_is_late(relay, relay->now))
         return settle_all(relay, status, err);
-    move_on(relay);
+    rotate_batches(relay);
     return SEMEL_OK;
 }
 
-static semel_status work(semel_relay *relay, int ahead, semel_error *err)
+static semel_status relay_pass(semel_relay *relay, int ahead, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    relay->trouble = RELAY_TROUBLE_STORE;
+    relay->outage = RELAY_OUTAGE_STORE;
     relay->confirmed = 0;
     relay->settled = 0;
     if (!relay->now->count)
         status = relay_lease(relay, relay->now, err);
-    relay->met = relay->now->count;
-    if (status || !relay->met)
+    relay->leased = relay->now->count;
+    if (status || !relay->leased)
         return status;
     if (relay->transport)
-        return send(relay, ahead, err);
-    status = relay_hand_over(relay, &relay->sent, err);
+        return relay_send_batch(relay, ahead, err);
+    status = relay_receive_local(relay, &relay->sent, err);
     relay->now->count = 0;
-    adapt(relay, status);
+    adapt_limit(relay, status);
     return status;
 }
 
@@ -300,16 +301,16 @@ static void wait_for_work(semel_relay *relay, int64_t left_ms)
     relay->woken = store_wait(relay->store, &relay->watcher, left_ms < pause ? left_ms : pause);
 }
 
-/* Turns, until one had something to do. */
-static semel_status step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_error *err)
+/* Passes, until one had something to do. */
+static semel_status relay_step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_error *err)
 {
     int64_t deadline = wait_clock_ms() + wait_ms;
     for (;;) {
-        semel_status status = work(relay, ahead, err);
+        semel_status status = relay_pass(relay, ahead, err);
         if (status)
             return status;
         int64_t left = deadline - wait_clock_ms();
-        if (relay->met || left <= 0 || is_stopped(relay))
+        if (relay->leased || left <= 0 || relay_is_stopped(relay))
             return SEMEL_OK;
         wait_for_work(relay, left);
     }
@@ -318,7 +319,7 @@ static semel_status step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_
 semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms, semel_error *err)
 {
     relay->sent = 0;
-    semel_status status = step(relay, 0, wait_ms, err);
+    semel_status status = relay_step(relay, 0, wait_ms, err);
     if (!status)
         *sent = relay->sent;
     return status;
@@ -327,31 +328,31 @@ semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms
 /* --- the run ------------------------------------------------------------------------------------------------- */
 
 /* Said once when it begins and once when it is over, however often it is met in between. */
-static void tell(const semel_relay *relay, const semel_error *trouble)
+static void relay_notify(const semel_relay *relay, const semel_error *outage)
 {
     if (relay->options.notice)
-        relay->options.notice(relay->options.notice_context, trouble);
+        relay->options.notice(relay->options.notice_context, outage);
 }
 
-static void meet_trouble(semel_relay *relay, const semel_error *why)
+static void relay_outage_begin(semel_relay *relay, const semel_error *why)
 {
-    if (!relay->troubles)
-        tell(relay, why);
-    relay->troubles |= relay->trouble;
+    if (!relay->in_outage)
+        relay_notify(relay, why);
+    relay->in_outage |= relay->outage;
 }
 
 /* The broker is back when it has taken something, and the store when it has marked that. */
-static void turn_went_well(semel_relay *relay)
+static void pass_succeeded(semel_relay *relay)
 {
-    int before = relay->troubles;
+    int before = relay->in_outage;
     if (relay->settled || !relay->last->count) {
         relay->failures = 0;
-        relay->troubles &= ~RELAY_TROUBLE_STORE;
+        relay->in_outage &= ~RELAY_OUTAGE_STORE;
     }
     if (relay->confirmed)
-        relay->troubles &= ~RELAY_TROUBLE_BROKER;
-    if (before && !relay->troubles)
-        tell(relay, NULL);
+        relay->in_outage &= ~RELAY_OUTAGE_BROKER;
+    if (before && !relay->in_outage)
+        relay_notify(relay, NULL);
 }
 
 /* Sleeps in pieces, so that stopping does not wait for the whole of it. */
@@ -360,20 +361,20 @@ static void back_off(semel_relay *relay)
     enum { PIECE_MS = 50 };
     relay->failures++;
     uint32_t left = relay_backoff_ms(relay, relay->failures);
-    while (left && !is_stopped(relay)) {
+    while (left && !relay_is_stopped(relay)) {
         uint32_t piece = left < PIECE_MS ? left : PIECE_MS;
         seam_sleep_ms(&relay->store->seam, piece);
         left -= piece;
     }
 }
 
-static semel_status run(semel_relay *relay, semel_error *err)
+static semel_status relay_loop(semel_relay *relay, semel_error *err)
 {
-    while (!is_stopped(relay)) {
+    while (!relay_is_stopped(relay)) {
         semel_error why;
-        semel_status status = step(relay, 1, relay->options.poll_ms, &why);
+        semel_status status = relay_step(relay, 1, relay->options.poll_ms, &why);
         if (!status) {
-            turn_went_well(relay);
+            pass_succeeded(relay);
             continue;
         }
         if (!why.retryable) {
@@ -381,14 +382,14 @@ static semel_status run(semel_relay *relay, semel_error *err)
                 *err = why;
             return status;
         }
-        meet_trouble(relay, &why);
+        relay_outage_begin(relay, &why);
         back_off(relay);
     }
     return SEMEL_OK;
 }
 
 /* What cannot be settled at the end is sent again when its lease is over. */
-static semel_status end_run(semel_relay *relay, semel_status status, semel_error *err)
+static semel_status relay_end_run(semel_relay *relay, semel_status status, semel_error *err)
 {
     semel_error why;
     semel_status settled = settle_all(relay, SEMEL_OK, &why);
@@ -396,16 +397,16 @@ static semel_status end_run(semel_relay *relay, semel_status status, semel_error
         return status;
     if (!why.retryable)
         return first_of(status, settled, err, &why);
-    relay->trouble = RELAY_TROUBLE_STORE;
-    meet_trouble(relay, &why);
+    relay->outage = RELAY_OUTAGE_STORE;
+    relay_outage_begin(relay, &why);
     return status;
 }
 
 semel_status semel_relay_run(semel_relay *relay, semel_error *err)
 {
     relay->failures = 0;
-    relay->troubles = 0;
-    return end_run(relay, run(relay, err), err);
+    relay->in_outage = 0;
+    return relay_end_run(relay, relay_loop(relay, err), err);
 }
 
 void semel_relay_stop(semel_relay *relay)

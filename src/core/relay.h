@@ -1,4 +1,4 @@
-/* The relay as its two kinds share it: taking from the outbox and settling are the same, what happens in
+/* The relay as its two kinds share it: leasing from the outbox and settling are the same, what happens in
  * between is not. */
 #ifndef SEMEL_CORE_RELAY_H
 #define SEMEL_CORE_RELAY_H
@@ -25,7 +25,7 @@ typedef struct relay_item {
 } relay_item;
 
 /* Who cannot be reached. */
-enum { RELAY_TROUBLE_STORE = 1, RELAY_TROUBLE_BROKER = 2 };
+enum { RELAY_OUTAGE_STORE = 1, RELAY_OUTAGE_BROKER = 2 };
 
 /* What was leased by one transaction and is settled by another. */
 typedef struct relay_batch {
@@ -46,10 +46,10 @@ struct semel_relay {
     semel_handler *handler;
     void *context;
     semel_relay_options options; /* complete */
-    uint32_t limit;              /* of the next batch: falls to 1 after trouble, then doubles */
+    uint32_t limit;              /* of the next batch: falls to 1 after an outage, then doubles */
     uint32_t failures;           /* steps in a row that could not reach the broker or the store */
-    int trouble;                 /* whose it was, if the last turn failed */
-    int troubles;                /* that a run is waiting out */
+    int outage;                  /* RELAY_OUTAGE_...: whose it was, if the last pass failed */
+    int in_outage;               /* RELAY_OUTAGE_... that a run is waiting out */
     atomic_int stopped;
     store_watcher watcher;
     int woken; /* by the last wait */
@@ -59,9 +59,9 @@ struct semel_relay {
     relay_batch *now;
     relay_batch *next; /* leased while `now` is under way */
     uint32_t bucket_count;
-    size_t met;         /* messages that the last turn had to deal with */
+    size_t leased;      /* messages that the last pass had to send */
     size_t confirmed;   /* and of them, those that the broker has */
-    size_t settled;     /* batches that the last turn settled */
+    size_t settled;     /* batches that the last pass settled */
     size_t sent;        /* confirmed and settled, in this step or run */
     semel_status ahead; /* of settling and leasing while the broker worked */
     semel_error ahead_why;
@@ -72,7 +72,7 @@ struct semel_relay {
     semel_settlement *settlements;
 };
 
-/* Takes what is due, at most relay->limit; and settles as each item's verdict says: what has none is given back
+/* Leases what is due, at most relay->limit; and settles as each item's verdict says: what has none is given back
  * untried. A batch is empty when it is settled, whether that went well or not: then its lease will end by itself.
  * *sent grows by what the broker confirmed. */
 semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err);
@@ -92,6 +92,6 @@ uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts);
 /* relay->now through a transport, or through the inbox of a local hand-off. `meanwhile` (or NULL) is called once, when
  * the first of it is on its way. */
 semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err);
-semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err);
+semel_status relay_receive_local(semel_relay *relay, size_t *done, semel_error *err);
 
 #endif

@@ -176,8 +176,8 @@ void watcher_wake(const store_watcher *watcher)
     (void)ignored;
 }
 
-int store_begins_anew(const semel_store *store, semel_status status, semel_error *why,
-                      uint32_t *tries)
+int store_retry_after_pause(const semel_store *store, semel_status status, semel_error *why,
+                            uint32_t *tries)
 {
     enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
     const semel_seam *seam = &store->seam;
@@ -202,7 +202,7 @@ void store_wake(semel_store *store)
 }
 
 /* The driver's descriptor, or -1. */
-static int listen_for_others(semel_store *store, store_watcher *watcher)
+static int watch_descriptor(semel_store *store, store_watcher *watcher)
 {
     if (!store->driver->watch)
         return -1;
@@ -217,7 +217,7 @@ static int listen_for_others(semel_store *store, store_watcher *watcher)
 }
 
 /* One of those who wait reads it, and tells all. */
-static void hear_others(semel_store *store)
+static void read_watch(semel_store *store)
 {
     pthread_mutex_lock(&store->watch_lock);
     int heard = store->driver->heard(store->state);
@@ -231,13 +231,13 @@ int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms)
     enum { SOON_MS = 250 };
     char bytes[64];
     struct pollfd ends[2] = {{.fd = watcher->ends[0], .events = POLLIN},
-                             {.fd = listen_for_others(store, watcher), .events = POLLIN}};
+                             {.fd = watch_descriptor(store, watcher), .events = POLLIN}};
     if (ends[1].fd == SEMEL_WATCH_LATER && wait_ms > SOON_MS)
         wait_ms = SOON_MS;
     if (poll(ends, 2, wait_ms > INT_MAX ? INT_MAX : (int)wait_ms) <= 0)
         return 0;
     if (ends[1].revents)
-        hear_others(store);
+        read_watch(store);
     int woken = 0;
     while (read(watcher->ends[0], bytes, sizeof bytes) > 0)
         woken = 1;

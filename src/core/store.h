@@ -68,8 +68,8 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
  * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. So is one that was undone behind
  * the handler's back, which `why` says (EMISUSE, retryable; NULL: cannot be) until that was so too often. `tries`
  * begins at 0. */
-int store_begins_anew(const semel_store *store, semel_status status, semel_error *why,
-                      uint32_t *tries);
+int store_retry_after_pause(const semel_store *store, semel_status status, semel_error *why,
+                            uint32_t *tries);
 
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 

@@ -14,7 +14,7 @@
 
 /* --- making and freeing ---------------------------------------------------------------------------- */
 
-static work_unit *take_free(semel_store *store)
+static work_unit *unit_reuse(semel_store *store)
 {
     work_unit *unit = atomic_exchange(&store->spare_unit, NULL);
     if (unit)
@@ -27,7 +27,7 @@ static work_unit *take_free(semel_store *store)
     return unit;
 }
 
-static work_unit *make(const semel_store *store)
+static work_unit *unit_make(const semel_store *store)
 {
     work_unit *unit = mem_alloc(sizeof *unit + store->driver->unit_size);
     for (int i = 0; unit && i < UNIT_LIVES; i++)
@@ -37,9 +37,9 @@ static work_unit *make(const semel_store *store)
 
 semel_status unit_new(work_unit **out, semel_store *store, semel_error *err)
 {
-    work_unit *unit = take_free(store);
+    work_unit *unit = unit_reuse(store);
     if (!unit)
-        unit = make(store);
+        unit = unit_make(store);
     if (!unit)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a unit of work");
     unit->store = store;
@@ -103,13 +103,13 @@ void unit_free(work_unit *unit)
 
 void unit_free_all(semel_store *store)
 {
-    for (work_unit *unit; (unit = take_free(store));)
+    for (work_unit *unit; (unit = unit_reuse(store));)
         unit_destroy(unit);
 }
 
 /* --- the driver's transaction ----------------------------------------------------------------------- */
 
-semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err)
+semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error *err)
 {
     semel_store *store = unit->store;
     memset(unit->state, 0, store->driver->unit_size);
@@ -120,14 +120,14 @@ semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err
     return status;
 }
 
-void unit_abandon(work_unit *unit)
+void unit_tx_rollback(work_unit *unit)
 {
     if (unit->phase == UNIT_OPEN)
         unit->store->driver->rollback(unit->state);
     unit->phase = UNIT_IDLE;
 }
 
-semel_status unit_close(work_unit *unit, semel_error *err)
+semel_status unit_tx_commit(work_unit *unit, semel_error *err)
 {
     unit->phase = UNIT_IDLE;
     return unit->store->driver->commit(unit->state, err);
@@ -139,14 +139,14 @@ semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
         return semel_fail(err, SEMEL_EMISUSE, "only a claim has a lease to renew");
     if (!lease_ms)
         lease_ms = unit->inbox->options.lease_ms;
-    semel_status status = unit_open(unit, SEMEL_BEGIN_RELAXED, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = unit->store->driver->renew(unit->state, &unit->mark, lease_ms, err);
     if (!status)
         status = store_fault(unit->store, "renew.stored", err);
     if (!status)
-        status = unit_close(unit, err);
-    unit_abandon(unit);
+        status = unit_tx_commit(unit, err);
+    unit_tx_rollback(unit);
     unit->phase = UNIT_CLAIMING;
     return status;
 }
@@ -154,55 +154,55 @@ semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
 /* --- ending -------------------------------------------------------------------------------------------- */
 
 /* All that goes with the commit. */
-static semel_status flush(work_unit *unit, semel_error *err)
+static semel_status unit_flush(work_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (unit->result.data)
         status = unit->store->driver->result_set(unit->state, &unit->mark, unit->result, err);
-    return status ? status : unit_deliver(unit, err);
+    return status ? status : unit_flush_pending(unit, err);
 }
 
-static semel_status finish_transaction(work_unit *unit, semel_error *err)
+static semel_status complete_transaction(work_unit *unit, semel_error *err)
 {
-    semel_status status = flush(unit, err);
-    return status ? status : unit_close(unit, err);
+    semel_status status = unit_flush(unit, err);
+    return status ? status : unit_tx_commit(unit, err);
 }
 
-static semel_status finish_claim(work_unit *unit, semel_error *err)
+static semel_status complete_claim(work_unit *unit, semel_error *err)
 {
     semel_store *store = unit->store;
-    semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status && unit->mark.inbox)
         status = store->driver->finish(unit->state, &unit->mark, err);
     if (!status)
-        status = flush(unit, err);
+        status = unit_flush(unit, err);
     if (!status)
         status = store_fault(store, "finish.stored", err);
     if (!status)
-        status = unit_close(unit, err);
+        status = unit_tx_commit(unit, err);
     return status ? status : store_fault(store, "finish.committed", err);
 }
 
 /* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again. What was sent
  * and queued is still there. */
-static semel_status finish_claim_in_the_end(work_unit *unit, semel_error *err)
+static semel_status complete_claim_retrying(work_unit *unit, semel_error *err)
 {
     semel_status status;
     uint32_t tries = 0;
     do {
-        status = finish_claim(unit, err);
+        status = complete_claim(unit, err);
         if (status)
-            unit_abandon(unit);
-    } while (store_begins_anew(unit->store, status, NULL, &tries));
+            unit_tx_rollback(unit);
+    } while (store_retry_after_pause(unit->store, status, NULL, &tries));
     return status;
 }
 
-semel_status unit_finish(work_unit *unit, semel_error *err)
+semel_status unit_complete(work_unit *unit, semel_error *err)
 {
     size_t captured = unit->captured;
-    semel_status status = unit->phase == UNIT_OPEN ? finish_transaction(unit, err)
-                                                   : finish_claim_in_the_end(unit, err);
-    unit_abandon(unit);
+    semel_status status = unit->phase == UNIT_OPEN ? complete_transaction(unit, err)
+                                                   : complete_claim_retrying(unit, err);
+    unit_tx_rollback(unit);
     if (!status && unit->inbox && !unit->mark.inbox)
         store_count(unit->store, TALLY_UNPROTECTED, 1);
     if (status || !captured)
@@ -233,16 +233,16 @@ int unit_blames_nobody(semel_status status)
 
 /* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot be
  * stored, a claim is free when its lease ends, and an attempt too many has been counted. */
-static void give_back(work_unit *unit)
+static void unit_give_back(work_unit *unit)
 {
     semel_mark mark = unit->mark;
     semel_error ignored;
     mark.attempts = unit->attempt ? unit->attempt - 1 : 0;
-    if (unit_open(unit, SEMEL_BEGIN_RELAXED, &ignored))
+    if (unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, &ignored))
         return;
     if (!unit->store->driver->fail(unit->state, &mark, "", &ignored))
-        (void)unit_close(unit, &ignored);
-    unit_abandon(unit);
+        (void)unit_tx_commit(unit, &ignored);
+    unit_tx_rollback(unit);
 }
 
 void unit_uncount(work_unit *unit)
@@ -250,20 +250,20 @@ void unit_uncount(work_unit *unit)
     if (!unit->counted)
         return;
     unit->counted = 0;
-    unit_abandon(unit);
-    give_back(unit);
+    unit_tx_rollback(unit);
+    unit_give_back(unit);
 }
 
 void unit_rollback(work_unit *unit)
 {
     if (unit->phase == UNIT_CLAIMING && unit->mark.inbox)
-        give_back(unit);
-    unit_abandon(unit);
+        unit_give_back(unit);
+    unit_tx_rollback(unit);
     unit_free(unit);
 }
 
-static semel_status call(work_unit *unit, semel_handler *handler, const semel_message *message,
-                         void *context, semel_error *err)
+static semel_status unit_call_handler(work_unit *unit, semel_handler *handler,
+                                      const semel_message *message, void *context, semel_error *err)
 {
     unit->in_handler = 1;
     unit->ended_inside = 0;
@@ -280,7 +280,7 @@ semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_messa
                       void *context, semel_error *err)
 {
     semel_error local = {0};
-    semel_status status = call(unit, handler, message, context, &local);
+    semel_status status = unit_call_handler(unit, handler, message, context, &local);
     if (status && local.status != status)
         semel_fail(&local, status, "%s", local.text[0] ? local.text : "the handler failed");
     if (status && err)

@@ -39,7 +39,7 @@ struct work_unit {
     work_unit *next; /* in the store's list of free ones */
     semel_store *store;
     semel_unit handles[UNIT_LIVES];
-    unsigned life;    /* whose turn it is among them */
+    unsigned life;    /* which of them is in use */
     atomic_int alive; /* 0: it has ended, and waits in the list */
     int in_handler;   /* the handler runs: ending the unit is not its business */
     int ended_inside; /* ... and it has tried to */
@@ -50,7 +50,7 @@ struct work_unit {
     int bodiless;       /* letters are kept without their body */
     int counted;        /* the attempt was stored beforehand, and may have to be taken back */
     int replaying;      /* somebody asked for this very message: it cannot be stale */
-    semel_inbox *inbox; /* of the key that was taken; NULL if none was */
+    semel_inbox *inbox; /* of the key that was claimed; NULL if none was */
     const semel_message *message; /* borrowed */
     semel_bytes whole_key;
     semel_mark mark; /* inbox 0: without protection */
@@ -72,9 +72,9 @@ semel_unit *unit_handle(work_unit *unit); /* of its current life */
 void unit_free(work_unit *unit);          /* back to the list; the driver's unit has ended */
 void unit_free_all(semel_store *store);
 
-semel_status unit_open(work_unit *unit, semel_begin durability, semel_error *err);
-void unit_abandon(work_unit *unit); /* rolls the driver's transaction back, if one is open */
-semel_status unit_close(work_unit *unit, semel_error *err); /* commits it */
+semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error *err);
+void unit_tx_rollback(work_unit *unit); /* rolls the driver's transaction back, if one is open */
+semel_status unit_tx_commit(work_unit *unit, semel_error *err); /* commits it */
 
 /* Computes the key, fingerprint and so on into the unit. *missing is 1 if the message has no key and the
  * policy does not allow that, or if its key cannot be computed; `err` then says why. With
@@ -83,8 +83,8 @@ semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err);
 
 /* The decision of semel_unit_claim(); leaves the unit in whatever phase the outcome needs. */
-semel_status unit_take(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
-                       const semel_message *message, semel_error *err);
+semel_status unit_claim_key(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+                            const semel_message *message, semel_error *err);
 
 /* As semel_unit_claim(), send, queue. */
 semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
@@ -119,7 +119,7 @@ int unit_blames_handler(semel_status status);
 int unit_blames_nobody(semel_status status);
 
 /* Inside an open transaction: pending statements and messages are stored. */
-semel_status unit_deliver(work_unit *unit, semel_error *err);
+semel_status unit_flush_pending(work_unit *unit, semel_error *err);
 
 /* Where the pending ones end, and back to there. */
 typedef struct unit_bookmark {
@@ -130,7 +130,7 @@ typedef struct unit_bookmark {
 unit_bookmark unit_bookmark_set(const work_unit *unit);
 void unit_bookmark_return(work_unit *unit, unit_bookmark to);
 
-/* After unit_abandon() or on a claim: records the failure in a transaction of its own. */
+/* After unit_tx_rollback() or on a claim: records the failure in a transaction of its own. */
 semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err);
 
@@ -141,7 +141,7 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
 semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err);
 
 /* Ends like semel_unit_commit(), but keeps the unit for its result; the caller frees it. */
-semel_status unit_finish(work_unit *unit, semel_error *err);
+semel_status unit_complete(work_unit *unit, semel_error *err);
 
 /* The handler, with its status made sure to be no success when it is none. */
 semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_message *message,

@@ -69,7 +69,7 @@ static semel_status chaos_open(void *transport, const char *argument,
     return SEMEL_OK;
 }
 
-static void free_copies_that_are_out(chaos *self)
+static void free_delivered(chaos *self)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         while (self->out[i]) {
@@ -92,7 +92,7 @@ static void chaos_close(void *transport)
     for (size_t i = 0; i < self->in_bag; i++)
         free(self->bag[i]);
     free(self->bag);
-    free_copies_that_are_out(self);
+    free_delivered(self);
     pthread_mutex_destroy(&self->lock);
 }
 
@@ -122,12 +122,12 @@ static size_t random_below(chaos *self, size_t bound)
     return (size_t)((z ^ z >> 31) % bound);
 }
 
-static void put_in_bag(chaos *self, copy *one)
+static void bag_put(chaos *self, copy *one)
 {
     self->bag[self->in_bag++] = one;
 }
 
-static copy *draw(chaos *self)
+static copy *bag_draw(chaos *self)
 {
     size_t i = random_below(self, self->in_bag);
     copy *one = self->bag[i];
@@ -135,7 +135,7 @@ static copy *draw(chaos *self)
     return one;
 }
 
-static int make_room(chaos *self, size_t more)
+static int bag_reserve(chaos *self, size_t more)
 {
     if (self->alive + more <= self->capacity)
         return 1;
@@ -172,14 +172,14 @@ static int add_copy(chaos *self, original *of, const semel_message *message)
     one->message = *message;
     of->unsettled++;
     self->alive++;
-    put_in_bag(self, one);
+    bag_put(self, one);
     return 1;
 }
 
 /* Fewer copies than asked for, if there is no memory; 0 if there is none for even one. */
 static int add_original(chaos *self, const semel_delivery *delivery)
 {
-    original *one = make_room(self, self->options.copies) ? calloc(1, sizeof *one) : NULL;
+    original *one = bag_reserve(self, self->options.copies) ? calloc(1, sizeof *one) : NULL;
     if (!one)
         return 0;
     one->tag = delivery->tag;
@@ -201,7 +201,7 @@ static copy **bucket_of(chaos *self, uint64_t tag)
     return &self->out[tag % BUCKETS];
 }
 
-static semel_delivery hand_out(chaos *self, copy *one)
+static semel_delivery deliver_copy(chaos *self, copy *one)
 {
     copy **bucket = bucket_of(self, ++self->last_tag);
     one->tag = self->last_tag;
@@ -211,7 +211,7 @@ static semel_delivery hand_out(chaos *self, copy *one)
 }
 
 /* How many inner deliveries would bring the bag to what may stay in it and what is wanted from it. */
-static size_t wanted(const chaos *self, size_t max)
+static size_t originals_wanted(const chaos *self, size_t max)
 {
     size_t full = self->options.hold_max + max;
     if (self->in_bag >= full)
@@ -221,7 +221,7 @@ static size_t wanted(const chaos *self, size_t max)
 }
 
 /* Those that find no memory go back where they came from. */
-static semel_status fill_bag(chaos *self, const semel_delivery deliveries[], size_t count,
+static semel_status bag_fill(chaos *self, const semel_delivery deliveries[], size_t count,
                              semel_error *err)
 {
     semel_status status = SEMEL_OK;
@@ -235,7 +235,7 @@ static semel_status fill_bag(chaos *self, const semel_delivery deliveries[], siz
 }
 
 /* The bag keeps up to hold_max, unless the inner transport has run dry; but one comes out always. */
-static size_t share(const chaos *self, size_t max, int dry)
+static size_t copies_to_deliver(const chaos *self, size_t max, int dry)
 {
     size_t keep = dry ? 0 : self->options.hold_max;
     size_t count = self->in_bag > keep ? self->in_bag - keep : self->in_bag > 0;
@@ -260,15 +260,15 @@ static semel_status receive_locked(chaos *self, semel_delivery deliveries[], siz
                                    size_t *count, uint32_t wait_ms, semel_error *err)
 {
     size_t got;
-    size_t want = wanted(self, max);
+    size_t want = originals_wanted(self, max);
     semel_status status = ask_inner(self, deliveries, want, &got, self->in_bag ? 0 : wait_ms, err);
     if (!status)
-        status = fill_bag(self, deliveries, got, err);
+        status = bag_fill(self, deliveries, got, err);
     if (status)
         return status;
-    *count = share(self, max, want && !got);
+    *count = copies_to_deliver(self, max, want && !got);
     for (size_t i = 0; i < *count; i++)
-        deliveries[i] = hand_out(self, draw(self));
+        deliveries[i] = deliver_copy(self, bag_draw(self));
     return SEMEL_OK;
 }
 
@@ -284,7 +284,7 @@ static semel_status chaos_receive(void *transport, semel_delivery deliveries[], 
 
 /* --- settling ------------------------------------------------------------------------------------ */
 
-static copy *take_back(chaos *self, uint64_t tag)
+static copy *remove_delivered(chaos *self, uint64_t tag)
 {
     copy **at = bucket_of(self, tag);
     while (*at && (*at)->tag != tag)
@@ -296,7 +296,7 @@ static copy *take_back(chaos *self, uint64_t tag)
 }
 
 /* 1 if the original is done with, and *tag is what the inner transport is to be told. */
-static int finish(chaos *self, copy *one, uint64_t *tag)
+static int finish_copy(chaos *self, copy *one, uint64_t *tag)
 {
     original *of = one->of;
     free(one);
@@ -309,11 +309,11 @@ static int finish(chaos *self, copy *one, uint64_t *tag)
     return 1;
 }
 
-static void again(chaos *self, copy *one)
+static void retry_copy(chaos *self, copy *one)
 {
     if (one->message.delivery)
         one->message.delivery++;
-    put_in_bag(self, one);
+    bag_put(self, one);
 }
 
 static size_t settle_copies(chaos *self, const semel_settle settles[], size_t count,
@@ -321,14 +321,14 @@ static size_t settle_copies(chaos *self, const semel_settle settles[], size_t co
 {
     size_t finished = 0;
     for (size_t i = 0; i < count; i++) {
-        copy *one = take_back(self, settles[i].tag);
+        copy *one = remove_delivered(self, settles[i].tag);
         done[finished] = (semel_settle){.verdict = SEMEL_SETTLE_ACK};
         if (!one)
             ++*unknown;
         else if (settles[i].verdict == SEMEL_SETTLE_RETRY)
-            again(self, one);
+            retry_copy(self, one);
         else
-            finished += (size_t)finish(self, one, &done[finished].tag);
+            finished += (size_t)finish_copy(self, one, &done[finished].tag);
     }
     return finished;
 }

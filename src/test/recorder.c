@@ -27,7 +27,7 @@ typedef struct recorder {
 
 /* --- answers ------------------------------------------------------------------------------------- */
 
-static int fits(const answer *one, const semel_message *message)
+static int answer_fits(const answer *one, const semel_message *message)
 {
     return one->left &&
            (one->any_topic || strcmp(one->topic, message->topic ? message->topic : "") == 0);
@@ -37,7 +37,7 @@ static int fits(const answer *one, const semel_message *message)
 static semel_publish_result next_answer(recorder *self, const semel_message *message)
 {
     for (answer *one = self->answers; one; one = one->next)
-        if (fits(one, message)) {
+        if (answer_fits(one, message)) {
             one->left--;
             return one->result;
         }
@@ -85,7 +85,7 @@ static semel_durability recorder_durability(const void *transport)
     return SEMEL_DURABLE_NOT;
 }
 
-static semel_status record(recorder *self, const semel_message *message, semel_error *err)
+static semel_status record_message(recorder *self, const semel_message *message, semel_error *err)
 {
     if (self->count == self->capacity) {
         size_t capacity = self->capacity ? self->capacity * 2 : 64;
@@ -110,7 +110,7 @@ static semel_status publish_one(recorder *self, semel_publish_result *result,
                                 const semel_message *message, semel_error *err)
 {
     semel_publish_result said = next_answer(self, message);
-    semel_status status = is_taken(said) ? record(self, message, err) : SEMEL_OK;
+    semel_status status = is_taken(said) ? record_message(self, message, err) : SEMEL_OK;
     if (!status)
         *result = said;
     return status;

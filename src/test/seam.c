@@ -34,12 +34,12 @@ struct semel_test_seam {
     semel_status status;
 };
 
-static void lock(semel_test_seam *self)
+static void seam_lock(semel_test_seam *self)
 {
     pthread_mutex_lock(&self->lock);
 }
 
-static void unlock(semel_test_seam *self)
+static void seam_unlock(semel_test_seam *self)
 {
     pthread_mutex_unlock(&self->lock);
 }
@@ -49,59 +49,59 @@ static void unlock(semel_test_seam *self)
 static int64_t wall_ms(void *context)
 {
     semel_test_seam *self = context;
-    lock(self);
+    seam_lock(self);
     int64_t now = self->wall_ms;
-    unlock(self);
+    seam_unlock(self);
     return now;
 }
 
 static int64_t steady_ms(void *context)
 {
     semel_test_seam *self = context;
-    lock(self);
+    seam_lock(self);
     int64_t now = self->steady_ms;
-    unlock(self);
+    seam_unlock(self);
     return now;
 }
 
 static void boot_id(void *context, char id[37])
 {
     semel_test_seam *self = context;
-    lock(self);
+    seam_lock(self);
     (void)snprintf(id, 37, "00000000-0000-4000-8000-%012" PRIx32, self->boots);
-    unlock(self);
+    seam_unlock(self);
 }
 
-static void move(semel_test_seam *self, int64_t wall, int64_t steady)
+static void move_clock(semel_test_seam *self, int64_t wall, int64_t steady)
 {
-    lock(self);
+    seam_lock(self);
     self->wall_ms += wall;
     self->steady_ms += steady;
-    unlock(self);
+    seam_unlock(self);
 }
 
 static void sleep_ms(void *context, uint32_t ms)
 {
-    move(context, ms, ms);
+    move_clock(context, ms, ms);
 }
 
 void semel_test_advance_ms(semel_test_seam *seam, int64_t ms)
 {
-    move(seam, ms, ms);
+    move_clock(seam, ms, ms);
 }
 
 void semel_test_jump_ms(semel_test_seam *seam, int64_t ms)
 {
-    move(seam, ms, 0);
+    move_clock(seam, ms, 0);
 }
 
 void semel_test_reboot(semel_test_seam *seam, int64_t ms)
 {
-    lock(seam);
+    seam_lock(seam);
     seam->wall_ms += ms;
     seam->steady_ms = 0;
     seam->boots++;
-    unlock(seam);
+    seam_unlock(seam);
 }
 
 /* --- randomness ---------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void fill_random(void *context, void *bytes, size_t len)
 {
     semel_test_seam *self = context;
     unsigned char *at = bytes;
-    lock(self);
+    seam_lock(self);
     while (len) {
         uint64_t word = next_random(self);
         size_t part = len < sizeof word ? len : sizeof word;
@@ -127,7 +127,7 @@ static void fill_random(void *context, void *bytes, size_t len)
         at += part;
         len -= part;
     }
-    unlock(self);
+    seam_unlock(self);
 }
 
 /* --- faults -------------------------------------------------------------------------------------- */
@@ -152,47 +152,47 @@ static size_t index_or_abort(const char *point)
     return i;
 }
 
-static void die(void)
+static void kill_process(void)
 {
     kill(getpid(), SIGKILL);
     for (;;)
         pause();
 }
 
-static semel_status pass(void *context, const char *point)
+static semel_status pass_fault_point(void *context, const char *point)
 {
     semel_test_seam *self = context;
     semel_status status = SEMEL_OK;
     size_t i = index_or_abort(point);
-    lock(self);
+    seam_lock(self);
     self->passed[i]++;
     if (i == self->planned && --self->left == 0) {
         self->planned = POINT_COUNT;
         status = self->status;
         if (status == SEMEL_OK)
-            die();
+            kill_process();
     }
-    unlock(self);
+    seam_unlock(self);
     return status;
 }
 
 void semel_test_fault(semel_test_seam *seam, const char *point, uint32_t nth, semel_status status)
 {
     size_t planned = point ? index_or_abort(point) : POINT_COUNT;
-    lock(seam);
+    seam_lock(seam);
     seam->planned = planned;
     seam->left = nth ? nth : 1;
     seam->status = status;
-    unlock(seam);
+    seam_unlock(seam);
 }
 
 uint32_t semel_test_passed(const semel_test_seam *seam, const char *point)
 {
     semel_test_seam *self = seam->seam.context; /* itself, to be locked */
     size_t i = index_of(point);
-    lock(self);
+    seam_lock(self);
     uint32_t count = i < POINT_COUNT ? self->passed[i] : 0;
-    unlock(self);
+    seam_unlock(self);
     return count;
 }
 
@@ -214,7 +214,7 @@ semel_status semel_test_seam_open(semel_test_seam **out, uint64_t seed, semel_er
                               .boot_id = boot_id,
                               .sleep_ms = sleep_ms,
                               .random = fill_random,
-                              .fault = pass};
+                              .fault = pass_fault_point};
     self->wall_ms = START_WALL_MS;
     self->steady_ms = START_STEADY_MS;
     self->random = seed;

@@ -1,0 +1,107 @@
+/* Contenders take turns, in slices of a few milliseconds. A machine that is busy with something else for a
+ * second slows down all of them rather than one, so the ratio within a round means something when the
+ * rates do not. Reported are medians over rounds, with the smallest and the largest. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLICES = 10 };
+
+static message_set slice_of(const message_set *set, size_t start, size_t count)
+{
+    return (message_set){.count = count < set->count - start ? count : set->count - start,
+                         .ids = set->ids + start,
+                         .messages = set->messages + start,
+                         .pointers = set->pointers + start};
+}
+
+static void rest_for(double seconds)
+{
+    const struct timespec pause = {.tv_sec = (time_t)seconds,
+                                   .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    if (seconds > 0)
+        nanosleep(&pause, NULL);
+}
+
+static double seconds_for(const contender *c, const message_set *slice)
+{
+    double start = now_s();
+    c->run(c->context, slice);
+    return now_s() - start;
+}
+
+/* Slice by slice; who begins alternates with each, and with the rounds. */
+void comparison_round(comparison *d, size_t round, const contender *contenders,
+                      const message_set *set, size_t slice)
+{
+    double took[CONTENDERS_MAX] = {0};
+    for (size_t start = 0, number = round; start < set->count; start += slice, number++) {
+        message_set part = slice_of(set, start, slice);
+        for (size_t turn = 0; turn < d->contenders; turn++) {
+            size_t who = number % 2 ? d->contenders - 1 - turn : turn;
+            rest_for(d->rest_s);
+            took[who] += seconds_for(&contenders[who], &part);
+            stop_if_asked();
+        }
+    }
+    for (size_t who = 0; round > 0 && who < d->contenders; who++)
+        d->rate[who][round - 1] = (double)set->count / took[who];
+}
+
+void comparison_run(comparison *out, const contender *contenders, size_t count, key_source *keys,
+                    size_t batch, size_t batches, size_t rounds, const char *label)
+{
+    message_set set = {0};
+    size_t slice = (batches + SLICES - 1) / SLICES * batch;
+    if (count > CONTENDERS_MAX)
+        die("a comparison of %zu; CONTENDERS_MAX is %d", count, CONTENDERS_MAX);
+    *out = (comparison){.rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, .contenders = count};
+    for (size_t round = 0; round <= out->rounds; round++) {
+        progress(label, round, out->rounds + 1);
+        messages_make(&set, keys, batch * batches);
+        comparison_round(out, round, contenders, &set, slice);
+    }
+    progress_clear();
+    messages_free(&set);
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+double percentile(double values[], size_t count, double share)
+{
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof *values, compare_doubles);
+    size_t at = (size_t)(share * (double)count);
+    return values[at < count ? at : count - 1];
+}
+
+spread spread_of(const double values[], size_t count)
+{
+    double sorted[ROUNDS_MAX];
+    if (!count || count > ROUNDS_MAX)
+        return (spread){0, 0, 0};
+    memcpy(sorted, values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_doubles);
+    double median = (sorted[count / 2] + sorted[(count - 1) / 2]) / 2;
+    return (spread){median, sorted[0], sorted[count - 1]};
+}
+
+spread comparison_rate(const comparison *d, size_t who)
+{
+    return spread_of(d->rate[who], d->rounds);
+}
+
+spread comparison_ratio(const comparison *d, size_t who, size_t against)
+{
+    double ratios[ROUNDS_MAX];
+    for (size_t i = 0; i < d->rounds; i++)
+        ratios[i] = d->rate[who][i] / d->rate[against][i];
+    return spread_of(ratios, d->rounds);
+}

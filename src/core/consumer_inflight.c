@@ -1,0 +1,252 @@
+/* See consumer_inflight.h. Of a group only a hash is kept: two groups that share one are handled as if
+ * they were one, which is slower and not wrong, and nothing has to be compared with messages that may
+ * be settled by now. */
+#include "core/consumer_inflight.h"
+
+#include "base/mem.h"
+#include "base/message.h"
+
+#include <string.h>
+
+semel_status inflight_open(inflight *in, uint32_t max, semel_order order, hash_key key,
+                           semel_error *err)
+{
+    *in = (inflight){.max = max, .bucket_count = 1, .key = key};
+    while (in->bucket_count < max)
+        in->bucket_count *= 2;
+    in->jobs = mem_alloc(max * sizeof *in->jobs);
+    if (order == SEMEL_ORDER_GROUP)
+        in->tails = mem_alloc(in->bucket_count * sizeof(job *));
+    if (!in->jobs || (order == SEMEL_ORDER_GROUP && !in->tails)) {
+        inflight_close(in);
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u deliveries in hand", max);
+    }
+    for (uint32_t i = max; i > 0; i--) {
+        in->jobs[i - 1].behind = in->unused;
+        in->unused = &in->jobs[i - 1];
+    }
+    return SEMEL_OK;
+}
+
+void inflight_close(inflight *in)
+{
+    mem_free(in->jobs);
+    mem_free(in->tails);
+    *in = (inflight){0};
+}
+
+/* --- lines ------------------------------------------------------------------------------------------------ */
+
+/* Behind `place`; NULL: at the head. */
+static void line_insert(job_line *line, job *place, job *j)
+{
+    j->before = place;
+    j->behind = place ? place->behind : line->first;
+    *(j->before ? &j->before->behind : &line->first) = j;
+    *(j->behind ? &j->behind->before : &line->last) = j;
+}
+
+static void line_remove(job_line *line, job *j)
+{
+    *(j->before ? &j->before->behind : &line->first) = j->behind;
+    *(j->behind ? &j->behind->before : &line->last) = j->before;
+    j->before = j->behind = NULL;
+}
+
+static void become_ready(inflight *in, job *j)
+{
+    j->state = JOB_READY;
+    line_insert(&in->ready, in->ready.last, j);
+}
+
+static void join_all(inflight *in, job *j)
+{
+    j->older = in->all.last;
+    j->newer = NULL;
+    *(j->older ? &j->older->newer : &in->all.first) = j;
+    in->all.last = j;
+    in->count++;
+}
+
+static void leave_all(inflight *in, job *j)
+{
+    *(j->older ? &j->older->newer : &in->all.first) = j->newer;
+    *(j->newer ? &j->newer->older : &in->all.last) = j->older;
+    in->count--;
+}
+
+/* --- groups ----------------------------------------------------------------------------------------------- */
+
+static uint64_t group_of(const inflight *in, const semel_message *message, int unusable)
+{
+    if (!in->tails || unusable || !message->group || !*message->group)
+        return 0;
+    uint64_t hash = hash_bytes(in->key, message->group, strlen(message->group));
+    return hash ? hash : 1;
+}
+
+static job **find_tail(const inflight *in, uint64_t group)
+{
+    job **at = &in->tails[group & (in->bucket_count - 1)];
+    while (*at && (*at)->group != group)
+        at = &(*at)->same_bucket;
+    return at;
+}
+
+/* As the last one of its group. 1 if it is the first one, too. */
+static int join_group(const inflight *in, job *j)
+{
+    job **at = find_tail(in, j->group);
+    job *tail = *at;
+    if (tail) {
+        tail->follower = j;
+        j->same_bucket = tail->same_bucket;
+    }
+    *at = j;
+    return !tail;
+}
+
+/* Its group goes on without it. Only the first one of a group leaves, or the others have been taken, too. */
+static void leave_group(inflight *in, job *j)
+{
+    job *next = j->follower;
+    if (next && next->state == JOB_BEHIND) {
+        become_ready(in, next);
+    } else if (!next) {
+        job **at = find_tail(in, j->group);
+        if (*at == j)
+            *at = j->same_bucket;
+    }
+    j->follower = NULL;
+}
+
+/* --- a delivery comes and goes --------------------------------------------------------------------------- */
+
+void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)
+{
+    job *j = in->unused;
+    in->unused = j->behind;
+    *j = (job){.tag = delivery->tag,
+               .message = delivery->message,
+               .losses = losses,
+               .suspect = delivery->message->delivery >= 2,
+               .unusable = message_check(delivery->message, NULL) != SEMEL_OK};
+    j->group = group_of(in, j->message, j->unusable);
+    join_all(in, j);
+    if (!j->group || join_group(in, j))
+        become_ready(in, j);
+    else
+        j->state = JOB_BEHIND;
+}
+
+static int is_retry(const job *j)
+{
+    return !j->suspect && j->failures > 0; /* not by its message: that may be settled by now */
+}
+
+static void end_work(inflight *in, const job *j)
+{
+    in->suspects -= j->suspect != 0;
+    in->retries -= is_retry(j) != 0;
+}
+
+void inflight_remove(inflight *in, job *j)
+{
+    if (j->state == JOB_WORKING)
+        end_work(in, j);
+    leave_all(in, j);
+    if (j->group)
+        leave_group(in, j);
+    j->state = JOB_FREE;
+    j->behind = in->unused;
+    in->unused = j;
+}
+
+/* --- into work and out of it --------------------------------------------------------------------- */
+
+static void start_work(inflight *in, job *j)
+{
+    j->state = JOB_WORKING;
+    in->suspects += j->suspect != 0;
+    in->retries += is_retry(j) != 0;
+    j->routed = j->unsettled = j->failed = 0;
+}
+
+size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms)
+{
+    size_t count = 0;
+    for (job *due; (due = in->waiting.first) && due->due_ms <= now_ms;) {
+        line_remove(&in->waiting, due);
+        become_ready(in, due);
+    }
+    int others_have_suspects = in->suspects > 0, others_have_retries = in->retries > 0;
+    int suspect_waits = 0;
+    for (job *j = in->ready.first, *next; j && count < max; j = next) {
+        next = j->behind;
+        if (j->suspect && (others_have_suspects || others_have_retries)) {
+            suspect_waits = 1;
+            continue;
+        }
+        if (is_retry(j) && (others_have_suspects || suspect_waits))
+            continue;
+        line_remove(&in->ready, j);
+        start_work(in, j);
+        out[count++] = j;
+    }
+    return count;
+}
+
+job *inflight_next_oldest(inflight *in)
+{
+    job *j = in->all.first;
+    while (j && j->state == JOB_WORKING)
+        j = j->newer;
+    if (!j)
+        return NULL;
+    if (j->state == JOB_READY)
+        line_remove(&in->ready, j);
+    else if (j->state == JOB_WAITING)
+        line_remove(&in->waiting, j);
+    start_work(in, j);
+    return j;
+}
+
+void inflight_put_back(inflight *in, job *j)
+{
+    end_work(in, j);
+    become_ready(in, j);
+}
+
+static void count_delivery(job *j)
+{
+    semel_message copy = {.size = sizeof copy};
+    memcpy(&copy, j->message, j->message->size < sizeof copy ? j->message->size : sizeof copy);
+    copy.size = sizeof copy;
+    copy.delivery = copy.delivery > 1 ? copy.delivery : 1;
+    copy.delivery += copy.delivery < UINT32_MAX;
+    j->failures++;
+    j->copy = copy;
+    j->message = &j->copy;
+}
+
+void inflight_postpone(inflight *in, job *j, int64_t due_ms)
+{
+    end_work(in, j);
+    if (j->failed) {
+        count_delivery(j);
+        j->suspect = 0; /* nobody died of it */
+    } else {
+        j->setbacks++;
+    }
+    j->state = JOB_WAITING;
+    j->due_ms = due_ms;
+    job *place = in->waiting.last;
+    while (place && place->due_ms > due_ms)
+        place = place->before;
+    line_insert(&in->waiting, place, j);
+}
+
+int64_t inflight_due_ms(const inflight *in)
+{
+    return in->waiting.first ? in->waiting.first->due_ms : INT64_MAX;
+}

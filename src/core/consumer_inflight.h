@@ -1,0 +1,98 @@
+/* Deliveries in flight: received, and not settled yet.
+ *
+ * A job is READY to be handled, in work (WORKING), WAITING for its backoff to pass, or BEHIND
+ * another of its group that is not done. Where order is kept the jobs of one group form a chain in the order of
+ * their delivery, and only the first of it is ever anything but BEHIND: so a message that fails holds up its
+ * own group, however many workers there are.
+ *
+ * Only one worker at a time has suspects, deliveries that came again: their attempts are counted before they start, and
+ * if one of them kills the process, those of its neighbours must not be. What came for the first time is not counted.
+ *
+ * All the room is made by inflight_open(): it is bounded, and takes no memory later. It has no lock of its
+ * own; the caller that shares it brings one. */
+#ifndef SEMEL_CORE_CONSUMER_INFLIGHT_H
+#define SEMEL_CORE_CONSUMER_INFLIGHT_H
+
+#include "base/hash.h"
+
+#include <semel/consumer.h>
+#include <semel/sys/transport.h>
+
+typedef enum job_state { JOB_FREE = 0, JOB_READY, JOB_WORKING, JOB_WAITING, JOB_BEHIND } job_state;
+
+typedef struct job {
+    /* Written by inflight_...() only. */
+    job_state state;
+    struct job *older, *newer;   /* among all in flight, in the order of delivery */
+    struct job *before, *behind; /* in the line of those that are ready, or that wait */
+    struct job *follower;        /* the next one of its group */
+    struct job *same_bucket;     /* among the last ones of their groups */
+    uint64_t group;              /* a hash; 0: it has none */
+    int64_t due_ms;              /* WAITING: until then */
+    semel_message copy;          /* what is handled again here counts one delivery more each time */
+    uint32_t setbacks;           /* came to nothing, by nobody's fault */
+    uint32_t failures;           /* a handler failed, here */
+
+    /* For the worker that has it in work. */
+    uint64_t tag;
+    const semel_message *message;
+    uint32_t losses; /* the consumer's number of losses when it came */
+    int suspect;     /* it came again: whoever had it before may have died of it */
+    int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
+    int routed;
+    int unsettled; /* some route is not done with it ... */
+    int failed;    /* ... and some handler has tried */
+} job;
+
+typedef struct job_line {
+    job *first, *last;
+} job_line;
+
+typedef struct inflight {
+    job *jobs; /* all, used or not */
+    uint32_t max;
+    uint32_t count;
+    job *unused;  /* linked by `behind` */
+    job_line all; /* linked by `older` and `newer` */
+    job_line ready;
+    job_line waiting; /* the one that is due first stands first */
+    job **tails;      /* the last one of each group, by its hash; NULL: no order is kept */
+    uint32_t bucket_count;
+    hash_key key;
+    uint32_t suspects; /* in work */
+    uint32_t retries;  /* in work: they failed here before, and their attempts are counted, too */
+} inflight;
+
+semel_status inflight_open(inflight *in, uint32_t max, semel_order order, hash_key key,
+                           semel_error *err);
+void inflight_close(inflight *in);
+
+static inline uint32_t inflight_room(const inflight *in)
+{
+    return in->max - in->count;
+}
+
+/* There must be room. */
+void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses);
+
+/* Up to `max` that may be handled now, and together: no two of a group. They are the caller's until each is
+ * given to one of the next three. */
+size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms);
+
+/* As if it had not been taken, but for its place in the line. */
+void inflight_put_back(inflight *in, job *j);
+
+/* Not before `due_ms`. It comes as another delivery if it has failed. */
+void inflight_postpone(inflight *in, job *j, int64_t due_ms);
+
+/* It is settled, or cannot be any more: what follows in its group may be handled. */
+void inflight_remove(inflight *in, job *j);
+
+/* The oldest that nobody works on, taken as by inflight_next() whatever stands before it in its group; NULL: none.
+ * For giving back all there is, in order. */
+job *inflight_next_oldest(inflight *in);
+
+/* When the first of those that wait is due; INT64_MAX: none waits. */
+int64_t inflight_due_ms(const inflight *in);
+
+#endif

@@ -1,0 +1,257 @@
+/* When the work failed: count it, or give up and keep a dead letter.
+ *
+ * The dead letter and the dead marker are written in one transaction, so there is one letter per key
+ * however often the message comes, and a later copy is not handled behind the letter's back. If the
+ * process dies before that commit, nothing is recorded and the next delivery decides again. */
+#include "core/unit.h"
+
+#include "base/hash.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is kept of the message: all of it, or what the store takes (see drop_body). */
+static const semel_message *kept_message(semel_message *room, const work_unit *unit)
+{
+    if (!unit->bodiless)
+        return unit->message;
+    static const semel_header bodiless = {LETTER_BODILESS, {"1", 1}};
+    *room = (semel_message){.size = sizeof *room,
+                            .headers = &bodiless,
+                            .header_count = 1,
+                            .id = unit->message->id,
+                            .source = unit->message->source,
+                            .type = unit->message->type,
+                            .topic = unit->message->topic,
+                            .correlation_id = unit->message->correlation_id,
+                            .group = unit->message->group,
+                            .time_ms = unit->message->time_ms,
+                            .delivery = unit->message->delivery};
+    return room;
+}
+
+/* A refused message may come again and again and is announced each time: under one id, so that whoever
+ * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
+static semel_status announce_fault(work_unit *unit, const semel_inbox *inbox, semel_bytes id,
+                                   const char *why, semel_error *err)
+{
+    if (!inbox->options.faults)
+        return SEMEL_OK;
+    semel_bytes of = unit->message->id;
+    const char *content_type = unit->message->content_type;
+    if (content_type && !utf8_valid(content_type, strlen(content_type)))
+        content_type =
+            NULL; /* somebody else's, and no text: it must not keep the letter from being stored */
+    semel_header headers[] = {{"semel-inbox", semel_str(inbox->name)},
+                              {"semel-error", semel_str(why)},
+                              {"semel-message-id", of}};
+    semel_message fault = {.size = sizeof fault,
+                           .id = id,
+                           .source = inbox->name,
+                           .type = "semel.fault",
+                           .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
+                           .correlation_id = unit->message->correlation_id,
+                           .content_type = content_type,
+                           .headers = headers,
+                           .header_count = of.len ? 3 : 2,
+                           .body = unit->bodiless ? (semel_bytes){NULL, 0} : unit->message->body};
+    return unit_send(unit, inbox->options.faults, &fault, err);
+}
+
+/* A key and the content under it, as one identity. Without the content, two messages that differ under
+ * one key (or have none) would be one letter; without any identity, every redelivery would be one more. */
+static semel_status with_content(semel_bytes *out, work_unit *unit, semel_bytes key,
+                                 semel_error *err)
+{
+    enum { CONTENT_TEXT = 24 };
+    char *identity = arena_alloc(&unit->arena, key.len + CONTENT_TEXT);
+    if (!identity)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
+    if (key.len)
+        memcpy(identity, key.data, key.len);
+    int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
+                       (unsigned long long)key_fingerprint(unit->message));
+    *out = (semel_bytes){identity, key.len + (size_t)len};
+    return SEMEL_OK;
+}
+
+static semel_status put_letter(work_unit *unit, const char *name, semel_bytes key, const char *why,
+                               semel_error *err)
+{
+    semel_message room;
+    semel_dead dead = {.size = sizeof dead,
+                       .origin = SEMEL_DEAD_INBOX,
+                       .name = name,
+                       .key = key,
+                       .message = kept_message(&room, unit),
+                       .attempts = unit->attempt,
+                       .error = why};
+    return unit->store->driver->dead_put(unit->state, &dead, err);
+}
+
+semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    semel_bytes key = unit->mark.key;
+    semel_status status = SEMEL_OK;
+    unit->mark.attempts = unit->attempt;
+    if (!dead)
+        return unit->mark.inbox ? driver->fail(unit->state, &unit->mark, why, err) : SEMEL_OK;
+    if (unit->mark.inbox)
+        status = driver->bury(unit->state, &unit->mark, why, err);
+    else
+        status = with_content(&key, unit, key, err);
+    if (!status)
+        status = put_letter(unit, unit->inbox->name, key, why, err);
+    return status ? status : announce_fault(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
+}
+
+static semel_status record_once(work_unit *unit, int dead, const char *why, semel_error *err)
+{
+    semel_store *store = unit->store;
+    unit->captured = 0;
+    unit_drop_pending(unit); /* what the failed work would have sent */
+    semel_status status =
+        unit_tx_begin(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = unit_note_failure(unit, dead, why, err);
+    if (!status)
+        status = unit_flush_pending(unit, err);
+    if (!status)
+        status = store_fault(store, dead ? "bury.stored" : "fail.stored", err);
+    if (!status)
+        status = unit_tx_commit(unit, err);
+    unit_drop_pending(unit);
+    if (!status)
+        status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
+    unit_tx_rollback(unit);
+    if (!status && unit->captured)
+        store_wake(store);
+    return status;
+}
+
+/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever, and its
+ * message with it: so it is kept without body and headers, and says so. */
+static const char *drop_body(semel_error *room, work_unit *unit, const char *why)
+{
+    unit->bodiless = 1;
+    semel_fail(room, SEMEL_ELIMIT, "%.300s (its body of %zu bytes is more than the store takes)",
+               why, unit->message->body.len);
+    return room->text;
+}
+
+static semel_status record_failure(work_unit *unit, int dead, const char *why, semel_error *err)
+{
+    semel_error room;
+    semel_status status = record_once(unit, dead, why, err);
+    if (!dead || status != SEMEL_ELIMIT)
+        return status;
+    status = record_once(unit, dead, drop_body(&room, unit, why), err);
+    unit->bodiless = 0;
+    return status;
+}
+
+semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
+                                 semel_error *err)
+{
+    int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= unit->inbox->options.attempts_max;
+    *out = SEMEL_FAILED;
+    if (!dead && !unit->mark.inbox)
+        return SEMEL_OK; /* without a key there is nothing to count it under */
+    semel_status status = record_failure(unit, dead, why->text, err);
+    if (status == SEMEL_ELOST)
+        return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
+    if (!status && dead)
+        *out = SEMEL_DEAD;
+    return status;
+}
+
+/* At once: a server that is just being restarted must not look as if it had been there all the time. */
+semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_error *why,
+                               semel_error *err)
+{
+    int64_t ignored;
+    semel_error local, said;
+    unit->at_once = 1;
+    semel_fail(&said, SEMEL_EHANDLER,
+               "the store answers others, but not this message's work: %.400s", why->text);
+    semel_status status = unit->mark.inbox
+                              ? SEMEL_OK
+                              : unit->store->driver->now(unit->store->state, &ignored, &local);
+    if (!status)
+        status = unit_record_failure(out, unit, &said, &local);
+    unit->at_once = 0;
+    if (err)
+        *err = status ? *why : said;
+    return status;
+}
+
+/* --- refused by a policy ------------------------------------------------------------------------------ */
+
+enum { REFUSAL_ID = 48 };
+
+static semel_bytes refusal_id(char id[REFUSAL_ID], const semel_inbox *inbox, semel_bytes identity)
+{
+    static const hash_key first = {1, 0}, second = {2, 0};
+    hash_state state;
+    uint64_t sums[2];
+    for (int i = 0; i < 2; i++) {
+        hash_begin(&state, i ? second : first);
+        hash_add(&state, inbox->name, strlen(inbox->name) + 1);
+        hash_add(&state, identity.data, identity.len);
+        sums[i] = hash_end(&state);
+    }
+    int len = snprintf(id, REFUSAL_ID, "refused-%016llx%016llx", (unsigned long long)sums[0],
+                       (unsigned long long)sums[1]);
+    return (semel_bytes){id, (size_t)len};
+}
+
+static semel_status keep_refused(work_unit *unit, const char *name, semel_bytes identity,
+                                 const char *why, semel_error *err)
+{
+    char id[REFUSAL_ID];
+    semel_inbox *inbox = unit->inbox;
+    unit->captured = 0;
+    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
+    if (!status)
+        status = put_letter(unit, name, identity, why, err);
+    if (!status)
+        status = announce_fault(unit, inbox, refusal_id(id, inbox, identity), why, err);
+    if (!status)
+        status = unit_flush_pending(unit, err);
+    if (!status)
+        status = store_fault(inbox->store, "bury.stored", err);
+    if (!status)
+        status = unit_tx_commit(unit, err);
+    unit_drop_pending(unit);
+    unit_tx_rollback(unit);
+    return status;
+}
+
+semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
+                                const char *why, semel_error *err)
+{
+    int missing;
+    semel_bytes identity = {NULL, 0};
+    work_unit *unit = NULL;
+    semel_error room;
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    status = unit_identify(&missing, unit, inbox, message, err);
+    unit->attempt = 1;
+    if (!status)
+        status = with_content(&identity, unit, unit->mark.key, err);
+    if (!status) {
+        status = keep_refused(unit, name, identity, why, err);
+        if (status == SEMEL_ELIMIT)
+            status = keep_refused(unit, name, identity, drop_body(&room, unit, why), err);
+    }
+    if (!status) {
+        inbox_count(inbox, SEMEL_DEAD);
+        store_wake(inbox->store);
+    }
+    unit_free(unit);
+    return status;
+}

@@ -1,0 +1,77 @@
+/* A leased batch through a transport.
+ *
+ * Messages without a group go out together. Messages of one group must not overtake each other, not even
+ * when one of them fails: so unless the driver promises that for a whole batch (SEMEL_TRANSPORT_ORDERED),
+ * each wave holds at most one message of a group, and a group that failed sends no more in this pass.
+ *
+ * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter when it
+ * has been refused often enough. What has no answer is nobody's fault, and neither is what the broker cannot take
+ * now (NACKED): it is tried again for as long as it takes, and does not count towards that limit. For what is
+ * unroutable somebody has to make a place at the broker; whether that is waited for is the user's choice. */
+#include "core/relay.h"
+
+/* The items that may go out now, in order: untried, and not given back after another of their group. */
+static size_t next_wave(semel_relay *relay, relay_batch *batch)
+{
+    int ordered = (relay->transport->driver->abilities & SEMEL_TRANSPORT_ORDERED) != 0;
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        relay_item *item = &batch->items[i];
+        if (item->tried || item->verdict || (!ordered && relay_is_blocked(batch, item)))
+            continue;
+        item->tried = 1;
+        relay->wave[count] = item->message;
+        relay->wave_index[count++] = i;
+    }
+    return count;
+}
+
+int relay_is_refused(const semel_relay *relay, const relay_item *item)
+{
+    return item->result == SEMEL_PUBLISH_REFUSED ||
+           (item->result == SEMEL_PUBLISH_UNROUTABLE &&
+            relay->options.on_unroutable == SEMEL_UNROUTABLE_DEAD);
+}
+
+static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item *item)
+{
+    int refused = relay_is_refused(relay, item);
+    if (item->result == SEMEL_PUBLISH_CONFIRMED) {
+        item->verdict = SEMEL_ITEM_REMOVE;
+        relay->confirmed++;
+    } else if (relay_is_blocked(batch, item)) {
+        item->verdict =
+            SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
+        item->tried = 0;
+    } else if (refused && item->refusals + 1 >= relay->options.attempts_max) {
+        item->verdict = SEMEL_ITEM_REMOVE;
+        item->dead = 1;
+    } else {
+        item->verdict = SEMEL_ITEM_RETRY;
+        item->delay_ms = relay_backoff_ms(relay, refused ? item->refusals + 1 : item->attempts);
+    }
+}
+
+static void decide_wave(semel_relay *relay, relay_batch *batch, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        batch->items[relay->wave_index[i]].result = relay->results[i];
+    for (size_t i = 0; i < count; i++)
+        decide_item(relay, batch, &batch->items[relay->wave_index[i]]);
+}
+
+semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err)
+{
+    relay_batch *batch = relay->now;
+    uint32_t wait_ms = relay->options.lease_ms / 2;
+    for (;; meanwhile = NULL) {
+        size_t count = relay_is_late(relay, batch) ? 0 : next_wave(relay, batch);
+        if (!count)
+            return SEMEL_OK;
+        semel_status status = transport_publish(relay->results, relay->transport, relay->wave,
+                                                count, wait_ms, meanwhile, relay, err);
+        decide_wave(relay, batch, count);
+        if (status)
+            return status;
+    }
+}

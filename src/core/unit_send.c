@@ -1,0 +1,212 @@
+/* What a unit sends and queues.
+ *
+ * Where the store is at hand, it is stored at once. While no transaction is open (claim and queued mode), and where
+ * the store is a round trip away, it is kept here, copied, and stored shortly before the commit: if the process
+ * dies before that, none of it has happened. */
+#include "base/message.h"
+#include "base/uuid.h"
+#include "core/unit.h"
+
+#include <string.h>
+
+/* --- what waits ------------------------------------------------------------------------------------------ */
+
+void unit_drop_pending(work_unit *unit)
+{
+    unit->pending_first = unit->pending_last = NULL;
+    unit->statement_first = unit->statement_last = NULL;
+}
+
+unit_bookmark unit_bookmark_set(const work_unit *unit)
+{
+    return (unit_bookmark){unit->pending_last, unit->statement_last, unit->captured};
+}
+
+void unit_bookmark_return(work_unit *unit, unit_bookmark to)
+{
+    unit->pending_last = to.pending;
+    unit->statement_last = to.statement;
+    unit->captured = to.captured;
+    if (to.pending)
+        to.pending->next = NULL;
+    else
+        unit->pending_first = NULL;
+    if (to.statement)
+        to.statement->next = NULL;
+    else
+        unit->statement_first = NULL;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------ */
+
+/* Fills in what a message must have to leave: an id that stays the same however often it is sent, and
+ * the time. The id goes to the unit's arena. */
+static semel_status complete_message(semel_message *out, work_unit *unit,
+                                     const semel_message *message, semel_error *err)
+{
+    const semel_seam *seam = &unit->store->seam;
+    unsigned char noise[10];
+    semel_status status = message_check(message, err);
+    if (status)
+        return status;
+    *out = (semel_message){.size = sizeof *out};
+    memcpy(out, message, message->size < sizeof *out ? message->size : sizeof *out);
+    if (!out->time_ms)
+        out->time_ms = seam_wall_ms(seam);
+    if (out->id.len)
+        return SEMEL_OK;
+    char *id = arena_alloc(&unit->arena, UUID_TEXT + 1);
+    if (!id)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message id");
+    seam->random(seam->context, noise, sizeof noise);
+    uuid_v7(id, seam_wall_ms(seam), noise);
+    out->id = (semel_bytes){id, UUID_TEXT};
+    return SEMEL_OK;
+}
+
+/* What is sent and queued is kept here while no transaction is open, and where the store is a round trip
+ * away: then it travels with the commit. */
+static int unit_defers(const work_unit *unit)
+{
+    return unit->phase != UNIT_OPEN || unit->store->driver->abilities & SEMEL_STORE_DISTANT;
+}
+
+static semel_status keep_pending(work_unit *unit, semel_outbox *outbox,
+                                 const semel_message *message, semel_error *err)
+{
+    unit_pending *pending = arena_alloc(&unit->arena, sizeof *pending);
+    if (pending)
+        *pending = (unit_pending){NULL, outbox, message_copy_into(&unit->arena, message)};
+    if (!pending || !pending->message)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for an outgoing message");
+    if (unit->pending_last)
+        unit->pending_last->next = pending;
+    else
+        unit->pending_first = pending;
+    unit->pending_last = pending;
+    return SEMEL_OK;
+}
+
+semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_message *message,
+                       semel_error *err)
+{
+    semel_message complete;
+    if (outbox->store != unit->store)
+        return semel_fail(err, SEMEL_EINVAL, "outbox \"%s\" is in another store than the unit",
+                          outbox->name);
+    semel_status status = complete_message(&complete, unit, message, err);
+    if (status)
+        return status;
+    status = unit_defers(unit)
+                 ? keep_pending(unit, outbox, &complete, err)
+                 : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
+    if (status)
+        return status;
+    unit->captured++;
+    return store_fault(unit->store, "send.stored", err);
+}
+
+/* --- queueing ----------------------------------------------------------------------------------------- */
+
+static int is_bytes(const semel_value *value)
+{
+    return value->kind == SEMEL_VALUE_TEXT || value->kind == SEMEL_VALUE_BYTES;
+}
+
+static semel_status check_values(const semel_value values[], size_t count, semel_error *err)
+{
+    if (!values && count)
+        return semel_fail(err, SEMEL_EINVAL, "a queued statement with %zu values that are NULL",
+                          count);
+    for (size_t i = 0; i < count; i++)
+        if (is_bytes(&values[i]) && !values[i].bytes.data && values[i].bytes.len)
+            return semel_fail(err, SEMEL_EINVAL,
+                              "value %zu of a queued statement has a length of %zu and no data",
+                              i + 1, values[i].bytes.len);
+    return SEMEL_OK;
+}
+
+static semel_status copy_values(semel_value *out, mem_arena *arena, const semel_value values[],
+                                size_t count, semel_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        out[i] = values[i];
+        if (!is_bytes(&values[i]))
+            continue;
+        out[i].bytes.data = arena_copy(arena, values[i].bytes.data, values[i].bytes.len);
+        if (!out[i].bytes.data)
+            return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
+    }
+    return SEMEL_OK;
+}
+
+static semel_status keep_statement(work_unit *unit, const char *sql, const semel_value values[],
+                                   size_t count, semel_error *err)
+{
+    mem_arena *arena = &unit->arena;
+    unit_statement *kept = arena_alloc(arena, sizeof *kept);
+    semel_value *copies = arena_alloc(arena, (count + 1) * sizeof *copies);
+    const char *text = arena_copy(arena, sql, strlen(sql) + 1);
+    if (!kept || !copies || !text)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a queued statement");
+    semel_status status = copy_values(copies, arena, values, count, err);
+    if (status)
+        return status;
+    *kept = (unit_statement){NULL, text, copies, count};
+    if (unit->statement_last)
+        unit->statement_last->next = kept;
+    else
+        unit->statement_first = kept;
+    unit->statement_last = kept;
+    return SEMEL_OK;
+}
+
+semel_status unit_queue(work_unit *unit, const char *sql, const semel_value values[], size_t count,
+                        semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    if (!driver->queue)
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store has no SQL to queue statements of",
+                          driver->scheme);
+    if (count > SEMEL_VALUES_MAX || strlen(sql) > SEMEL_SQL_MAX)
+        return semel_fail(err, SEMEL_ELIMIT,
+                          "a statement of %zu bytes with %zu values; SEMEL_SQL_MAX is %zu, "
+                          "SEMEL_VALUES_MAX %zu",
+                          strlen(sql), count, SEMEL_SQL_MAX, SEMEL_VALUES_MAX);
+    semel_status status = check_values(values, count, err);
+    if (status)
+        return status;
+    return unit_defers(unit) ? keep_statement(unit, sql, values, count, err)
+                             : driver->queue(unit->state, sql, values, count, err);
+}
+
+/* --- storing what waits ------------------------------------------------------------------------------------------ */
+
+/* As many as follow each other into one outbox, together. */
+static semel_status put_pending(work_unit *unit, unit_pending **at, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    enum { TOGETHER_MAX = 256 };
+    const semel_message *messages[TOGETHER_MAX];
+    const semel_outbox *outbox = (*at)->outbox;
+    size_t count = 0;
+    if (!driver->put_many) {
+        const semel_message *one = (*at)->message;
+        *at = (*at)->next;
+        return driver->put(unit->state, outbox->scope, one, err);
+    }
+    for (; *at && (*at)->outbox == outbox && count < TOGETHER_MAX; *at = (*at)->next)
+        messages[count++] = (*at)->message;
+    return driver->put_many(unit->state, outbox->scope, messages, count, err);
+}
+
+semel_status unit_flush_pending(work_unit *unit, semel_error *err)
+{
+    const semel_store_driver *driver = unit->store->driver;
+    semel_status status = SEMEL_OK;
+    for (unit_statement *at = unit->statement_first; !status && at; at = at->next)
+        status = driver->queue(unit->state, at->sql, at->values, at->count, err);
+    for (unit_pending *at = unit->pending_first; !status && at;)
+        status = put_pending(unit, &at, err);
+    return status;
+}
