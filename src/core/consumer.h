@@ -16,7 +16,7 @@ typedef struct worker {
     const semel_message **chosen; /* of one route */
     size_t *chosen_index;
     semel_outcome *outcomes;
-    semel_settle *settles;
+    semel_delivery_settlement *settles;
     job **settled; /* whom the settles are for */
     int trouble;   /* of the last turn: TROUBLE_... */
     uint32_t seen; /* the consumer's number of meetings when the turn began */

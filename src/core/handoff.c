@@ -11,10 +11,10 @@
 static semel_status settle_one(semel_relay *relay, work_unit *unit, const relay_item *item,
                                semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
-    semel_settlement settlement = {
+    semel_item_settlement settlement = {
         .seq = item->seq, .token = item->token, .verdict = verdict, .delay_ms = delay_ms};
-    semel_status status =
-        relay->store->driver->settle(unit->state, relay->outbox->scope, &settlement, 1, err);
+    semel_status status = relay->store->driver->outbox->settle(unit->state, relay->outbox->scope,
+                                                               &settlement, 1, err);
     if (!status && settlement.lost)
         status = semel_fail(err, SEMEL_ELOST,
                             "the lease on an outgoing message ended before its work did");
@@ -28,7 +28,7 @@ static semel_status give_up(semel_relay *relay, work_unit *unit, relay_item *ite
     semel_status status = unit_open(unit, SEMEL_BEGIN_DURABLE, err);
     unit->attempt = item->attempts;
     if (!status)
-        status = settle_one(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+        status = settle_one(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
     if (!status)
         status = unit_note_failure(unit, 1, why, err);
     if (!status)
@@ -38,7 +38,7 @@ static semel_status give_up(semel_relay *relay, work_unit *unit, relay_item *ite
     unit_drop_pending(unit);
     unit_abandon(unit);
     if (!status)
-        item->verdict = SEMEL_ITEM_REMOVE;
+        item->verdict = SEMEL_VERDICT_ACK;
     return status;
 }
 
@@ -58,7 +58,7 @@ static semel_status put_back(semel_relay *relay, work_unit *unit, relay_item *it
 static semel_status retry_later(semel_relay *relay, work_unit *unit, relay_item *item,
                                 semel_error *err)
 {
-    return put_back(relay, unit, item, SEMEL_ITEM_RETRY, relay_backoff_ms(relay, item->attempts),
+    return put_back(relay, unit, item, SEMEL_VERDICT_RETRY, relay_backoff_ms(relay, item->attempts),
                     err);
 }
 
@@ -69,18 +69,18 @@ static semel_status refuse(semel_relay *relay, work_unit *unit, relay_item *item
 {
     semel_status status =
         inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, why, err);
-    return status ? status : put_back(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    return status ? status : put_back(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
 }
 
 static semel_status commit(semel_relay *relay, work_unit *unit, relay_item *item,
                            semel_outcome *outcome, semel_error *err)
 {
-    semel_status status = settle_one(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    semel_status status = settle_one(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
     if (!status)
         status = unit_finish(unit, err);
     if (status)
         return status;
-    item->verdict = SEMEL_ITEM_REMOVE;
+    item->verdict = SEMEL_VERDICT_ACK;
     if (*outcome == SEMEL_CLAIMED)
         *outcome = SEMEL_PROCESSED;
     return store_fault(relay->store, "handoff.committed", err);
@@ -218,7 +218,7 @@ static semel_status hand_over_in_the_end(semel_relay *relay, work_unit *unit, re
     if (!untried || item->verdict)
         return status;
     *outcome = SEMEL_UNDECIDED;
-    return put_back(relay, unit, item, SEMEL_ITEM_RELEASE,
+    return put_back(relay, unit, item, SEMEL_VERDICT_RELEASE,
                     relay_backoff_ms(relay, tries ? tries : 1), err);
 }
 
@@ -230,7 +230,7 @@ static semel_status hand_over_next(semel_relay *relay, relay_item *item, int she
     if (status)
         return status;
     item->tried = !shed;
-    status = shed ? put_back(relay, unit, item, SEMEL_ITEM_RELEASE, 0, err)
+    status = shed ? put_back(relay, unit, item, SEMEL_VERDICT_RELEASE, 0, err)
                   : hand_over_in_the_end(relay, unit, item, &outcome, err);
     unit_abandon(unit);
     unit_free(unit);
@@ -280,7 +280,7 @@ semel_status relay_hand_over(semel_relay *relay, size_t *done, semel_error *err)
             give_back_from(relay, i, status);
             return status;
         }
-        if (!status && item->verdict == SEMEL_ITEM_REMOVE) {
+        if (!status && item->verdict == SEMEL_VERDICT_ACK) {
             store_count(relay->store, TALLY_SENT, 1);
             store_count(relay->store, TALLY_RESENT, item->attempts > 1);
             ++*done;

@@ -53,6 +53,19 @@ semel_status marker_look(marker_row *out, int *found, postgres_unit *unit, const
     return SEMEL_OK;
 }
 
+semel_status postgres_look(void *unit_state, semel_mark *mark, semel_error *err)
+{
+    int found = 0;
+    marker_row row = {0};
+    semel_status status = marker_look(&row, &found, unit_state, mark, err);
+    if (status)
+        return status;
+    marker_report(mark, &row);
+    if (!found || marker_is_free(&row))
+        mark->state = SEMEL_MARK_FREE;
+    return SEMEL_OK;
+}
+
 static void report_taken(semel_mark *mark, uint32_t attempts)
 {
     mark->state = SEMEL_MARK_TAKEN;

@@ -75,6 +75,18 @@ static semel_status change_one(query *q, semel_status otherwise, const char *doi
                : semel_fail(err, otherwise, "%s: the row has changed under our hands", doing);
 }
 
+semel_status sqlite_look(void *unit_state, semel_mark *mark, semel_error *err)
+{
+    row found;
+    semel_status status = row_read(&found, unit_state, mark, err);
+    if (status)
+        return status;
+    report(mark, &found);
+    if (!found.found || is_free(&found))
+        mark->state = SEMEL_MARK_FREE;
+    return SEMEL_OK;
+}
+
 /* --- transaction mode --------------------------------------------------------------------------------- */
 
 static semel_status take_over(sqlite_unit *unit, semel_mark *mark, const row *found,
@@ -291,7 +303,7 @@ semel_status sqlite_forget(void *unit_state, const semel_mark *mark, semel_error
     semel_status status = row_read(&found, unit, mark, err);
     if (status)
         return status;
-    if (!found.found)
+    if (!found.found || (mark->state == SEMEL_MARK_DEAD && found.state != STATE_DEAD))
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     if (found.live)
         return semel_fail(err, SEMEL_EBUSY, "the key is claimed right now");

@@ -203,7 +203,8 @@ static semel_status deliver(queue *self, semel_delivery deliveries[], size_t max
             return *count ? SEMEL_OK
                           : semel_fail(err, SEMEL_ENOMEM, "out of memory to deliver a message");
         memory_heap_pop(&self->ready);
-        deliveries[*count] = (semel_delivery){one->tag, &one->message};
+        deliveries[*count] =
+            (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
     }
     return SEMEL_OK;
 }
@@ -261,13 +262,13 @@ static void retry(queue *self, memory_parcel *parcel, uint32_t delay_ms)
 }
 
 /* 0: there is no such delivery, or no longer. */
-static int settle_one(queue *self, const semel_settle *settle)
+static int settle_one(queue *self, const semel_delivery_settlement *settle)
 {
     memory_delivery *delivery = memory_out_find(&self->out, settle->tag);
     memory_parcel *parcel = delivery ? memory_out_settle(&self->out, delivery) : NULL;
     if (!parcel)
         return 0;
-    if (settle->verdict == SEMEL_SETTLE_RETRY) {
+    if (settle->verdict == SEMEL_VERDICT_RETRY) {
         retry(self, parcel, settle->delay_ms);
         return 1;
     }
@@ -276,8 +277,8 @@ static int settle_one(queue *self, const semel_settle *settle)
     return 1;
 }
 
-static semel_status memory_settle(void *transport, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status memory_settle(void *transport, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     queue *self = transport;
     size_t unknown = 0;

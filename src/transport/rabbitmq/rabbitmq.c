@@ -202,7 +202,7 @@ static semel_status receive(void *transport, semel_delivery deliveries[], size_t
     return rabbit_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
-static semel_status settle(void *transport, const semel_settle settles[], size_t count,
+static semel_status settle(void *transport, const semel_delivery_settlement settles[], size_t count,
                            semel_error *err)
 {
     rabbit *self = transport;

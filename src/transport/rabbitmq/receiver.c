@@ -185,7 +185,8 @@ static size_t hand_out(rabbit_receiver *self, semel_delivery deliveries[], size_
         const rabbit_delivery *one = rabbit_shelf_take(&self->shelf);
         if (!one)
             break;
-        deliveries[count++] = (semel_delivery){one->tag, one->message};
+        deliveries[count++] =
+            (semel_delivery){.tag = one->tag, .message = one->message, .position = -1};
     }
     return count;
 }
