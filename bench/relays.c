@@ -79,11 +79,11 @@ static semel_status counting_receive(void *transport, semel_delivery deliveries[
     return self->driver->receive(self->state, deliveries, max, count, wait_ms, err);
 }
 
-static semel_status counting_settle(void *transport, const semel_settle settles[], size_t count,
-                                    semel_error *err)
+static semel_status counting_settle(void *transport, const semel_delivery_settlement settles[],
+                                    size_t count, semel_error *err)
 {
     const counting *self = transport;
-    return self->driver->settle(self->state, settles, count, err);
+    return self->driver->outbox->settle(self->state, settles, count, err);
 }
 
 /* With the abilities of the inner one, and no more. */

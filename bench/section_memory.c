@@ -54,9 +54,9 @@ static void mark_alone(const semel_sqlite *s, const message_set *set, semel_mark
     for (size_t i = 0; i < set->count; i++) {
         semel_mark mark = {.inbox = 1, .key = set->pointers[i]->id};
         memset(unit, 0, driver->unit_size);
-        must(driver->begin(s->store->state, unit, SEMEL_BEGIN_DURABLE, 0, &err), &err);
-        must(driver->mark(unit, &mark, 1, 0, &err), &err);
-        must(driver->commit(unit, &err), &err);
+        must(driver->units->begin(s->store->state, unit, SEMEL_BEGIN_DURABLE, 0, &err), &err);
+        must(driver->markers->mark(unit, &mark, 1, 0, &err), &err);
+        must(driver->units->commit(unit, &err), &err);
         if (mark.state != expected)
             die("a marker is in state %d and should be in %d", (int)mark.state, (int)expected);
     }

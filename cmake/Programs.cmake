@@ -53,6 +53,7 @@ foreach(example IN LISTS examples services)
                                                    RUNTIME_OUTPUT_DIRECTORY examples)
   target_link_libraries(example_${name} PRIVATE semel)
 endforeach()
+target_sources(example_own_store PRIVATE examples/own_store/filestore.c)
 if(services) # its handler works on the connection itself
   target_link_libraries(example_inventory PRIVATE PkgConfig::semel_postgres)
 endif()

@@ -82,19 +82,20 @@ static inline void *begin(rig *r)
 {
     void *unit = calloc(1, driver->unit_size);
     assert_non_null(unit);
-    assert_int_equal(driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, &r->err),
+                     SEMEL_OK);
     return unit;
 }
 
 static inline void commit(rig *r, void *unit)
 {
-    assert_int_equal(driver->commit(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->commit(unit, &r->err), SEMEL_OK);
     free(unit);
 }
 
 static inline void rollback(void *unit)
 {
-    driver->rollback(unit);
+    driver->units->rollback(unit);
     free(unit);
 }
 
@@ -108,7 +109,7 @@ static inline semel_mark key_of(rig *r, const char *key)
 static inline semel_mark mark_key(rig *r, void *unit, const char *key)
 {
     semel_mark mark = key_of(r, key);
-    assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
     return mark;
 }
 
@@ -124,7 +125,7 @@ static inline semel_mark look(rig *r, const char *key)
 static inline semel_mark claim_key(rig *r, void *unit, const char *key, uint32_t lease_ms)
 {
     semel_mark mark = key_of(r, key);
-    assert_int_equal(driver->claim(unit, &mark, lease_ms, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->claim(unit, &mark, lease_ms, &r->err), SEMEL_OK);
     return mark;
 }
 
@@ -149,7 +150,7 @@ static inline void make_dead(rig *r, const char *key)
 {
     void *unit = begin(r);
     semel_mark mark = key_of(r, key);
-    assert_int_equal(driver->bury(unit, &mark, "hopeless", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->bury(unit, &mark, "hopeless", &r->err), SEMEL_OK);
     commit(r, unit);
 }
 
@@ -163,7 +164,7 @@ static inline void put(rig *r, void *unit, const char *id, const char *group, ui
                              .group = group,
                              .body = semel_str(id),
                              .delay_ms = delay_ms};
-    assert_int_equal(driver->put(unit, r->outbox, &message, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->put(unit, r->outbox, &message, &r->err), SEMEL_OK);
 }
 
 static inline void put_now(rig *r, const char *id, const char *group)

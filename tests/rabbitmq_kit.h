@@ -125,15 +125,15 @@ static inline semel_delivery kit_take_id(rabbit_kit *kit, const char *id)
 }
 
 static inline semel_status kit_settle(rabbit_kit *kit, semel_delivery delivery,
-                                      semel_settle_verdict verdict)
+                                      semel_verdict verdict)
 {
-    semel_settle settle = {.tag = delivery.tag, .verdict = verdict};
+    semel_delivery_settlement settle = {.tag = delivery.tag, .verdict = verdict};
     return semel_transport_settle(kit->transport, &settle, 1, &last_error);
 }
 
 static inline void kit_ack(rabbit_kit *kit, semel_delivery delivery)
 {
-    OK(kit_settle(kit, delivery, SEMEL_SETTLE_ACK));
+    OK(kit_settle(kit, delivery, SEMEL_VERDICT_ACK));
 }
 
 /* --- other clients ---------------------------------------------------------------------------------- */

@@ -218,7 +218,7 @@ static void spoiled(world *w, uint32_t batch)
     assert_int_equal(world_counters(w).unsent, COUNT - 1);
     size_t rejected = 0;
     for (size_t i = 0; i < watch.settle_count; i++)
-        rejected += watch.settles[i].verdict == SEMEL_SETTLE_REJECT;
+        rejected += watch.settles[i].verdict == SEMEL_VERDICT_REJECT;
     assert_int_equal(rejected, 1);
 }
 
@@ -251,7 +251,7 @@ static void delays_grow_with_jitter_up_to_the_limit(void **state)
         OK(semel_consumer_step(&settled, consumer, 0, &last_error));
         assert_int_equal(settled, 0);
         assert_int_equal(watch.settle_count, i + 1);
-        assert_int_equal(watch.settles[i].verdict, SEMEL_SETTLE_RETRY);
+        assert_int_equal(watch.settles[i].verdict, SEMEL_VERDICT_RETRY);
         uint32_t most = i < 5 ? 100u << i : 3000;
         uint32_t delay = watch.settles[i].delay_ms;
         assert_in_range(delay, most / 2, most);

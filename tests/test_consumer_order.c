@@ -392,7 +392,7 @@ static semel_status be_overtaken(semel_unit *unit, const semel_message *message,
         later(s);
         if (semel_transport_receive(s->broker.inner, &other, 1, &count, 0, NULL) || count != 1)
             return semel_fail(err, SEMEL_EHANDLER, "it did not come again");
-        semel_settle back = {other.tag, SEMEL_SETTLE_RETRY, 0};
+        semel_delivery_settlement back = {other.tag, SEMEL_VERDICT_RETRY, 0};
         if (semel_transport_settle(s->broker.inner, &back, 1, NULL))
             return semel_fail(err, SEMEL_EHANDLER, "it did not go back");
     }

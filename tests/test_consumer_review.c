@@ -102,7 +102,7 @@ static void deliver_in_vain(semel_transport *transport, size_t count)
     OK(semel_transport_receive(transport, deliveries, count, &got, 0, &last_error));
     assert_int_equal(got, count);
     for (size_t i = 0; i < count; i++) {
-        semel_settle back = {.tag = deliveries[i].tag, .verdict = SEMEL_SETTLE_RETRY};
+        semel_delivery_settlement back = {.tag = deliveries[i].tag, .verdict = SEMEL_VERDICT_RETRY};
         OK(semel_transport_settle(transport, &back, 1, &last_error));
     }
 }

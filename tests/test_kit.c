@@ -233,7 +233,7 @@ static void the_recorder_delivers_nothing(void **state)
 {
     semel_transport *recorder, *memory;
     semel_delivery delivery;
-    semel_settle settle = {1, SEMEL_SETTLE_ACK, 0};
+    semel_delivery_settlement settle = {1, SEMEL_VERDICT_ACK, 0};
     size_t count = 9;
     (void)state;
     OK(semel_test_recorder_open(&recorder, NULL));
@@ -291,7 +291,7 @@ static size_t drain(mess *m, size_t max, int ids[STREAM])
         OK(semel_transport_receive(m->chaos, deliveries, max, &count, 0, NULL));
         assert_true(count <= max);
         for (size_t i = 0; i < count; i++) {
-            semel_settle ack = {deliveries[i].tag, SEMEL_SETTLE_ACK, 0};
+            semel_delivery_settlement ack = {deliveries[i].tag, SEMEL_VERDICT_ACK, 0};
             ids[total + i] = id_of(&deliveries[i]);
             assert_int_equal(deliveries[i].message->delivery, 1);
             OK(semel_transport_settle(m->chaos, &ack, 1, NULL));
@@ -357,16 +357,16 @@ static void the_original_is_settled_with_its_last_copy(void **state)
     OK(publish(chaos, &result, "a", NULL));
     OK(semel_transport_receive(chaos, deliveries, 1, &count, 0, NULL));
     assert_int_equal(count, 1);
-    semel_settle settle = {deliveries[0].tag, SEMEL_SETTLE_RETRY, 60000};
+    semel_delivery_settlement settle = {deliveries[0].tag, SEMEL_VERDICT_RETRY, 60000};
     OK(semel_transport_settle(chaos, &settle, 1, NULL));
     OK(semel_transport_receive(chaos, deliveries, 4, &count, 0, NULL));
     assert_int_equal(count, 2);
     assert_int_equal(deliveries[0].message->delivery + deliveries[1].message->delivery, 1 + 2);
-    settle = (semel_settle){deliveries[0].tag, SEMEL_SETTLE_ACK, 0};
+    settle = (semel_delivery_settlement){deliveries[0].tag, SEMEL_VERDICT_ACK, 0};
     OK(semel_transport_settle(chaos, &settle, 1, NULL));
     assert_false(inner_is_empty(inner));
-    semel_settle both[] = {{deliveries[0].tag, SEMEL_SETTLE_ACK, 0},
-                           {deliveries[1].tag, SEMEL_SETTLE_REJECT, 0}};
+    semel_delivery_settlement both[] = {{deliveries[0].tag, SEMEL_VERDICT_ACK, 0},
+                                        {deliveries[1].tag, SEMEL_VERDICT_REJECT, 0}};
     assert_int_equal(semel_transport_settle(chaos, both, 2, NULL), SEMEL_EINVAL);
     assert_true(inner_is_empty(inner));
     semel_transport_close(chaos);

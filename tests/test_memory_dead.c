@@ -25,7 +25,7 @@ static shown list_in(rig *r, void *unit, semel_dead_filter filter)
     shown all = {.count = 0};
     filter.size = sizeof filter;
     filter.limit = filter.limit ? filter.limit : 16;
-    assert_int_equal(driver->dead_list(unit, &filter, show, &all, &r->err), SEMEL_OK);
+    assert_int_equal(driver->dead->list(unit, &filter, show, &all, &r->err), SEMEL_OK);
     return all;
 }
 
@@ -48,7 +48,7 @@ static void bury(rig *r, void *unit, semel_dead_origin origin, const char *key, 
                        .message = &message,
                        .attempts = attempts,
                        .error = error};
-    assert_int_equal(driver->dead_put(unit, &dead, &r->err), SEMEL_OK);
+    assert_int_equal(driver->dead->put(unit, &dead, &r->err), SEMEL_OK);
 }
 
 static void a_second_letter_of_a_key_replaces_the_first_under_its_id(void **state)
@@ -106,19 +106,19 @@ static void dropping_a_letter_is_part_of_its_unit(void **state)
     commit(r, unit);
     int64_t id = list(r, (semel_dead_filter){0}).ids[0];
     unit = begin(r);
-    assert_int_equal(driver->dead_drop(unit, id + 1, &r->err), SEMEL_ENOTFOUND);
-    assert_int_equal(driver->dead_drop(unit, id, &r->err), SEMEL_OK);
-    assert_int_equal(driver->dead_drop(unit, id, &r->err), SEMEL_ENOTFOUND);
+    assert_int_equal(driver->dead->drop(unit, id + 1, &r->err), SEMEL_ENOTFOUND);
+    assert_int_equal(driver->dead->drop(unit, id, &r->err), SEMEL_OK);
+    assert_int_equal(driver->dead->drop(unit, id, &r->err), SEMEL_ENOTFOUND);
     assert_int_equal(list_in(r, unit, (semel_dead_filter){0}).count, 0);
     assert_int_equal(list(r, (semel_dead_filter){0}).count, 1);
     void *other = begin(r);
-    assert_int_equal(driver->dead_drop(other, id, &r->err), SEMEL_EBUSY);
+    assert_int_equal(driver->dead->drop(other, id, &r->err), SEMEL_EBUSY);
     rollback(other);
     rollback(unit);
     unit = begin(r);
-    assert_int_equal(driver->dead_drop(unit, id, &r->err), SEMEL_OK);
+    assert_int_equal(driver->dead->drop(unit, id, &r->err), SEMEL_OK);
     bury(r, unit, SEMEL_DEAD_INBOX, "a", "again", 2);
-    assert_int_equal(driver->dead_drop(unit, id, &r->err), SEMEL_OK);
+    assert_int_equal(driver->dead->drop(unit, id, &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(list(r, (semel_dead_filter){0}).count, 0);
 }

@@ -189,8 +189,8 @@ static void check_take(rig *r, void *unit, model *m, int key, semel_mark *mark, 
     uint32_t attempts = row->state == NONE ? 0 : row->attempts;
     if (expected == SEMEL_MARK_TAKEN)
         attempts = larger(attempts, mark->attempts) + (claims ? 1 : 0);
-    assert_int_equal(claims ? driver->claim(unit, mark, lease_ms, &r->err)
-                            : driver->mark(unit, mark, 1, 0, &r->err),
+    assert_int_equal(claims ? driver->markers->claim(unit, mark, lease_ms, &r->err)
+                            : driver->markers->mark(unit, mark, 1, 0, &r->err),
                      SEMEL_OK);
     assert_int_equal(mark->state, expected);
     assert_int_equal(mark->known_fingerprint, known);
@@ -215,10 +215,10 @@ static void check_end(rig *r, void *unit, model *m, int key, semel_mark *mark, u
     int free_to_fail =
         row->state == NONE || m->touched[key] || (row->state == OPEN && !leased(row, rig_now(r)));
     int allowed = verb < 2 || mark->token ? owned : free_to_fail;
-    semel_status status = verb == 0   ? driver->finish(unit, mark, &r->err)
-                          : verb == 1 ? driver->renew(unit, mark, 30, &r->err)
-                          : verb == 2 ? driver->fail(unit, mark, "why", &r->err)
-                                      : driver->bury(unit, mark, "why", &r->err);
+    semel_status status = verb == 0   ? driver->markers->finish(unit, mark, &r->err)
+                          : verb == 1 ? driver->markers->renew(unit, mark, 30, &r->err)
+                          : verb == 2 ? driver->markers->fail(unit, mark, "why", &r->err)
+                                      : driver->markers->bury(unit, mark, "why", &r->err);
     assert_int_equal(status, allowed ? SEMEL_OK : SEMEL_ELOST);
     if (!allowed)
         return;
@@ -240,7 +240,7 @@ static void check_forget(rig *r, void *unit, model *m, int key, const semel_mark
     semel_status expected = row->state == NONE        ? SEMEL_ENOTFOUND
                             : leased(row, rig_now(r)) ? SEMEL_EBUSY
                                                       : SEMEL_OK;
-    assert_int_equal(driver->forget(unit, mark, &r->err), expected);
+    assert_int_equal(driver->markers->forget(unit, mark, &r->err), expected);
     if (expected != SEMEL_OK)
         return;
     *row = (model_row){.result = -1};
@@ -253,7 +253,7 @@ static void check_result(rig *r, void *unit, model *m, int key, const semel_mark
     void *data = NULL;
     size_t len = 0;
     int value = (int)chance(1000);
-    assert_int_equal(driver->result_get(unit, mark, &data, &len, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_get(unit, mark, &data, &len, &r->err), SEMEL_OK);
     if (row->state == DONE && row->result >= 0)
         assert_memory_equal(data, &row->result, sizeof row->result);
     else
@@ -261,7 +261,7 @@ static void check_result(rig *r, void *unit, model *m, int key, const semel_mark
     free(data);
     semel_status expected = row->state == DONE ? SEMEL_OK : SEMEL_ELOST;
     semel_bytes bytes = {&value, sizeof value};
-    assert_int_equal(driver->result_set(unit, mark, bytes, &r->err), expected);
+    assert_int_equal(driver->markers->result_set(unit, mark, bytes, &r->err), expected);
     if (expected != SEMEL_OK)
         return;
     row->result = value;
@@ -306,9 +306,9 @@ static void sweep_both(rig *r, model *m)
         }
     do {
         size_t some = 0;
-        assert_int_equal(
-            driver->sweep(r->store, r->inbox, cutoff, 1 + chance(7), &position, &some, &r->err),
-            SEMEL_OK);
+        assert_int_equal(driver->markers->sweep(r->store, r->inbox, cutoff, 1 + chance(7),
+                                                &position, &some, &r->err),
+                         SEMEL_OK);
         swept += some;
     } while (position.len);
     assert_int_equal(swept, expected);
@@ -332,10 +332,11 @@ static void the_driver_agrees_with_an_array(void **state)
         some_verbs(r, unit, &now);
         if (chance(2)) {
             model saved = now;
-            assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
+            assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
             some_verbs(r, unit, &now);
             int undo = chance(2) == 0;
-            assert_int_equal(undo ? driver->undo(unit, &r->err) : driver->keep(unit, &r->err), 0);
+            assert_int_equal(
+                undo ? driver->units->undo(unit, &r->err) : driver->units->keep(unit, &r->err), 0);
             now = undo ? saved : now;
             some_verbs(r, unit, &now);
         }
@@ -377,10 +378,10 @@ static void a_million_keys_are_all_kept_and_cost_little(void **state)
                            (unsigned)i);
             semel_mark mark = key_of(r, key);
             memset(unit, 0, driver->unit_size);
-            driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
-            assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+            driver->units->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+            assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
             assert_int_equal(mark.state, round ? SEMEL_MARK_DONE : SEMEL_MARK_TAKEN);
-            driver->commit(unit, NULL);
+            driver->units->commit(unit, NULL);
         }
     free(unit);
     size_t bytes = (in_use() - before) / MILLION;
@@ -406,28 +407,28 @@ static semel_status everything(rig *r, void *unit)
                        .key = semel_str("k"),
                        .message = &message,
                        .error = "x"};
-    semel_status status = driver->mark(unit, marks, 5, 0, &r->err);
+    semel_status status = driver->markers->mark(unit, marks, 5, 0, &r->err);
     if (!status)
-        status = driver->result_set(unit, &marks[0], semel_str("result"), &r->err);
+        status = driver->markers->result_set(unit, &marks[0], semel_str("result"), &r->err);
     if (!status)
-        status = driver->fail(unit, &marks[1], "why", &r->err);
+        status = driver->markers->fail(unit, &marks[1], "why", &r->err);
     if (!status)
-        status = driver->claim(unit, &claimed, 1000, &r->err);
+        status = driver->markers->claim(unit, &claimed, 1000, &r->err);
     if (!status)
-        status = driver->renew(unit, &claimed, 1000, &r->err);
+        status = driver->markers->renew(unit, &claimed, 1000, &r->err);
     if (!status)
-        status = driver->put(unit, r->outbox, &message, &r->err);
+        status = driver->outbox->put(unit, r->outbox, &message, &r->err);
     message.delay_ms = 5;
     if (!status)
-        status = driver->put(unit, r->outbox, &message, &r->err);
-    return status ? status : driver->dead_put(unit, &dead, &r->err);
+        status = driver->outbox->put(unit, r->outbox, &message, &r->err);
+    return status ? status : driver->dead->put(unit, &dead, &r->err);
 }
 
 static void assert_empty(rig *r)
 {
     uint64_t count = 9;
     int64_t oldest = 9;
-    assert_int_equal(driver->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
     assert_int_equal(count, 0);
     assert_int_equal(look(r, "1").state, SEMEL_MARK_TAKEN);
     assert_int_equal(look(r, "2").attempts, 0);

@@ -7,7 +7,7 @@ enum { TAKEN_MAX = 64 };
 
 typedef struct taken {
     size_t count;
-    semel_settlement settlements[TAKEN_MAX]; /* ready to be settled: REMOVE */
+    semel_item_settlement settlements[TAKEN_MAX]; /* ready to be settled: REMOVE */
     uint32_t attempts[TAKEN_MAX];
     char ids[256]; /* "a b c": in the order in which they are to be sent */
 } taken;
@@ -19,8 +19,8 @@ static semel_status collect(const semel_item *item, void *context, semel_error *
     assert_true(all->count < TAKEN_MAX);
     assert_memory_equal(item->message->body.data, item->message->id.data, item->message->id.len);
     all->attempts[all->count] = item->attempts;
-    all->settlements[all->count++] =
-        (semel_settlement){.seq = item->seq, .token = item->token, .verdict = SEMEL_ITEM_REMOVE};
+    all->settlements[all->count++] = (semel_item_settlement){
+        .seq = item->seq, .token = item->token, .verdict = SEMEL_VERDICT_ACK};
     size_t at = strlen(all->ids);
     (void)snprintf(all->ids + at, sizeof all->ids - at, "%s%.*s", at ? " " : "",
                    (int)item->message->id.len, (const char *)item->message->id.data);
@@ -30,8 +30,8 @@ static semel_status collect(const semel_item *item, void *context, semel_error *
 static taken take_in(rig *r, void *unit, uint32_t limit, uint32_t lease_ms)
 {
     taken all = {.count = 0};
-    assert_int_equal(driver->take(unit, r->outbox, limit, lease_ms, collect, &all, &r->err),
-                     SEMEL_OK);
+    assert_int_equal(
+        driver->outbox->lease(unit, r->outbox, limit, lease_ms, collect, &all, &r->err), SEMEL_OK);
     return all;
 }
 
@@ -43,12 +43,13 @@ static taken take(rig *r, uint32_t limit, uint32_t lease_ms)
     return all;
 }
 
-static void settle(rig *r, semel_settlement *settlement, semel_verdict verdict, uint32_t delay_ms)
+static void settle(rig *r, semel_item_settlement *settlement, semel_verdict verdict,
+                   uint32_t delay_ms)
 {
     void *unit = begin(r);
     settlement->verdict = verdict;
     settlement->delay_ms = delay_ms;
-    assert_int_equal(driver->settle(unit, r->outbox, settlement, 1, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->outbox, settlement, 1, &r->err), SEMEL_OK);
     commit(r, unit);
 }
 
@@ -56,7 +57,7 @@ static uint64_t unsent(rig *r)
 {
     uint64_t count = 0;
     int64_t oldest = 0;
-    assert_int_equal(driver->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
     return count;
 }
 
@@ -78,7 +79,7 @@ static void a_message_leaves_if_and_only_if_its_unit_commits(void **state)
     assert_string_equal(all.ids, "b");
     assert_int_equal(all.attempts[0], 1);
     assert_int_equal(take(r, 10, 1000).count, 0);
-    settle(r, &all.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_false(all.settlements[0].lost);
     assert_int_equal(unsent(r), 0);
 }
@@ -93,14 +94,14 @@ static void a_lease_that_ends_frees_the_message_and_fences_the_old_owner(void **
     semel_test_advance_ms(r->seam, 1);
     taken second = take(r, 1, 1000);
     assert_int_equal(second.attempts[0], 2);
-    settle(r, &first.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &first.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_true(first.settlements[0].lost);
     assert_int_equal(unsent(r), 1);
     semel_test_advance_ms(r->seam, 5000); /* over, but nobody else has it */
-    settle(r, &second.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &second.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_false(second.settlements[0].lost);
     assert_int_equal(unsent(r), 0);
-    settle(r, &second.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &second.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_true(second.settlements[0].lost);
 }
 
@@ -109,13 +110,13 @@ static void retry_waits_and_release_does_not_count(void **state)
     rig *r = *state;
     put_now(r, "a", NULL);
     taken all = take(r, 1, 1000);
-    settle(r, &all.settlements[0], SEMEL_ITEM_RETRY, 500);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_RETRY, 500);
     semel_test_advance_ms(r->seam, 499);
     assert_int_equal(take(r, 1, 1000).count, 0);
     semel_test_advance_ms(r->seam, 1);
     all = take(r, 1, 1000);
     assert_int_equal(all.attempts[0], 2);
-    settle(r, &all.settlements[0], SEMEL_ITEM_RELEASE, 0);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_RELEASE, 0);
     all = take(r, 1, 1000);
     assert_int_equal(all.attempts[0], 2);
 }
@@ -127,11 +128,14 @@ static void outboxes_do_not_mix(void **state)
     taken all = take(r, 1, 1000);
     void *unit = begin(r);
     taken none = {.count = 0};
-    assert_int_equal(driver->take(unit, r->other_outbox, 9, 1000, collect, &none, &r->err), 0);
+    assert_int_equal(driver->outbox->lease(unit, r->other_outbox, 9, 1000, collect, &none, &r->err),
+                     0);
     assert_int_equal(none.count, 0);
-    assert_int_equal(driver->settle(unit, r->other_outbox, all.settlements, 1, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->other_outbox, all.settlements, 1, &r->err),
+                     SEMEL_OK);
     assert_true(all.settlements[0].lost);
-    assert_int_equal(driver->take(unit, 77, 9, 1000, collect, &none, &r->err), SEMEL_EINVAL);
+    assert_int_equal(driver->outbox->lease(unit, 77, 9, 1000, collect, &none, &r->err),
+                     SEMEL_EINVAL);
     commit(r, unit);
     assert_int_equal(unsent(r), 1);
 }
@@ -141,18 +145,18 @@ static void the_oldest_tells_the_lag(void **state)
     rig *r = *state;
     uint64_t count = 9;
     int64_t oldest = 9;
-    assert_int_equal(driver->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
     assert_int_equal(oldest, 0);
     int64_t start = rig_now(r);
     put_now(r, "a", NULL);
     semel_test_advance_ms(r->seam, 100);
     put_now(r, "b", NULL);
-    assert_int_equal(driver->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
     assert_int_equal(count, 2);
     assert_int_equal(oldest, start);
     taken all = take(r, 1, 1000);
-    settle(r, &all.settlements[0], SEMEL_ITEM_REMOVE, 0);
-    assert_int_equal(driver->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_ACK, 0);
+    assert_int_equal(driver->outbox->unsent(r->store, &count, &oldest, &r->err), SEMEL_OK);
     assert_int_equal(oldest, start + 100);
 }
 
@@ -184,7 +188,7 @@ static void a_group_waits_for_its_head_and_for_nothing_else(void **state)
     assert_string_equal(head.ids, "a1");
     taken rest = take(r, 10, 1000);
     assert_string_equal(rest.ids, "b1 x b2");
-    settle(r, &head.settlements[0], SEMEL_ITEM_RETRY, 500);
+    settle(r, &head.settlements[0], SEMEL_VERDICT_RETRY, 500);
     assert_int_equal(take(r, 10, 1000).count, 0);
     semel_test_advance_ms(r->seam, 500);
     assert_string_equal(take(r, 10, 1000).ids, "a1 a2");
@@ -198,9 +202,9 @@ static void a_group_that_was_taken_together_goes_on_behind_what_is_gone(void **s
     put_now(r, "a3", "a");
     taken all = take(r, 2, 1000);
     assert_string_equal(all.ids, "a1 a2");
-    settle(r, &all.settlements[1], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &all.settlements[1], SEMEL_VERDICT_ACK, 0);
     assert_int_equal(take(r, 10, 1000).count, 0);
-    settle(r, &all.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_string_equal(take(r, 10, 1000).ids, "a3");
 }
 
@@ -212,7 +216,7 @@ static void a_released_message_keeps_its_place(void **state)
     put_now(r, "b", NULL);
     taken all = take(r, 1, 1000);
     semel_test_advance_ms(r->seam, 10);
-    settle(r, &all.settlements[0], SEMEL_ITEM_RELEASE, 0);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_RELEASE, 0);
     assert_string_equal(take(r, 10, 1000).ids, "a b");
 }
 
@@ -253,7 +257,7 @@ static void a_message_released_with_a_delay_waits_and_holds_up_its_group(void **
     put_now(r, "a", "g");
     put_now(r, "b", "g");
     taken all = take(r, 1, 1000);
-    settle(r, &all.settlements[0], SEMEL_ITEM_RELEASE, 100);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_RELEASE, 100);
     semel_test_advance_ms(r->seam, 99);
     assert_int_equal(take(r, 10, 1000).count, 0);
     semel_test_advance_ms(r->seam, 1);
@@ -273,7 +277,7 @@ static void what_an_open_unit_has_taken_is_closed_to_others_and_comes_back_on_ro
     taken mine = take_in(r, unit, 1, 1000);
     assert_string_equal(mine.ids, "a1");
     assert_int_equal(take(r, 10, 1000).count, 0);
-    settle(r, &mine.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &mine.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_true(mine.settlements[0].lost);
     rollback(unit);
     taken all = take(r, 10, 1000);
@@ -288,15 +292,17 @@ static void settling_is_undone_with_its_unit(void **state)
     put_now(r, "b", "g");
     put_now(r, "c", NULL);
     taken all = take(r, 10, 1000);
-    all.settlements[1].verdict = SEMEL_ITEM_RETRY;
-    all.settlements[2].verdict = SEMEL_ITEM_RELEASE;
+    all.settlements[1].verdict = SEMEL_VERDICT_RETRY;
+    all.settlements[2].verdict = SEMEL_VERDICT_RELEASE;
     void *unit = begin(r);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
-    assert_int_equal(driver->settle(unit, r->outbox, all.settlements, 3, &r->err), SEMEL_OK);
-    assert_int_equal(driver->undo(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->outbox, all.settlements, 3, &r->err),
+                     SEMEL_OK);
+    assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_OK);
     assert_int_equal(take(r, 10, 1000).count, 0);
     assert_int_equal(unsent(r), 3);
-    assert_int_equal(driver->settle(unit, r->outbox, all.settlements, 3, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->outbox, all.settlements, 3, &r->err),
+                     SEMEL_OK);
     assert_int_equal(unsent(r), 3);
     commit(r, unit);
     for (int i = 0; i < 3; i++)
@@ -313,10 +319,11 @@ static void what_an_open_unit_has_settled_is_closed_to_others(void **state)
     put_now(r, "b", NULL);
     taken all = take(r, 10, 1000);
     semel_test_advance_ms(r->seam, 1000); /* the leases are over */
-    all.settlements[1].verdict = SEMEL_ITEM_RETRY;
-    all.settlements[2].verdict = SEMEL_ITEM_RELEASE;
+    all.settlements[1].verdict = SEMEL_VERDICT_RETRY;
+    all.settlements[2].verdict = SEMEL_VERDICT_RELEASE;
     void *unit = begin(r);
-    assert_int_equal(driver->settle(unit, r->outbox, all.settlements, 3, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->outbox, all.settlements, 3, &r->err),
+                     SEMEL_OK);
     assert_int_equal(take(r, 10, 1000).count, 0);
     commit(r, unit);
     assert_string_equal(take(r, 10, 1000).ids, "b a2");
@@ -331,7 +338,8 @@ static void taken_and_removed_in_one_unit(void **state)
     void *unit = begin(r);
     taken mine = take_in(r, unit, 1, 1000);
     put(r, unit, "c", "g", 0);
-    assert_int_equal(driver->settle(unit, r->outbox, mine.settlements, 1, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->settle(unit, r->outbox, mine.settlements, 1, &r->err),
+                     SEMEL_OK);
     assert_false(mine.settlements[0].lost);
     commit(r, unit);
     assert_string_equal(take(r, 10, 1000).ids, "b c");
@@ -349,7 +357,8 @@ static void a_sink_that_fails_fails_the_take(void **state)
     rig *r = *state;
     put_now(r, "a", NULL);
     void *unit = begin(r);
-    assert_int_equal(driver->take(unit, r->outbox, 1, 1000, refuse, NULL, &r->err), SEMEL_ENOMEM);
+    assert_int_equal(driver->outbox->lease(unit, r->outbox, 1, 1000, refuse, NULL, &r->err),
+                     SEMEL_ENOMEM);
     rollback(unit);
     assert_int_equal(take(r, 1, 1000).attempts[0], 1);
 }
@@ -361,11 +370,11 @@ static void a_full_outbox_refuses_messages(void **state)
     semel_message message = {.size = sizeof message, .id = semel_str("b")};
     put_now(r, "a", NULL);
     void *unit = begin(r);
-    assert_int_equal(driver->put(unit, r->outbox, &message, &r->err), SEMEL_ELIMIT);
+    assert_int_equal(driver->outbox->put(unit, r->outbox, &message, &r->err), SEMEL_ELIMIT);
     assert_non_null(strstr(r->err.text, "messages_max"));
     rollback(unit);
     taken all = take(r, 1, 1000);
-    settle(r, &all.settlements[0], SEMEL_ITEM_REMOVE, 0);
+    settle(r, &all.settlements[0], SEMEL_VERDICT_ACK, 0);
     put_now(r, "b", NULL);
     rig_close(r);
 }
@@ -399,7 +408,7 @@ static void groups_stay_in_order_whatever_fails(void **state)
                 assert_int_equal(number, sent[group]++);
             if (rand() % 10 == 0 && fails)
                 continue; /* this relay died: the lease must end */
-            settle(r, &all.settlements[i], fails ? SEMEL_ITEM_RETRY : SEMEL_ITEM_REMOVE,
+            settle(r, &all.settlements[i], fails ? SEMEL_VERDICT_RETRY : SEMEL_VERDICT_ACK,
                    (uint32_t)rand() % 30);
             assert_false(all.settlements[i].lost);
         }

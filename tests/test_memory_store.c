@@ -33,7 +33,7 @@ static void a_name_keeps_its_number(void **state)
     assert_int_not_equal(r->inbox, r->other_inbox);
     semel_mark mark = {.inbox = 99, .key = semel_str("k")};
     void *unit = begin(r);
-    assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_EINVAL);
+    assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_EINVAL);
     rollback(unit);
 }
 
@@ -75,18 +75,18 @@ static void keys_are_bytes_and_belong_to_their_inbox(void **state)
     void *unit = begin(r);
     for (size_t i = 0; i < COUNT; i++) {
         semel_mark mark = {.inbox = r->inbox, .key = keys[i], .fingerprint = i + 1};
-        assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+        assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
         assert_int_equal(mark.state, SEMEL_MARK_TAKEN);
     }
     commit(r, unit);
     unit = begin(r);
     for (size_t i = 0; i < COUNT; i++) {
         semel_mark mark = {.inbox = r->inbox, .key = keys[i]};
-        assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+        assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
         assert_int_equal(mark.state, SEMEL_MARK_DONE);
         assert_int_equal(mark.known_fingerprint, i + 1);
         mark = (semel_mark){.inbox = r->other_inbox, .key = keys[i]};
-        assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+        assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
         assert_int_equal(mark.state, SEMEL_MARK_TAKEN);
     }
     rollback(unit);
@@ -99,18 +99,18 @@ static void the_longest_key_is_kept_whole(void **state)
     memset(key, 'x', sizeof key);
     semel_mark mark = {.inbox = r->inbox, .key = {key, sizeof key}};
     void *unit = begin(r);
-    assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
     commit(r, unit);
     static const size_t wrong[] = {0, SEMEL_KEY_MAX + 1};
     for (size_t i = 0; i < 2; i++) {
         semel_mark bad = {.inbox = r->inbox, .key = {key, wrong[i]}};
         unit = begin(r);
-        assert_int_equal(driver->mark(unit, &bad, 1, 0, &r->err), SEMEL_EINVAL);
+        assert_int_equal(driver->markers->mark(unit, &bad, 1, 0, &r->err), SEMEL_EINVAL);
         rollback(unit);
     }
     key[sizeof key - 1] = 'y';
     unit = begin(r);
-    assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_OK);
     assert_int_equal(mark.state, SEMEL_MARK_TAKEN);
     rollback(unit);
 }
@@ -122,12 +122,12 @@ static void a_key_of_another_open_unit_is_held_even_by_the_same_thread(void **st
     assert_int_equal(mark_key(r, first, "a").state, SEMEL_MARK_TAKEN);
     void *second = begin(r);
     semel_mark mark = key_of(r, "a");
-    assert_int_equal(driver->mark(second, &mark, 1, 30, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(second, &mark, 1, 30, &r->err), SEMEL_OK);
     assert_int_equal(mark.state, SEMEL_MARK_HELD);
     assert_int_equal(mark.held_until_ms, 0);
     assert_int_equal(claim_key(r, second, "a", 1000).state, SEMEL_MARK_HELD);
-    assert_int_equal(driver->forget(second, &mark, &r->err), SEMEL_EBUSY);
-    assert_int_equal(driver->fail(second, &mark, "x", &r->err), SEMEL_ELOST);
+    assert_int_equal(driver->markers->forget(second, &mark, &r->err), SEMEL_EBUSY);
+    assert_int_equal(driver->markers->fail(second, &mark, "x", &r->err), SEMEL_ELOST);
     rollback(second);
     commit(r, first);
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
@@ -159,10 +159,10 @@ static void a_stale_owner_changes_nothing_with_any_verb(void **state)
     semel_test_advance_ms(r->seam, 1000);
     for (int taken_over = 0; taken_over < 2; taken_over++) {
         void *unit = begin(r);
-        assert_int_equal(driver->finish(unit, &stale, &r->err), SEMEL_ELOST);
-        assert_int_equal(driver->renew(unit, &stale, 1000, &r->err), SEMEL_ELOST);
-        assert_int_equal(driver->fail(unit, &stale, "x", &r->err), SEMEL_ELOST);
-        assert_int_equal(driver->bury(unit, &stale, "x", &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->finish(unit, &stale, &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->renew(unit, &stale, 1000, &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->fail(unit, &stale, "x", &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->bury(unit, &stale, "x", &r->err), SEMEL_ELOST);
         commit(r, unit);
         if (!taken_over)
             assert_int_equal(make_claimed(r, "a", 1000).attempts, 2);
@@ -176,11 +176,11 @@ static void the_owner_renews_and_finishes(void **state)
     semel_mark mine = make_claimed(r, "a", 1000);
     semel_test_advance_ms(r->seam, 900);
     void *unit = begin(r);
-    assert_int_equal(driver->renew(unit, &mine, 1000, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->renew(unit, &mine, 1000, &r->err), SEMEL_OK);
     commit(r, unit);
     semel_test_advance_ms(r->seam, 900);
     unit = begin(r);
-    assert_int_equal(driver->finish(unit, &mine, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->finish(unit, &mine, &r->err), SEMEL_OK);
     commit(r, unit);
     semel_mark seen = look(r, "a");
     assert_int_equal(seen.state, SEMEL_MARK_DONE);
@@ -193,7 +193,7 @@ static void a_claim_without_lease_counts_and_holds_nothing(void **state)
     semel_mark mark = key_of(r, "a");
     mark.attempts = 1;
     void *unit = begin(r);
-    assert_int_equal(driver->claim(unit, &mark, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->claim(unit, &mark, 0, &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(mark.attempts, 2);
     unit = begin(r);
@@ -212,7 +212,7 @@ static void failing_without_a_token_leaves_an_open_row_with_its_count(void **sta
     void *unit = begin(r);
     semel_mark mark = mark_key(r, unit, "a");
     mark.attempts = 3;
-    assert_int_equal(driver->fail(unit, &mark, "out of cheese", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &mark, "out of cheese", &r->err), SEMEL_OK);
     commit(r, unit);
     semel_mark seen = look(r, "a");
     assert_int_equal(seen.state, SEMEL_MARK_TAKEN);
@@ -220,7 +220,7 @@ static void failing_without_a_token_leaves_an_open_row_with_its_count(void **sta
     unit = begin(r);
     mark = key_of(r, "new");
     mark.attempts = 1;
-    assert_int_equal(driver->fail(unit, &mark, NULL, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &mark, NULL, &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(look(r, "new").attempts, 1);
 }
@@ -236,8 +236,8 @@ static void failing_without_a_token_spares_what_is_not_ours(void **state)
     for (size_t i = 0; i < 3; i++) {
         void *unit = begin(r);
         semel_mark mark = key_of(r, keys[i]);
-        assert_int_equal(driver->fail(unit, &mark, "x", &r->err), SEMEL_ELOST);
-        assert_int_equal(driver->bury(unit, &mark, "x", &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->fail(unit, &mark, "x", &r->err), SEMEL_ELOST);
+        assert_int_equal(driver->markers->bury(unit, &mark, "x", &r->err), SEMEL_ELOST);
         commit(r, unit);
         assert_int_equal(look(r, keys[i]).state, states[i]);
     }
@@ -248,12 +248,12 @@ static void the_owner_fails_or_buries(void **state)
     rig *r = *state;
     semel_mark mine = make_claimed(r, "a", 1000);
     void *unit = begin(r);
-    assert_int_equal(driver->fail(unit, &mine, "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &mine, "x", &r->err), SEMEL_OK);
     commit(r, unit);
     mine = make_claimed(r, "a", 1000);
     assert_int_equal(mine.attempts, 2);
     unit = begin(r);
-    assert_int_equal(driver->bury(unit, &mine, "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->bury(unit, &mine, "x", &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DEAD);
     assert_int_equal(look(r, "a").attempts, 2);
@@ -268,13 +268,13 @@ static void forgetting_frees_the_key(void **state)
     make_done(r, "done");
     make_claimed(r, "claimed", 1000);
     void *unit = begin(r);
-    assert_int_equal(driver->forget(unit, &none, &r->err), SEMEL_ENOTFOUND);
-    assert_int_equal(driver->forget(unit, &claimed, &r->err), SEMEL_EBUSY);
-    assert_int_equal(driver->forget(unit, &done, &r->err), SEMEL_OK);
-    assert_int_equal(driver->forget(unit, &done, &r->err), SEMEL_ENOTFOUND);
+    assert_int_equal(driver->markers->forget(unit, &none, &r->err), SEMEL_ENOTFOUND);
+    assert_int_equal(driver->markers->forget(unit, &claimed, &r->err), SEMEL_EBUSY);
+    assert_int_equal(driver->markers->forget(unit, &done, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &done, &r->err), SEMEL_ENOTFOUND);
     assert_int_equal(look(r, "done").state, SEMEL_MARK_HELD);
     assert_int_equal(mark_key(r, unit, "done").state, SEMEL_MARK_TAKEN);
-    assert_int_equal(driver->forget(unit, &done, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &done, &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(look(r, "done").state, SEMEL_MARK_TAKEN);
 }
@@ -286,7 +286,7 @@ static void assert_result(rig *r, void *unit, const char *key, const char *expec
     semel_mark mark = key_of(r, key);
     void *data = (void *)-1;
     size_t len = 99;
-    assert_int_equal(driver->result_get(unit, &mark, &data, &len, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_get(unit, &mark, &data, &len, &r->err), SEMEL_OK);
     assert_int_equal(len, expected ? strlen(expected) : 0);
     assert_true((data != NULL) == (expected != NULL));
     if (expected)
@@ -300,20 +300,21 @@ static void a_result_lives_with_its_row(void **state)
     void *unit = begin(r);
     semel_mark mark = mark_key(r, unit, "a");
     assert_result(r, unit, "a", NULL);
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("one"), &r->err), SEMEL_OK);
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("two"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("one"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("two"), &r->err), SEMEL_OK);
     assert_result(r, unit, "a", "two");
     commit(r, unit);
     unit = begin(r);
     assert_result(r, unit, "a", "two");
-    assert_int_equal(driver->result_set(unit, &mark, semel_str(""), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str(""), &r->err), SEMEL_OK);
     assert_result(r, unit, "a", "");
     rollback(unit);
     unit = begin(r);
     assert_result(r, unit, "a", "two");
     assert_result(r, unit, "none", NULL);
     mark = key_of(r, "none");
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("x"), &r->err), SEMEL_ELOST);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("x"), &r->err),
+                     SEMEL_ELOST);
     rollback(unit);
 }
 
@@ -325,16 +326,16 @@ static void one_of_each(rig *r, void *unit, semel_mark owned[3])
     semel_mark dead = key_of(r, "dead");
     semel_mark open = key_of(r, "open");
     assert_int_equal(mark_key(r, unit, "new").state, SEMEL_MARK_TAKEN);
-    assert_int_equal(driver->result_set(unit, &done, semel_str("r2"), &r->err), SEMEL_OK);
-    assert_int_equal(driver->forget(unit, &done, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &done, semel_str("r2"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &done, &r->err), SEMEL_OK);
     assert_int_equal(mark_key(r, unit, "done").state, SEMEL_MARK_TAKEN);
-    assert_int_equal(driver->forget(unit, &dead, &r->err), SEMEL_OK);
-    assert_int_equal(driver->fail(unit, &open, "x", &r->err), SEMEL_OK);
-    assert_int_equal(driver->bury(unit, &open, "x", &r->err), SEMEL_OK);
-    assert_int_equal(driver->renew(unit, &owned[0], 9999, &r->err), SEMEL_OK);
-    assert_int_equal(driver->finish(unit, &owned[0], &r->err), SEMEL_OK);
-    assert_int_equal(driver->fail(unit, &owned[1], "x", &r->err), SEMEL_OK);
-    assert_int_equal(driver->bury(unit, &owned[2], "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &dead, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &open, "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->bury(unit, &open, "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->renew(unit, &owned[0], 9999, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->finish(unit, &owned[0], &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &owned[1], "x", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->bury(unit, &owned[2], "x", &r->err), SEMEL_OK);
     assert_int_equal(claim_key(r, unit, "new2", 1000).state, SEMEL_MARK_TAKEN);
 }
 
@@ -363,10 +364,10 @@ static void every_change_is_undone_by_rollback_and_by_savepoint(void **state)
     rig *r = *state;
     void *unit = begin(r);
     semel_mark mark = mark_key(r, unit, "done");
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("r1"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("r1"), &r->err), SEMEL_OK);
     mark = key_of(r, "open");
     mark.attempts = 7;
-    assert_int_equal(driver->fail(unit, &mark, "earlier", &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->fail(unit, &mark, "earlier", &r->err), SEMEL_OK);
     commit(r, unit);
     make_dead(r, "dead");
     semel_mark owned[3] = {make_claimed(r, "c0", 1000), make_claimed(r, "c1", 1000),
@@ -380,15 +381,15 @@ static void every_change_is_undone_by_rollback_and_by_savepoint(void **state)
 
     unit = begin(r);
     assert_int_equal(mark_key(r, unit, "kept").state, SEMEL_MARK_TAKEN);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_EMISUSE);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_EMISUSE);
     one_of_each(r, unit, owned);
-    assert_int_equal(driver->undo(unit, &r->err), SEMEL_OK);
-    assert_int_equal(driver->undo(unit, &r->err), SEMEL_EMISUSE);
+    assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_EMISUSE);
     assert_as_prepared(r, lease_end_ms);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
     one_of_each(r, unit, owned);
-    assert_int_equal(driver->keep(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->keep(unit, &r->err), SEMEL_OK);
     commit(r, unit);
     assert_int_equal(look(r, "kept").state, SEMEL_MARK_DONE);
     assert_int_equal(look(r, "dead").state, SEMEL_MARK_TAKEN);
@@ -403,11 +404,11 @@ static void undoing_a_savepoint_goes_back_to_what_the_unit_did_before_it(void **
     rig *r = *state;
     void *unit = begin(r);
     semel_mark mark = mark_key(r, unit, "a");
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("one"), &r->err), SEMEL_OK);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
-    assert_int_equal(driver->result_set(unit, &mark, semel_str("two"), &r->err), SEMEL_OK);
-    assert_int_equal(driver->forget(unit, &mark, &r->err), SEMEL_OK);
-    assert_int_equal(driver->undo(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("one"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->result_set(unit, &mark, semel_str("two"), &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &mark, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_OK);
     assert_result(r, unit, "a", "one");
     commit(r, unit);
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
@@ -419,23 +420,23 @@ static void one_failure_in_a_batch_fails_one_message(void **state)
     rig *r = *state;
     void *unit = begin(r);
     semel_mark marks[3] = {key_of(r, "a"), key_of(r, "b"), key_of(r, "c")};
-    assert_int_equal(driver->mark(unit, marks, 3, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, marks, 3, 0, &r->err), SEMEL_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(marks[i].state, SEMEL_MARK_TAKEN);
-        assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
+        assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
         put(r, unit, "m", NULL, 0);
         if (i != 1) {
-            assert_int_equal(driver->keep(unit, &r->err), SEMEL_OK);
+            assert_int_equal(driver->units->keep(unit, &r->err), SEMEL_OK);
             continue;
         }
-        assert_int_equal(driver->undo(unit, &r->err), SEMEL_OK);
+        assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_OK);
         marks[i].attempts = 1;
-        assert_int_equal(driver->fail(unit, &marks[i], "x", &r->err), SEMEL_OK);
+        assert_int_equal(driver->markers->fail(unit, &marks[i], "x", &r->err), SEMEL_OK);
     }
     commit(r, unit);
     uint64_t unsent = 0;
     int64_t oldest = 0;
-    assert_int_equal(driver->unsent(r->store, &unsent, &oldest, &r->err), SEMEL_OK);
+    assert_int_equal(driver->outbox->unsent(r->store, &unsent, &oldest, &r->err), SEMEL_OK);
     assert_int_equal(unsent, 2);
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
     assert_int_equal(look(r, "b").state, SEMEL_MARK_TAKEN);
@@ -453,14 +454,14 @@ static void a_full_store_refuses_new_keys_and_forgets_none(void **state)
     make_done(r, "b");
     void *unit = begin(r);
     semel_mark mark = key_of(r, "c");
-    assert_int_equal(driver->mark(unit, &mark, 1, 0, &r->err), SEMEL_ELIMIT);
+    assert_int_equal(driver->markers->mark(unit, &mark, 1, 0, &r->err), SEMEL_ELIMIT);
     assert_non_null(strstr(r->err.text, "keys_max"));
     rollback(unit);
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
     assert_int_equal(look(r, "b").state, SEMEL_MARK_DONE);
     mark = key_of(r, "a");
     unit = begin(r);
-    assert_int_equal(driver->forget(unit, &mark, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &mark, &r->err), SEMEL_OK);
     commit(r, unit);
     for (int i = 0; i < 3; i++) /* what is rolled back takes no room */
         assert_int_equal(look(r, "d").state, SEMEL_MARK_TAKEN);

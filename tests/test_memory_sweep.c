@@ -7,8 +7,9 @@
 static size_t sweep(rig *r, int64_t cutoff_ms, uint32_t rows, semel_sweep_position *position)
 {
     size_t swept = 999;
-    assert_int_equal(driver->sweep(r->store, r->inbox, cutoff_ms, rows, position, &swept, &r->err),
-                     SEMEL_OK);
+    assert_int_equal(
+        driver->markers->sweep(r->store, r->inbox, cutoff_ms, rows, position, &swept, &r->err),
+        SEMEL_OK);
     return swept;
 }
 
@@ -36,7 +37,7 @@ static void the_cutoff_is_exact_and_per_inbox(void **state)
     make_done(r, "a");
     void *unit = begin(r);
     semel_mark other = {.inbox = r->other_inbox, .key = semel_str("a")};
-    assert_int_equal(driver->mark(unit, &other, 1, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, &other, 1, 0, &r->err), SEMEL_OK);
     commit(r, unit);
     semel_test_advance_ms(r->seam, 1);
     make_done(r, "b");
@@ -47,7 +48,7 @@ static void the_cutoff_is_exact_and_per_inbox(void **state)
     assert_int_equal(look(r, "a").state, SEMEL_MARK_TAKEN);
     assert_int_equal(look(r, "b").state, SEMEL_MARK_DONE);
     unit = begin(r);
-    assert_int_equal(driver->mark(unit, &other, 1, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, &other, 1, 0, &r->err), SEMEL_OK);
     assert_int_equal(other.state, SEMEL_MARK_DONE);
     rollback(unit);
     assert_int_equal(sweep_all(r, INT64_MAX, 10), 1);
@@ -80,7 +81,7 @@ static void what_is_held_stays(void **state)
     semel_test_advance_ms(r->seam, 100);
     void *unit = begin(r);
     semel_mark forgotten = key_of(r, "done");
-    assert_int_equal(driver->forget(unit, &forgotten, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->forget(unit, &forgotten, &r->err), SEMEL_OK);
     assert_int_equal(mark_key(r, unit, "new").state, SEMEL_MARK_TAKEN);
     assert_int_equal(sweep_all(r, INT64_MAX, 10), 2);
     assert_int_equal(look(r, "dead").state, SEMEL_MARK_TAKEN);
@@ -99,7 +100,7 @@ static void the_last_change_counts_not_the_first(void **state)
     semel_test_advance_ms(r->seam, 50);
     int64_t middle = rig_now(r);
     void *unit = begin(r);
-    assert_int_equal(driver->finish(unit, &mine, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->finish(unit, &mine, &r->err), SEMEL_OK);
     semel_test_advance_ms(r->seam, 50);
     commit(r, unit); /* it is done as of now */
     assert_int_equal(sweep_all(r, middle + 1, 10), 1);
@@ -143,19 +144,19 @@ static void come_and_go(rig *r, int from)
         (void)snprintf(text[i], sizeof text[i], "%06d", from + i);
         marks[i] = key_of(r, text[i]);
     }
-    driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
-    assert_int_equal(driver->mark(unit, marks, BATCH, 0, &r->err), SEMEL_OK);
-    driver->commit(unit, NULL);
+    driver->units->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+    assert_int_equal(driver->markers->mark(unit, marks, BATCH, 0, &r->err), SEMEL_OK);
+    driver->units->commit(unit, NULL);
     for (int i = 0; i < BATCH; i++) {
         marks[i].inbox = r->other_inbox;
         memset(unit, 0, driver->unit_size);
-        driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
-        assert_int_equal(driver->claim(unit, &marks[i], 1000, &r->err), SEMEL_OK);
-        driver->commit(unit, NULL);
+        driver->units->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+        assert_int_equal(driver->markers->claim(unit, &marks[i], 1000, &r->err), SEMEL_OK);
+        driver->units->commit(unit, NULL);
         memset(unit, 0, driver->unit_size);
-        driver->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
-        assert_int_equal(driver->finish(unit, &marks[i], &r->err), SEMEL_OK);
-        driver->commit(unit, NULL);
+        driver->units->begin(r->store, unit, SEMEL_BEGIN_DURABLE, 0, NULL);
+        assert_int_equal(driver->markers->finish(unit, &marks[i], &r->err), SEMEL_OK);
+        driver->units->commit(unit, NULL);
     }
     free(unit);
 }
@@ -172,9 +173,9 @@ static void a_steady_coming_and_going_allocates_nothing(void **state)
         assert_int_equal(sweep_all(r, INT64_MAX, 1000), 2000);
         size_t swept = 0;
         semel_sweep_position position = {0};
-        assert_int_equal(
-            driver->sweep(r->store, r->other_inbox, INT64_MAX, 2000, &position, &swept, &r->err),
-            SEMEL_OK);
+        assert_int_equal(driver->markers->sweep(r->store, r->other_inbox, INT64_MAX, 2000,
+                                                &position, &swept, &r->err),
+                         SEMEL_OK);
         assert_int_equal(swept, 2000);
     }
     assert_int_equal(mem_allocations() - before, 0);

@@ -42,8 +42,8 @@ static void *wait_for_key(void *context)
     semel_error err;
     atomic_store(&w->id, (int)syscall(SYS_gettid));
     w->unit = calloc(1, driver->unit_size);
-    must(driver->begin(w->r->store, w->unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
-    must(driver->mark(w->unit, &w->mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
+    must(driver->units->begin(w->r->store, w->unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
+    must(driver->markers->mark(w->unit, &w->mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
     atomic_store(&w->done, 1);
     return NULL;
 }
@@ -84,10 +84,10 @@ static void a_copy_waits_and_sees_what_became_of_the_first(void **state)
     assert_int_equal(join_waiter(&w), SEMEL_MARK_TAKEN);
 
     unit = begin(r);
-    assert_int_equal(driver->savepoint(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->savepoint(unit, &r->err), SEMEL_OK);
     assert_int_equal(mark_key(r, unit, "c").state, SEMEL_MARK_TAKEN);
     start_waiter(&w, r, "c");
-    assert_int_equal(driver->undo(unit, &r->err), SEMEL_OK);
+    assert_int_equal(driver->units->undo(unit, &r->err), SEMEL_OK);
     assert_int_equal(join_waiter(&w), SEMEL_MARK_TAKEN);
     rollback(unit);
 }
@@ -97,10 +97,10 @@ static void the_wait_ends_in_time_even_if_something_else_happens(void **state)
     rig *r = *state;
     void *holder = begin(r);
     semel_mark marks[2] = {key_of(r, "a"), key_of(r, "b")};
-    assert_int_equal(driver->mark(holder, marks, 2, 0, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(holder, marks, 2, 0, &r->err), SEMEL_OK);
     void *unit = begin(r);
     int64_t start = real_ms();
-    assert_int_equal(driver->mark(unit, marks, 2, 100, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->mark(unit, marks, 2, 100, &r->err), SEMEL_OK);
     int64_t took = real_ms() - start;
     assert_int_equal(marks[0].state, SEMEL_MARK_HELD);
     assert_int_equal(marks[1].state, SEMEL_MARK_HELD);
@@ -114,13 +114,14 @@ static void a_verb_with_a_token_waits_as_for_a_lock(void **state)
     rig *r = *state;
     semel_mark mine = make_claimed(r, "a", 100000);
     void *renewing = begin(r);
-    assert_int_equal(driver->renew(renewing, &mine, 200000, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->renew(renewing, &mine, 200000, &r->err), SEMEL_OK);
     void *unit = begin(r);
-    assert_int_equal(driver->finish(unit, &mine, &r->err), SEMEL_EBUSY); /* after busy_ms */
+    assert_int_equal(driver->markers->finish(unit, &mine, &r->err),
+                     SEMEL_EBUSY); /* after busy_ms */
     rollback(unit);
     commit(r, renewing);
     unit = begin(r);
-    assert_int_equal(driver->finish(unit, &mine, &r->err), SEMEL_OK);
+    assert_int_equal(driver->markers->finish(unit, &mine, &r->err), SEMEL_OK);
     commit(r, unit);
 }
 
@@ -148,16 +149,16 @@ static int handle(crowd *c, int key)
     (void)snprintf(text, sizeof text, "%d", key);
     semel_mark mark = key_of(c->r, text);
     void *unit = calloc(1, driver->unit_size);
-    must(driver->begin(c->r->store, unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
-    must(driver->mark(unit, &mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
+    must(driver->units->begin(c->r->store, unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
+    must(driver->markers->mark(unit, &mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
     must(mark.state == SEMEL_MARK_TAKEN || mark.state == SEMEL_MARK_DONE);
     int fails = mark.state == SEMEL_MARK_TAKEN && chance(c, 2);
     if (mark.state == SEMEL_MARK_TAKEN && !fails)
         atomic_fetch_add(&c->handled[key], 1);
     if (fails)
-        driver->rollback(unit);
+        driver->units->rollback(unit);
     else
-        must(driver->commit(unit, &err) == SEMEL_OK);
+        must(driver->units->commit(unit, &err) == SEMEL_OK);
     free(unit);
     return !fails;
 }
@@ -217,14 +218,14 @@ static void *produce(void *context)
         semel_message message = {
             .size = sizeof message, .id = semel_str(key), .group = i % 3 ? "g" : NULL};
         memset(unit, 0, driver->unit_size);
-        must(driver->begin(t->r->store, unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
-        must(driver->mark(unit, &mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
-        must(driver->put(unit, t->r->outbox, &message, &err) == SEMEL_OK);
+        must(driver->units->begin(t->r->store, unit, SEMEL_BEGIN_DURABLE, 0, &err) == SEMEL_OK);
+        must(driver->markers->mark(unit, &mark, 1, PATIENCE_MS, &err) == SEMEL_OK);
+        must(driver->outbox->put(unit, t->r->outbox, &message, &err) == SEMEL_OK);
         if (i % 5 == 0) {
-            driver->rollback(unit);
+            driver->units->rollback(unit);
             continue;
         }
-        must(driver->commit(unit, &err) == SEMEL_OK);
+        must(driver->units->commit(unit, &err) == SEMEL_OK);
         atomic_fetch_add(&t->put, 1);
     }
     free(unit);
@@ -233,7 +234,7 @@ static void *produce(void *context)
 
 typedef struct load {
     size_t count;
-    semel_settlement settlements[16];
+    semel_item_settlement settlements[16];
 } load;
 
 static semel_status collect(const semel_item *item, void *context, semel_error *err)
@@ -241,8 +242,8 @@ static semel_status collect(const semel_item *item, void *context, semel_error *
     load *l = context;
     (void)err;
     must(item->message->id.len > 0);
-    l->settlements[l->count++] =
-        (semel_settlement){.seq = item->seq, .token = item->token, .verdict = SEMEL_ITEM_REMOVE};
+    l->settlements[l->count++] = (semel_item_settlement){
+        .seq = item->seq, .token = item->token, .verdict = SEMEL_VERDICT_ACK};
     return SEMEL_OK;
 }
 
@@ -251,13 +252,13 @@ static void relay_once(traffic *t, void *unit)
     semel_error err;
     load l = {.count = 0};
     memset(unit, 0, driver->unit_size);
-    must(driver->begin(t->r->store, unit, SEMEL_BEGIN_RELAXED, 0, &err) == SEMEL_OK);
-    must(driver->take(unit, t->r->outbox, 16, 100000, collect, &l, &err) == SEMEL_OK);
-    must(driver->commit(unit, &err) == SEMEL_OK);
+    must(driver->units->begin(t->r->store, unit, SEMEL_BEGIN_RELAXED, 0, &err) == SEMEL_OK);
+    must(driver->outbox->lease(unit, t->r->outbox, 16, 100000, collect, &l, &err) == SEMEL_OK);
+    must(driver->units->commit(unit, &err) == SEMEL_OK);
     memset(unit, 0, driver->unit_size);
-    must(driver->begin(t->r->store, unit, SEMEL_BEGIN_RELAXED, 0, &err) == SEMEL_OK);
-    must(driver->settle(unit, t->r->outbox, l.settlements, l.count, &err) == SEMEL_OK);
-    must(driver->commit(unit, &err) == SEMEL_OK);
+    must(driver->units->begin(t->r->store, unit, SEMEL_BEGIN_RELAXED, 0, &err) == SEMEL_OK);
+    must(driver->outbox->settle(unit, t->r->outbox, l.settlements, l.count, &err) == SEMEL_OK);
+    must(driver->units->commit(unit, &err) == SEMEL_OK);
     for (size_t i = 0; i < l.count; i++)
         must(!l.settlements[i].lost);
     atomic_fetch_add(&t->sent, (long)l.count);
@@ -280,8 +281,8 @@ static void *sweep_on(void *context)
     semel_sweep_position position = {0};
     while (!atomic_load(&t->stop)) {
         size_t swept = 0;
-        must(driver->sweep(t->r->store, t->r->inbox, INT64_MAX, 50, &position, &swept, &err) ==
-             SEMEL_OK);
+        must(driver->markers->sweep(t->r->store, t->r->inbox, INT64_MAX, 50, &position, &swept,
+                                    &err) == SEMEL_OK);
     }
     return NULL;
 }

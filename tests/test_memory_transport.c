@@ -92,9 +92,9 @@ static received receive(rig *r, size_t max)
     return all;
 }
 
-static void settle(rig *r, uint64_t tag, semel_settle_verdict verdict, uint32_t delay_ms)
+static void settle(rig *r, uint64_t tag, semel_verdict verdict, uint32_t delay_ms)
 {
-    semel_settle one = {tag, verdict, delay_ms};
+    semel_delivery_settlement one = {tag, verdict, delay_ms};
     assert_int_equal(driver->settle(r->transport, &one, 1, &r->err), SEMEL_OK);
 }
 
@@ -126,8 +126,8 @@ static void first_in_first_out_and_settled_is_gone(void **state)
     publish(r, "c");
     received all = receive(r, 2);
     assert_string_equal(all.text, "a/1 b/1");
-    settle(r, all.deliveries[0].tag, SEMEL_SETTLE_ACK, 0);
-    settle(r, all.deliveries[1].tag, SEMEL_SETTLE_REJECT, 0);
+    settle(r, all.deliveries[0].tag, SEMEL_VERDICT_ACK, 0);
+    settle(r, all.deliveries[1].tag, SEMEL_VERDICT_REJECT, 0);
     assert_string_equal(receive(r, 9).text, "c/1");
     semel_test_advance_ms(r->seam, INT64_C(1000000000));
     assert_int_equal(receive(r, 9).count, 0); /* no ack_ms: it stays out */
@@ -162,8 +162,8 @@ static void a_retry_waits_out_its_delay_and_has_its_old_place(void **state)
     publish(r, "b");
     publish(r, "c");
     received all = receive(r, 2);
-    settle(r, all.deliveries[1].tag, SEMEL_SETTLE_RETRY, 0);
-    settle(r, all.deliveries[0].tag, SEMEL_SETTLE_RETRY, 100);
+    settle(r, all.deliveries[1].tag, SEMEL_VERDICT_RETRY, 0);
+    settle(r, all.deliveries[0].tag, SEMEL_VERDICT_RETRY, 100);
     semel_test_advance_ms(r->seam, 99);
     all = receive(r, 1);
     assert_string_equal(all.text, "b/2");
@@ -177,10 +177,10 @@ static void an_unknown_tag_is_reported_and_the_others_are_settled(void **state)
     publish(r, "a");
     publish(r, "b");
     received all = receive(r, 2);
-    semel_settle settles[] = {{all.deliveries[0].tag, SEMEL_SETTLE_ACK, 0},
-                              {4711, SEMEL_SETTLE_ACK, 0},
-                              {all.deliveries[0].tag, SEMEL_SETTLE_RETRY, 0},
-                              {all.deliveries[1].tag, SEMEL_SETTLE_RETRY, 0}};
+    semel_delivery_settlement settles[] = {{all.deliveries[0].tag, SEMEL_VERDICT_ACK, 0},
+                                           {4711, SEMEL_VERDICT_ACK, 0},
+                                           {all.deliveries[0].tag, SEMEL_VERDICT_RETRY, 0},
+                                           {all.deliveries[1].tag, SEMEL_VERDICT_RETRY, 0}};
     assert_int_equal(driver->settle(r->transport, settles, 4, &r->err), SEMEL_EINVAL);
     assert_non_null(strstr(r->err.text, "2 of 4"));
     assert_string_equal(receive(r, 9).text, "b/2");
@@ -189,7 +189,7 @@ static void an_unknown_tag_is_reported_and_the_others_are_settled(void **state)
 static void before_the_first_message_no_tag_is_known(void **state)
 {
     rig *r = *state;
-    semel_settle one = {1, SEMEL_SETTLE_ACK, 0};
+    semel_delivery_settlement one = {1, SEMEL_VERDICT_ACK, 0};
     assert_int_equal(driver->settle(r->transport, &one, 1, &r->err), SEMEL_EINVAL);
     assert_int_equal(receive(r, 9).count, 0);
 }
@@ -207,10 +207,10 @@ static void an_unsettled_delivery_comes_back_and_the_first_one_stays_readable(vo
     received second = receive(r, 1);
     assert_string_equal(second.text, "a/2");
     assert_true(second.deliveries[0].tag != first.deliveries[0].tag);
-    settle(r, second.deliveries[0].tag, SEMEL_SETTLE_ACK, 0);
+    settle(r, second.deliveries[0].tag, SEMEL_VERDICT_ACK, 0);
     assert_int_equal(first.deliveries[0].message->delivery, 1); /* somebody reads it still */
     assert_memory_equal(first.deliveries[0].message->body.data, "a", 1);
-    semel_settle late = {first.deliveries[0].tag, SEMEL_SETTLE_RETRY, 0};
+    semel_delivery_settlement late = {first.deliveries[0].tag, SEMEL_VERDICT_RETRY, 0};
     assert_int_equal(driver->settle(r->transport, &late, 1, &r->err), SEMEL_EINVAL);
     semel_test_advance_ms(r->seam, 50);
     assert_string_equal(receive(r, 9).text, "b/2");
@@ -229,7 +229,7 @@ static void a_full_queue_refuses_and_goes_on_refusing_within_the_batch(void **st
         assert_int_equal(results[i], i < 2 ? SEMEL_PUBLISH_CONFIRMED : SEMEL_PUBLISH_REFUSED);
     received all = receive(r, 1);
     assert_int_equal(publish(r, "b"), SEMEL_PUBLISH_REFUSED); /* out is not gone */
-    settle(r, all.deliveries[0].tag, SEMEL_SETTLE_ACK, 0);
+    settle(r, all.deliveries[0].tag, SEMEL_VERDICT_ACK, 0);
     assert_int_equal(publish(r, "b"), SEMEL_PUBLISH_CONFIRMED);
     rig_close(r);
 }
@@ -292,7 +292,7 @@ static void every_message_comes_until_it_is_acknowledged(void **state)
                 continue; /* forgotten */
             acked[id] = fate > 1;
             left -= fate > 1;
-            settle(r, all.deliveries[i].tag, fate > 1 ? SEMEL_SETTLE_ACK : SEMEL_SETTLE_RETRY,
+            settle(r, all.deliveries[i].tag, fate > 1 ? SEMEL_VERDICT_ACK : SEMEL_VERDICT_RETRY,
                    (uint32_t)rand() % 30);
         }
         semel_test_advance_ms(r->seam, rand() % 10);
@@ -358,7 +358,7 @@ static void receiving_wakes_for_a_delay_that_ends(void **state)
     size_t count = 9;
     pthread_t thread;
     publish(r, "a");
-    settle(r, receive(r, 1).deliveries[0].tag, SEMEL_SETTLE_RETRY, 100);
+    settle(r, receive(r, 1).deliveries[0].tag, SEMEL_VERDICT_RETRY, 100);
     assert_int_equal(pthread_create(&thread, NULL, advance_soon, r), 0);
     int64_t start = real_ms();
     assert_int_equal(driver->receive(r->transport, &delivery, 1, &count, 60000, &r->err), 0);
@@ -396,7 +396,7 @@ static void *consume(void *context)
     traffic *t = context;
     for (unsigned turn = 0; atomic_load(&t->left) > 0; turn++) {
         semel_delivery deliveries[8];
-        semel_settle settles[8];
+        semel_delivery_settlement settles[8];
         size_t count = 0;
         if (driver->receive(t->r->transport, deliveries, 8, &count, 20, NULL))
             abort();
@@ -406,8 +406,8 @@ static void *consume(void *context)
                 atomic_fetch_add(&t->acked[atoi(deliveries[i].message->id.data)], 1);
                 atomic_fetch_sub(&t->left, 1);
             }
-            settles[i] =
-                (semel_settle){deliveries[i].tag, again ? SEMEL_SETTLE_RETRY : SEMEL_SETTLE_ACK, 0};
+            settles[i] = (semel_delivery_settlement){
+                deliveries[i].tag, again ? SEMEL_VERDICT_RETRY : SEMEL_VERDICT_ACK, 0};
         }
         if (driver->settle(t->r->transport, settles, count, NULL))
             abort();
@@ -443,7 +443,7 @@ static void settling_is_fast_however_much_is_out(void **state)
     assert_int_equal(count, MANY);
     int64_t start = real_ms();
     for (int i = MANY - 1; i >= 0; i--)
-        settle(r, deliveries[i].tag, SEMEL_SETTLE_ACK, 0);
+        settle(r, deliveries[i].tag, SEMEL_VERDICT_ACK, 0);
     assert_true(real_ms() - start < 30000);
     free(deliveries);
 }

@@ -354,8 +354,8 @@ static void p5_check_then_act(void **state)
  * or two, loses it or makes two dead letters of it. */
 static void p7_settlement(void **state)
 {
-    static const semel_settle_verdict expected[] = {SEMEL_SETTLE_ACK, SEMEL_SETTLE_RETRY,
-                                                    SEMEL_SETTLE_ACK, SEMEL_SETTLE_ACK};
+    static const semel_verdict expected[] = {SEMEL_VERDICT_ACK, SEMEL_VERDICT_RETRY,
+                                             SEMEL_VERDICT_ACK, SEMEL_VERDICT_ACK};
     world *w = *state;
     spy s = {.inner = world_queue(w, "memory:")};
     work todo = {.failures = 1, .only = "2"};

@@ -139,7 +139,7 @@ static void a_queue_deleted_under_its_receiver_is_made_again_if_asked_for(void *
         kit_send(&kit, "0");
         semel_delivery out = kit_take_id(&kit, "0");
         close_and_expect_lost(&kit, NULL, kit.queue);
-        FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out, SEMEL_SETTLE_ACK));
+        FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out, SEMEL_VERDICT_ACK));
         semel_delivery none;
         size_t got = 9;
         EVENTUALLY(!semel_transport_receive(kit.transport, &none, 1, &got, 0, &last_error));
@@ -315,7 +315,7 @@ static void nothing_is_lost_to_a_receiver_that_is_cut_off(void **state)
             unsigned number = (unsigned)strtoul(id, NULL, 10);
             left -= !done[number];
             done[number] = 1;
-            if (kit_settle(&kit, out[i], SEMEL_SETTLE_ACK))
+            if (kit_settle(&kit, out[i], SEMEL_VERDICT_ACK))
                 assert_int_equal(last_error.status, SEMEL_EUNAVAILABLE);
         }
     }
@@ -345,7 +345,7 @@ static int is_received(rabbit_kit *kit, const char *id)
         return 0;
     int wanted = one.message->id.len == strlen(id) &&
                  memcmp(one.message->id.data, id, one.message->id.len) == 0;
-    return !kit_settle(kit, one, SEMEL_SETTLE_ACK) && wanted;
+    return !kit_settle(kit, one, SEMEL_VERDICT_ACK) && wanted;
 }
 
 static void a_peer_that_has_gone_silent_is_noticed(void **state)
@@ -440,10 +440,10 @@ static int handle_slowly(rabbit_kit *kit)
         return 0;
     for (int64_t until = process_now_ms() + SLOW_MS; process_now_ms() < until;)
         process_nap();
-    return !kit_settle(kit, out[1], SEMEL_SETTLE_ACK) &&
-           !kit_settle(kit, out[0], SEMEL_SETTLE_ACK) && are_received(kit, &out[2], 1) &&
+    return !kit_settle(kit, out[1], SEMEL_VERDICT_ACK) &&
+           !kit_settle(kit, out[0], SEMEL_VERDICT_ACK) && are_received(kit, &out[2], 1) &&
            *(const char *)out[2].message->id.data == '2' && out[2].message->delivery == 1 &&
-           !kit_settle(kit, out[2], SEMEL_SETTLE_ACK);
+           !kit_settle(kit, out[2], SEMEL_VERDICT_ACK);
 }
 
 static int slow_handler_keeps_all(void)

@@ -118,12 +118,12 @@ static void each_verdict_of_one_call_holds_for_its_own_delivery(void **state)
     kit_open(&kit, QUORUM);
     send_numbers(&kit, 8);
     kit_take(&kit, out, 8);
-    const semel_settle settles[] = {
-        {.tag = out[6].tag, .verdict = SEMEL_SETTLE_ACK},
-        {.tag = out[2].tag, .verdict = SEMEL_SETTLE_RETRY},
-        {.tag = out[0].tag, .verdict = SEMEL_SETTLE_ACK},
-        {.tag = out[5].tag, .verdict = SEMEL_SETTLE_REJECT},
-        {.tag = out[3].tag, .verdict = SEMEL_SETTLE_ACK},
+    const semel_delivery_settlement settles[] = {
+        {.tag = out[6].tag, .verdict = SEMEL_VERDICT_ACK},
+        {.tag = out[2].tag, .verdict = SEMEL_VERDICT_RETRY},
+        {.tag = out[0].tag, .verdict = SEMEL_VERDICT_ACK},
+        {.tag = out[5].tag, .verdict = SEMEL_VERDICT_REJECT},
+        {.tag = out[3].tag, .verdict = SEMEL_VERDICT_ACK},
     };
     OK(semel_transport_settle(kit.transport, settles, 5, &last_error));
     gone[0] = gone[3] = gone[5] = gone[6] = 1; /* not 1, 4 and 7, which nobody settled */
@@ -137,7 +137,7 @@ static void each_verdict_of_one_call_holds_for_its_own_delivery(void **state)
 static void settle_at_random(rabbit_kit *kit, unsigned seed, int gone[MANY])
 {
     semel_delivery out[MANY];
-    semel_settle settles[MANY];
+    semel_delivery_settlement settles[MANY];
     send_numbers(kit, MANY);
     kit_take(kit, out, MANY);
     for (int round = 0, left = MANY; round < 10; round++) {
@@ -148,8 +148,8 @@ static void settle_at_random(rabbit_kit *kit, unsigned seed, int gone[MANY])
                 continue;
             int rejected = (seed >> 20) % 4 == 0;
             gone[number_of(&out[i])] = 1;
-            settles[count++] = (semel_settle){
-                .tag = out[i].tag, .verdict = rejected ? SEMEL_SETTLE_REJECT : SEMEL_SETTLE_ACK};
+            settles[count++] = (semel_delivery_settlement){
+                .tag = out[i].tag, .verdict = rejected ? SEMEL_VERDICT_REJECT : SEMEL_VERDICT_ACK};
             out[i--] = out[--left];
         }
         if (count)
@@ -205,11 +205,11 @@ static void a_rejected_message_is_a_dead_letter_once(void **state)
     open_with_dead_letters(&kit, dead, "channel.queue_declare(dead, durable=True)");
     send_numbers(&kit, 3);
     semel_delivery first = kit_take_id(&kit, "0");
-    OK(kit_settle(&kit, first, SEMEL_SETTLE_REJECT));
+    OK(kit_settle(&kit, first, SEMEL_VERDICT_REJECT));
     EVENTUALLY(broker_ready(&kit.broker, dead) == 1);
     kit_reopen(&kit);
     semel_delivery second = kit_take_id(&kit, "1");
-    OK(kit_settle(&kit, second, SEMEL_SETTLE_REJECT));
+    OK(kit_settle(&kit, second, SEMEL_VERDICT_REJECT));
     EVENTUALLY(broker_ready(&kit.broker, dead) == 2);
     assert_true(broker_get(&letter, &kit.broker, dead));
     BYTES_EQUAL(semel_str("0"), ((semel_bytes){letter.message.properties.message_id.bytes,
@@ -273,10 +273,10 @@ static void rounds_through_a_delay_queue_are_counted(void **state)
     for (uint32_t i = 1; i <= 4; i++) {
         semel_delivery one = kit_take_id(&kit, "m");
         assert_int_equal(one.message->delivery, i);
-        OK(kit_settle(&kit, one, SEMEL_SETTLE_REJECT));
+        OK(kit_settle(&kit, one, SEMEL_VERDICT_REJECT));
     }
     semel_delivery last = kit_take_id(&kit, "m");
-    OK(kit_settle(&kit, last, SEMEL_SETTLE_RETRY)); /* this way is counted as well */
+    OK(kit_settle(&kit, last, SEMEL_VERDICT_RETRY)); /* this way is counted as well */
     last = kit_take_id(&kit, "m");
     assert_int_equal(last.message->delivery, 6);
     kit_ack(&kit, last);
@@ -291,7 +291,7 @@ static void reject_unusable(rabbit_kit *kit, const char *id)
     semel_delivery one = kit_take_id(kit, id);
     assert_int_not_equal(semel_message_copy(&copy, one.message, &last_error), SEMEL_OK);
     assert_null(copy);
-    OK(kit_settle(kit, one, SEMEL_SETTLE_REJECT));
+    OK(kit_settle(kit, one, SEMEL_VERDICT_REJECT));
 }
 
 static void bodies_over_our_limit_can_be_rejected_and_headers_are_left_out(void **state)

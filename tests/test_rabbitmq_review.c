@@ -59,7 +59,7 @@ static void the_largest_headers_can_still_be_read_when_the_message_comes_again(v
     kit_open(&kit, QUORUM);
     send_largest(&kit, "large");
     semel_delivery one = kit_take_id(&kit, "large");
-    OK(kit_settle(&kit, one, SEMEL_SETTLE_RETRY));
+    OK(kit_settle(&kit, one, SEMEL_VERDICT_RETRY));
     one = kit_take_id(&kit, "large");
     assert_int_equal(one.message->delivery, 2);
     assert_true(one.message->header_count >= LARGE_HEADERS);
@@ -102,7 +102,7 @@ static void a_frame_that_grows_beyond_what_was_agreed_stops_nobody(void **state)
     for (uint32_t i = 1; i < 4; i++) {
         semel_delivery one = kit_take_id(&kit, "full");
         assert_int_equal(one.message->delivery, i);
-        OK(kit_settle(&kit, one, SEMEL_SETTLE_RETRY));
+        OK(kit_settle(&kit, one, SEMEL_VERDICT_RETRY));
     }
     kit_ack(&kit, kit_take_id(&kit, "full"));
     kit_send(&kit, "next");

@@ -152,14 +152,14 @@ static semel_status receive(void *transport, semel_delivery deliveries[], size_t
     return have ? pass(self, RECEIVED) : SEMEL_OK;
 }
 
-static void note_acknowledged(const semel_settle *settle)
+static void note_acknowledged(const semel_delivery_settlement *settle)
 {
     for (size_t i = 0; i < self->out_count; i++)
-        if (self->out[i].tag == settle->tag && settle->verdict == SEMEL_SETTLE_ACK)
+        if (self->out[i].tag == settle->tag && settle->verdict == SEMEL_VERDICT_ACK)
             self->d->shared->acknowledged[self->out[i].number] = 1;
 }
 
-static semel_status settle(void *transport, const semel_settle settles[], size_t count,
+static semel_status settle(void *transport, const semel_delivery_settlement settles[], size_t count,
                            semel_error *err)
 {
     (void)pass(self, SETTLING);

@@ -118,14 +118,14 @@ static void receive(town *t)
 }
 
 /* The last ones first, so that others stay unfinished before them. */
-static size_t take_held(town *t, semel_settle settles[], size_t max)
+static size_t take_held(town *t, semel_delivery_settlement settles[], size_t max)
 {
     size_t count = 0;
     pthread_mutex_lock(&t->lock);
     for (; count < max && t->held_count; count++)
-        settles[count] =
-            (semel_settle){.tag = t->held[--t->held_count],
-                           .verdict = t->held_count % 9 ? SEMEL_SETTLE_ACK : SEMEL_SETTLE_RETRY};
+        settles[count] = (semel_delivery_settlement){
+            .tag = t->held[--t->held_count],
+            .verdict = t->held_count % 9 ? SEMEL_VERDICT_ACK : SEMEL_VERDICT_RETRY};
     pthread_mutex_unlock(&t->lock);
     return count;
 }
@@ -133,7 +133,7 @@ static size_t take_held(town *t, semel_settle settles[], size_t max)
 static void settle(town *t, int to_the_end)
 {
     while (to_the_end || !is_over(t)) {
-        semel_settle settles[5];
+        semel_delivery_settlement settles[5];
         semel_error err;
         size_t count = take_held(t, settles, 5);
         if (!count && to_the_end)
@@ -192,7 +192,7 @@ static void empty_the_queue(town *t)
             continue;
         for (size_t i = 0; i < got; i++) {
             hold(t, &out[i]);
-            if (kit_settle(&t->kit, out[i], SEMEL_SETTLE_ACK)) /* closed at last */
+            if (kit_settle(&t->kit, out[i], SEMEL_VERDICT_ACK)) /* closed at last */
                 assert_int_equal(last_error.status, SEMEL_EUNAVAILABLE);
         }
     }

@@ -108,15 +108,15 @@ static void what_was_not_acknowledged_comes_again_after_a_crash(void **state)
     server_own_crash(&own);
     EVENTUALLY(semel_transport_receive(kit.transport, out, 1, &got, 0, &last_error) ==
                SEMEL_EUNAVAILABLE);
-    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out[1], SEMEL_SETTLE_ACK));
+    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out[1], SEMEL_VERDICT_ACK));
     FAILS(SEMEL_EUNAVAILABLE, kit_publish(&kit, &result, &another, 1, 500));
     assert_int_equal(result, SEMEL_PUBLISH_UNKNOWN);
     assert_true(last_error.retryable);
     server_own_restart(&own);
     collect_letters(&kit, seen, OUT - 2);
     assert_string_equal(seen, ".b.def");
-    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out[3], SEMEL_SETTLE_ACK));
-    FAILS(SEMEL_EINVAL, kit_settle(&kit, out[3], SEMEL_SETTLE_ACK)); /* it is not out any more */
+    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, out[3], SEMEL_VERDICT_ACK));
+    FAILS(SEMEL_EINVAL, kit_settle(&kit, out[3], SEMEL_VERDICT_ACK)); /* it is not out any more */
     publish_at_last(&kit, &another);
     kit_close(&kit);
 }
@@ -176,7 +176,7 @@ static void expect_confirmed(rabbit_kit *kit, stream *s)
 {
     for (unsigned left = atomic_load(&s->known); left > 0;) {
         semel_delivery out[KIT_BATCH];
-        semel_settle settles[KIT_BATCH];
+        semel_delivery_settlement settles[KIT_BATCH];
         size_t got = 0;
         if (semel_transport_receive(kit->transport, out, KIT_BATCH, &got, KIT_WAIT_MS, &last_error))
             continue;
@@ -188,7 +188,8 @@ static void expect_confirmed(rabbit_kit *kit, stream *s)
             unsigned long number = strtoul(id, NULL, 10);
             left -= s->confirmed[number];
             s->confirmed[number] = 0; /* it has come */
-            settles[i] = (semel_settle){.tag = out[i].tag, .verdict = SEMEL_SETTLE_ACK};
+            settles[i] =
+                (semel_delivery_settlement){.tag = out[i].tag, .verdict = SEMEL_VERDICT_ACK};
         }
         OK(semel_transport_settle(kit->transport, settles, got, &last_error));
     }
@@ -251,7 +252,7 @@ static void what_is_held_for_too_long_comes_again(void **state)
     SAYS("timed out");
     broker_eval(said, sizeof said, &own.at,
                 "application:set_env(rabbit, consumer_timeout, 1800000).");
-    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, held, SEMEL_SETTLE_ACK));
+    FAILS(SEMEL_EUNAVAILABLE, kit_settle(&kit, held, SEMEL_VERDICT_ACK));
     kit_reopen(&kit);
     held = kit_take_id(&kit, "1");
     assert_true(held.message->delivery >= 2);

@@ -426,7 +426,8 @@ static void a_full_broker_loses_nothing(void **state)
         (void)semel_relay_step(&sent, relay, 0, NULL);
         OK(semel_transport_receive(queue, deliveries, 20, &count, 0, &last_error));
         for (size_t j = 0; j < count; j++) {
-            semel_settle ack = {.tag = deliveries[j].tag, .verdict = SEMEL_SETTLE_ACK};
+            semel_delivery_settlement ack = {.tag = deliveries[j].tag,
+                                             .verdict = SEMEL_VERDICT_ACK};
             OK(semel_transport_settle(queue, &ack, 1, &last_error));
         }
         arrived += count;

@@ -119,8 +119,8 @@ static semel_status broker_receive(void *transport, semel_delivery deliveries[],
                                    err);
 }
 
-static semel_status broker_settle(void *transport, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status broker_settle(void *transport, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     return semel_transport_settle(broker_of(transport)->recorder, settles, count, err);
 }

@@ -39,7 +39,7 @@ static void the_rest_of_a_refused_group_waits_for_its_first(void **state)
         OK(semel_transport_receive(full, &delivery, 1, &got, 0, &last_error));
         if (got) {
             strncat(arrived, delivery.message->id.data, 1);
-            semel_settle ack = {.tag = delivery.tag, .verdict = SEMEL_SETTLE_ACK};
+            semel_delivery_settlement ack = {.tag = delivery.tag, .verdict = SEMEL_VERDICT_ACK};
             OK(semel_transport_settle(full, &ack, 1, &last_error));
         }
         semel_test_advance_ms(w->seam, 60000);

@@ -89,8 +89,8 @@ static semel_status receive_from_hole(void *transport, semel_delivery deliveries
     return SEMEL_OK;
 }
 
-static semel_status settle_with_hole(void *transport, const semel_settle settles[], size_t count,
-                                     semel_error *err)
+static semel_status settle_with_hole(void *transport, const semel_delivery_settlement settles[],
+                                     size_t count, semel_error *err)
 {
     (void)transport;
     (void)settles;

@@ -131,8 +131,8 @@ static semel_status fickle_receive(void *transport, semel_delivery deliveries[],
     return semel_fail(err, SEMEL_EUNAVAILABLE, "the broker is down");
 }
 
-static semel_status fickle_settle(void *transport, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status fickle_settle(void *transport, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     (void)transport;
     (void)settles;

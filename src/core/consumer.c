@@ -18,6 +18,9 @@ static semel_status check_routes(const semel_route *routes, size_t count, semel_
         if (!routes[i].pattern || !*routes[i].pattern || !routes[i].inbox || !routes[i].handler)
             return semel_fail(err, SEMEL_EINVAL,
                               "route %zu needs a pattern, an inbox and a handler", i + 1);
+        semel_status status = store_can_keep_dead(routes[i].inbox->store, err);
+        if (status)
+            return status; /* there would be no place for what has no route, or is refused */
         for (size_t j = 0; j < i; j++)
             if (routes[j].inbox->store == routes[i].inbox->store &&
                 routes[j].inbox->scope == routes[i].inbox->scope &&
@@ -193,7 +196,8 @@ void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
         w->count = 0;
         while (w->count < consumer->options.batch &&
                (j = inflight_next_oldest(&consumer->inflight))) {
-            w->settles[w->count] = (semel_settle){j->tag, SEMEL_SETTLE_RETRY, delay_ms};
+            w->settles[w->count] =
+                (semel_delivery_settlement){j->tag, SEMEL_VERDICT_RETRY, delay_ms};
             w->jobs[w->count++] = j;
         }
         if (w->count)

@@ -17,7 +17,7 @@ typedef struct worker {
     const semel_message **chosen; /* of one route */
     size_t *chosen_index;
     semel_outcome *outcomes;
-    semel_settle *settles;
+    semel_delivery_settlement *settles;
     job **settled; /* whom the settles are for */
     int outage;    /* of the last step: OUTAGE_... */
     uint32_t seen; /* the consumer's outage_errors when the step began */

@@ -118,13 +118,13 @@ static uint32_t delay_of(const semel_consumer *consumer, const job *j)
     return consumer_backoff_ms(consumer, before + j->setbacks);
 }
 
-static semel_settle verdict_of(const semel_consumer *consumer, const job *j)
+static semel_delivery_settlement verdict_of(const semel_consumer *consumer, const job *j)
 {
-    semel_settle settle = {.tag = j->tag, .verdict = SEMEL_SETTLE_ACK};
+    semel_delivery_settlement settle = {.tag = j->tag, .verdict = SEMEL_VERDICT_ACK};
     if (j->unusable) {
-        settle.verdict = SEMEL_SETTLE_REJECT;
+        settle.verdict = SEMEL_VERDICT_REJECT;
     } else if (j->unsettled) {
-        settle.verdict = SEMEL_SETTLE_RETRY;
+        settle.verdict = SEMEL_VERDICT_RETRY;
         settle.delay_ms = delay_of(consumer, j);
     }
     return settle;
@@ -141,7 +141,7 @@ static size_t choose_verdicts(worker *self, size_t *acked)
             continue;
         self->settles[count] = verdict_of(consumer, j);
         self->settled[count] = j;
-        *acked += self->settles[count++].verdict == SEMEL_SETTLE_ACK;
+        *acked += self->settles[count++].verdict == SEMEL_VERDICT_ACK;
     }
     return count;
 }

@@ -25,12 +25,14 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
     work_unit *unit = NULL;
     semel_status status = read_filter(&chosen, filter, err);
     if (!status)
+        status = store_can_keep_dead(store, err);
+    if (!status)
         status = unit_new(&unit, store, err);
     if (status)
         return status;
     status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = store->driver->dead_list(unit->state, &chosen, visitor, context, err);
+        status = store->driver->dead->list(unit->state, &chosen, visitor, context, err);
     unit_tx_rollback(unit);
     unit_free(unit);
     return status;
@@ -39,12 +41,14 @@ semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter
 semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err)
 {
     work_unit *unit = NULL;
-    semel_status status = unit_new(&unit, store, err);
+    semel_status status = store_can_keep_dead(store, err);
+    if (!status)
+        status = unit_new(&unit, store, err);
     if (status)
         return status;
     status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = store->driver->dead_drop(unit->state, id, err);
+        status = store->driver->dead->drop(unit->state, id, err);
     if (!status)
         status = unit_tx_commit(unit, err);
     unit_tx_rollback(unit);
@@ -88,7 +92,7 @@ static semel_status find_letter(letter *out, work_unit *unit, semel_dead_origin 
                                 .after_id = id > 0 ? id - 1 : 0,
                                 .limit = 1};
     semel_status status =
-        unit->store->driver->dead_list(unit->state, &filter, keep_letter, &found, err);
+        unit->store->driver->dead->list(unit->state, &filter, keep_letter, &found, err);
     if (!status && !found.message)
         status = semel_fail(err, SEMEL_ENOTFOUND, "\"%s\" has no dead letter %lld (any more)", name,
                             (long long)id);
@@ -99,7 +103,14 @@ static semel_status find_letter(letter *out, work_unit *unit, semel_dead_origin 
 
 /* --- replaying into an inbox --------------------------------------------------------------------------- */
 
-/* The marker of a dead key is removed, so that the key is free to be claimed. */
+static semel_status restart_count(work_unit *unit, semel_error *err)
+{
+    unit->mark.attempts = 0;
+    return unit->store->driver->markers->fail(unit->state, &unit->mark, "replayed", err);
+}
+
+/* The marker of a dead key is removed, so that the key is free to be claimed. If another replay is faster, the claim
+ * will tell. */
 static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const semel_message *message,
                                   semel_error *err)
 {
@@ -107,10 +118,15 @@ static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const sem
     semel_status status = unit_identify(&missing, unit, inbox, message, err);
     if (status || !unit->mark.inbox)
         return status;
-    status = unit->store->driver->mark(unit->state, &unit->mark, 1, 0, err);
-    if (!status && (unit->mark.state == SEMEL_MARK_DEAD || unit->mark.state == SEMEL_MARK_TAKEN))
-        status = unit->store->driver->forget(unit->state, &unit->mark, err);
-    return status;
+    const semel_store_markers *markers = unit->store->driver->markers;
+    status = markers->look(unit->state, &unit->mark, err);
+    if (status)
+        return status;
+    if (unit->mark.state == SEMEL_MARK_DEAD)
+        status = markers->forget(unit->state, &unit->mark, err);
+    else if (unit->mark.state == SEMEL_MARK_FREE && unit->mark.attempts)
+        status = restart_count(unit, err);
+    return status == SEMEL_ENOTFOUND || status == SEMEL_ELOST ? SEMEL_OK : status;
 }
 
 /* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and goes. */
@@ -133,7 +149,7 @@ static semel_status replay_transaction(semel_outcome *out, work_unit *unit, seme
         *out = SEMEL_FAILED;
     if (status || !(run || semel_outcome_settled(*out)))
         return status;
-    status = unit->store->driver->dead_drop(unit->state, id, err);
+    status = unit->store->driver->dead->drop(unit->state, id, err);
     if (!status)
         status = unit_complete(unit, err);
     *out = status ? SEMEL_UNDECIDED : run ? SEMEL_PROCESSED : *out;
@@ -223,7 +239,9 @@ semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t 
 {
     work_unit *unit = NULL;
     *out = SEMEL_UNDECIDED;
-    semel_status status = unit_new(&unit, inbox->store, err);
+    semel_status status = store_can_keep_dead(inbox->store, err);
+    if (!status)
+        status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
     unit->replaying = 1;
@@ -250,7 +268,7 @@ semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *
     if (!status)
         status = unit_send(unit, outbox, found.message, err);
     if (!status)
-        status = store->driver->dead_drop(unit->state, id, err);
+        status = store->driver->dead->drop(unit->state, id, err);
     if (!status)
         status = store_fault(store, "replay.begun", err);
     if (!status)

@@ -35,8 +35,11 @@ static semel_status inbox_check_choices(const semel_inbox_options *options, seme
     return status ? status : inbox_check_choice((int)options->age, SEMEL_AGE_IGNORE, "age", err);
 }
 
-static void fill_defaults(semel_inbox_options *options)
+/* Without dead letters there is no end to the attempts: giving up would lose the message. */
+static void fill_defaults(semel_inbox_options *options, const semel_store *store)
 {
+    if (!store->driver->dead)
+        options->attempts_max = UINT32_MAX;
     if (!options->wait_ms)
         options->wait_ms = WAIT_DEFAULT_MS;
     if (!options->lease_ms)
@@ -100,8 +103,10 @@ static semel_status inbox_prepare(semel_inbox *inbox, const char *name,
     if (status)
         return status;
     memcpy(inbox->name, name, strlen(name) + 1);
-    fill_defaults(&inbox->options);
-    status = plan_key(inbox, err);
+    fill_defaults(&inbox->options, store);
+    status = store_can_keep_inbox(store, &inbox->options, err);
+    if (!status)
+        status = plan_key(inbox, err);
     if (!status)
         status = plan_digest(inbox, err);
     if (!status)
@@ -198,7 +203,7 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
     if (!status)
         status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = inbox->store->driver->forget(unit->state, &unit->mark, err);
+        status = inbox->store->driver->markers->forget(unit->state, &unit->mark, err);
     if (!status)
         status = unit_tx_commit(unit, err);
     unit_tx_rollback(unit);
@@ -229,8 +234,13 @@ semel_status semel_inbox_sweep(size_t *swept, int *more, semel_inbox *inbox, uin
     semel_status status = semel_store_now(&now, store, err);
     if (status)
         return status;
+    if (!store->driver->markers->sweep) {
+        *swept = 0;
+        *more = 0;
+        return SEMEL_OK;
+    }
     pthread_mutex_lock(&inbox->sweep_lock);
-    status = store->driver->sweep(
+    status = store->driver->markers->sweep(
         store->state, inbox->scope, cutoff(now, inbox->options.retention_ms),
         rows ? rows : SEMEL_SWEEP_BATCH, &inbox->sweep_position, &removed, err);
     if (!status) {

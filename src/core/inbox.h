@@ -35,6 +35,20 @@ semel_status result_new(semel_result **out, void *data, size_t len, semel_error 
 semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const semel_mark *mark,
                           semel_error *err);
 
+/* How long the row of a key is needed, as drivers are told. */
+static inline uint64_t inbox_keep_ms(const semel_inbox *inbox)
+{
+    uint64_t retention_ms = inbox->options.retention_ms;
+    return retention_ms == SEMEL_RETENTION_NONE ? 0 : retention_ms;
+}
+
+/* Is a message that failed like this in its attempt a dead letter? */
+static inline int inbox_gives_up(const semel_inbox *inbox, uint32_t attempt, semel_status failure)
+{
+    return inbox->store->driver->dead &&
+           (failure == SEMEL_EGIVEUP || attempt >= inbox->options.attempts_max);
+}
+
 /* Counts an outcome that was reached. */
 void inbox_count(semel_inbox *inbox, semel_outcome outcome);
 

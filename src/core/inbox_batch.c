@@ -7,7 +7,7 @@
  *      keys cannot deadlock.
  *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
  *      marker turned into a failed attempt inside the same transaction.
- *   4. One commit. If it fails, every message of the transaction is undecided; but if it was a queued
+ *   4. One commit, or several where the store takes a limited number of changes at once. If it fails, every message of the transaction is undecided; but if it was a queued
  *      statement that failed, or a connection that was lost when the work had begun, each message is received by
  *      itself, which shows whether it was the one.
  *
@@ -136,8 +136,10 @@ static void make_marks(batch *b)
         first = e;
         e->same = NULL;
         e->mark = &b->marks[b->mark_count++];
-        *e->mark =
-            (semel_mark){.inbox = b->inbox->scope, .key = e->key, .fingerprint = e->fingerprint};
+        *e->mark = (semel_mark){.inbox = b->inbox->scope,
+                                .key = e->key,
+                                .fingerprint = e->fingerprint,
+                                .keep_ms = inbox_keep_ms(b->inbox)};
     }
 }
 
@@ -158,8 +160,8 @@ static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
                                 const semel_error *why, semel_error *err)
 {
     work_unit *unit = b->unit;
-    int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= b->inbox->options.attempts_max;
-    semel_status status = b->inbox->store->driver->undo(unit->state, err);
+    int dead = inbox_gives_up(b->inbox, unit->attempt, why->status);
+    semel_status status = b->inbox->store->driver->units->undo(unit->state, err);
     unit_bookmark_return(unit, before);
     if (!status)
         status = unit_note_failure(unit, dead, why->text, err);
@@ -179,7 +181,7 @@ static semel_status batch_handle(batch *b, const entry *e, semel_error *err)
         why; /* written by whatever fails, and half a kilobyte: not cleared for each message */
     unit_bookmark before = unit_bookmark_set(unit);
     batch_enter(b, e);
-    semel_status status = driver->savepoint(unit->state, err);
+    semel_status status = driver->units->savepoint(unit->state, err);
     if (status)
         return status;
     b->begun = 1;
@@ -187,9 +189,11 @@ static semel_status batch_handle(batch *b, const entry *e, semel_error *err)
     if (!handled)
         handled = store_fault(unit->store, "batch.handled", &why);
     if (!handled && unit->result.data)
-        handled = driver->result_set(unit->state, &unit->mark, unit->result, &why);
+        handled = driver->markers->result_set(unit->state, &unit->mark, unit->result, &why);
     if (!handled)
-        handled = driver->keep(unit->state, &why);
+        handled = driver->units->keep(unit->state, &why);
+    if (handled && unit->full)
+        return semel_fail(err, SEMEL_ELIMIT, "%s", why.text); /* by itself it may have room */
     if (handled == SEMEL_ECONFLICT)
         return semel_fail(err, handled, "%s", why.text); /* nobody's fault: begun anew */
     status = handled ? unit_verify(unit, err) : SEMEL_OK;
@@ -249,9 +253,12 @@ static semel_status batch_transact(batch *b, semel_error *err)
     const semel_inbox_options *options = &b->inbox->options;
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
     make_marks(b);
+    b->unit->marks = b->mark_count;
+    b->unit->full = 0;
     semel_status status = unit_tx_begin(b->unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = store->driver->mark(b->unit->state, b->marks, b->mark_count, wait_ms, err);
+        status =
+            store->driver->markers->mark(b->unit->state, b->marks, b->mark_count, wait_ms, err);
     if (!status)
         status = store_fault(store, "batch.marked", err);
     if (!status)
@@ -292,7 +299,7 @@ static semel_status batch_transact_retrying(batch *b)
  * server or into somebody's lock. */
 static int may_be_one_message(const batch *b, semel_status status)
 {
-    return unit_blames_handler(status) ||
+    return unit_blames_handler(status) || b->unit->full ||
            (b->begun && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY));
 }
 
@@ -355,6 +362,31 @@ static semel_status receive_together(batch *b, size_t count)
     return status;
 }
 
+/* How many keys one transaction takes: for each there is room for a dead letter and for messages. */
+static size_t keys_together(const semel_store *store, size_t count)
+{
+    size_t most = store->driver->changes_max / 4;
+    return !store->driver->changes_max || count <= most ? count : most ? most : 1;
+}
+
+static semel_status receive_in_parts(batch *b, size_t count)
+{
+    semel_status status = SEMEL_OK;
+    batch part = *b;
+    for (size_t at = 0, some; !status && at < count; at += some) {
+        some = keys_together(b->inbox->store, count - at);
+        part = (batch){.out = b->out + at,
+                       .inbox = b->inbox,
+                       .messages = b->messages + at,
+                       .handler = b->handler,
+                       .context = b->context,
+                       .err = b->err,
+                       .failed = part.failed};
+        status = receive_together(&part, some);
+    }
+    return status;
+}
+
 static semel_status receive_one_by_one(batch *b, size_t count)
 {
     semel_status status = SEMEL_OK;
@@ -378,6 +410,7 @@ semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
                           SEMEL_BATCH_MAX);
     for (size_t i = 0; i < count; i++)
         out[i] = SEMEL_UNDECIDED;
-    return inbox->options.mode == SEMEL_CLAIM || count == 1 ? receive_one_by_one(&b, count)
-                                                            : receive_together(&b, count);
+    int alone =
+        inbox->options.mode == SEMEL_CLAIM || count == 1 || !inbox->store->driver->units->savepoint;
+    return alone ? receive_one_by_one(&b, count) : receive_in_parts(&b, count);
 }

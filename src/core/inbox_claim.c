@@ -46,6 +46,7 @@ static semel_status compute_key(int *missing, work_unit *unit, semel_inbox *inbo
         return status;
     unit->whole_key = key;
     unit->mark.inbox = inbox->scope;
+    unit->mark.keep_ms = inbox_keep_ms(inbox);
     if (inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
         unit->mark.fingerprint = key_fingerprint(message);
     return SEMEL_OK;
@@ -104,6 +105,8 @@ semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const se
                   mark->fingerprint != mark->known_fingerprint;
     *out = SEMEL_UNDECIDED;
     switch (mark->state) {
+    case SEMEL_MARK_FREE: /* only `look` says so */
+        break;
     case SEMEL_MARK_TAKEN:
         *out = SEMEL_CLAIMED;
         return SEMEL_OK;
@@ -142,8 +145,8 @@ static semel_status fetch_replay(semel_outcome *out, work_unit *unit, semel_erro
 {
     if (*out != SEMEL_DUPLICATE || unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY)
         return SEMEL_OK;
-    semel_status status = unit->store->driver->result_get(unit->state, &unit->mark, &unit->replay,
-                                                          &unit->replay_len, err);
+    semel_status status = unit->store->driver->markers->result_get(
+        unit->state, &unit->mark, &unit->replay, &unit->replay_len, err);
     if (status)
         *out = SEMEL_UNDECIDED;
     else if (unit->replay)
@@ -188,7 +191,7 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     const char *committed = lease_ms ? "claim.committed" : "count.committed";
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = store->driver->claim(unit->state, &unit->mark, lease_ms, err);
+        status = store->driver->markers->claim(unit->state, &unit->mark, lease_ms, err);
     if (!status)
         status = store_fault(store, stored, err);
     if (status || unit->mark.state != SEMEL_MARK_TAKEN)
@@ -250,7 +253,7 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
     if (!status)
         status = store_fault(unit->store, "receive.begun", err);
     if (!status && unit->mark.inbox)
-        status = unit->store->driver->mark(unit->state, &unit->mark, 1, wait_ms, err);
+        status = unit->store->driver->markers->mark(unit->state, &unit->mark, 1, wait_ms, err);
     if (!status)
         status = store_fault(unit->store, "receive.marked", err);
     if (status)
@@ -267,7 +270,7 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
 /* Counting, and claiming, need a transaction of their own: that of the unit is ended first. */
 static semel_status start_over(work_unit *unit, semel_error *err)
 {
-    if (unit->phase == UNIT_OPEN && unit->store->driver->used(unit->state))
+    if (unit->phase == UNIT_OPEN && store_unit_used(unit->store, unit->state))
         return semel_fail(err, SEMEL_EMISUSE,
                           "claim first: the work that this unit has done already would be undone");
     unit_tx_rollback(unit);
@@ -332,25 +335,28 @@ static semel_status claim_by_mode(semel_outcome *out, work_unit *unit, semel_err
                                                     : claim_in_transaction(out, unit, err);
 }
 
-/* A failed attempt is on record, so it was not handled, however old it is. */
-static semel_status claim_again(semel_outcome *out, work_unit *unit, semel_error *err)
+static semel_status look(work_unit *unit, semel_error *err)
 {
-    if (unit->joined)
-        return SEMEL_OK; /* it is marked already, and there is nothing to count */
-    unit_tx_rollback(unit);
-    unit->attempt = 0;
-    *out = SEMEL_UNDECIDED;
-    return claim_by_mode(out, unit, err);
+    int was_open = unit->phase == UNIT_OPEN;
+    semel_status status = was_open ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
+    if (!status)
+        status = unit->store->driver->markers->look(unit->state, &unit->mark, err);
+    if (!was_open)
+        unit_tx_rollback(unit);
+    return status;
 }
 
-/* Older than the retention: a copy if its marker is still there, else it cannot be told, and is stale. */
+/* Older than the retention: if its marker is still there, that decides; so does a failed attempt that is on record,
+ * which says that it was not handled, however old it is. Else it cannot be told, and the message is stale. */
 static semel_status claim_stale(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    semel_status status = mark_in_transaction(out, unit, err);
-    if (status || *out != SEMEL_CLAIMED)
+    semel_status status = look(unit, err);
+    if (status)
         return status;
-    if (unit->mark.attempts)
-        return claim_again(out, unit, err);
+    if (unit->mark.state != SEMEL_MARK_FREE || unit->mark.attempts) {
+        unit->mark.attempts = 0; /* what the row knows is told again */
+        return claim_by_mode(out, unit, err);
+    }
     *out = SEMEL_STALE;
     return semel_fail(
         err, SEMEL_EREJECTED,

@@ -87,7 +87,7 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
                        .message = kept_message(&room, unit),
                        .attempts = unit->attempt,
                        .error = why};
-    return unit->store->driver->dead_put(unit->state, &dead, err);
+    return unit->store->driver->dead->put(unit->state, &dead, err);
 }
 
 semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err)
@@ -97,9 +97,10 @@ semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel
     semel_status status = SEMEL_OK;
     unit->mark.attempts = unit->attempt;
     if (!dead)
-        return unit->mark.inbox ? driver->fail(unit->state, &unit->mark, why, err) : SEMEL_OK;
+        return unit->mark.inbox ? driver->markers->fail(unit->state, &unit->mark, why, err)
+                                : SEMEL_OK;
     if (unit->mark.inbox)
-        status = driver->bury(unit->state, &unit->mark, why, err);
+        status = driver->markers->bury(unit->state, &unit->mark, why, err);
     else
         status = with_content(&key, unit, key, err);
     if (!status)
@@ -155,7 +156,7 @@ static semel_status record_failure(work_unit *unit, int dead, const char *why, s
 semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err)
 {
-    int dead = why->status == SEMEL_EGIVEUP || unit->attempt >= unit->inbox->options.attempts_max;
+    int dead = inbox_gives_up(unit->inbox, unit->attempt, why->status);
     *out = SEMEL_FAILED;
     if (!dead && !unit->mark.inbox)
         return SEMEL_OK; /* without a key there is nothing to count it under */

@@ -153,8 +153,8 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, wo
 /* What can be decided in one go: a first delivery with a key that the store can assume to be free. */
 static int can_assume(const work_unit *unit, const semel_inbox *inbox)
 {
-    return unit->store->driver->assume && unit->mark.inbox && unit->message->delivery < 2 &&
-           !inbox_is_stale(inbox, unit->message);
+    return unit->store->driver->markers->assume && unit->mark.inbox &&
+           unit->message->delivery < 2 && !inbox_is_stale(inbox, unit->message);
 }
 
 static semel_status commit_plan(work_unit *unit, semel_error *err)
@@ -163,7 +163,7 @@ static semel_status commit_plan(work_unit *unit, semel_error *err)
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = unit->store->driver->assume(unit->state, &unit->mark, wait_ms, err);
+        status = unit->store->driver->markers->assume(unit->state, &unit->mark, wait_ms, err);
     if (!status &&
         unit->mark.state == SEMEL_MARK_TAKEN) /* it is known already how often it failed */
         unit->attempt = unit->mark.attempts + 1;

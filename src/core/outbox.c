@@ -7,6 +7,8 @@ semel_status semel_outbox_open(semel_outbox **out, semel_store *store, const cha
                                semel_error *err)
 {
     semel_status status = store_check_name("outbox", name, err);
+    if (!status)
+        status = store_can_keep_outbox(store, err);
     if (status)
         return status;
     semel_outbox *outbox = mem_alloc(sizeof *outbox);

@@ -122,7 +122,7 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
         relay_free(relay);
         return status;
     }
-    relay->limit = relay->options.batch;
+    relay->limit = relay->options.batch = store_batch(relay->store, relay->options.batch);
     *out = relay;
     return SEMEL_OK;
 }

@@ -69,7 +69,7 @@ struct semel_relay {
     const semel_message **wave; /* what is published together, and where it stands in items[] */
     size_t *wave_index;
     semel_publish_result *results;
-    semel_settlement *settlements;
+    semel_item_settlement *settlements;
 };
 
 /* Leases what is due, at most relay->limit; and settles as each item's verdict says: what has none is given back

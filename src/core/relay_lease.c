@@ -62,9 +62,9 @@ static semel_status lease_rows(semel_relay *relay, relay_batch *batch, work_unit
     semel_store *store = relay->store;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = store->driver->take(unit->state, relay->outbox->scope, relay->limit,
-                                     relay->options.lease_ms, batch_add_item, &in, err);
-    if (status || (!batch->count && !store->driver->used(unit->state)))
+        status = store->driver->outbox->lease(unit->state, relay->outbox->scope, relay->limit,
+                                              relay->options.lease_ms, batch_add_item, &in, err);
+    if (status || (!batch->count && !store_unit_used(store, unit->state)))
         return status;
     status = store_fault(store, "relay.leased", err);
     return status ? status : unit_tx_commit(unit, err);
@@ -108,7 +108,7 @@ int relay_is_late(const semel_relay *relay, const relay_batch *batch)
 int relay_is_blocked(const relay_batch *batch, const relay_item *item)
 {
     const relay_item *before = item->before ? &batch->items[item->before - 1] : NULL;
-    return before && (before->verdict != SEMEL_ITEM_REMOVE || before->dead);
+    return before && (before->verdict != SEMEL_VERDICT_ACK || before->dead);
 }
 
 /* --- settle ------------------------------------------------------------------------------------------------ */
@@ -158,7 +158,7 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
                        .message = item->message,
                        .attempts = item->attempts,
                        .error = reason_of(&room, item)};
-    return relay->store->driver->dead_put(unit->state, &dead, err);
+    return relay->store->driver->dead->put(unit->state, &dead, err);
 }
 
 /* Dead letters are kept only for items that are still ours: settle first, then look. */
@@ -167,15 +167,15 @@ static semel_status settle_rows(semel_relay *relay, relay_batch *batch, work_uni
 {
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];
-        relay->settlements[i] = (semel_settlement){
+        relay->settlements[i] = (semel_item_settlement){
             .seq = item->seq,
             .token = item->token,
-            .verdict = item->verdict ? item->verdict : SEMEL_ITEM_RELEASE,
+            .verdict = item->verdict ? item->verdict : SEMEL_VERDICT_RELEASE,
             .delay_ms = item->delay_ms,
-            .refused = item->verdict != SEMEL_ITEM_RELEASE && relay_is_refused(relay, item)};
+            .refused = item->verdict != SEMEL_VERDICT_RELEASE && relay_is_refused(relay, item)};
     }
-    semel_status status = relay->store->driver->settle(unit->state, relay->outbox->scope,
-                                                       relay->settlements, batch->count, err);
+    semel_status status = relay->store->driver->outbox->settle(
+        unit->state, relay->outbox->scope, relay->settlements, batch->count, err);
     for (size_t i = 0; !status && i < batch->count; i++)
         if (batch->items[i].dead && !relay->settlements[i].lost)
             status = keep_dead_letter(relay, batch, unit, &batch->items[i], err);

@@ -11,10 +11,10 @@
 static semel_status local_settle(semel_relay *relay, work_unit *unit, const relay_item *item,
                                  semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
-    semel_settlement settlement = {
+    semel_item_settlement settlement = {
         .seq = item->seq, .token = item->token, .verdict = verdict, .delay_ms = delay_ms};
-    semel_status status =
-        relay->store->driver->settle(unit->state, relay->outbox->scope, &settlement, 1, err);
+    semel_status status = relay->store->driver->outbox->settle(unit->state, relay->outbox->scope,
+                                                               &settlement, 1, err);
     if (!status && settlement.lost)
         status = semel_fail(err, SEMEL_ELOST,
                             "the lease on an outgoing message ended before its work did");
@@ -28,7 +28,7 @@ static semel_status local_bury(semel_relay *relay, work_unit *unit, relay_item *
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     unit->attempt = item->attempts;
     if (!status)
-        status = local_settle(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+        status = local_settle(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
     if (!status)
         status = unit_note_failure(unit, 1, why, err);
     if (!status)
@@ -38,7 +38,7 @@ static semel_status local_bury(semel_relay *relay, work_unit *unit, relay_item *
     unit_drop_pending(unit);
     unit_tx_rollback(unit);
     if (!status)
-        item->verdict = SEMEL_ITEM_REMOVE;
+        item->verdict = SEMEL_VERDICT_ACK;
     return status;
 }
 
@@ -58,7 +58,7 @@ static semel_status local_put_back(semel_relay *relay, work_unit *unit, relay_it
 static semel_status local_retry(semel_relay *relay, work_unit *unit, relay_item *item,
                                 semel_error *err)
 {
-    return local_put_back(relay, unit, item, SEMEL_ITEM_RETRY,
+    return local_put_back(relay, unit, item, SEMEL_VERDICT_RETRY,
                           relay_backoff_ms(relay, item->attempts), err);
 }
 
@@ -69,18 +69,18 @@ static semel_status local_refuse(semel_relay *relay, work_unit *unit, relay_item
 {
     semel_status status =
         inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, why, err);
-    return status ? status : local_put_back(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    return status ? status : local_put_back(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
 }
 
 static semel_status local_commit(semel_relay *relay, work_unit *unit, relay_item *item,
                                  semel_outcome *outcome, semel_error *err)
 {
-    semel_status status = local_settle(relay, unit, item, SEMEL_ITEM_REMOVE, 0, err);
+    semel_status status = local_settle(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
     if (!status)
         status = unit_complete(unit, err);
     if (status)
         return status;
-    item->verdict = SEMEL_ITEM_REMOVE;
+    item->verdict = SEMEL_VERDICT_ACK;
     if (*outcome == SEMEL_CLAIMED)
         *outcome = SEMEL_PROCESSED;
     return store_fault(relay->store, "handoff.committed", err);
@@ -221,7 +221,7 @@ static semel_status local_receive_retrying(semel_relay *relay, work_unit *unit, 
     if (!untried || item->verdict)
         return status;
     *outcome = SEMEL_UNDECIDED;
-    return local_put_back(relay, unit, item, SEMEL_ITEM_RELEASE,
+    return local_put_back(relay, unit, item, SEMEL_VERDICT_RELEASE,
                           relay_backoff_ms(relay, tries ? tries : 1), err);
 }
 
@@ -234,7 +234,7 @@ static semel_status local_receive_next(semel_relay *relay, relay_item *item, int
     if (status)
         return status;
     item->tried = !shed;
-    status = shed ? local_put_back(relay, unit, item, SEMEL_ITEM_RELEASE, 0, err)
+    status = shed ? local_put_back(relay, unit, item, SEMEL_VERDICT_RELEASE, 0, err)
                   : local_receive_retrying(relay, unit, item, &outcome, err);
     unit_tx_rollback(unit);
     unit_free(unit);
@@ -284,7 +284,7 @@ semel_status relay_receive_local(semel_relay *relay, size_t *done, semel_error *
             local_release_from(relay, i, status);
             return status;
         }
-        if (!status && item->verdict == SEMEL_ITEM_REMOVE) {
+        if (!status && item->verdict == SEMEL_VERDICT_ACK) {
             store_count(relay->store, TALLY_SENT, 1);
             store_count(relay->store, TALLY_RESENT, item->attempts > 1);
             ++*done;

@@ -37,17 +37,17 @@ static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item
 {
     int refused = relay_is_refused(relay, item);
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
-        item->verdict = SEMEL_ITEM_REMOVE;
+        item->verdict = SEMEL_VERDICT_ACK;
         relay->confirmed++;
     } else if (relay_is_blocked(batch, item)) {
         item->verdict =
-            SEMEL_ITEM_RELEASE; /* not its own failure: it comes after one of its group */
+            SEMEL_VERDICT_RELEASE; /* not its own failure: it comes after one of its group */
         item->tried = 0;
     } else if (refused && item->refusals + 1 >= relay->options.attempts_max) {
-        item->verdict = SEMEL_ITEM_REMOVE;
+        item->verdict = SEMEL_VERDICT_ACK;
         item->dead = 1;
     } else {
-        item->verdict = SEMEL_ITEM_RETRY;
+        item->verdict = SEMEL_VERDICT_RETRY;
         item->delay_ms = relay_backoff_ms(relay, refused ? item->refusals + 1 : item->attempts);
     }
 }

@@ -50,33 +50,41 @@ semel_status store_check_name(const char *what, const char *name, semel_error *e
     return SEMEL_OK;
 }
 
-static semel_status open_state(semel_store *store, const char *url, semel_error *err)
+static semel_status open_state(semel_store *store, const void *argument, semel_error *err)
 {
     store->state = mem_alloc(store->driver->store_size);
     if (!store->state)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
-    return store->driver->open(store->state, url, &store->settings, err);
+    return store->driver->open(store->state, argument, &store->settings, err);
 }
 
-semel_status semel_store_open(semel_store **out, const char *url,
-                              const semel_store_options *options, semel_error *err)
+static semel_store *new_store(const semel_store_driver *driver, const semel_store_options *chosen)
 {
-    const semel_store_driver *driver;
+    semel_store *store = mem_alloc(sizeof *store);
+    if (!store)
+        return NULL;
+    store->driver = driver;
+    seam_complete(&store->seam, chosen->seam);
+    store->settings.seam = &store->seam;
+    store->settings.busy_ms = chosen->busy_ms ? chosen->busy_ms : BUSY_DEFAULT_MS;
+    store->settings.answer_ms = chosen->answer_ms ? chosen->answer_ms : ANSWER_DEFAULT_MS;
+    return store;
+}
+
+semel_status semel_store_open_driver(semel_store **out, const semel_store_driver *driver,
+                                     const void *argument, const semel_store_options *options,
+                                     semel_error *err)
+{
     semel_store_options chosen;
     semel_status status = options_read(&chosen, sizeof chosen, options, "semel_store_options", err);
     if (!status)
-        status = store_driver_find(&driver, url, err);
+        status = store_driver_check(driver, err);
     if (status)
         return status;
-    semel_store *store = mem_alloc(sizeof *store);
+    semel_store *store = new_store(driver, &chosen);
     if (!store)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
-    store->driver = driver;
-    seam_complete(&store->seam, chosen.seam);
-    store->settings.seam = &store->seam;
-    store->settings.busy_ms = chosen.busy_ms ? chosen.busy_ms : BUSY_DEFAULT_MS;
-    store->settings.answer_ms = chosen.answer_ms ? chosen.answer_ms : ANSWER_DEFAULT_MS;
-    status = open_state(store, url, err);
+    status = open_state(store, argument, err);
     if (status) {
         mem_free(store->state);
         mem_free(store);
@@ -86,6 +94,19 @@ semel_status semel_store_open(semel_store **out, const char *url,
     pthread_mutex_init(&store->watch_lock, NULL);
     *out = store;
     return SEMEL_OK;
+}
+
+semel_status semel_store_open(semel_store **out, const char *url,
+                              const semel_store_options *options, semel_error *err)
+{
+    const semel_store_driver *driver;
+    semel_status status = store_driver_find(&driver, url, err);
+    return status ? status : semel_store_open_driver(out, driver, url, options, err);
+}
+
+void *semel_store_state(const semel_store *store, const semel_store_driver *driver)
+{
+    return store->driver == driver ? store->state : NULL;
 }
 
 void semel_store_close(semel_store *store)
@@ -102,7 +123,7 @@ void semel_store_close(semel_store *store)
 
 semel_status semel_store_migrate(semel_store *store, semel_error *err)
 {
-    return store->driver->migrate(store->state, err);
+    return store->driver->migrate ? store->driver->migrate(store->state, err) : SEMEL_OK;
 }
 
 semel_durability semel_store_durability(const semel_store *store)
@@ -124,8 +145,9 @@ semel_status semel_store_counters(semel_counters *out, size_t size, semel_store 
                                   semel_error *err)
 {
     semel_counters now = {0};
+    const semel_store_outbox *outbox = store->driver->outbox;
     semel_status status =
-        store->driver->unsent(store->state, &now.unsent, &now.oldest_unsent_ms, err);
+        outbox ? outbox->unsent(store->state, &now.unsent, &now.oldest_unsent_ms, err) : SEMEL_OK;
     if (status)
         return status;
     uint64_t *const member[TALLY_COUNT] = {
@@ -163,8 +185,8 @@ void store_unwatch(semel_store *store, store_watcher *watcher)
     *at = watcher->next;
     pthread_mutex_unlock(&store->lock);
     pthread_mutex_lock(&store->watch_lock);
-    if (--store->watching == 0 && store->driver->unwatch)
-        store->driver->unwatch(store->state);
+    if (--store->watching == 0 && store->driver->watch)
+        store->driver->watch->unwatch(store->state);
     pthread_mutex_unlock(&store->watch_lock);
     close(watcher->ends[0]);
     close(watcher->ends[1]);
@@ -207,7 +229,7 @@ static int watch_descriptor(semel_store *store, store_watcher *watcher)
     if (!store->driver->watch)
         return -1;
     pthread_mutex_lock(&store->watch_lock);
-    int fd = store->driver->watch(store->state);
+    int fd = store->driver->watch->watch(store->state);
     store->deaf += fd == SEMEL_WATCH_LATER;
     if (fd >= 0 && watcher->deaf != store->deaf)
         fd = SEMEL_WATCH_LATER; /* another one made it listen, after this one had looked */
@@ -220,7 +242,7 @@ static int watch_descriptor(semel_store *store, store_watcher *watcher)
 static void read_watch(semel_store *store)
 {
     pthread_mutex_lock(&store->watch_lock);
-    int heard = store->driver->heard(store->state);
+    int heard = store->driver->watch->heard(store->state);
     pthread_mutex_unlock(&store->watch_lock);
     if (heard)
         store_wake(store);

@@ -88,6 +88,28 @@ int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms);
 semel_status options_read(void *out, size_t size, const void *given, const char *what,
                           semel_error *err);
 
+/* EINVAL or EUNSUPPORTED if the table is not one that the core can work with. */
+semel_status store_driver_check(const semel_store_driver *driver, semel_error *err);
+
+/* EUNSUPPORTED, with what to choose instead, if the driver has no members for it. */
+semel_status store_can_keep_inbox(const semel_store *store, const semel_inbox_options *options,
+                                  semel_error *err);
+semel_status store_can_keep_outbox(const semel_store *store, semel_error *err);
+semel_status store_can_keep_dead(const semel_store *store, semel_error *err);
+
+/* 1 if something was written in the unit that the core did not ask for, as far as the driver can tell. */
+static inline int store_unit_used(const semel_store *store, void *unit)
+{
+    return store->driver->units->used && store->driver->units->used(unit);
+}
+
+/* How many outgoing messages one unit may lease or settle, of those that are wanted: each may become a letter. */
+static inline uint32_t store_batch(const semel_store *store, uint32_t wanted)
+{
+    uint32_t most = store->driver->changes_max / 2;
+    return !store->driver->changes_max || wanted <= most ? wanted : most ? most : 1;
+}
+
 /* src/store/registry.c: the driver for a URL's scheme, or why there is none. */
 semel_status store_driver_find(const semel_store_driver **out, const char *url, semel_error *err);
 

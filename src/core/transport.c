@@ -129,8 +129,9 @@ semel_status semel_transport_receive(semel_transport *transport, semel_delivery 
                : transport->driver->receive(transport->state, deliveries, max, count, wait_ms, err);
 }
 
-semel_status semel_transport_settle(semel_transport *transport, const semel_settle settles[],
-                                    size_t count, semel_error *err)
+semel_status semel_transport_settle(semel_transport *transport,
+                                    const semel_delivery_settlement settles[], size_t count,
+                                    semel_error *err)
 {
     semel_status status = check_process(transport, err);
     return status ? status : transport->driver->settle(transport->state, settles, count, err);

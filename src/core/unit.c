@@ -79,6 +79,8 @@ static void unit_clear(work_unit *unit)
     unit->mark = (semel_mark){0};
     unit->attempt = 0;
     unit->captured = 0;
+    unit->marks = 0;
+    unit->full = 0;
     unit->result = (semel_bytes){NULL, 0};
     unit_drop_pending(unit);
     mem_free(unit->replay);
@@ -114,7 +116,8 @@ semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error 
     semel_store *store = unit->store;
     memset(unit->state, 0, store->driver->unit_size);
     uint32_t wait_ms = unit->at_once ? 0 : store->settings.busy_ms;
-    semel_status status = store->driver->begin(store->state, unit->state, durability, wait_ms, err);
+    semel_status status =
+        store->driver->units->begin(store->state, unit->state, durability, wait_ms, err);
     if (!status)
         unit->phase = UNIT_OPEN;
     return status;
@@ -123,14 +126,14 @@ semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error 
 void unit_tx_rollback(work_unit *unit)
 {
     if (unit->phase == UNIT_OPEN)
-        unit->store->driver->rollback(unit->state);
+        unit->store->driver->units->rollback(unit->state);
     unit->phase = UNIT_IDLE;
 }
 
 semel_status unit_tx_commit(work_unit *unit, semel_error *err)
 {
     unit->phase = UNIT_IDLE;
-    return unit->store->driver->commit(unit->state, err);
+    return unit->store->driver->units->commit(unit->state, err);
 }
 
 semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
@@ -141,7 +144,7 @@ semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
         lease_ms = unit->inbox->options.lease_ms;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = unit->store->driver->renew(unit->state, &unit->mark, lease_ms, err);
+        status = unit->store->driver->markers->renew(unit->state, &unit->mark, lease_ms, err);
     if (!status)
         status = store_fault(unit->store, "renew.stored", err);
     if (!status)
@@ -158,7 +161,8 @@ static semel_status unit_flush(work_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (unit->result.data)
-        status = unit->store->driver->result_set(unit->state, &unit->mark, unit->result, err);
+        status =
+            unit->store->driver->markers->result_set(unit->state, &unit->mark, unit->result, err);
     return status ? status : unit_flush_pending(unit, err);
 }
 
@@ -173,7 +177,7 @@ static semel_status complete_claim(work_unit *unit, semel_error *err)
     semel_store *store = unit->store;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status && unit->mark.inbox)
-        status = store->driver->finish(unit->state, &unit->mark, err);
+        status = store->driver->markers->finish(unit->state, &unit->mark, err);
     if (!status)
         status = unit_flush(unit, err);
     if (!status)
@@ -215,9 +219,9 @@ semel_status unit_complete(work_unit *unit, semel_error *err)
 semel_status unit_verify(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
-    if (unit->phase != UNIT_OPEN || !driver->verify)
+    if (unit->phase != UNIT_OPEN || !driver->units->verify)
         return SEMEL_OK;
-    return driver->verify(unit->state, err);
+    return driver->units->verify(unit->state, err);
 }
 
 /* A queued statement failed, or is none, or something is larger than the store takes. */
@@ -240,7 +244,7 @@ static void unit_give_back(work_unit *unit)
     mark.attempts = unit->attempt ? unit->attempt - 1 : 0;
     if (unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, &ignored))
         return;
-    if (!unit->store->driver->fail(unit->state, &mark, "", &ignored))
+    if (!unit->store->driver->markers->fail(unit->state, &mark, "", &ignored))
         (void)unit_tx_commit(unit, &ignored);
     unit_tx_rollback(unit);
 }

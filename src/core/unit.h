@@ -56,6 +56,8 @@ struct work_unit {
     semel_mark mark; /* inbox 0: without protection */
     uint32_t attempt;
     size_t captured;
+    size_t marks; /* keys that its transaction has marked or claimed */
+    int full;     /* a message was refused because the transaction has no room for more changes */
     semel_bytes result; /* data NULL: none was set */
     unit_pending *pending_first;
     unit_pending *pending_last;

@@ -87,6 +87,19 @@ static semel_status keep_pending(work_unit *unit, semel_outbox *outbox,
     return SEMEL_OK;
 }
 
+/* For each key there is room for a dead letter, too. */
+static semel_status check_room(work_unit *unit, semel_error *err)
+{
+    uint32_t max = unit->store->driver->changes_max;
+    size_t marks = unit->marks ? unit->marks : 1;
+    if (!max || 2 * marks + unit->captured < max)
+        return SEMEL_OK;
+    unit->full = 1;
+    return semel_fail(err, SEMEL_ELIMIT,
+                      "a transaction of a %s: store takes %u changes: send fewer messages in one",
+                      unit->store->driver->scheme, (unsigned)max);
+}
+
 semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_message *message,
                        semel_error *err)
 {
@@ -95,11 +108,13 @@ semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_messag
         return semel_fail(err, SEMEL_EINVAL, "outbox \"%s\" is in another store than the unit",
                           outbox->name);
     semel_status status = complete_message(&complete, unit, message, err);
+    if (!status)
+        status = check_room(unit, err);
     if (status)
         return status;
     status = unit_defers(unit)
                  ? keep_pending(unit, outbox, &complete, err)
-                 : unit->store->driver->put(unit->state, outbox->scope, &complete, err);
+                 : unit->store->driver->outbox->put(unit->state, outbox->scope, &complete, err);
     if (status)
         return status;
     unit->captured++;
@@ -165,7 +180,7 @@ semel_status unit_queue(work_unit *unit, const char *sql, const semel_value valu
                         semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
-    if (!driver->queue)
+    if (!driver->units->queue)
         return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store has no SQL to queue statements of",
                           driver->scheme);
     if (count > SEMEL_VALUES_MAX || strlen(sql) > SEMEL_SQL_MAX)
@@ -177,7 +192,7 @@ semel_status unit_queue(work_unit *unit, const char *sql, const semel_value valu
     if (status)
         return status;
     return unit_defers(unit) ? keep_statement(unit, sql, values, count, err)
-                             : driver->queue(unit->state, sql, values, count, err);
+                             : driver->units->queue(unit->state, sql, values, count, err);
 }
 
 /* --- storing what waits ------------------------------------------------------------------------------------------ */
@@ -190,14 +205,14 @@ static semel_status put_pending(work_unit *unit, unit_pending **at, semel_error 
     const semel_message *messages[TOGETHER_MAX];
     const semel_outbox *outbox = (*at)->outbox;
     size_t count = 0;
-    if (!driver->put_many) {
+    if (!driver->outbox->put_many) {
         const semel_message *one = (*at)->message;
         *at = (*at)->next;
-        return driver->put(unit->state, outbox->scope, one, err);
+        return driver->outbox->put(unit->state, outbox->scope, one, err);
     }
     for (; *at && (*at)->outbox == outbox && count < TOGETHER_MAX; *at = (*at)->next)
         messages[count++] = (*at)->message;
-    return driver->put_many(unit->state, outbox->scope, messages, count, err);
+    return driver->outbox->put_many(unit->state, outbox->scope, messages, count, err);
 }
 
 semel_status unit_flush_pending(work_unit *unit, semel_error *err)
@@ -205,7 +220,7 @@ semel_status unit_flush_pending(work_unit *unit, semel_error *err)
     const semel_store_driver *driver = unit->store->driver;
     semel_status status = SEMEL_OK;
     for (unit_statement *at = unit->statement_first; !status && at; at = at->next)
-        status = driver->queue(unit->state, at->sql, at->values, at->count, err);
+        status = driver->units->queue(unit->state, at->sql, at->values, at->count, err);
     for (unit_pending *at = unit->pending_first; !status && at;)
         status = put_pending(unit, &at, err);
     return status;

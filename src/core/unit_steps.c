@@ -45,14 +45,14 @@ semel_status semel_unit_join_native(semel_unit **out, semel_store *store, const 
                                     void *native, semel_error *err)
 {
     work_unit *unit = NULL;
-    if (strcmp(store->driver->scheme, scheme) != 0 || !store->driver->join)
+    if (strcmp(store->driver->scheme, scheme) != 0 || !store->driver->units->join)
         return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store cannot join a %s transaction",
                           store->driver->scheme, scheme);
     semel_status status = unit_new(&unit, store, err);
     if (status)
         return status;
     memset(unit->state, 0, store->driver->unit_size);
-    status = store->driver->join(store->state, unit->state, native, err);
+    status = store->driver->units->join(store->state, unit->state, native, err);
     if (status) {
         unit_free(unit);
         return status;
@@ -78,7 +78,8 @@ void *semel_unit_native(semel_unit *handle, const char *scheme)
     work_unit *unit = unit_of(handle);
     if (!unit || unit->phase != UNIT_OPEN || strcmp(unit->store->driver->scheme, scheme) != 0)
         return NULL;
-    return unit->store->driver->native(unit->state);
+    const semel_store_units *units = unit->store->driver->units;
+    return units->native ? units->native(unit->state) : NULL;
 }
 
 semel_bytes semel_unit_key(const semel_unit *handle)
@@ -121,6 +122,9 @@ semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t 
     if (len > SEMEL_RESULT_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "a result of %zu bytes; SEMEL_RESULT_MAX is %zu", len,
                           SEMEL_RESULT_MAX);
+    if (!unit->store->driver->markers->result_set)
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: this store keeps no results",
+                          unit->store->driver->scheme);
     void *copy = arena_copy(&unit->arena, data, len);
     if (!copy)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");

@@ -37,20 +37,6 @@ static const struct {
               {"mysql", MARIADB_DRIVER},
               {"redis", NULL}};
 
-/* Every member but `verify`, `join`, `queue`, `assume`, `put_many` and those of watching is there, so that no
- * caller has to check. */
-static int is_complete(const semel_store_driver *d)
-{
-    return d->version == SEMEL_STORE_DRIVER_VERSION && d->store_size && d->unit_size && d->open &&
-           d->close && d->migrate && d->now && d->durability && d->scope && d->begin && d->commit &&
-           d->rollback && d->savepoint && d->keep && d->undo && d->used && d->native && d->mark &&
-           d->claim && d->finish && d->renew && d->fail && d->bury && d->forget && d->result_set &&
-           d->result_get && d->sweep && d->put && d->take && d->settle && d->unsent &&
-           d->dead_put && d->dead_drop && d->dead_list &&
-           !(d->abilities & SEMEL_STORE_JOIN) == !d->join && !d->watch == !d->unwatch &&
-           !d->watch == !d->heard;
-}
-
 semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)
 {
     url parsed;
@@ -63,9 +49,6 @@ semel_status store_driver_find(const semel_store_driver **out, const char *text,
         if (!stores[i].driver)
             return semel_fail(err, SEMEL_EUNSUPPORTED,
                               "%s: support was not built into this libsemel", parsed.scheme);
-        if (!is_complete(stores[i].driver))
-            return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: its driver table is incomplete",
-                              parsed.scheme);
         *out = stores[i].driver;
         return SEMEL_OK;
     }

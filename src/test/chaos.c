@@ -84,7 +84,8 @@ static void chaos_close(void *transport)
     chaos *self = transport;
     while (self->originals) {
         original *next = self->originals->behind;
-        semel_settle back = {.tag = self->originals->tag, .verdict = SEMEL_SETTLE_RETRY};
+        semel_delivery_settlement back = {.tag = self->originals->tag,
+                                          .verdict = SEMEL_VERDICT_RETRY};
         (void)semel_transport_settle(self->inner, &back, 1, NULL);
         free(self->originals);
         self->originals = next;
@@ -207,7 +208,7 @@ static semel_delivery deliver_copy(chaos *self, copy *one)
     one->tag = self->last_tag;
     one->same_bucket = *bucket;
     *bucket = one;
-    return (semel_delivery){one->tag, &one->message};
+    return (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
 }
 
 /* How many inner deliveries would bring the bag to what may stay in it and what is wanted from it. */
@@ -227,7 +228,8 @@ static semel_status bag_fill(chaos *self, const semel_delivery deliveries[], siz
     semel_status status = SEMEL_OK;
     for (size_t i = 0; i < count; i++)
         if (!add_original(self, &deliveries[i])) {
-            semel_settle back = {.tag = deliveries[i].tag, .verdict = SEMEL_SETTLE_RETRY};
+            semel_delivery_settlement back = {.tag = deliveries[i].tag,
+                                              .verdict = SEMEL_VERDICT_RETRY};
             (void)semel_transport_settle(self->inner, &back, 1, NULL);
             status = semel_fail(err, SEMEL_ENOMEM, "out of memory in a chaos transport");
         }
@@ -316,16 +318,16 @@ static void retry_copy(chaos *self, copy *one)
     bag_put(self, one);
 }
 
-static size_t settle_copies(chaos *self, const semel_settle settles[], size_t count,
-                            semel_settle done[], size_t *unknown)
+static size_t settle_copies(chaos *self, const semel_delivery_settlement settles[], size_t count,
+                            semel_delivery_settlement done[], size_t *unknown)
 {
     size_t finished = 0;
     for (size_t i = 0; i < count; i++) {
         copy *one = remove_delivered(self, settles[i].tag);
-        done[finished] = (semel_settle){.verdict = SEMEL_SETTLE_ACK};
+        done[finished] = (semel_delivery_settlement){.verdict = SEMEL_VERDICT_ACK};
         if (!one)
             ++*unknown;
-        else if (settles[i].verdict == SEMEL_SETTLE_RETRY)
+        else if (settles[i].verdict == SEMEL_VERDICT_RETRY)
             retry_copy(self, one);
         else
             finished += (size_t)finish_copy(self, one, &done[finished].tag);
@@ -333,12 +335,12 @@ static size_t settle_copies(chaos *self, const semel_settle settles[], size_t co
     return finished;
 }
 
-static semel_status chaos_settle(void *transport, const semel_settle settles[], size_t count,
-                                 semel_error *err)
+static semel_status chaos_settle(void *transport, const semel_delivery_settlement settles[],
+                                 size_t count, semel_error *err)
 {
     chaos *self = transport;
     size_t unknown = 0;
-    semel_settle *done = calloc(count + 1, sizeof *done);
+    semel_delivery_settlement *done = calloc(count + 1, sizeof *done);
     if (!done)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory in a chaos transport");
     pthread_mutex_lock(&self->lock);

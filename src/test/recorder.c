@@ -150,8 +150,8 @@ static semel_status recorder_receive(void *transport, semel_delivery deliveries[
     return SEMEL_OK;
 }
 
-static semel_status recorder_settle(void *transport, const semel_settle settles[], size_t count,
-                                    semel_error *err)
+static semel_status recorder_settle(void *transport, const semel_delivery_settlement settles[],
+                                    size_t count, semel_error *err)
 {
     (void)transport;
     (void)settles;

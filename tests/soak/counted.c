@@ -82,8 +82,8 @@ static semel_status counted_receive(void *transport, semel_delivery deliveries[]
     return SEMEL_OK;
 }
 
-static semel_status counted_settle(void *transport, const semel_settle settles[], size_t count,
-                                   semel_error *err)
+static semel_status counted_settle(void *transport, const semel_delivery_settlement settles[],
+                                   size_t count, semel_error *err)
 {
     counted *self = transport;
     return self->driver->settle(self->state, settles, count, err);

@@ -8,6 +8,8 @@
 static struct {
     const semel_store_driver *straight;
     semel_store_driver driver;
+    semel_store_units units;
+    semel_store_dead dead;
     atomic_uint commits; /* that are to fail ... */
     atomic_int status;   /* ... with this */
     atomic_size_t body_max;
@@ -24,8 +26,8 @@ static int takes_one_commit(void)
 static semel_status commit(void *unit, semel_error *err)
 {
     if (!takes_one_commit())
-        return bent.straight->commit(unit, err);
-    bent.straight->rollback(unit);
+        return bent.straight->units->commit(unit, err);
+    bent.straight->units->rollback(unit);
     return semel_fail(err, (semel_status)atomic_load(&bent.status), "the commit was told to fail");
 }
 
@@ -33,15 +35,19 @@ static semel_status dead_put(void *unit, const semel_dead *dead, semel_error *er
 {
     if (dead->message->body.len > atomic_load(&bent.body_max))
         return semel_fail(err, SEMEL_ELIMIT, "a letter of %zu bytes", dead->message->body.len);
-    return bent.straight->dead_put(unit, dead, err);
+    return bent.straight->dead->put(unit, dead, err);
 }
 
 void bent_open(world *w)
 {
     bent.straight = w->store->driver;
     bent.driver = *bent.straight;
-    bent.driver.commit = commit;
-    bent.driver.dead_put = dead_put;
+    bent.units = *bent.straight->units;
+    bent.units.commit = commit;
+    bent.driver.units = &bent.units;
+    bent.dead = *bent.straight->dead;
+    bent.dead.put = dead_put;
+    bent.driver.dead = &bent.dead;
     bent_break_commits(0, SEMEL_OK);
     bent_limit_letters(SIZE_MAX);
     w->store->driver = &bent.driver;

@@ -63,12 +63,12 @@ static semel_status receive(void *transport, semel_delivery deliveries[], size_t
     return SEMEL_OK;
 }
 
-static void count_verdict(blunt *self, const semel_settle *settle)
+static void count_verdict(blunt *self, const semel_delivery_settlement *settle)
 {
     enum { TAGS = sizeof self->retried_tags / sizeof *self->retried_tags };
-    if (settle->verdict == SEMEL_SETTLE_ACK) {
+    if (settle->verdict == SEMEL_VERDICT_ACK) {
         atomic_fetch_add(&self->acked, 1);
-    } else if (settle->verdict == SEMEL_SETTLE_REJECT) {
+    } else if (settle->verdict == SEMEL_VERDICT_REJECT) {
         atomic_fetch_add(&self->rejected, 1);
     } else {
         unsigned before = atomic_fetch_add(&self->retried, 1);
@@ -78,7 +78,7 @@ static void count_verdict(blunt *self, const semel_settle *settle)
 }
 
 /* One by one, because a delay must not be kept. */
-static semel_status settle(void *transport, const semel_settle settles[], size_t count,
+static semel_status settle(void *transport, const semel_delivery_settlement settles[], size_t count,
                            semel_error *err)
 {
     blunt *self = blunt_of(transport);
@@ -89,7 +89,7 @@ static semel_status settle(void *transport, const semel_settle settles[], size_t
             away = SEMEL_EUNAVAILABLE;
         if (away)
             continue;
-        semel_settle at_once = {settles[i].tag, settles[i].verdict, 0};
+        semel_delivery_settlement at_once = {settles[i].tag, settles[i].verdict, 0};
         semel_status one = semel_transport_settle(self->inner, &at_once, 1, err);
         if (!one)
             count_verdict(self, &settles[i]);

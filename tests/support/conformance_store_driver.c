@@ -30,7 +30,8 @@ static void *begin(store_fixture *f)
 {
     void *unit = calloc(1, driver_of(f)->unit_size);
     assert_non_null(unit);
-    OK(driver_of(f)->begin(f->store->state, unit, SEMEL_BEGIN_DURABLE, PATIENCE_MS, &last_error));
+    OK(driver_of(f)->units->begin(f->store->state, unit, SEMEL_BEGIN_DURABLE, PATIENCE_MS,
+                                  &last_error));
     return unit;
 }
 
@@ -39,9 +40,9 @@ static void *begin(store_fixture *f)
 static semel_status end(store_fixture *f, void *unit, semel_status status)
 {
     if (status)
-        driver_of(f)->rollback(unit);
+        driver_of(f)->units->rollback(unit);
     else
-        status = driver_of(f)->commit(unit, &last_error);
+        status = driver_of(f)->units->commit(unit, &last_error);
     free(unit);
     return status;
 }
@@ -59,11 +60,11 @@ static void make_row(store_fixture *f, semel_mark mark, semel_mark_state state)
     void *unit = begin(f);
     semel_status status = SEMEL_EINVAL;
     if (state == SEMEL_MARK_DONE)
-        status = driver->mark(unit, &mark, 1, 0, &last_error);
+        status = driver->markers->mark(unit, &mark, 1, 0, &last_error);
     else if (state == SEMEL_MARK_DEAD)
-        status = driver->bury(unit, &mark, "hopeless", &last_error);
+        status = driver->markers->bury(unit, &mark, "hopeless", &last_error);
     else if (state == SEMEL_MARK_HELD)
-        status = driver->claim(unit, &mark, LEASE_MS, &last_error);
+        status = driver->markers->claim(unit, &mark, LEASE_MS, &last_error);
     OK(end(f, unit, status));
 }
 
@@ -71,8 +72,8 @@ static void make_row(store_fixture *f, semel_mark mark, semel_mark_state state)
 static semel_mark_state state_of(store_fixture *f, semel_mark mark)
 {
     void *unit = begin(f);
-    semel_status status = driver_of(f)->mark(unit, &mark, 1, 0, &last_error);
-    driver_of(f)->rollback(unit);
+    semel_status status = driver_of(f)->markers->mark(unit, &mark, 1, 0, &last_error);
+    driver_of(f)->units->rollback(unit);
     free(unit);
     OK(status);
     return mark.state;
@@ -92,9 +93,10 @@ static void a_failure_without_a_token_changes_no_row_of_others(void **state)
             semel_mark mark = mark_of(inbox, key);
             make_row(f, mark, states[i]);
             void *unit = begin(f);
-            FAILS(SEMEL_ELOST, end(f, unit,
-                                   buries ? driver->bury(unit, &mark, "late", &last_error)
-                                          : driver->fail(unit, &mark, "late", &last_error)));
+            FAILS(SEMEL_ELOST,
+                  end(f, unit,
+                      buries ? driver->markers->bury(unit, &mark, "late", &last_error)
+                             : driver->markers->fail(unit, &mark, "late", &last_error)));
             assert_int_equal(state_of(f, mark), states[i]);
         }
 }
@@ -103,7 +105,7 @@ static void a_failure_without_a_token_changes_no_row_of_others(void **state)
 
 typedef struct lot {
     size_t count;
-    semel_settlement settlements[GROUP];
+    semel_item_settlement settlements[GROUP];
     char ids[64]; /* each followed by a space */
 } lot;
 
@@ -113,7 +115,8 @@ static semel_status note_item(const semel_item *item, void *context, semel_error
     size_t used = strlen(out->ids);
     if (out->count == GROUP)
         return semel_fail(err, SEMEL_ELIMIT, "more items than there are");
-    out->settlements[out->count++] = (semel_settlement){.seq = item->seq, .token = item->token};
+    out->settlements[out->count++] =
+        (semel_item_settlement){.seq = item->seq, .token = item->token};
     (void)snprintf(out->ids + used, sizeof out->ids - used, "%.*s ", (int)item->message->id.len,
                    (const char *)item->message->id.data);
     return SEMEL_OK;
@@ -124,16 +127,17 @@ static lot take(store_fixture *f, int64_t outbox)
     lot taken = {0};
     void *unit = begin(f);
     OK(end(f, unit,
-           driver_of(f)->take(unit, outbox, PLENTY, PATIENCE_MS, note_item, &taken, &last_error)));
+           driver_of(f)->outbox->lease(unit, outbox, PLENTY, PATIENCE_MS, note_item, &taken,
+                                       &last_error)));
     return taken;
 }
 
-static void settle(store_fixture *f, int64_t outbox, semel_settlement settlement,
+static void settle(store_fixture *f, int64_t outbox, semel_item_settlement settlement,
                    semel_verdict verdict)
 {
     void *unit = begin(f);
     settlement.verdict = verdict;
-    OK(end(f, unit, driver_of(f)->settle(unit, outbox, &settlement, 1, &last_error)));
+    OK(end(f, unit, driver_of(f)->outbox->settle(unit, outbox, &settlement, 1, &last_error)));
     assert_int_equal(settlement.lost, 0);
 }
 
@@ -151,13 +155,13 @@ static void a_leased_message_in_the_middle_holds_up_what_is_behind_it(void **sta
     }
     lot first = take(f, outbox);
     assert_string_equal(first.ids, "1 2 3 ");
-    settle(f, outbox, first.settlements[0], SEMEL_ITEM_RELEASE);
-    settle(f, outbox, first.settlements[2], SEMEL_ITEM_RELEASE);
+    settle(f, outbox, first.settlements[0], SEMEL_VERDICT_RELEASE);
+    settle(f, outbox, first.settlements[2], SEMEL_VERDICT_RELEASE);
     lot second = take(f, outbox);
     assert_string_equal(second.ids, "1 ");
-    settle(f, outbox, second.settlements[0], SEMEL_ITEM_REMOVE);
+    settle(f, outbox, second.settlements[0], SEMEL_VERDICT_ACK);
     assert_string_equal(take(f, outbox).ids, "");
-    settle(f, outbox, first.settlements[1], SEMEL_ITEM_RELEASE);
+    settle(f, outbox, first.settlements[1], SEMEL_VERDICT_RELEASE);
     assert_string_equal(take(f, outbox).ids, "2 3 ");
 }
 
@@ -166,6 +170,8 @@ static void a_leased_message_in_the_middle_holds_up_what_is_behind_it(void **sta
 static struct {
     const semel_store_driver *inner;
     semel_store_driver driver;
+    semel_store_units units;
+    semel_store_dead dead;
     const void *unit;       /* begun last ... */
     semel_begin durability; /* ... so */
     unsigned letters;
@@ -185,14 +191,14 @@ static semel_status begin_between(void *store, void *unit, semel_begin durabilit
     }
     between.unit = unit;
     between.durability = durability;
-    return between.inner->begin(store, unit, durability, wait_ms, err);
+    return between.inner->units->begin(store, unit, durability, wait_ms, err);
 }
 
 static semel_status dead_put_between(void *unit, const semel_dead *dead, semel_error *err)
 {
     between.letters++;
     between.relaxed_letters += unit != between.unit || between.durability != SEMEL_BEGIN_DURABLE;
-    return between.inner->dead_put(unit, dead, err);
+    return between.inner->dead->put(unit, dead, err);
 }
 
 /* Until the store of the fixture is closed. */
@@ -201,8 +207,12 @@ static void step_between(store_fixture *f)
     memset(&between, 0, sizeof between);
     between.inner = f->store->driver;
     between.driver = *between.inner;
-    between.driver.begin = begin_between;
-    between.driver.dead_put = dead_put_between;
+    between.units = *between.inner->units;
+    between.units.begin = begin_between;
+    between.driver.units = &between.units;
+    between.dead = *between.inner->dead;
+    between.dead.put = dead_put_between;
+    between.driver.dead = &between.dead;
     f->store->driver = &between.driver;
 }
 

@@ -16,7 +16,7 @@ enum { BATCH = 100, TAKEN_MAX = 1000, LEASE_MS = 600000, GROUP_ROOM = 32, ID_ROO
 
 typedef struct taken {
     size_t count;
-    semel_settlement settlements[TAKEN_MAX];
+    semel_item_settlement settlements[TAKEN_MAX];
     uint32_t attempts[TAKEN_MAX];
     char ids[TAKEN_MAX][ID_ROOM];
 } taken;
@@ -46,13 +46,13 @@ static void close_post(post *p)
 static void *begin(const post *p)
 {
     void *unit = calloc(1, p->driver->unit_size);
-    OK(p->driver->begin(p->store, unit, SEMEL_BEGIN_RELAXED, 60000, &last_error));
+    OK(p->driver->units->begin(p->store, unit, SEMEL_BEGIN_RELAXED, 60000, &last_error));
     return unit;
 }
 
 static void commit(const post *p, void *unit)
 {
-    OK(p->driver->commit(unit, &last_error));
+    OK(p->driver->units->commit(unit, &last_error));
     free(unit);
 }
 
@@ -64,8 +64,8 @@ static semel_status collect(const semel_item *item, void *context, semel_error *
     (void)snprintf(all->ids[all->count], ID_ROOM, "%.*s", (int)item->message->id.len,
                    (const char *)item->message->id.data);
     all->attempts[all->count] = item->attempts;
-    all->settlements[all->count++] =
-        (semel_settlement){.seq = item->seq, .token = item->token, .verdict = SEMEL_ITEM_REMOVE};
+    all->settlements[all->count++] = (semel_item_settlement){
+        .seq = item->seq, .token = item->token, .verdict = SEMEL_VERDICT_ACK};
     return SEMEL_OK;
 }
 
@@ -73,7 +73,7 @@ static size_t take(post *p, uint32_t limit)
 {
     void *unit = begin(p);
     p->all->count = 0;
-    OK(p->driver->take(unit, p->outbox, limit, LEASE_MS, collect, p->all, &last_error));
+    OK(p->driver->outbox->lease(unit, p->outbox, limit, LEASE_MS, collect, p->all, &last_error));
     commit(p, unit);
     return p->all->count;
 }
@@ -86,7 +86,7 @@ static void settle(post *p, semel_verdict verdict, uint32_t delay_ms)
         p->all->settlements[i].verdict = verdict;
         p->all->settlements[i].delay_ms = delay_ms;
     }
-    OK(p->driver->settle(unit, p->outbox, p->all->settlements, p->all->count, &last_error));
+    OK(p->driver->outbox->settle(unit, p->outbox, p->all->settlements, p->all->count, &last_error));
     commit(p, unit);
     for (size_t i = 0; i < p->all->count; i++)
         assert_false(p->all->settlements[i].lost);
@@ -111,7 +111,7 @@ static void put_in(const post *p, void *unit, const char *id, const char *group,
     semel_message message = text_message(id, "paid");
     message.group = group;
     message.delay_ms = delay_ms;
-    OK(p->driver->put(unit, p->outbox, &message, &last_error));
+    OK(p->driver->outbox->put(unit, p->outbox, &message, &last_error));
 }
 
 static void put(const post *p, const char *id, const char *group, uint32_t delay_ms)
@@ -145,7 +145,7 @@ static void fail_all(post *p, unsigned groups, uint32_t backoff_ms)
     while (failed < groups) {
         assert_true(takes++ < groups);
         failed += (unsigned)take(p, TAKEN_MAX);
-        settle(p, SEMEL_ITEM_RETRY, backoff_ms);
+        settle(p, SEMEL_VERDICT_RETRY, backoff_ms);
     }
     assert_int_equal(failed, groups);
 }
@@ -165,7 +165,7 @@ static void expect_ready_at_once(post *p)
         put(p, names[i], names[i], 0);
         assert_int_equal(take(p, BATCH), 1);
         assert_string_equal(p->all->ids[0], names[i]);
-        settle(p, SEMEL_ITEM_REMOVE, 0);
+        settle(p, SEMEL_VERDICT_ACK, 0);
     }
 }
 
@@ -213,7 +213,7 @@ static void expect_all_in_order(post *p, unsigned groups, unsigned each, uint32_
             unsigned group = (unsigned)atoi(p->all->ids[i] + 1);
             assert_int_equal(atoi(strchr(p->all->ids[i], '.') + 1), next[group]++);
         }
-        settle(p, SEMEL_ITEM_REMOVE, 0);
+        settle(p, SEMEL_VERDICT_ACK, 0);
     }
     free(next);
     assert_int_equal(left, 0);
@@ -268,7 +268,7 @@ static void what_waited_behind_a_message_leaves_when_that_is_gone(void **state)
     post p = open_post(f);
     put(&p, "1", "g", 0);
     assert_int_equal(take(&p, BATCH), 1);
-    settle(&p, SEMEL_ITEM_RETRY, grains(f, 1000));
+    settle(&p, SEMEL_VERDICT_RETRY, grains(f, 1000));
     put(&p, "2", "g", 0);
     put(&p, "3", "g", 0);
     assert_int_equal(take(&p, BATCH), 0);
@@ -279,7 +279,7 @@ static void what_waited_behind_a_message_leaves_when_that_is_gone(void **state)
     put(&p, "4", "g", 0);
     assert_int_equal(take(&p, BATCH), 0); /* it is leased */
     p.all->count = 1;
-    settle(&p, SEMEL_ITEM_REMOVE, 0);
+    settle(&p, SEMEL_VERDICT_ACK, 0);
     assert_int_equal(take(&p, BATCH), 3);
     assert_string_equal(taken_ids(&p), "2 3 4");
     close_post(&p);
@@ -296,7 +296,7 @@ static void a_group_fails_again_and_again(void **state)
         assert_int_equal(take(&p, 1), 1);
         assert_string_equal(taken_ids(&p), "1");
         assert_int_equal(p.all->attempts[0], i + 1);
-        settle(&p, SEMEL_ITEM_RETRY, grains(f, 1000));
+        settle(&p, SEMEL_VERDICT_RETRY, grains(f, 1000));
         put(&p, "more", "g", 0);
         pass_almost(f, grains(f, 1000));
         assert_int_equal(take(&p, BATCH), 0);
@@ -304,7 +304,7 @@ static void a_group_fails_again_and_again(void **state)
         pass_grain(f);
     }
     assert_int_equal(take(&p, BATCH), 1 + TIMES);
-    settle(&p, SEMEL_ITEM_REMOVE, 0);
+    settle(&p, SEMEL_VERDICT_ACK, 0);
     assert_int_equal(take(&p, BATCH), 0);
     close_post(&p);
 }
@@ -321,7 +321,7 @@ static void a_released_message_waits_out_its_delay(void **state)
         assert_string_equal(taken_ids(&p), "1 2");
         assert_int_equal(p.all->attempts[0], 1);
         assert_int_equal(p.all->attempts[1], 1);
-        settle(&p, SEMEL_ITEM_RELEASE, grains(f, 1000));
+        settle(&p, SEMEL_VERDICT_RELEASE, grains(f, 1000));
         pass_almost(f, grains(f, 1000));
         assert_int_equal(take(&p, BATCH), 0);
         pass_grain(f);
@@ -337,12 +337,12 @@ static void a_released_message_holds_up_its_group_only(void **state)
     put(&p, "1", "g", 0);
     put(&p, "free", NULL, 0);
     assert_int_equal(take(&p, BATCH), 2);
-    settle(&p, SEMEL_ITEM_RELEASE, grains(f, 1000));
+    settle(&p, SEMEL_VERDICT_RELEASE, grains(f, 1000));
     put(&p, "2", "g", 0);
     put(&p, "other", "h", 0);
     put(&p, "freer", NULL, 0);
     assert_int_equal(take(&p, BATCH), 2);
-    settle(&p, SEMEL_ITEM_REMOVE, 0);
+    settle(&p, SEMEL_VERDICT_ACK, 0);
     assert_int_equal(take(&p, BATCH), 0);
     pass_ms(f, grains(f, 1000));
     assert_int_equal(take(&p, BATCH), 3);
@@ -372,7 +372,7 @@ static void nobody_starves_when_many_come_back(void **state)
             fresh += p.all->ids[i][0] == 'n';
             single += p.all->ids[i][0] == 's';
         }
-        settle(&p, SEMEL_ITEM_REMOVE, 0);
+        settle(&p, SEMEL_VERDICT_ACK, 0);
     }
     assert_true(back >= TURNS / 5);
     assert_true(fresh >= TURNS / 5);
@@ -432,17 +432,19 @@ static int try_unit(taker *t, uint32_t limit)
 {
     post *p = &t->p;
     void *unit = calloc(1, p->driver->unit_size);
-    semel_status status = p->driver->begin(p->store, unit, SEMEL_BEGIN_RELAXED, 60000, &t->err);
+    semel_status status =
+        p->driver->units->begin(p->store, unit, SEMEL_BEGIN_RELAXED, 60000, &t->err);
     if (!status) {
         if (limit)
             p->all->count = 0;
-        status =
-            limit ? p->driver->take(unit, p->outbox, limit, LEASE_MS, collect, p->all, &t->err)
-                  : p->driver->settle(unit, p->outbox, p->all->settlements, p->all->count, &t->err);
+        status = limit ? p->driver->outbox->lease(unit, p->outbox, limit, LEASE_MS, collect, p->all,
+                                                  &t->err)
+                       : p->driver->outbox->settle(unit, p->outbox, p->all->settlements,
+                                                   p->all->count, &t->err);
         if (!status)
-            status = p->driver->commit(unit, &t->err);
+            status = p->driver->units->commit(unit, &t->err);
         else
-            p->driver->rollback(unit);
+            p->driver->units->rollback(unit);
     }
     free(unit);
     if (status && status != SEMEL_ECONFLICT && status != SEMEL_EBUSY)
@@ -455,14 +457,14 @@ static void judge(taker *t)
 {
     int failed[CROWD_GROUPS] = {0};
     for (size_t i = 0; i < t->p.all->count; i++) {
-        semel_settlement *one = &t->p.all->settlements[i];
+        semel_item_settlement *one = &t->p.all->settlements[i];
         int *bad = &failed[atoi(t->p.all->ids[i] + 1)];
         t->random = t->random * 1103515245 + 12345;
         one->delay_ms = (t->random >> 16) % 20;
         if (*bad)
-            one->verdict = SEMEL_ITEM_RELEASE;
+            one->verdict = SEMEL_VERDICT_RELEASE;
         else if ((*bad = (t->random >> 24) % 3 == 0))
-            one->verdict = SEMEL_ITEM_RETRY;
+            one->verdict = SEMEL_VERDICT_RETRY;
         else
             note_gone(t->c, t->p.all->ids[i]);
     }

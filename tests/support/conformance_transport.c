@@ -167,8 +167,8 @@ void expect_nothing(transport_fixture *f)
     assert_int_equal(count, 0);
 }
 
-void settle(transport_fixture *f, uint64_t tag, semel_settle_verdict verdict, uint32_t delay_ms)
+void settle(transport_fixture *f, uint64_t tag, semel_verdict verdict, uint32_t delay_ms)
 {
-    semel_settle one = {tag, verdict, delay_ms};
+    semel_delivery_settlement one = {tag, verdict, delay_ms};
     OK(semel_transport_settle(f->transport, &one, 1, &last_error));
 }

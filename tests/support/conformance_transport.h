@@ -100,6 +100,6 @@ void expect_nth(const transport_fixture *f, const semel_message *delivered, uint
 /* There is nothing to be had right now. */
 void expect_nothing(transport_fixture *f);
 
-void settle(transport_fixture *f, uint64_t tag, semel_settle_verdict verdict, uint32_t delay_ms);
+void settle(transport_fixture *f, uint64_t tag, semel_verdict verdict, uint32_t delay_ms);
 
 #endif

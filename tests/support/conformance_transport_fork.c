@@ -25,7 +25,7 @@ static void calls_are_refused(const forked *in)
     semel_message message = text_message("child", "10 EUR");
     const semel_message *pointer = &message;
     semel_publish_result result = SEMEL_PUBLISH_CONFIRMED;
-    semel_settle ack = {in->held.tag, SEMEL_SETTLE_ACK, 0};
+    semel_delivery_settlement ack = {in->held.tag, SEMEL_VERDICT_ACK, 0};
     semel_delivery delivery;
     semel_error err;
     size_t count;
@@ -101,10 +101,10 @@ static void a_child_cannot_use_it_and_does_not_disturb_it(void **state)
     publish_id(in.f, "m-2", NULL);
     in.held = take_id(in.f, "m-1");
     assert_int_equal(process_run(use_in_child, &in), PROCESS_OK);
-    settle(in.f, in.held.tag, SEMEL_SETTLE_ACK, 0);
+    settle(in.f, in.held.tag, SEMEL_VERDICT_ACK, 0);
     publish_id(in.f, "m-3", NULL);
-    settle(in.f, take_id(in.f, "m-2").tag, SEMEL_SETTLE_ACK, 0);
-    settle(in.f, take_id(in.f, "m-3").tag, SEMEL_SETTLE_ACK, 0);
+    settle(in.f, take_id(in.f, "m-2").tag, SEMEL_VERDICT_ACK, 0);
+    settle(in.f, take_id(in.f, "m-3").tag, SEMEL_VERDICT_ACK, 0);
     expect_nothing(in.f);
     reopen_transport(in.f);
     expect_nothing(in.f);
@@ -143,7 +143,7 @@ static void a_child_is_not_held_up_by_threads_of_its_parents(void **state)
     assert_int_equal(refused, TIMES);
     assert_int_equal(other.status, SEMEL_OK);
     publish_id(in.f, "m-1", NULL);
-    settle(in.f, take_id(in.f, "m-1").tag, SEMEL_SETTLE_ACK, 0);
+    settle(in.f, take_id(in.f, "m-1").tag, SEMEL_VERDICT_ACK, 0);
 }
 
 /* --- a consumer with something in hand --------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static void a_message_arrives_as_it_was_published(void **state)
     publish_all(f, &message, 1);
     take(f, &delivery, 1);
     expect_delivery(f, message, delivery.message, 1);
-    settle(f, delivery.tag, SEMEL_SETTLE_ACK, 0);
+    settle(f, delivery.tag, SEMEL_VERDICT_ACK, 0);
 }
 
 static void a_message_of_nothing_but_an_id_arrives(void **state)

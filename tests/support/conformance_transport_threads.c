@@ -80,7 +80,7 @@ static void *receive_many(void *context)
         self->status =
             semel_transport_receive(self->transport, deliveries, 4, &self->got, 20, NULL);
         for (size_t i = 0; !self->status && i < self->got; i++) {
-            semel_settle ack = {deliveries[i].tag, SEMEL_SETTLE_ACK, 0};
+            semel_delivery_settlement ack = {deliveries[i].tag, SEMEL_VERDICT_ACK, 0};
             self->seen[number_of(deliveries[i].message)]++;
             self->status = semel_transport_settle(self->transport, &ack, 1, NULL);
             atomic_fetch_sub(self->left, 1);

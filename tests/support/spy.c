@@ -62,8 +62,8 @@ static semel_status spy_receive(void *transport, semel_delivery deliveries[], si
     return status;
 }
 
-static semel_status spy_settle(void *transport, const semel_settle settles[], size_t count,
-                               semel_error *err)
+static semel_status spy_settle(void *transport, const semel_delivery_settlement settles[],
+                               size_t count, semel_error *err)
 {
     spy *self = spy_of(transport);
     for (size_t i = 0; i < count && self->settle_count < SPY_SETTLES_MAX; i++)

@@ -25,7 +25,7 @@ typedef struct spy {
     uint32_t wait_ms;  /* of the last one */
     size_t receives;
     size_t settle_count;
-    semel_settle settles[SPY_SETTLES_MAX]; /* the first ones */
+    semel_delivery_settlement settles[SPY_SETTLES_MAX]; /* the first ones */
 } spy;
 
 /* `ordered`: whether it says so (SEMEL_TRANSPORT_ORDERED); what the inner one does is another matter.

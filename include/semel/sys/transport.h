@@ -15,11 +15,12 @@
 #ifndef SEMEL_SYS_TRANSPORT_H
 #define SEMEL_SYS_TRANSPORT_H
 
+#include <semel/sys/verdict.h>
 #include <semel/transport.h>
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 3
+#define SEMEL_TRANSPORT_DRIVER_VERSION 4
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* may be used by several threads at once */
@@ -40,19 +41,18 @@ typedef struct semel_transport_settings {
 typedef struct semel_delivery {
     uint64_t tag; /* names the delivery; never reused by this transport */
     const semel_message *message;
+    const char
+        *partition; /* of brokers that have them: the part of the log that it comes from, ... */
+    int64_t
+        position; /* ... and its place there, ascending from 0. NULL and -1 where there is none */
 } semel_delivery;
 
-typedef enum semel_settle_verdict {
-    SEMEL_SETTLE_ACK = 1, /* dealt with: the broker may forget it */
-    SEMEL_SETTLE_RETRY,   /* deliver it again, not before delay_ms */
-    SEMEL_SETTLE_REJECT   /* never again; to the broker's own dead letters, if it has any */
-} semel_settle_verdict;
-
-typedef struct semel_settle {
+/* ACK, RETRY or REJECT. */
+typedef struct semel_delivery_settlement {
     uint64_t tag;
-    semel_settle_verdict verdict;
+    semel_verdict verdict;
     uint32_t delay_ms;
-} semel_settle;
+} semel_delivery_settlement;
 
 /* What a publisher has to do while the broker works. It may take its time, and must not use the transport. */
 typedef void semel_meanwhile(void *context);
@@ -87,14 +87,22 @@ typedef struct semel_transport_driver {
     /* Each verdict holds for its own delivery only, never cumulatively over others. An unknown tag is
      * EINVAL, and the others are settled all the same. EUNAVAILABLE: the connection is gone, with all the
      * deliveries that came by it; they are no longer out here, and the broker delivers them again. */
-    semel_status (*settle)(void *transport, const semel_settle settles[], size_t count,
+    semel_status (*settle)(void *transport, const semel_delivery_settlement settles[], size_t count,
                            semel_error *err);
 
-    /* What may be lost as it is set up, one sentence per line; NULL: such a driver has nothing to say. */
+    /* Optional. Renews the ownership of deliveries that are still being handled, for brokers that take a delivery
+     * back after a time: each is out for another *hold_ms from now, which the driver writes. A tag that is no longer
+     * out is passed over: its delivery was taken back, and comes again. EUNAVAILABLE as in settle. The core calls it
+     * well before the time is over, by any thread if the transport is SHARED, and the first time with count 0, to
+     * learn *hold_ms. NULL: a delivery is out until it is settled or the connection is lost. */
+    semel_status (*extend)(void *transport, const uint64_t tags[], size_t count, uint32_t *hold_ms,
+                           semel_error *err);
+
+    /* Optional. What may be lost as the transport is set up, one sentence per line. */
     const char *(*warnings)(const void *transport);
 
     /* All that is out, and all that was fetched for the next receive, goes back to the broker, to its old place. The
-     * deliveries are settled afterwards, by whoever has them, with SEMEL_SETTLE_RETRY. NULL: that alone does it. */
+     * consumer settles the deliveries afterwards, with SEMEL_VERDICT_RETRY. NULL: that alone does it. */
     void (*give_back)(void *transport);
 
     /* As publish; and calls `meanwhile` exactly once, by the caller's thread, holding no lock: when the messages are on
@@ -126,8 +134,8 @@ SEMEL_API semel_status semel_transport_receive(semel_transport *transport,
                                                semel_delivery deliveries[], size_t max,
                                                size_t *count, uint32_t wait_ms, semel_error *err);
 SEMEL_API semel_status semel_transport_settle(semel_transport *transport,
-                                              const semel_settle settles[], size_t count,
-                                              semel_error *err);
+                                              const semel_delivery_settlement settles[],
+                                              size_t count, semel_error *err);
 
 SEMEL_END_DECLS
 

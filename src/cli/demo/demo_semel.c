@@ -140,8 +140,8 @@ static semel_status events_receive(void *state, semel_delivery deliveries[], siz
     return semel_fail(err, SEMEL_EUNSUPPORTED, "events only go out");
 }
 
-static semel_status events_settle(void *state, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status events_settle(void *state, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     (void)state, (void)settles, (void)count;
     return semel_fail(err, SEMEL_EUNSUPPORTED, "events only go out");

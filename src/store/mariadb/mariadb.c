@@ -100,7 +100,7 @@ static void mariadb_close(void *state)
     arena_free(&store->arena);
 }
 
-static semel_status mariadb_open(void *state, const char *text,
+static semel_status mariadb_open(void *state, const void *text,
                                  const semel_store_settings *settings, semel_error *err)
 {
     mariadb_store *store = state;
@@ -205,6 +205,49 @@ static semel_status mariadb_scope(void *state, semel_scope kind, const char *nam
 
 /* --- the table ---------------------------------------------------------------------------------------------- */
 
+static const semel_store_units units = {
+    .begin = mariadb_begin,
+    .join = mariadb_join,
+    .commit = mariadb_commit,
+    .rollback = mariadb_rollback,
+    .queue = mariadb_queue,
+    .savepoint = mariadb_savepoint,
+    .keep = mariadb_keep,
+    .undo = mariadb_undo,
+    .used = mariadb_used,
+    .verify = mariadb_verify,
+    .native = mariadb_native,
+};
+
+static const semel_store_markers markers = {
+    .look = mariadb_look,
+    .mark = mariadb_mark,
+    .assume = mariadb_assume,
+    .claim = mariadb_claim,
+    .finish = mariadb_finish,
+    .renew = mariadb_renew,
+    .fail = mariadb_fail,
+    .bury = mariadb_bury,
+    .forget = mariadb_forget,
+    .result_set = mariadb_result_set,
+    .result_get = mariadb_result_get,
+    .sweep = mariadb_sweep,
+};
+
+static const semel_store_outbox outbox = {
+    .put = mariadb_put,
+    .put_many = mariadb_put_many,
+    .lease = mariadb_take,
+    .settle = mariadb_settle,
+    .unsent = mariadb_unsent,
+};
+
+static const semel_store_dead dead_letters = {
+    .put = mariadb_dead_put,
+    .drop = mariadb_dead_drop,
+    .list = mariadb_dead_list,
+};
+
 extern const semel_store_driver mariadb_store_driver;
 
 const semel_store_driver mariadb_store_driver = {
@@ -220,34 +263,8 @@ const semel_store_driver mariadb_store_driver = {
     .now = mariadb_now,
     .durability = mariadb_durability,
     .scope = mariadb_scope,
-    .begin = mariadb_begin,
-    .join = mariadb_join,
-    .commit = mariadb_commit,
-    .rollback = mariadb_rollback,
-    .queue = mariadb_queue,
-    .savepoint = mariadb_savepoint,
-    .keep = mariadb_keep,
-    .undo = mariadb_undo,
-    .used = mariadb_used,
-    .verify = mariadb_verify,
-    .native = mariadb_native,
-    .mark = mariadb_mark,
-    .assume = mariadb_assume,
-    .claim = mariadb_claim,
-    .finish = mariadb_finish,
-    .renew = mariadb_renew,
-    .fail = mariadb_fail,
-    .bury = mariadb_bury,
-    .forget = mariadb_forget,
-    .result_set = mariadb_result_set,
-    .result_get = mariadb_result_get,
-    .sweep = mariadb_sweep,
-    .put = mariadb_put,
-    .put_many = mariadb_put_many,
-    .take = mariadb_take,
-    .settle = mariadb_settle,
-    .unsent = mariadb_unsent,
-    .dead_put = mariadb_dead_put,
-    .dead_drop = mariadb_dead_drop,
-    .dead_list = mariadb_dead_list,
+    .units = &units,
+    .markers = &markers,
+    .outbox = &outbox,
+    .dead = &dead_letters,
 };

@@ -159,6 +159,7 @@ semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, co
 void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
 
 /* marker.c */
+semel_status mariadb_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                           semel_error *err);
 
@@ -228,7 +229,7 @@ semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *messag
                          semel_error *err);
 semel_status mariadb_put_many(void *unit, int64_t outbox, const semel_message *const messages[],
                               size_t count, semel_error *err);
-semel_status mariadb_settle(void *unit, int64_t outbox, semel_settlement settlements[],
+semel_status mariadb_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                             size_t count, semel_error *err);
 semel_status mariadb_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 semel_status mariadb_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,

@@ -224,6 +224,7 @@ semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_erro
     maria_query q = maria_unit_enqueue(unit, ST_FORGET, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
+    maria_int(&q, mark->state == SEMEL_MARK_DEAD);
     maria_end(&q)->answer = &answer;
     semel_status status = maria_unit_flush(unit, NULL, "forgetting a key", err);
     if (status || answer.changed) {
@@ -233,8 +234,9 @@ semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_erro
     status = maria_look(&found, unit, ST_LOOK_LOCKED, mark, err);
     if (status)
         return status;
-    return found.found ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
-                       : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
+    int held = found.found && (found.live || mark->state != SEMEL_MARK_DEAD);
+    return held ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
+                : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }
 
 /* --- results ------------------------------------------------------------------------------------------------------- */

@@ -77,6 +77,19 @@ semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_stateme
     return maria_unit_flush(unit, NULL, "reading a marker", err);
 }
 
+/* Without a lock, so that nothing is waited for. */
+semel_status mariadb_look(void *unit_state, semel_mark *mark, semel_error *err)
+{
+    maria_marker_row found = {0};
+    semel_status status = maria_look(&found, unit_state, ST_LOOK, mark, err);
+    if (status)
+        return status;
+    maria_report(mark, &found);
+    if (!found.found || maria_is_free(&found))
+        mark->state = SEMEL_MARK_FREE;
+    return SEMEL_OK;
+}
+
 /* --- looking first -------------------------------------------------------------------------------------------- */
 
 /* Copies come in crowds: a broker that delivers all of yesterday again, a file that is read twice. After a few in a

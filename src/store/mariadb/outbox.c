@@ -78,7 +78,7 @@ semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *messag
 typedef struct settling {
     mariadb_unit *unit;
     int64_t outbox;
-    semel_settlement *all;
+    semel_item_settlement *all;
     size_t count;
     size_t next; /* rows come in the same order, as a rule */
     maria_reply *answers;
@@ -91,8 +91,8 @@ static semel_status note_ours(const maria_row *r, void *context, semel_error *er
     int64_t seq = maria_column_int(r, 0);
     (void)err;
     for (size_t tries = 0; tries < s->count; tries++) {
-        semel_settlement *one = &s->all[(s->next + tries) % s->count];
-        if (one->seq != seq || one->verdict != SEMEL_ITEM_REMOVE)
+        semel_item_settlement *one = &s->all[(s->next + tries) % s->count];
+        if (one->seq != seq || one->verdict != SEMEL_VERDICT_ACK)
             continue;
         one->lost = 0;
         s->next = (size_t)(one - s->all) + 1;
@@ -116,7 +116,7 @@ static size_t enqueue_removals(settling *s, size_t from)
 {
     uint64_t token = s->all[from].token;
     size_t count = 0, at = from;
-    for (; at < s->count && count < LIST_MAX && s->all[at].verdict == SEMEL_ITEM_REMOVE &&
+    for (; at < s->count && count < LIST_MAX && s->all[at].verdict == SEMEL_VERDICT_ACK &&
            s->all[at].token == token;
          at++) {
         s->list[count++] = s->all[at].seq;
@@ -144,8 +144,8 @@ static void enqueue_note(settling *s, int64_t seq)
 
 static void enqueue_return(settling *s, size_t at)
 {
-    const semel_settlement *one = &s->all[at];
-    int retry = one->verdict == SEMEL_ITEM_RETRY;
+    const semel_item_settlement *one = &s->all[at];
+    int retry = one->verdict == SEMEL_VERDICT_RETRY;
     maria_query q =
         maria_unit_enqueue(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
     maria_uint(&q, one->delay_ms);
@@ -158,7 +158,7 @@ static void enqueue_return(settling *s, size_t at)
         enqueue_note(s, one->seq);
 }
 
-semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
+semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_item_settlement settlements[],
                             size_t count, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
@@ -172,7 +172,7 @@ semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement s
     semel_status status = SEMEL_OK;
     unit->wrote = 1;
     for (size_t i = 0; !status && i < count;) {
-        if (settlements[i].verdict == SEMEL_ITEM_REMOVE)
+        if (settlements[i].verdict == SEMEL_VERDICT_ACK)
             i = enqueue_removals(&s, i);
         else
             enqueue_return(&s, i++);
@@ -182,7 +182,7 @@ semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_settlement s
     if (!status)
         status = maria_unit_flush(unit, NULL, "settling outgoing messages", err);
     for (size_t i = 0; !status && i < count; i++)
-        if (settlements[i].verdict != SEMEL_ITEM_REMOVE)
+        if (settlements[i].verdict != SEMEL_VERDICT_ACK)
             settlements[i].lost = s.answers[i].changed == 0;
     return status;
 }

@@ -119,7 +119,8 @@ static const char *const texts[ST_COUNT] = {
                   " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
     [ST_SET_STATE] = "UPDATE " MARKER " SET state = ?, at_ms = " NOW ", attempts = ?, error = ?, "
                      "token = NULL, lease_until_ms = NULL, result = NULL " THIS_MARKER,
-    [ST_FORGET] = "DELETE m FROM `{}marker` m " BY_KEY " " THIS_MARKER " AND NOT " LIVE,
+    [ST_FORGET] = "DELETE m FROM `{}marker` m " BY_KEY " " THIS_MARKER " AND NOT " LIVE
+                  " AND (? = 0 OR state = 2)",
     [ST_RESULT_SET] = "UPDATE " MARKER " SET result = ? " THIS_MARKER " AND state = 0",
     [ST_RESULT_THERE] =
         "SET @semel = 9223372036854775807 + (NOT EXISTS (SELECT 1 FROM `{}marker` " THIS_MARKER

@@ -183,6 +183,22 @@ static void report_marker(semel_mark *mark, const memory_found *at, memory_store
         mark->held_until_ms = at->marker->extra->lease_end_ms;
 }
 
+semel_status memory_look(void *unit, semel_mark *mark, semel_error *err)
+{
+    memory_unit *self = unit;
+    memory_found at;
+    pthread_mutex_lock(&self->store->lock);
+    semel_status status = memory_look_up_at_once(&at, self, mark, err);
+    if (!status) {
+        mark->attempts = 0;
+        report_marker(mark, &at, self->store);
+        if (mark->state == SEMEL_MARK_TAKEN)
+            mark->state = SEMEL_MARK_FREE;
+    }
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
 static semel_status mark_one(memory_unit *unit, semel_mark *mark, memory_wait *wait,
                              semel_error *err)
 {

@@ -149,7 +149,8 @@ static semel_status forget_found(memory_found *at, memory_unit *unit, const seme
 {
     if (at->others)
         return fail_busy(err);
-    if (!memory_is_there(at))
+    if (!memory_is_there(at) ||
+        (mark->state == SEMEL_MARK_DEAD && at->marker->state != MARKER_DEAD))
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     if (memory_marker_leased(unit->store, at->marker))
         return fail_busy(err);

@@ -104,7 +104,7 @@ static semel_status make_lock(memory_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
-static semel_status memory_open(void *store, const char *text, const semel_store_settings *settings,
+static semel_status memory_open(void *store, const void *text, const semel_store_settings *settings,
                                 semel_error *err)
 {
     memory_store *self = store;
@@ -330,6 +330,45 @@ static void *memory_native(void *unit)
     return NULL;
 }
 
+static const semel_store_units units = {
+    .begin = memory_begin,
+    .join = NULL,
+    .commit = memory_commit,
+    .rollback = memory_rollback,
+    .savepoint = memory_savepoint,
+    .keep = memory_keep,
+    .undo = memory_undo,
+    .used = memory_used,
+    .native = memory_native,
+};
+
+static const semel_store_markers markers = {
+    .look = memory_look,
+    .mark = memory_mark,
+    .claim = memory_claim,
+    .finish = memory_finish,
+    .renew = memory_renew,
+    .fail = memory_fail,
+    .bury = memory_bury,
+    .forget = memory_forget,
+    .result_set = memory_result_set,
+    .result_get = memory_result_get,
+    .sweep = memory_sweep,
+};
+
+static const semel_store_outbox outbox = {
+    .put = memory_put,
+    .lease = memory_take,
+    .settle = memory_settle,
+    .unsent = memory_unsent,
+};
+
+static const semel_store_dead dead_letters = {
+    .put = memory_dead_put,
+    .drop = memory_dead_drop,
+    .list = memory_dead_list,
+};
+
 const semel_store_driver memory_store_driver = {
     .version = SEMEL_STORE_DRIVER_VERSION,
     .abilities = 0,
@@ -342,30 +381,8 @@ const semel_store_driver memory_store_driver = {
     .now = memory_now,
     .durability = memory_durability,
     .scope = memory_scope,
-    .begin = memory_begin,
-    .join = NULL,
-    .commit = memory_commit,
-    .rollback = memory_rollback,
-    .savepoint = memory_savepoint,
-    .keep = memory_keep,
-    .undo = memory_undo,
-    .used = memory_used,
-    .native = memory_native,
-    .mark = memory_mark,
-    .claim = memory_claim,
-    .finish = memory_finish,
-    .renew = memory_renew,
-    .fail = memory_fail,
-    .bury = memory_bury,
-    .forget = memory_forget,
-    .result_set = memory_result_set,
-    .result_get = memory_result_get,
-    .sweep = memory_sweep,
-    .put = memory_put,
-    .take = memory_take,
-    .settle = memory_settle,
-    .unsent = memory_unsent,
-    .dead_put = memory_dead_put,
-    .dead_drop = memory_dead_drop,
-    .dead_list = memory_dead_list,
+    .units = &units,
+    .markers = &markers,
+    .outbox = &outbox,
+    .dead = &dead_letters,
 };

@@ -197,6 +197,7 @@ int memory_marker_leased(memory_store *store, const memory_marker *marker);
 /* Removes a marker that nobody holds, and what it has. */
 void memory_marker_drop(memory_store *store, memory_table *table, memory_marker *marker);
 
+semel_status memory_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status memory_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
 semel_status memory_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
@@ -221,8 +222,8 @@ void memory_outbox_free(memory_outbox *outbox);
 semel_status memory_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err);
 semel_status memory_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);
-semel_status memory_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
-                           semel_error *err);
+semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
+                           size_t count, semel_error *err);
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* --- dead.c -------------------------------------------------------------------------------------- */

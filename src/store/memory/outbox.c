@@ -324,7 +324,7 @@ static memory_row *find_row(const memory_store *store, int64_t seq)
 }
 
 static int may_settle(const memory_unit *unit, const memory_outbox *outbox, const memory_row *row,
-                      const semel_settlement *settlement)
+                      const semel_item_settlement *settlement)
 {
     return row && row->outbox == outbox && settlement->token &&
            row->state.token == settlement->token && !row->state.removed &&
@@ -332,29 +332,31 @@ static int may_settle(const memory_unit *unit, const memory_outbox *outbox, cons
 }
 
 /* A row that is released without a delay keeps its due time, so it keeps its place before those that came later. */
-static void apply_verdict(memory_row_state *state, const semel_settlement *settlement,
+static void apply_verdict(memory_row_state *state, const semel_item_settlement *settlement,
                           int64_t now_ms)
 {
     switch (settlement->verdict) {
-    case SEMEL_ITEM_REMOVE:
+    case SEMEL_VERDICT_ACK:
         state->removed = 1;
         break;
-    case SEMEL_ITEM_RETRY:
+    case SEMEL_VERDICT_RETRY:
         state->token = 0;
         state->due_ms = now_ms + settlement->delay_ms;
         state->refusals += settlement->refused != 0;
         break;
-    case SEMEL_ITEM_RELEASE:
+    case SEMEL_VERDICT_RELEASE:
         state->token = 0;
         state->attempts--;
         if (settlement->delay_ms)
             state->due_ms = now_ms + settlement->delay_ms;
         break;
+    case SEMEL_VERDICT_REJECT: /* of brokers only */
+        break;
     }
 }
 
 static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
-                               semel_settlement *settlement, int64_t now_ms, semel_error *err)
+                               semel_item_settlement *settlement, int64_t now_ms, semel_error *err)
 {
     memory_row *row = find_row(unit->store, settlement->seq);
     settlement->lost = !may_settle(unit, outbox, row, settlement);
@@ -367,8 +369,8 @@ static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
     return SEMEL_OK;
 }
 
-semel_status memory_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
-                           semel_error *err)
+semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
+                           size_t count, semel_error *err)
 {
     memory_unit *self = unit;
     pthread_mutex_lock(&self->store->lock);

@@ -53,6 +53,19 @@ semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
     return SEMEL_OK;
 }
 
+semel_status postgres_look(void *unit_state, semel_mark *mark, semel_error *err)
+{
+    int found = 0;
+    pg_marker_row row = {0};
+    semel_status status = pg_marker_look(&row, &found, unit_state, mark, err);
+    if (status)
+        return status;
+    pg_marker_report(mark, &row);
+    if (!found || pg_marker_is_free(&row))
+        mark->state = SEMEL_MARK_FREE;
+    return SEMEL_OK;
+}
+
 static void report_taken(semel_mark *mark, uint32_t attempts)
 {
     mark->state = SEMEL_MARK_TAKEN;

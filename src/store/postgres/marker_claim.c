@@ -168,12 +168,14 @@ semel_status postgres_forget(void *unit_state, const semel_mark *mark, semel_err
     int found = 0;
     pg_marker_row row = {0};
     pg_query q = key_query(unit, ST_MARK_DELETE, mark);
+    pg_int(&q, mark->state == SEMEL_MARK_DEAD);
     semel_status status = pg_execute_change(&q, &changed, "forgetting a key", err);
     if (status || changed == 1)
         return status;
     status = pg_marker_look(&row, &found, unit, mark, err);
     if (status)
         return status;
+    found = found && (row.live || mark->state != SEMEL_MARK_DEAD);
     return found ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
                  : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }

@@ -63,7 +63,7 @@ semel_status postgres_put_many(void *unit_state, int64_t outbox,
 
 /* --- settling ------------------------------------------------------------------------------------------ */
 
-static size_t count_verdicts(const semel_settlement settlements[], size_t count,
+static size_t count_verdicts(const semel_item_settlement settlements[], size_t count,
                              semel_verdict verdict)
 {
     size_t found = 0;
@@ -72,27 +72,28 @@ static size_t count_verdicts(const semel_settlement settlements[], size_t count,
     return found;
 }
 
-typedef int64_t settlement_column(const semel_settlement *s);
+typedef int64_t settlement_column(const semel_item_settlement *s);
 
-static int64_t seq_of(const semel_settlement *s)
+static int64_t seq_of(const semel_item_settlement *s)
 {
     return s->seq;
 }
-static int64_t token_of(const semel_settlement *s)
+static int64_t token_of(const semel_item_settlement *s)
 {
     return (int64_t)s->token;
 }
-static int64_t delay_of(const semel_settlement *s)
+static int64_t delay_of(const semel_item_settlement *s)
 {
     return s->delay_ms;
 }
-static int64_t refused_of(const semel_settlement *s)
+static int64_t refused_of(const semel_item_settlement *s)
 {
     return s->refused != 0;
 }
 
-static int bind_settlements(pg_query *q, mem_arena *arena, const semel_settlement settlements[],
-                            size_t count, semel_verdict verdict, settlement_column *column)
+static int bind_settlements(pg_query *q, mem_arena *arena,
+                            const semel_item_settlement settlements[], size_t count,
+                            semel_verdict verdict, settlement_column *column)
 {
     size_t chosen = count_verdicts(settlements, count, verdict);
     pg_array a = pg_array_start(arena, ARRAY_INT8, chosen, chosen * 8);
@@ -104,12 +105,12 @@ static int bind_settlements(pg_query *q, mem_arena *arena, const semel_settlemen
 }
 
 static semel_status enqueue_verdict(postgres_unit *unit, int64_t outbox,
-                                    const semel_settlement settlements[], size_t count,
+                                    const semel_item_settlement settlements[], size_t count,
                                     semel_verdict verdict, PGresult **answer, semel_error *err)
 {
-    static const pg_statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
-                                      [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
-                                      [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
+    static const pg_statement of[] = {[SEMEL_VERDICT_ACK] = ST_OUTBOX_REMOVE,
+                                      [SEMEL_VERDICT_RETRY] = ST_OUTBOX_RETRY,
+                                      [SEMEL_VERDICT_RELEASE] = ST_OUTBOX_RELEASE};
     mem_arena *arena = &unit->on->scratch;
     if (!count_verdicts(settlements, count, verdict))
         return SEMEL_OK;
@@ -118,9 +119,9 @@ static semel_status enqueue_verdict(postgres_unit *unit, int64_t outbox,
     pg_int(&q, outbox);
     int bound = bind_settlements(&q, arena, settlements, count, verdict, seq_of) &&
                 bind_settlements(&q, arena, settlements, count, verdict, token_of);
-    if (bound && verdict != SEMEL_ITEM_REMOVE)
+    if (bound && verdict != SEMEL_VERDICT_ACK)
         bound = bind_settlements(&q, arena, settlements, count, verdict, delay_of);
-    if (bound && verdict == SEMEL_ITEM_RETRY)
+    if (bound && verdict == SEMEL_VERDICT_RETRY)
         bound = bind_settlements(&q, arena, settlements, count, verdict, refused_of);
     if (!bound)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
@@ -135,8 +136,8 @@ static int compare_numbers(const void *left, const void *right)
 }
 
 /* Those that were not changed are somebody else's by now. */
-static semel_status find_lost(postgres_unit *unit, semel_settlement settlements[], size_t count,
-                              PGresult *const answers[3], semel_error *err)
+static semel_status find_lost(postgres_unit *unit, semel_item_settlement settlements[],
+                              size_t count, PGresult *const answers[3], semel_error *err)
 {
     size_t changed = 0;
     int64_t *seqs = arena_alloc(&unit->on->scratch, (count + 1) * sizeof *seqs);
@@ -152,11 +153,11 @@ static semel_status find_lost(postgres_unit *unit, semel_settlement settlements[
     return SEMEL_OK;
 }
 
-semel_status postgres_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
+semel_status postgres_settle(void *unit_state, int64_t outbox, semel_item_settlement settlements[],
                              size_t count, semel_error *err)
 {
-    static const semel_verdict verdicts[3] = {SEMEL_ITEM_REMOVE, SEMEL_ITEM_RETRY,
-                                              SEMEL_ITEM_RELEASE};
+    static const semel_verdict verdicts[3] = {SEMEL_VERDICT_ACK, SEMEL_VERDICT_RETRY,
+                                              SEMEL_VERDICT_RELEASE};
     postgres_unit *unit = unit_state;
     PGresult *answers[3] = {NULL, NULL, NULL};
     semel_status status = SEMEL_OK;

@@ -131,7 +131,7 @@ static void postgres_close(void *state)
     arena_free(&store->arena);
 }
 
-static semel_status postgres_open(void *state, const char *text,
+static semel_status postgres_open(void *state, const void *text,
                                   const semel_store_settings *settings, semel_error *err)
 {
     postgres_store *store = state;
@@ -239,6 +239,55 @@ static semel_status postgres_scope(void *state, semel_scope kind, const char *na
     return status;
 }
 
+static const semel_store_units units = {
+    .begin = postgres_begin,
+    .join = postgres_join,
+    .commit = postgres_commit,
+    .rollback = postgres_rollback,
+    .queue = postgres_queue,
+    .savepoint = postgres_savepoint,
+    .keep = postgres_keep,
+    .undo = postgres_undo,
+    .used = postgres_used,
+    .verify = postgres_verify,
+    .native = postgres_native,
+};
+
+static const semel_store_markers markers = {
+    .look = postgres_look,
+    .mark = postgres_mark,
+    .assume = postgres_assume,
+    .claim = postgres_claim,
+    .finish = postgres_finish,
+    .renew = postgres_renew,
+    .fail = postgres_fail,
+    .bury = postgres_bury,
+    .forget = postgres_forget,
+    .result_set = postgres_result_set,
+    .result_get = postgres_result_get,
+    .sweep = postgres_sweep,
+};
+
+static const semel_store_outbox outbox = {
+    .put = postgres_put,
+    .put_many = postgres_put_many,
+    .lease = postgres_take,
+    .settle = postgres_settle,
+    .unsent = postgres_unsent,
+};
+
+static const semel_store_dead dead_letters = {
+    .put = postgres_dead_put,
+    .drop = postgres_dead_drop,
+    .list = postgres_dead_list,
+};
+
+static const semel_store_watch watching = {
+    .watch = postgres_watch,
+    .heard = postgres_heard,
+    .unwatch = postgres_unwatch,
+};
+
 extern const semel_store_driver postgres_store_driver;
 const semel_store_driver postgres_store_driver = {
     .version = SEMEL_STORE_DRIVER_VERSION,
@@ -253,37 +302,9 @@ const semel_store_driver postgres_store_driver = {
     .now = postgres_now,
     .durability = postgres_durability,
     .scope = postgres_scope,
-    .begin = postgres_begin,
-    .join = postgres_join,
-    .commit = postgres_commit,
-    .rollback = postgres_rollback,
-    .queue = postgres_queue,
-    .savepoint = postgres_savepoint,
-    .keep = postgres_keep,
-    .undo = postgres_undo,
-    .used = postgres_used,
-    .verify = postgres_verify,
-    .native = postgres_native,
-    .mark = postgres_mark,
-    .assume = postgres_assume,
-    .claim = postgres_claim,
-    .finish = postgres_finish,
-    .renew = postgres_renew,
-    .fail = postgres_fail,
-    .bury = postgres_bury,
-    .forget = postgres_forget,
-    .result_set = postgres_result_set,
-    .result_get = postgres_result_get,
-    .sweep = postgres_sweep,
-    .put = postgres_put,
-    .put_many = postgres_put_many,
-    .take = postgres_take,
-    .settle = postgres_settle,
-    .unsent = postgres_unsent,
-    .watch = postgres_watch,
-    .heard = postgres_heard,
-    .unwatch = postgres_unwatch,
-    .dead_put = postgres_dead_put,
-    .dead_drop = postgres_dead_drop,
-    .dead_list = postgres_dead_list,
+    .units = &units,
+    .markers = &markers,
+    .outbox = &outbox,
+    .dead = &dead_letters,
+    .watch = &watching,
 };

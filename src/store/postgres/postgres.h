@@ -109,6 +109,7 @@ semel_status postgres_migrate(void *store, semel_error *err);
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err);
 
 /* marker.c, marker_claim.c */
+semel_status postgres_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status postgres_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                            semel_error *err);
 semel_status postgres_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
@@ -160,7 +161,7 @@ semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *
 semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err);
 void pg_cursors_free(postgres_store *store);
-semel_status postgres_settle(void *unit, int64_t outbox, semel_settlement settlements[],
+semel_status postgres_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                              size_t count, semel_error *err);
 semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 

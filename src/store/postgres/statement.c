@@ -131,7 +131,8 @@ static const char *const texts[ST_COUNT] = {
         "state = excluded.state, at_ms = " NOW ", attempts = excluded.attempts, "
         "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL "
         "WHERE (m.state = 1 AND NOT " LIVE("m.") ") OR (m.state = 0 AND $7 = 1)",
-    [ST_MARK_DELETE] = "DELETE FROM " MARKER " WHERE inbox = $1 AND key = $2 AND NOT " LIVE(""),
+    [ST_MARK_DELETE] = "DELETE FROM " MARKER " WHERE inbox = $1 AND key = $2 AND NOT " LIVE(
+        "") " AND ($3 = 0 OR state = 2)",
     /* By somebody else, in a way that keeps rows from being written. */
     [ST_MARK_TABLE_LOCKED] =
         "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '" MARKER "'::regclass AND granted "

@@ -56,6 +56,18 @@ semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const
                : semel_fail(err, otherwise, "%s: the row has changed under our hands", doing);
 }
 
+semel_status sqlite_look(void *unit_state, semel_mark *mark, semel_error *err)
+{
+    sqlite_marker_row found;
+    semel_status status = sqlite_marker_read(&found, unit_state, mark, err);
+    if (status)
+        return status;
+    sqlite_marker_report(mark, &found);
+    if (!found.found || sqlite_marker_is_free(&found))
+        mark->state = SEMEL_MARK_FREE;
+    return SEMEL_OK;
+}
+
 /* --- transaction mode --------------------------------------------------------------------------------- */
 
 static semel_status take_over(sqlite_unit *unit, semel_mark *mark, const sqlite_marker_row *found,

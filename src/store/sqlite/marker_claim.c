@@ -153,7 +153,7 @@ semel_status sqlite_forget(void *unit_state, const semel_mark *mark, semel_error
     semel_status status = sqlite_marker_read(&found, unit, mark, err);
     if (status)
         return status;
-    if (!found.found)
+    if (!found.found || (mark->state == SEMEL_MARK_DEAD && found.state != STATE_DEAD))
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     if (found.live)
         return semel_fail(err, SEMEL_EBUSY, "the key is claimed right now");

@@ -25,19 +25,19 @@ static semel_status note_waiting(sqlite_unit *unit, int64_t seq, semel_error *er
     return sqlite_query_run(&q, NULL, "noting when a group is due", err);
 }
 
-static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settlement *s,
+static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_item_settlement *s,
                                semel_error *err)
 {
-    static const sqlite_statement of[] = {[SEMEL_ITEM_REMOVE] = ST_OUTBOX_REMOVE,
-                                          [SEMEL_ITEM_RETRY] = ST_OUTBOX_RETRY,
-                                          [SEMEL_ITEM_RELEASE] = ST_OUTBOX_RELEASE};
+    static const sqlite_statement of[] = {[SEMEL_VERDICT_ACK] = ST_OUTBOX_REMOVE,
+                                          [SEMEL_VERDICT_RETRY] = ST_OUTBOX_RETRY,
+                                          [SEMEL_VERDICT_RELEASE] = ST_OUTBOX_RELEASE};
     int changed = 0;
     sqlite_query q = sqlite_query_start(unit->on, of[s->verdict]);
-    if (s->verdict != SEMEL_ITEM_REMOVE) {
-        int at_once = s->verdict == SEMEL_ITEM_RELEASE && !s->delay_ms;
+    if (s->verdict != SEMEL_VERDICT_ACK) {
+        int at_once = s->verdict == SEMEL_VERDICT_RELEASE && !s->delay_ms;
         sqlite_query_int_or_null(&q, at_once ? 0 : sqlite_clock_now(unit->store) + s->delay_ms);
     }
-    if (s->verdict == SEMEL_ITEM_RETRY)
+    if (s->verdict == SEMEL_VERDICT_RETRY)
         sqlite_query_int(&q, s->refused != 0);
     sqlite_query_int(&q, s->seq);
     sqlite_query_int(&q, outbox);
@@ -45,12 +45,12 @@ static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_settleme
     semel_status status = sqlite_query_run(&q, &changed, "settling an outgoing message", err);
     if (!status)
         s->lost = changed == 0;
-    if (!status && changed && s->verdict == SEMEL_ITEM_RETRY)
+    if (!status && changed && s->verdict == SEMEL_VERDICT_RETRY)
         status = note_waiting(unit, s->seq, err);
     return status;
 }
 
-semel_status sqlite_settle(void *unit_state, int64_t outbox, semel_settlement settlements[],
+semel_status sqlite_settle(void *unit_state, int64_t outbox, semel_item_settlement settlements[],
                            size_t count, semel_error *err)
 {
     semel_status status = SEMEL_OK;

@@ -153,7 +153,7 @@ static void sqlite_close(void *state)
     pthread_mutex_destroy(&store->clock_lock);
 }
 
-static semel_status sqlite_open(void *state, const char *text, const semel_store_settings *settings,
+static semel_status sqlite_open(void *state, const void *text, const semel_store_settings *settings,
                                 semel_error *err)
 {
     sqlite_store *store = state;
@@ -247,6 +247,46 @@ semel_status semel_unit_join_sqlite(semel_unit **out, semel_store *store, sqlite
 
 /* --- the table -------------------------------------------------------------------------------------------- */
 
+static const semel_store_units units = {
+    .begin = sqlite_begin,
+    .join = sqlite_join,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .queue = sqlite_queue,
+    .savepoint = sqlite_savepoint,
+    .keep = sqlite_keep,
+    .undo = sqlite_undo,
+    .used = sqlite_used,
+    .native = sqlite_native,
+};
+
+static const semel_store_markers markers = {
+    .look = sqlite_look,
+    .mark = sqlite_mark,
+    .claim = sqlite_claim,
+    .finish = sqlite_finish,
+    .renew = sqlite_renew,
+    .fail = sqlite_fail,
+    .bury = sqlite_bury,
+    .forget = sqlite_forget,
+    .result_set = sqlite_result_set,
+    .result_get = sqlite_result_get,
+    .sweep = sqlite_sweep,
+};
+
+static const semel_store_outbox outbox = {
+    .put = sqlite_put,
+    .lease = sqlite_take,
+    .settle = sqlite_settle,
+    .unsent = sqlite_unsent,
+};
+
+static const semel_store_dead dead_letters = {
+    .put = sqlite_dead_put,
+    .drop = sqlite_dead_drop,
+    .list = sqlite_dead_list,
+};
+
 extern const semel_store_driver sqlite_store_driver;
 
 const semel_store_driver sqlite_store_driver = {
@@ -261,31 +301,8 @@ const semel_store_driver sqlite_store_driver = {
     .now = sqlite_now,
     .durability = sqlite_durability,
     .scope = sqlite_scope,
-    .begin = sqlite_begin,
-    .join = sqlite_join,
-    .commit = sqlite_commit,
-    .rollback = sqlite_rollback,
-    .queue = sqlite_queue,
-    .savepoint = sqlite_savepoint,
-    .keep = sqlite_keep,
-    .undo = sqlite_undo,
-    .used = sqlite_used,
-    .native = sqlite_native,
-    .mark = sqlite_mark,
-    .claim = sqlite_claim,
-    .finish = sqlite_finish,
-    .renew = sqlite_renew,
-    .fail = sqlite_fail,
-    .bury = sqlite_bury,
-    .forget = sqlite_forget,
-    .result_set = sqlite_result_set,
-    .result_get = sqlite_result_get,
-    .sweep = sqlite_sweep,
-    .put = sqlite_put,
-    .take = sqlite_take,
-    .settle = sqlite_settle,
-    .unsent = sqlite_unsent,
-    .dead_put = sqlite_dead_put,
-    .dead_drop = sqlite_dead_drop,
-    .dead_list = sqlite_dead_list,
+    .units = &units,
+    .markers = &markers,
+    .outbox = &outbox,
+    .dead = &dead_letters,
 };

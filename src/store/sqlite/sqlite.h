@@ -132,6 +132,7 @@ semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const
                                   semel_error *err);
 uint64_t sqlite_token_new(const sqlite_store *store);
 
+semel_status sqlite_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status sqlite_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                          semel_error *err);
 semel_status sqlite_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
@@ -153,8 +154,8 @@ semel_status sqlite_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_
 semel_status sqlite_put(void *unit, int64_t outbox, const semel_message *message, semel_error *err);
 semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                          semel_item_sink *sink, void *context, semel_error *err);
-semel_status sqlite_settle(void *unit, int64_t outbox, semel_settlement settlements[], size_t count,
-                           semel_error *err);
+semel_status sqlite_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
+                           size_t count, semel_error *err);
 void sqlite_cursors_free(sqlite_store *store);
 semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 

@@ -203,7 +203,8 @@ static semel_status deliver_ready(memory_broker *self, semel_delivery deliveries
             return *count ? SEMEL_OK
                           : semel_fail(err, SEMEL_ENOMEM, "out of memory to deliver a message");
         memory_heap_pop(&self->ready);
-        deliveries[*count] = (semel_delivery){one->tag, &one->message};
+        deliveries[*count] =
+            (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
     }
     return SEMEL_OK;
 }
@@ -261,13 +262,13 @@ static void requeue(memory_broker *self, memory_queued *queued, uint32_t delay_m
 }
 
 /* 0: there is no such delivery, or no longer. */
-static int settle_one(memory_broker *self, const semel_settle *settle)
+static int settle_one(memory_broker *self, const semel_delivery_settlement *settle)
 {
     memory_delivery *delivery = memory_unacked_find(&self->unacked, settle->tag);
     memory_queued *queued = delivery ? memory_unacked_settle(&self->unacked, delivery) : NULL;
     if (!queued)
         return 0;
-    if (settle->verdict == SEMEL_SETTLE_RETRY) {
+    if (settle->verdict == SEMEL_VERDICT_RETRY) {
         requeue(self, queued, settle->delay_ms);
         return 1;
     }
@@ -276,8 +277,8 @@ static int settle_one(memory_broker *self, const semel_settle *settle)
     return 1;
 }
 
-static semel_status memory_settle(void *transport, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status memory_settle(void *transport, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     memory_broker *self = transport;
     size_t unknown = 0;

@@ -27,7 +27,7 @@ static void send_nack(rabbit_link *link, uint64_t broker_tag, int requeue)
 }
 
 /* Marks those to be acknowledged; sends the other verdicts. */
-static void settle_one(rabbit_receiver *self, const semel_settle *settle, tally *count)
+static void settle_one(rabbit_receiver *self, const semel_delivery_settlement *settle, tally *count)
 {
     rabbit_delivery *one = rabbit_deliveries_find(&self->deliveries, settle->tag);
     if (!one || one->acked) {
@@ -35,14 +35,14 @@ static void settle_one(rabbit_receiver *self, const semel_settle *settle, tally 
             count->first_unknown = settle->tag;
         return;
     }
-    if (one->broker_tag && settle->verdict == SEMEL_SETTLE_ACK) {
+    if (one->broker_tag && settle->verdict == SEMEL_VERDICT_ACK) {
         one->acked = 1;
         self->pending++;
         self->hurry |= one->message->delivery > 1;
         return;
     }
     if (one->broker_tag)
-        send_nack(&self->link, one->broker_tag, settle->verdict == SEMEL_SETTLE_RETRY);
+        send_nack(&self->link, one->broker_tag, settle->verdict == SEMEL_VERDICT_RETRY);
     count->gone += !one->broker_tag; /* perhaps just now */
     rabbit_deliveries_settle(&self->deliveries, one);
 }
@@ -108,8 +108,9 @@ static semel_status report_settled(const rabbit_link *link, const tally *count, 
 /* Acknowledgements wait for each other, while there is work: a broker writes each of them to its disk. They go out when
  * there are enough of them, before anybody waits for more messages, and twice a second. But at once for what came again:
  * where a message kills process after process, the others must not come back with it each time, up to a limit. */
-semel_status rabbit_receiver_settle(rabbit_receiver *receiver, const semel_settle settles[],
-                                    size_t count, semel_error *err)
+semel_status rabbit_receiver_settle(rabbit_receiver *receiver,
+                                    const semel_delivery_settlement settles[], size_t count,
+                                    semel_error *err)
 {
     tally seen = {0};
     pthread_mutex_lock(&receiver->link.lock);

@@ -203,8 +203,8 @@ static semel_status rabbit_receive(void *transport, semel_delivery deliveries[],
     return rabbit_receiver_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
-static semel_status rabbit_settle(void *transport, const semel_settle settles[], size_t count,
-                                  semel_error *err)
+static semel_status rabbit_settle(void *transport, const semel_delivery_settlement settles[],
+                                  size_t count, semel_error *err)
 {
     rabbit *self = transport;
     return rabbit_receiver_settle(&self->receiver, settles, count, err);

@@ -187,7 +187,8 @@ static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], 
         const rabbit_delivery *one = rabbit_deliveries_receive(&self->deliveries);
         if (!one)
             break;
-        deliveries[count++] = (semel_delivery){one->tag, one->message};
+        deliveries[count++] =
+            (semel_delivery){.tag = one->tag, .message = one->message, .position = -1};
     }
     return count;
 }

@@ -23,8 +23,9 @@ void rabbit_receiver_close(rabbit_receiver *receiver);
 /* As in <semel/sys/transport.h>. */
 semel_status rabbit_receiver_receive(rabbit_receiver *receiver, semel_delivery deliveries[],
                                      size_t max, size_t *count, uint32_t wait_ms, semel_error *err);
-semel_status rabbit_receiver_settle(rabbit_receiver *receiver, const semel_settle settles[],
-                                    size_t count, semel_error *err);
+semel_status rabbit_receiver_settle(rabbit_receiver *receiver,
+                                    const semel_delivery_settlement settles[], size_t count,
+                                    semel_error *err);
 
 /* Tells the broker what is pending. The lock is held, or nobody else is there. */
 void rabbit_receiver_flush(rabbit_receiver *receiver);
