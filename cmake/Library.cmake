@@ -31,7 +31,12 @@ endfunction()
 add_library(semel SHARED ${objects})
 add_library(semel::semel ALIAS semel)
 semel_public_interface(semel)
-set_target_properties(semel PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+# Before 1.0 the binary interface may change with each minor version (docs/STABILITY.md).
+set(soversion ${PROJECT_VERSION_MAJOR})
+if(soversion EQUAL 0)
+  string(APPEND soversion .${PROJECT_VERSION_MINOR})
+endif()
+set_target_properties(semel PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
                                        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/semel.map)
 target_link_libraries(semel PRIVATE ${libraries})
 target_link_options(semel PRIVATE LINKER:-z,relro,-z,now
