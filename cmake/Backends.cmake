@@ -91,6 +91,7 @@ endfunction()
 
 # The directories; and what their calls recorded, as variables: SEMEL_WITH_NAME, SEMEL_ABOUT_store_NAME,
 # SEMEL_STORES_BUILT_IN, SEMEL_TRANSPORTS_BUILT_IN, SEMEL_BACKENDS_BUILT_IN, SEMEL_BACKENDS_LEFT_OUT,
+# SEMEL_STORE_SERVERS and SEMEL_TRANSPORT_SERVERS (those built in that have a server in dev/servers.d),
 # SEMEL_PUBLIC_LIBRARIES, and SEMEL_DEPENDENCIES of semel_option(): semel_NAME=module=module…
 foreach(kind IN ITEMS store transport)
   string(TOUPPER ${kind} KIND)
@@ -108,6 +109,12 @@ foreach(kind IN ITEMS store transport)
   list(JOIN known ":, " SEMEL_${KIND}_KNOWN)
   string(REGEX REPLACE ", ([^ ]+)$" " and \\1:" SEMEL_${KIND}_KNOWN "${SEMEL_${KIND}_KNOWN}")
   list(JOIN SEMEL_${KIND}S_BUILT_IN " " SEMEL_${KIND}S_LINE)
+  set(SEMEL_${KIND}_SERVERS "")
+  foreach(name IN LISTS SEMEL_${KIND}S_BUILT_IN)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/dev/servers.d/${name}.sh)
+      list(APPEND SEMEL_${KIND}_SERVERS ${name})
+    endif()
+  endforeach()
 endforeach()
 set(SEMEL_BACKENDS_BUILT_IN ${SEMEL_STORES_BUILT_IN} ${SEMEL_TRANSPORTS_BUILT_IN})
 list(REMOVE_DUPLICATES SEMEL_BACKENDS_BUILT_IN)
