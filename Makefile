@@ -3,7 +3,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release demo test soak fuzz bench check format install clean help
+.PHONY: build release demo test test-sanitizers soak fuzz bench check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -11,9 +11,13 @@ build: release ## the library and the program, into build/release (this is the d
 demo: release ## watch a shop that is killed again and again and charges nobody twice
 	@build/release/semel demo
 
-test: ## all tests: plain, and under the address, undefined and thread sanitizers
+test: ## all tests, on all stores and brokers
 	@dev/setup test
-	@dev/test
+	@dev/test debug
+
+test-sanitizers: ## the tests again, under the address, undefined behaviour and thread sanitizers
+	@dev/setup test sanitizers
+	@dev/test address thread
 
 soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 0 --messages 10000' is a short one)
 	@dev/setup test
@@ -29,7 +33,7 @@ bench: release ## what semel costs, against the same work by hand
 	@dev/build release bench
 	@build/release/semel-bench
 
-check: ## format, include direction, banned functions, lengths, static analysis
+check: ## format, include direction, banned functions, lengths, columns, scripts, static analysis
 	@dev/setup check
 	@dev/check
 
@@ -45,7 +49,7 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 release:
 	@dev/setup build

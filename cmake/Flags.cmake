@@ -1,15 +1,8 @@
 # How our own sources are compiled and linked: semel_flags is for what is compiled here, never exported.
 
 add_library(semel_flags INTERFACE)
-target_compile_definitions(
-  semel_flags
-  INTERFACE _GNU_SOURCE
-            $<$<BOOL:${SEMEL_WITH_SQLITE}>:SEMEL_WITH_SQLITE>
-            $<$<BOOL:${SEMEL_WITH_POSTGRES}>:SEMEL_WITH_POSTGRES>
-            $<$<BOOL:${SEMEL_WITH_MARIADB}>:SEMEL_WITH_MARIADB>
-            $<$<BOOL:${SEMEL_WITH_RABBITMQ}>:SEMEL_WITH_RABBITMQ>
-            $<$<BOOL:${SEMEL_WITH_OPENSSL}>:SEMEL_WITH_OPENSSL>
-            $<$<BOOL:${SEMEL_WITH_JSON}>:SEMEL_WITH_JSON>)
+target_compile_definitions(semel_flags INTERFACE _GNU_SOURCE $<$<BOOL:${SEMEL_WITH_OPENSSL}>:SEMEL_WITH_OPENSSL>
+                                                 $<$<BOOL:${SEMEL_WITH_JSON}>:SEMEL_WITH_JSON>)
 target_compile_options(semel_flags INTERFACE -fstack-protector-strong -fno-semantic-interposition)
 target_link_options(semel_flags INTERFACE LINKER:-z,relro,-z,now)
 

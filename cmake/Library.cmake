@@ -1,31 +1,10 @@
 # One set of position-independent objects makes libsemel.so, libsemel.a and what the tests link.
 
-file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/registry.c src/store/memory/*.c
-     src/transport/registry.c src/transport/memory/*.c)
+# What the backends share lies beside them, in directories without a CMakeLists.txt.
+file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/*.c src/store/sql/*.c src/transport/*.c
+     src/transport/common/*.c)
 set(libraries Threads::Threads)
-
-# A store with tables: its sources, and its migrations as C.
-foreach(name IN ITEMS sqlite postgres mariadb)
-  string(TOUPPER ${name} option)
-  if(NOT SEMEL_WITH_${option})
-    continue()
-  endif()
-  file(GLOB store_sources CONFIGURE_DEPENDS src/store/${name}/*.c)
-  file(GLOB migrations CONFIGURE_DEPENDS sql/${name}/*.sql)
-  set(generated ${PROJECT_BINARY_DIR}/generated/${name}_migrations)
-  add_custom_command(
-    OUTPUT ${generated}.c ${generated}.h
-    COMMAND ${CMAKE_COMMAND} -D NAME=${name} -D SQL_DIR=${PROJECT_SOURCE_DIR}/sql/${name}
-            -D OUT_DIR=${PROJECT_BINARY_DIR}/generated -P ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
-    DEPENDS ${migrations} cmake/EmbedSql.cmake
-    COMMENT "Embedding sql/${name}")
-  list(APPEND sources ${store_sources} ${generated}.c ${generated}.h)
-endforeach()
-if(SEMEL_WITH_RABBITMQ)
-  file(GLOB rabbitmq_sources CONFIGURE_DEPENDS src/transport/rabbitmq/*.c)
-  list(APPEND sources ${rabbitmq_sources})
-endif()
-foreach(name IN ITEMS sqlite postgres mariadb rabbitmq openssl json)
+foreach(name IN LISTS SEMEL_BACKENDS_BUILT_IN ITEMS openssl json)
   if(TARGET PkgConfig::semel_${name})
     list(APPEND libraries PkgConfig::semel_${name})
   endif()
@@ -35,6 +14,13 @@ add_library(semel_objects OBJECT ${sources})
 target_include_directories(semel_objects PRIVATE include src ${PROJECT_BINARY_DIR})
 target_link_libraries(semel_objects PRIVATE semel_flags ${libraries})
 
+# Each backend has objects of its own (cmake/Backends.cmake).
+set(object_targets semel_objects)
+list(TRANSFORM SEMEL_STORES_BUILT_IN PREPEND semel_store_ OUTPUT_VARIABLE store_targets)
+list(TRANSFORM SEMEL_TRANSPORTS_BUILT_IN PREPEND semel_transport_ OUTPUT_VARIABLE transport_targets)
+list(APPEND object_targets ${store_targets} ${transport_targets})
+list(TRANSFORM object_targets REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+
 function(semel_public_interface TARGET)
   target_include_directories(
     ${TARGET} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
@@ -42,10 +28,15 @@ function(semel_public_interface TARGET)
 endfunction()
 
 # --- libsemel.so ------------------------------------------------------------------------------------
-add_library(semel SHARED $<TARGET_OBJECTS:semel_objects>)
+add_library(semel SHARED ${objects})
 add_library(semel::semel ALIAS semel)
 semel_public_interface(semel)
-set_target_properties(semel PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+# Before 1.0 the binary interface may change with each minor version (docs/STABILITY.md).
+set(soversion ${PROJECT_VERSION_MAJOR})
+if(soversion EQUAL 0)
+  string(APPEND soversion .${PROJECT_VERSION_MINOR})
+endif()
+set_target_properties(semel PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
                                        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/semel.map)
 target_link_libraries(semel PRIVATE ${libraries})
 target_link_options(semel PRIVATE LINKER:-z,relro,-z,now
@@ -53,9 +44,9 @@ target_link_options(semel PRIVATE LINKER:-z,relro,-z,now
 if(NOT SEMEL_SANITIZE) # a sanitizer's runtime is in the program
   target_link_options(semel PRIVATE LINKER:-z,defs)
 endif()
-if(SEMEL_WITH_SQLITE) # <semel/sqlite.h> speaks of sqlite3, so its users link it
-  target_link_libraries(semel PUBLIC PkgConfig::semel_sqlite)
-endif()
+foreach(name IN LISTS SEMEL_PUBLIC_LIBRARIES) # <semel/sqlite.h> includes <sqlite3.h>, so its users link that
+  target_link_libraries(semel PUBLIC PkgConfig::${name})
+endforeach()
 
 # --- libsemel.a -------------------------------------------------------------------------------------
 # Hidden symbols of an archive still meet those of the program that links it, and ours have short names
@@ -64,14 +55,14 @@ if(CMAKE_OBJCOPY AND NOT SEMEL_SANITIZE AND NOT "${CMAKE_C_FLAGS}" MATCHES "-flt
    AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
   add_custom_command(
     OUTPUT semel.o
-    COMMAND ${CMAKE_LINKER} -r -o semel.o $<TARGET_OBJECTS:semel_objects>
+    COMMAND ${CMAKE_LINKER} -r -o semel.o ${objects}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden semel.o
-    DEPENDS semel_objects $<TARGET_OBJECTS:semel_objects>
+    DEPENDS ${object_targets} ${objects}
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Joining the objects of libsemel.a")
   add_library(semel_static STATIC ${CMAKE_CURRENT_BINARY_DIR}/semel.o)
 else()
-  add_library(semel_static STATIC $<TARGET_OBJECTS:semel_objects>)
+  add_library(semel_static STATIC ${objects})
 endif()
 add_library(semel::static ALIAS semel_static)
 semel_public_interface(semel_static)

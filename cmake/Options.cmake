@@ -1,13 +1,17 @@
-# What is built in. A backend is AUTO (built in when pkg-config finds its library), ON (an error when it
+# What is built in. A backend or feature is AUTO (built in when pkg-config finds its library), ON (an error when it
 # does not) or OFF. Here SEMEL_<NAME> becomes the answer, SEMEL_WITH_<NAME>, and PkgConfig::semel_<name>.
+# SEMEL_DEFAULT is what each of them is that is not named: -DSEMEL_DEFAULT=OFF -DSEMEL_SQLITE=ON is SQLite alone.
 
 find_package(PkgConfig QUIET)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
+set(SEMEL_DEFAULT AUTO CACHE STRING "Backends and features that have no option of their own set: AUTO, ON or OFF")
+set_property(CACHE SEMEL_DEFAULT PROPERTY STRINGS AUTO ON OFF)
+
 # MODULES and PACKAGES may be lists: all are needed; the version that is shown is that of the first.
 function(semel_option NAME MODULES PACKAGES MEANING)
-  set(SEMEL_${NAME} AUTO CACHE STRING "${MEANING}: AUTO, ON or OFF")
+  set(SEMEL_${NAME} ${SEMEL_DEFAULT} CACHE STRING "${MEANING}: AUTO, ON or OFF")
   set_property(CACHE SEMEL_${NAME} PROPERTY STRINGS AUTO ON OFF)
   string(TOLOWER semel_${NAME} prefix)
   list(GET MODULES 0 first)
@@ -25,6 +29,8 @@ function(semel_option NAME MODULES PACKAGES MEANING)
   endif()
   if(found)
     set(SEMEL_WITH_${NAME} ON PARENT_SCOPE)
+    list(JOIN MODULES "=" modules)
+    set_property(GLOBAL APPEND PROPERTY SEMEL_DEPENDENCIES ${prefix}=${modules})
     list(GET version 0 version)
     set(SEMEL_ABOUT_${NAME} "yes (${first} ${version})" PARENT_SCOPE)
   else()
@@ -34,14 +40,14 @@ function(semel_option NAME MODULES PACKAGES MEANING)
   endif()
 endfunction()
 
-semel_option(SQLITE sqlite3 libsqlite3-dev "The SQLite store")
-semel_option(POSTGRES libpq libpq-dev "The PostgreSQL store")
-semel_option(MARIADB libmariadb libmariadb-dev "The MariaDB and MySQL store")
-semel_option(RABBITMQ "librabbitmq;libssl" "librabbitmq-dev;libssl-dev" "The RabbitMQ transport")
 semel_option(OPENSSL libcrypto libssl-dev "Digests: digest keys, long keys, fingerprints")
 semel_option(JSON json-c libjson-c-dev "JSON Pointer keys")
-if(PROJECT_IS_TOP_LEVEL AND SEMEL_WITH_SQLITE) # the tests stand on SQLite
-  semel_option(TESTS cmocka libcmocka-dev "The tests")
+set(SEMEL_FEATURES_LINE "")
+if(SEMEL_WITH_JSON)
+  string(APPEND SEMEL_FEATURES_LINE " json")
+endif()
+if(SEMEL_WITH_OPENSSL)
+  string(APPEND SEMEL_FEATURES_LINE " digest")
 endif()
 
 option(SEMEL_DEVELOPER "All warnings, as errors" OFF)

@@ -12,22 +12,19 @@ target_include_directories(semel_program PRIVATE src/cli)
 target_link_libraries(semel_program PRIVATE semel_flags semel_static)
 
 # What the tests and the benchmark link: all of the library, with nothing hidden, and the test kit.
-add_library(semel_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:semel_objects>
-                                                   $<TARGET_OBJECTS:semel_test_objects>)
+add_library(semel_internal STATIC EXCLUDE_FROM_ALL ${objects} $<TARGET_OBJECTS:semel_test_objects>)
 set_target_properties(semel_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(semel_internal PUBLIC include src ${PROJECT_BINARY_DIR})
 target_link_libraries(semel_internal PUBLIC semel_flags ${libraries})
 
-# It measures the servers that are built in, and starts them by way of dev/servers.
+# It measures the servers that are built in, and starts them by way of dev/servers. A file with the name of a backend in
+# its own needs that backend; the broker of the sections is RabbitMQ.
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
-foreach(name IN ITEMS postgres mariadb)
-  string(TOUPPER ${name} option)
-  if(NOT SEMEL_WITH_${option})
-    list(FILTER bench_sources EXCLUDE REGEX "/raw_${name}")
-  endif()
+foreach(name IN LISTS SEMEL_BACKENDS_LEFT_OUT)
+  list(FILTER bench_sources EXCLUDE REGEX "/[a-z]+_${name}[_.][^/]*$")
 endforeach()
 if(NOT SEMEL_WITH_RABBITMQ)
-  list(FILTER bench_sources EXCLUDE REGEX "/(raw_rabbitmq|section_broker)")
+  list(FILTER bench_sources EXCLUDE REGEX "/section_broker")
 endif()
 if(bench_sources)
   add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})

@@ -1,20 +1,26 @@
 # What was decided, in one look.
-foreach(line IN ITEMS
-    "semel ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}"
-    "  SQLite store    ${SEMEL_ABOUT_SQLITE}"
-    "  PostgreSQL      ${SEMEL_ABOUT_POSTGRES}"
-    "  MariaDB         ${SEMEL_ABOUT_MARIADB}"
-    "  RabbitMQ        ${SEMEL_ABOUT_RABBITMQ}"
-    "  digest keys     ${SEMEL_ABOUT_OPENSSL}"
-    "  JSON keys       ${SEMEL_ABOUT_JSON}")
-  message(STATUS "${line}")
+function(semel_say SUBJECT ANSWER)
+  string(SUBSTRING "${SUBJECT}                    " 0 20 SUBJECT)
+  message(STATUS "  ${SUBJECT}${ANSWER}")
+endfunction()
+
+message(STATUS "semel ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
+foreach(kind IN ITEMS store transport)
+  string(TOUPPER ${kind} KIND)
+  foreach(name IN LISTS SEMEL_${KIND}S)
+    if(SEMEL_ABOUT_${kind}_${name}) # others need nothing and are always there
+      semel_say("${kind} ${name}" "${SEMEL_ABOUT_${kind}_${name}}")
+    endif()
+  endforeach()
 endforeach()
+semel_say("digest keys" "${SEMEL_ABOUT_OPENSSL}")
+semel_say("JSON keys" "${SEMEL_ABOUT_JSON}")
 if(PROJECT_IS_TOP_LEVEL)
   if(NOT SEMEL_WITH_SQLITE)
     set(SEMEL_ABOUT_TESTS "no (they need SQLite, as the program does)")
   endif()
-  message(STATUS "  tests           ${SEMEL_ABOUT_TESTS}")
+  semel_say(tests "${SEMEL_ABOUT_TESTS}")
 endif()
 if(SEMEL_SANITIZE)
-  message(STATUS "  sanitizer       ${SEMEL_SANITIZE}")
+  semel_say(sanitizer "${SEMEL_SANITIZE}")
 endif()

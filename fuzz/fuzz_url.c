@@ -190,16 +190,10 @@ static void check_addresses(const char *text)
 {
     semel_error err = {0};
     int secret = holds_secret(text);
-#ifdef SEMEL_WITH_POSTGRES
-    check_silence(text, check_postgres_address(text, secret, &err), &err);
-#endif
-#ifdef SEMEL_WITH_MARIADB
-    check_silence(text, check_mariadb_address(text, secret, &err), &err);
-#endif
-#ifdef SEMEL_WITH_RABBITMQ
-    check_silence(text, check_rabbitmq_address(text, secret, &err), &err);
-#endif
     (void)secret, (void)err; /* where none of them is built in */
+#define X(name) check_silence(text, check_##name##_address(text, secret, &err), &err);
+    FUZZ_BACKENDS
+#undef X
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

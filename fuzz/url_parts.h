@@ -15,8 +15,9 @@ static inline int keeps(int secret, const char *part)
     return !secret || !part || !strstr(part, SECRET);
 }
 
-semel_status check_postgres_address(const char *url, int secret, semel_error *err);
-semel_status check_mariadb_address(const char *url, int secret, semel_error *err);
-semel_status check_rabbitmq_address(const char *url, int secret, semel_error *err);
+/* The build names those that are built in: FUZZ_BACKENDS is X(postgres)X(mariadb)… */
+#define X(name) semel_status check_##name##_address(const char *url, int secret, semel_error *err);
+FUZZ_BACKENDS
+#undef X
 
 #endif

@@ -1,5 +1,4 @@
-#include "base/digest.h"
-#include "base/json.h"
+#include "generated/backends.h"
 
 #include <semel/semel.h>
 
@@ -15,26 +14,5 @@ int semel_version_number(void)
 
 const char *semel_build_options(void)
 {
-    return "stores: memory"
-#ifdef SEMEL_WITH_SQLITE
-           " sqlite"
-#endif
-#ifdef SEMEL_WITH_POSTGRES
-           " postgres"
-#endif
-#ifdef SEMEL_WITH_MARIADB
-           " mariadb"
-#endif
-           "; transports: memory"
-#ifdef SEMEL_WITH_RABBITMQ
-           " rabbitmq"
-#endif
-           "; with:"
-#ifdef SEMEL_WITH_JSON
-           " json"
-#endif
-#ifdef SEMEL_WITH_OPENSSL
-           " digest"
-#endif
-        ;
+    return BUILD_OPTIONS;
 }

@@ -1,16 +1,13 @@
-/* The one list of transports. A scheme that is known but not built in is told from one that is unknown. */
+/* The transports by scheme, from the list in cmake/Backends.cmake. A scheme that is known but not built in is told from
+ * one that is unknown. */
 #include "base/url.h"
+#include "generated/backends.h"
 
 #include <semel/sys/transport.h>
 #include <string.h>
 
-extern const semel_transport_driver memory_transport_driver;
-#ifdef SEMEL_WITH_RABBITMQ
-extern const semel_transport_driver rabbitmq_transport_driver;
-#define RABBITMQ_DRIVER &rabbitmq_transport_driver
-#else
-#define RABBITMQ_DRIVER NULL
-#endif
+#define DECLARE(name) extern const semel_transport_driver name##_transport_driver;
+TRANSPORT_DRIVERS(DECLARE)
 
 semel_status transport_driver_find(const semel_transport_driver **out, const char *url,
                                    semel_error *err);
@@ -18,11 +15,10 @@ semel_status transport_driver_find(const semel_transport_driver **out, const cha
 static const struct {
     const char *scheme;
     const semel_transport_driver *driver; /* NULL: not built in */
-} transports[] = {{"memory", &memory_transport_driver},
-                  {"amqp", RABBITMQ_DRIVER},
-                  {"amqps", RABBITMQ_DRIVER},
-                  {"kafka", NULL},
-                  {"nats", NULL}};
+} transports[] = {
+#define BUILT_IN(scheme, name) {scheme, &name##_transport_driver},
+#define LEFT_OUT(scheme)       {scheme, NULL},
+    TRANSPORT_SCHEMES(BUILT_IN, LEFT_OUT)};
 
 semel_status transport_driver_find(const semel_transport_driver **out, const char *text,
                                    semel_error *err)
@@ -40,7 +36,7 @@ semel_status transport_driver_find(const semel_transport_driver **out, const cha
         *out = transports[i].driver;
         return SEMEL_OK;
     }
-    return semel_fail(
-        err, SEMEL_EINVAL,
-        "\"%s:\" is not a transport; known are memory:, amqp: and amqps:", parsed.scheme);
+    return semel_fail(err, SEMEL_EINVAL,
+                      "\"%s:\" is not a transport; known are " TRANSPORT_SCHEMES_TEXT,
+                      parsed.scheme);
 }

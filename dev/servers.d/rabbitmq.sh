@@ -1,5 +1,7 @@
-# shellcheck shell=sh
-# dev/servers-rabbitmq.sh: the part of dev/servers that is about RabbitMQ, read by it.
+# shellcheck shell=sh disable=SC2154 # dev/servers sets dir, home and disk
+# dev/servers.d/rabbitmq.sh: RabbitMQ, for dev/servers. SEMEL_RABBITMQ_BIN is the directory of another one. The state
+# file has RABBITMQ_TLS_PORT as well, with _CA, _CERTIFICATE and _KEY of a client, _NODE, and _CTL: a script that is
+# rabbitmqctl for it. There is no socket.
 #
 # A node of Erlang has more than a port of its own: a name, a cookie, a port for other nodes, and epmd, which
 # knows all nodes of a machine by name and which the first of them starts for everybody. Here each node has an
@@ -7,7 +9,14 @@
 # All of its processes, also what rabbitmqctl starts, have its directory as HOME: so they are found.
 RABBITMQ_BIN=${SEMEL_RABBITMQ_BIN:-/usr/lib/rabbitmq/bin}
 
-user_of_rabbitmq() { id -un rabbitmq 2>/dev/null || id -un; }
+need_rabbitmq() {
+    need rabbitmq-server commands rabbitmq-server rabbitmqctl epmd
+    need openssl commands openssl         # the certificates of its TLS port
+    need python3-pika python_modules pika # publishers and consumers of the tests that are not ours
+    need amqp-tools commands amqp-publish amqp-consume
+}
+
+user_rabbitmq() { id -un rabbitmq 2>/dev/null || id -un; }
 
 # What the node and rabbitmqctl must know. Variables of the caller that begin so would be obeyed as well.
 write_rabbitmq_environment() { # write_rabbitmq_environment PORT DIST_PORT EPMD_PORT
@@ -65,8 +74,9 @@ make_certificates() {
 
 # epmd has no argument that could name our directory, so it is called by a name in it.
 init_rabbitmq() {
-    [ -x "$RABBITMQ_BIN/rabbitmq-server" ] && command -v epmd >/dev/null ||
+    if [ ! -x "$RABBITMQ_BIN/rabbitmq-server" ] || ! command -v epmd >/dev/null; then
         die "RabbitMQ is not installed; dev/setup servers does that"
+    fi
     make_certificates >>"$home/log" 2>&1 </dev/null || return 1
     echo '[].' >"$home/plugins"
     ln -s "$(command -v epmd)" "$home/epmd"
@@ -77,7 +87,7 @@ init_rabbitmq() {
 exec $RABBITMQ_BIN/rabbitmqctl "\$@"
 END
     chmod 755 "$home/ctl"
-    [ "$(id -u)" != 0 ] || chown "$(user_of rabbitmq):" "$home"/*
+    [ "$(id -u)" != 0 ] || chown "$(user_rabbitmq):" "$home"/*
 }
 
 port_rabbitmq() {
@@ -90,10 +100,11 @@ port_rabbitmq() {
 become_rabbitmq() { # become_rabbitmq COMMAND…
     # shellcheck disable=SC1091 # we wrote it
     . "$home/environment"
-    cd "$home"
-    become "$(user_of rabbitmq)" setsid "$@" </dev/null >>"$home/log" 2>&1
+    cd "$home" || exit
+    become "$(user_rabbitmq)" setsid "$@" </dev/null >>"$home/log" 2>&1
 }
 
+# shellcheck disable=SC1091 # we wrote it
 has_epmd() { (. "$home/environment" && epmd -names >/dev/null 2>&1); }
 has_epmd_or_none() { has_epmd || are_gone "$epmd"; }
 
@@ -123,13 +134,13 @@ pid_rabbitmq() { cat "$home/launched" 2>/dev/null || true; }
 
 # By their environment, which only their own user may be allowed to read.
 processes_rabbitmq() {
-    as "$(user_of rabbitmq)" grep -lszxF "HOME=$home" /proc/[0-9]*/environ | cut -d / -f 3 || true
+    as "$(user_rabbitmq)" grep -lszxF "HOME=$home" /proc/[0-9]*/environ | cut -d / -f 3 || true
 }
 
 crash_rabbitmq() {
     pid=$(pid_rabbitmq)
     ! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true # first, so that it starts no others
-    for round in 1 2 3; do
+    for _ in 1 2 3; do
         all=$(processes_rabbitmq)
         [ -n "$all" ] || break
         # shellcheck disable=SC2086 # these are words to split
