@@ -4,7 +4,7 @@
  * before has committed: so there the first of each number must come in order. */
 #include "soak.h"
 
-#include "support/look.h"
+#include "support/inspect/inspect.h"
 
 #include <semel/semel.h>
 #include <stdio.h>

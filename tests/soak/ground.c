@@ -9,8 +9,8 @@
  * anybody works; the processes of the run only check them. */
 #include "soak.h"
 
-#include "support/broker.h"
-#include "support/look.h"
+#include "support/inspect/inspect.h"
+#include "support/servers/rabbitmq/broker.h"
 
 #include <fcntl.h>
 #include <semel/semel.h>

@@ -5,8 +5,8 @@
  * and looks into the stores only when the killing is over. */
 #include "soak.h"
 
-#include "support/look.h"
-#include "support/slower.h"
+#include "support/base/sanitizer.h"
+#include "support/inspect/inspect.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>

@@ -32,7 +32,7 @@
  *    from those that add rows; others where they are named. Errors are classified by number, never by text.
  *  - A statement that should have changed a row and did not is an error, never silence.
  *
- * A new backend is done when tests/support/conformance_store.c passes against the real thing.
+ * A new backend is done when tests/support/conformance/conformance_store.c passes against the real thing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SYS_STORE_H
 #define SEMEL_SYS_STORE_H

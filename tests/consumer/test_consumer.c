@@ -1,0 +1,492 @@
+/* Routing: which handlers a message goes to, that each has its own marker and its own failure, and what
+ * becomes of messages that no route or no inbox takes. */
+#include "support/fixture/fixture.h"
+
+#include <stdio.h>
+
+static void publish(semel_transport *transport, const semel_message *message)
+{
+    semel_publish_result result;
+    OK(semel_transport_publish(&result, transport, &message, 1, 1000, &last_error));
+    assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
+}
+
+static void publish_typed(semel_transport *transport, const char *id, const char *type)
+{
+    semel_message message = text_message(id, "a");
+    message.type = type;
+    publish(transport, &message);
+}
+
+/* One step; how many were acknowledged. */
+static size_t step(semel_consumer *consumer)
+{
+    size_t settled = 99;
+    OK(semel_consumer_step(&settled, consumer, 0, &last_error));
+    return settled;
+}
+
+/* --- patterns ------------------------------------------------------------------------------------ */
+
+static void a_star_stands_for_any_run_of_characters(void **state)
+{
+    static const struct {
+        const char *pattern, *type;
+        int fits;
+    } cases[] = {{"order.placed", "order.placed", 1},
+                 {"order.placed", "order.place", 0},
+                 {"order.placed", "order.placed2", 0},
+                 {"order.placed", "Order.placed", 0},
+                 {"*", "order.placed", 1},
+                 {"*", NULL, 1},
+                 {"*", "", 1},
+                 {"x", NULL, 0},
+                 {"order.*", "order.placed", 1},
+                 {"order.*", "order.", 1},
+                 {"order.*", "order", 0},
+                 {"order.*", "reorder.placed", 0},
+                 {"*.placed", "order.placed", 1},
+                 {"*.placed", ".placed", 1},
+                 {"*.placed", "order.placed.late", 0},
+                 {"a*b*c", "abc", 1},
+                 {"a*b*c", "a-b-c", 1},
+                 {"a*b*c", "abcbc", 1},
+                 {"a*b*c", "acb", 0},
+                 {"a*b*c", "ac", 0},
+                 {"a*b*c", "abcd", 0},
+                 {"**", "anything", 1},
+                 {"a**", "a", 1},
+                 {"*a", "banana", 1},
+                 {"*an", "banana", 0},
+                 {"a?c", "abc", 0},
+                 {"a.c", "abc", 0}};
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char id[24];
+        work todo = {0};
+        semel_route route = {cases[i].pattern, inbox, work_do, &todo};
+        semel_consumer *consumer = NULL;
+        (void)snprintf(id, sizeof id, "%zu", i);
+        publish_typed(queue, id, cases[i].type);
+        OK(semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+        assert_int_equal(step(consumer), 1);
+        if ((int)todo.runs != cases[i].fits)
+            fail_msg("%s and %s", cases[i].pattern, cases[i].type ? cases[i].type : "NULL");
+        semel_consumer_close(consumer);
+    }
+}
+
+/* Matching by trying all that each star may stand for would take 2^18 times as long as this. */
+static void many_stars_cost_no_time(void **state)
+{
+    world *w = *state;
+    char type[1000];
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    semel_route route = {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", world_inbox(w, "inbox", NULL),
+                         work_do, &todo};
+    semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
+    memset(type, 'a', sizeof type);
+    type[sizeof type - 1] = 0;
+    publish_typed(queue, "1", type);
+    assert_int_equal(step(world_consumer(w, queue, &route, 1, &options)), 1);
+    assert_int_equal(todo.runs, 0);
+}
+
+static void a_message_without_a_type_is_routed_by_its_topic(void **state)
+{
+    static const char *const types[] = {"order.paid", "", NULL};
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work by_type = {0}, by_topic = {0};
+    semel_route routes[] = {{"order.*", world_inbox(w, "types", NULL), work_do, &by_type},
+                            {"orders", world_inbox(w, "topics", NULL), work_do, &by_topic}};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        publish_typed(queue, (const char *const[]){"1", "2", "3"}[i], types[i]);
+        assert_int_equal(step(consumer), 1);
+    }
+    assert_string_equal(by_type.ids, "1 ");
+    assert_string_equal(by_topic.ids, "2 3 ");
+}
+
+/* --- tables that are refused --------------------------------------------------------------------- */
+
+static semel_status another_handler(semel_unit *unit, const semel_message *message, void *context,
+                                    semel_error *err)
+{
+    return work_do(unit, message, context, err);
+}
+
+static void a_table_that_would_lose_messages_is_refused(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL), *same = world_inbox(w, "inbox", NULL);
+    semel_inbox *other = world_inbox(w, "other", NULL);
+    semel_consumer *consumer = NULL;
+    semel_route shared[] = {{"a", inbox, work_do, NULL}, {"b", same, another_handler, NULL}};
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, shared, 2, NULL, &last_error));
+    SAYS("routes 1 and 2 share inbox \"inbox\"");
+    shared[1].handler = work_do; /* one handler for two patterns is one scope */
+    OK(semel_consumer_open(&consumer, queue, shared, 2, NULL, &last_error));
+    semel_consumer_close(consumer);
+    shared[1] = (semel_route){"b", other, another_handler, NULL};
+    OK(semel_consumer_open(&consumer, queue, shared, 2, NULL, &last_error));
+    semel_consumer_close(consumer);
+}
+
+static void an_incomplete_route_is_refused_by_number(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    semel_route good = {"*", inbox, work_do, NULL};
+    semel_route bad[] = {{NULL, inbox, work_do, NULL},
+                         {"", inbox, work_do, NULL},
+                         {"*", NULL, work_do, NULL},
+                         {"*", inbox, NULL, NULL}};
+    static semel_route many[SEMEL_ROUTES_MAX + 1];
+    semel_consumer *consumer = NULL;
+    for (size_t i = 0; i < 4; i++) {
+        semel_route routes[] = {good, bad[i]};
+        FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, routes, 2, NULL, &last_error));
+        SAYS("route 2");
+    }
+    for (size_t i = 0; i <= SEMEL_ROUTES_MAX; i++)
+        many[i] = good;
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, &good, 0, NULL, &last_error));
+    FAILS(SEMEL_EINVAL,
+          semel_consumer_open(&consumer, queue, many, SEMEL_ROUTES_MAX + 1, NULL, &last_error));
+    OK(semel_consumer_open(&consumer, queue, many, SEMEL_ROUTES_MAX, NULL, &last_error));
+    semel_consumer_close(consumer);
+}
+
+static void options_out_of_range_are_refused(void **state)
+{
+    world *w = *state;
+    semel_consumer *consumer = NULL;
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, NULL};
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_consumer_options options = {.size = sizeof options, .order = (semel_order)2};
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("order");
+    options = (semel_consumer_options){.size = sizeof options, .workers = SEMEL_WORKERS_MAX + 1};
+    FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("SEMEL_WORKERS_MAX");
+    options = (semel_consumer_options){.size = sizeof options, .in_hand_max = UINT32_MAX};
+    FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
+    SAYS("SEMEL_IN_HAND_MAX");
+}
+
+static void routes_are_copied(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    char pattern[] = "order.*";
+    semel_route route = {pattern, world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    memset(pattern, 'x', sizeof pattern - 1);
+    memset(&route, 0, sizeof route);
+    publish_typed(queue, "1", "order.placed");
+    assert_int_equal(step(consumer), 1);
+    assert_int_equal(todo.runs, 1);
+}
+
+/* --- one message, several handlers --------------------------------------------------------------- */
+
+static void fan_out(world *w, uint32_t batch)
+{
+    semel_transport *queue = world_queue(w, "memory:");
+    work billing = {0}, shipping = {.failures = 2, .only = "b"}, audit = {0};
+    semel_route routes[] = {{"order.*", world_inbox(w, "billing", NULL), work_do, &billing},
+                            {"*.placed", world_inbox(w, "shipping", NULL), work_do, &shipping},
+                            {"*", world_inbox(w, "audit", NULL), work_do, &audit}};
+    semel_consumer_options options = {.size = sizeof options, .batch = batch};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 3, &options);
+    size_t settled = 0;
+    publish_typed(queue, "a", "order.placed");
+    publish_typed(queue, "b", "order.placed");
+    publish_typed(queue, "c", "invoice.paid");
+    for (int i = 0; i < 3; i++)
+        settled += step(consumer);
+    assert_int_equal(settled, 2); /* b is not: it is on its way back */
+    for (int i = 0; i < 2; i++) {
+        semel_test_advance_ms(w->seam, 1000);
+        settled += step(consumer);
+    }
+    assert_int_equal(settled, 3);
+    assert_string_equal(billing.ids, "a b ");
+    assert_string_equal(shipping.ids, "a b b b ");
+    assert_string_equal(audit.ids, "a b c ");
+    assert_int_equal(shipping.attempt, 3);
+}
+
+static void each_handler_has_its_own_marker_and_failure(void **state)
+{
+    fan_out(*state, 1);
+}
+
+static void each_handler_has_its_own_marker_and_failure_in_batches(void **state)
+{
+    fan_out(*state, 3);
+}
+
+static void a_message_that_fits_two_routes_of_one_inbox_is_handled_once(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    work todo = {0};
+    semel_route routes[] = {{"order.*", inbox, work_do, &todo}, {"*", inbox, work_do, &todo}};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    publish_typed(queue, "1", "order.placed");
+    assert_int_equal(step(consumer), 1);
+    assert_int_equal(todo.runs, 1);
+}
+
+static void what_keeps_failing_is_a_dead_letter_and_acknowledged(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {.failures = 100}, other = {0};
+    semel_route routes[] = {{"*", world_inbox(w, "fails", NULL), work_do, &todo},
+                            {"*", world_inbox(w, "works", NULL), work_do, &other}};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    size_t settled = 0;
+    publish_typed(queue, "1", "order.placed");
+    for (int i = 0; i < 20; i++) {
+        settled += step(consumer);
+        semel_test_advance_ms(w->seam, 60000);
+    }
+    assert_int_equal(settled, 1);
+    assert_int_equal(todo.runs, 5);
+    assert_int_equal(other.runs, 1);
+    letter one = world_only_letter(w);
+    assert_string_equal(one.name, "fails");
+    assert_int_equal(one.attempts, 5);
+}
+
+/* --- messages that nobody takes ------------------------------------------------------------------ */
+
+static void an_unrouted_message_is_a_dead_letter_once(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_consumer_options options = {.size = sizeof options, .batch = 10};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    semel_outcome outcome;
+    publish_typed(queue, "1", "invoice.paid");
+    publish_typed(queue, "1", "invoice.paid"); /* a copy of it */
+    publish_typed(queue, "2", "order.placed");
+    assert_int_equal(step(consumer), 3);
+    letter one = world_only_letter(w);
+    assert_string_equal(one.name, "unrouted");
+    assert_string_equal(one.message_id, "1");
+    assert_non_null(strstr(one.error, "invoice.paid"));
+    assert_string_equal(todo.ids, "2 ");
+    FAILS(SEMEL_ENOTFOUND, semel_consumer_replay(&outcome, consumer, one.id, &last_error));
+}
+
+static void an_unrouted_message_can_be_ignored(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), work_do, &(work){0}};
+    semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    publish_typed(queue, "1", "invoice.paid");
+    assert_int_equal(step(consumer), 1);
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+}
+
+static void refuse(world *w, uint32_t batch)
+{
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_consumer_options options = {.size = sizeof options, .batch = batch};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    semel_message good = text_message("1", "a"), other = text_message("1", "other content");
+    semel_message keyless = text_message("", "a"), stale = text_message("3", "a");
+    const semel_message *all[] = {&good, &other, &keyless, &stale};
+    letter letters[4];
+    size_t settled = 0;
+    stale.time_ms = 1;
+    for (int copy = 0; copy < 2; copy++) /* everything comes twice */
+        for (size_t i = 0; i < 4; i++)
+            publish(queue, all[i]);
+    for (int i = 0; i < 8; i++)
+        settled += step(consumer);
+    assert_int_equal(settled, 8);
+    assert_int_equal(todo.runs, 1);
+    assert_int_equal(world_letters(w, letters, 4), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(letters[i].name, "inbox");
+        assert_non_null(strstr(letters[i].error, "refused"));
+    }
+}
+
+static void what_an_inbox_refuses_is_a_dead_letter_once_each(void **state)
+{
+    refuse(*state, 1);
+}
+
+static void what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches(void **state)
+{
+    refuse(*state, 8);
+}
+
+static void a_refused_message_with_the_longest_key_is_kept(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    static char id[SEMEL_TEXT_MAX];
+    memset(id, 'k', sizeof id);
+    for (size_t len = SEMEL_KEY_MAX; len <= SEMEL_TEXT_MAX; len += SEMEL_TEXT_MAX - SEMEL_KEY_MAX)
+        for (int other = 0; other < 2; other++) {
+            semel_message message = {.size = sizeof message, .id = {id, len}};
+            message.body = semel_str(other ? "other content" : "a");
+            publish(queue, &message);
+            assert_int_equal(step(consumer), 1);
+        }
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(world_letters(w, NULL, 0), 2);
+}
+
+/* Each copy is announced, but under one id: an inbox on the other side lets one of them through. */
+static void copies_of_a_refused_message_are_announced_under_one_id(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:"), *recorder = world_recorder(w);
+    semel_outbox *faults = world_outbox(w, "faults");
+    semel_inbox_options options = {.size = sizeof options, .faults = faults};
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", &options), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    static const char *const bodies[] = {"no key", "no key", "no key either"};
+    for (int i = 0; i < 3; i++) {
+        semel_message message = {.size = sizeof message, .body = semel_str(bodies[i])};
+        publish(queue, &message);
+        assert_int_equal(step(consumer), 1);
+    }
+    assert_int_equal(world_drain(world_relay(w, faults, recorder, NULL)), 3);
+    semel_bytes first = semel_test_recorder_message(recorder, 0)->id;
+    semel_bytes third = semel_test_recorder_message(recorder, 2)->id;
+    BYTES_EQUAL(first, semel_test_recorder_message(recorder, 1)->id);
+    assert_int_equal(first.len, third.len);
+    assert_memory_not_equal(first.data, third.data, first.len);
+}
+
+static void a_rejected_duplicate_is_acknowledged(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox_options strict = {.size = sizeof strict, .on_duplicate = SEMEL_DUPLICATE_REJECT};
+    work todo = {0};
+    semel_route route = {"*", world_inbox(w, "inbox", &strict), work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    publish_typed(queue, "1", "order.placed");
+    publish_typed(queue, "1", "order.placed");
+    assert_int_equal(step(consumer) + step(consumer), 2);
+    assert_int_equal(todo.runs, 1);
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+}
+
+/* A copy that is being handled elsewhere comes back later, unharmed and uncounted. */
+static void a_copy_in_progress_elsewhere_comes_back(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox_options options = {
+        .size = sizeof options, .mode = SEMEL_CLAIM, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
+    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_message message = text_message("1", "a");
+    work todo = {0};
+    semel_route route = {"*", inbox, work_do, &todo};
+    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    semel_unit *unit;
+    semel_outcome outcome;
+    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
+    publish(queue, &message);
+    assert_int_equal(step(consumer), 0);
+    OK(semel_unit_commit(unit, &last_error));
+    semel_test_advance_ms(w->seam, 1000);
+    assert_int_equal(step(consumer), 1);
+    assert_int_equal(todo.runs, 0);
+}
+
+/* --- replay -------------------------------------------------------------------------------------- */
+
+static void a_dead_letter_is_replayed_through_its_route(void **state)
+{
+    world *w = *state;
+    semel_transport *queue = world_queue(w, "memory:");
+    work first = {0}, second = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    semel_route routes[] = {{"*", world_inbox(w, "first", NULL), work_do, &first},
+                            {"*", world_inbox(w, "second", NULL), work_do, &second}};
+    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    semel_outcome outcome;
+    publish_typed(queue, "1", "order.placed");
+    assert_int_equal(step(consumer), 1);
+    int64_t id = world_only_letter(w).id;
+    FAILS(SEMEL_EGIVEUP, semel_consumer_replay(&outcome, consumer, id, &last_error));
+    OUTCOME(SEMEL_FAILED, outcome);
+    OK(semel_consumer_replay(&outcome, consumer, id, &last_error));
+    OUTCOME(SEMEL_PROCESSED, outcome);
+    assert_int_equal(first.runs, 1);
+    assert_int_equal(second.runs, 3);
+    FAILS(SEMEL_ENOTFOUND, semel_consumer_replay(&outcome, consumer, id, &last_error));
+    OUTCOME(SEMEL_UNDECIDED, outcome);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_MEMORY("a star stands for any run of characters",
+                  a_star_stands_for_any_run_of_characters),
+        ON_MEMORY("many stars cost no time", many_stars_cost_no_time),
+        ON_MEMORY("a message without a type is routed by its topic",
+                  a_message_without_a_type_is_routed_by_its_topic),
+        ON_MEMORY("a table that would lose messages is refused",
+                  a_table_that_would_lose_messages_is_refused),
+        ON_MEMORY("an incomplete route is refused by number",
+                  an_incomplete_route_is_refused_by_number),
+        ON_MEMORY("options out of range are refused", options_out_of_range_are_refused),
+        ON_MEMORY("routes are copied", routes_are_copied),
+        ON_BOTH("each handler has its own marker and its own failure",
+                each_handler_has_its_own_marker_and_failure),
+        ON_BOTH("each handler has its own marker and its own failure, in batches",
+                each_handler_has_its_own_marker_and_failure_in_batches),
+        ON_BOTH("a message that fits two routes of one inbox is handled once",
+                a_message_that_fits_two_routes_of_one_inbox_is_handled_once),
+        ON_BOTH("what keeps failing is a dead letter and acknowledged",
+                what_keeps_failing_is_a_dead_letter_and_acknowledged),
+        ON_BOTH("an unrouted message is a dead letter once",
+                an_unrouted_message_is_a_dead_letter_once),
+        ON_BOTH("an unrouted message can be ignored", an_unrouted_message_can_be_ignored),
+        ON_BOTH("what an inbox refuses is a dead letter once each",
+                what_an_inbox_refuses_is_a_dead_letter_once_each),
+        ON_BOTH("what an inbox refuses is a dead letter once each, in batches",
+                what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches),
+        ON_BOTH("a refused message with the longest key is kept",
+                a_refused_message_with_the_longest_key_is_kept),
+        ON_BOTH("copies of a refused message are announced under one id",
+                copies_of_a_refused_message_are_announced_under_one_id),
+        ON_BOTH("a rejected duplicate is acknowledged", a_rejected_duplicate_is_acknowledged),
+        ON_BOTH("a copy in progress elsewhere comes back", a_copy_in_progress_elsewhere_comes_back),
+        ON_BOTH("a dead letter is replayed through its route",
+                a_dead_letter_is_replayed_through_its_route),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,500 @@
+/* What a hostile reading of the consumer, of batches and of the relay brought to light, so that it stays away.
+ *
+ * Suspects are deliveries that came again: whoever had them before may have died of them. Here they are made by
+ * receiving everything once and giving it back. Inboxes are in claim mode where handlers are to meet: no transaction
+ * of the memory store keeps them apart then. */
+#include "support/fake/no_delay_transport.h"
+#include "support/fake/spy.h"
+#include "support/process/process.h"
+#include "support/process/threads.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WORKERS = 8, EACH = 8, SOON_MS = 60000, MOMENT_NAPS = 10 };
+
+/* --- handlers that meet --------------------------------------------------------------------------------------- */
+
+typedef struct meeting {
+    atomic_int now, most; /* at work, and at most so far */
+    atomic_uint ended;
+} meeting;
+
+typedef struct scene {
+    blunt broker;
+    semel_consumer *consumer;
+    semel_status ended;
+    semel_error why;
+    meeting suspects, firsts, agains; /* agains: runs after one that failed here */
+    atomic_uint runs[2 * EACH];       /* by the number in the message's id */
+    unsigned firsts_expected;         /* those that a suspect waits for */
+    int fails_first;                  /* every message, at its first run */
+    int agains_expected;              /* so many at once */
+} scene;
+
+static void enter(meeting *m)
+{
+    int now = atomic_fetch_add(&m->now, 1) + 1, most = atomic_load(&m->most);
+    while (now > most && !atomic_compare_exchange_weak(&m->most, &most, now))
+        continue;
+}
+
+static void leave(meeting *m)
+{
+    atomic_fetch_sub(&m->now, 1);
+    atomic_fetch_add(&m->ended, 1);
+}
+
+#define WAIT_UNTIL(condition)                              \
+    for (int64_t wait_until_ = process_now_ms() + SOON_MS; \
+         !(condition) && process_now_ms() < wait_until_;)  \
+    process_nap()
+
+/* A suspect stays until all that came for the first time are done, and these until as many as possible have met; so
+ * whoever should not be there has all the time to come, and a moment more where nothing came for the first time. */
+static semel_status meet(semel_unit *unit, const semel_message *message, void *context,
+                         semel_error *err)
+{
+    scene *s = context;
+    unsigned number = (unsigned)strtoul(message->id.data, NULL, 10);
+    unsigned before = atomic_fetch_add(&s->runs[number], 1);
+    meeting *m = before ? &s->agains : message->delivery >= 2 ? &s->suspects : &s->firsts;
+    int naps = 0;
+    (void)unit;
+    enter(m);
+    if (before)
+        WAIT_UNTIL(atomic_load(&m->most) >= s->agains_expected);
+    else if (message->delivery >= 2)
+        WAIT_UNTIL(atomic_load(&m->most) > 1 ||
+                   (atomic_load(&s->firsts.ended) >= s->firsts_expected && naps++ >= MOMENT_NAPS));
+    else if (s->firsts_expected)
+        WAIT_UNTIL(atomic_load(&m->most) == WORKERS - 1);
+    leave(m);
+    if (s->fails_first && !before)
+        return semel_fail(err, SEMEL_EHANDLER, "not at the first time");
+    return SEMEL_OK;
+}
+
+static void publish(semel_transport *transport, const char *id)
+{
+    semel_message message = text_message(id, "a");
+    const semel_message *one = &message;
+    semel_publish_result result;
+    OK(semel_transport_publish(&result, transport, &one, 1, 0, &last_error));
+    assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
+}
+
+static void publish_numbers(scene *s, unsigned from, unsigned count)
+{
+    char id[16];
+    for (unsigned i = from; i < from + count; i++) {
+        (void)snprintf(id, sizeof id, "%u", i);
+        publish(s->broker.inner, id);
+    }
+}
+
+/* All that is in the queue comes a second time from now on. */
+static void deliver_in_vain(semel_transport *transport, size_t count)
+{
+    semel_delivery deliveries[2 * EACH];
+    size_t got = 0;
+    OK(semel_transport_receive(transport, deliveries, count, &got, 0, &last_error));
+    assert_int_equal(got, count);
+    for (size_t i = 0; i < count; i++) {
+        semel_settle back = {.tag = deliveries[i].tag, .verdict = SEMEL_SETTLE_RETRY};
+        OK(semel_transport_settle(transport, &back, 1, &last_error));
+    }
+}
+
+static semel_inbox *inbox_by_claims(world *w)
+{
+    semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
+    return world_inbox(w, "inbox", &claims);
+}
+
+static void open_scene(scene *s, world *w, semel_consumer_options options)
+{
+    semel_route route = {"*", inbox_by_claims(w), meet, s};
+    OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
+    semel_transport *transport = blunt_open(w, &s->broker, NULL);
+    options.size = sizeof options;
+    options.workers = WORKERS;
+    options.backoff_ms = 1;
+    options.backoff_max_ms = 4;
+    OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
+}
+
+static void run(crew_member *member)
+{
+    scene *s = member->context;
+    s->ended = semel_consumer_run(s->consumer, &s->why);
+}
+
+static void run_until_acked(scene *s, unsigned count)
+{
+    crew_member member;
+    crew_start(&member, run, s);
+    WAIT_UNTIL(atomic_load(&s->broker.acked) == count);
+    semel_consumer_stop(s->consumer);
+    assert_true(crew_join(&member, SOON_MS));
+    assert_int_equal(s->ended, SEMEL_OK);
+    assert_int_equal(s->broker.acked, count);
+    semel_consumer_close(s->consumer);
+    semel_transport_close(s->broker.inner);
+}
+
+/* --- suspects ------------------------------------------------------------------------------------------------- */
+
+static void one_suspect_at_a_time_and_what_is_new_beside_it(void **state)
+{
+    scene s = {.firsts_expected = EACH - 1};
+    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    publish_numbers(&s, 0, EACH);
+    deliver_in_vain(s.broker.inner, EACH);
+    publish_numbers(&s, EACH, EACH - 1);
+    run_until_acked(&s, 2 * EACH - 1);
+    assert_int_equal(s.suspects.ended, EACH);
+    assert_int_equal(s.suspects.most, 1);
+    assert_int_equal(s.firsts.most, WORKERS - 1);
+}
+
+/* One worker may have several of them, and has them one after the other. */
+static void suspects_in_batches_are_one_at_a_time_as_well(void **state)
+{
+    scene s = {0};
+    open_scene(&s, *state, (semel_consumer_options){.batch = 3});
+    publish_numbers(&s, 0, 2 * EACH);
+    deliver_in_vain(s.broker.inner, 2 * EACH);
+    run_until_acked(&s, 2 * EACH);
+    assert_int_equal(s.suspects.most, 1);
+}
+
+static void what_failed_here_is_no_suspect(void **state)
+{
+    scene s = {.fails_first = 1, .agains_expected = EACH};
+    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    publish_numbers(&s, 0, EACH);
+    run_until_acked(&s, EACH);
+    assert_int_equal(s.agains.most, EACH);
+}
+
+static void a_suspect_that_failed_here_is_none_any_more(void **state)
+{
+    scene s = {.fails_first = 1, .agains_expected = EACH};
+    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    publish_numbers(&s, 0, EACH);
+    deliver_in_vain(s.broker.inner, EACH);
+    run_until_acked(&s, EACH);
+    assert_int_equal(s.suspects.most, 1);
+    assert_int_equal(s.agains.most, EACH);
+}
+
+/* --- a batch whose store goes away ---------------------------------------------------------------------------- */
+
+/* k1 fails for a reason of its own, and then the store is gone: what the call returns is the second. */
+static semel_status miss_k1(semel_unit *unit, const semel_message *message, void *context,
+                            semel_error *err)
+{
+    unsigned *runs = context;
+    (void)unit;
+    ++*runs;
+    if (memcmp(message->id.data, "k1", 2) == 0 && *runs == 1)
+        return semel_fail(err, SEMEL_ENOTFOUND, "the customer is not there");
+    return SEMEL_OK;
+}
+
+static void a_batch_says_why_it_ended_and_not_what_failed_before(void **state)
+{
+    world *w = *state;
+    unsigned runs = 0;
+    semel_outcome out[2];
+    semel_error why = {0};
+    semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a");
+    const semel_message *const all[] = {&k1, &k2};
+    semel_inbox *inbox = inbox_by_claims(w);
+    semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    semel_status status = semel_inbox_receive_batch(out, inbox, all, 2, miss_k1, &runs, &why);
+    assert_int_equal(status, SEMEL_EUNAVAILABLE);
+    assert_int_equal(why.status, SEMEL_EUNAVAILABLE);
+    assert_true(why.retryable);
+    OUTCOME(SEMEL_FAILED, out[0]);
+    OUTCOME(SEMEL_UNDECIDED, out[1]);
+}
+
+typedef struct patient {
+    semel_consumer *consumer;
+    semel_status ended;
+    atomic_uint troubles, reliefs;
+} patient;
+
+static void note_trouble(void *context, const semel_error *trouble)
+{
+    patient *p = context;
+    atomic_fetch_add(trouble ? &p->troubles : &p->reliefs, 1);
+}
+
+static void run_patient(crew_member *member)
+{
+    patient *p = member->context;
+    p->ended = semel_consumer_run(p->consumer, NULL);
+}
+
+static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void **state)
+{
+    world *w = *state;
+    patient p = {0};
+    blunt broker = {0};
+    unsigned runs = 0;
+    crew_member member;
+    semel_route route = {"*", inbox_by_claims(w), miss_k1, &runs};
+    semel_consumer_options options = {.size = sizeof options,
+                                      .batch = 2,
+                                      .backoff_ms = 1,
+                                      .backoff_max_ms = 4,
+                                      .notice = note_trouble,
+                                      .notice_context = &p};
+    OK(semel_transport_open(&broker.inner, "memory:", NULL, &last_error));
+    OK(semel_consumer_open(&p.consumer, blunt_open(w, &broker, NULL), &route, 1, &options,
+                           &last_error));
+    publish(broker.inner, "k1");
+    publish(broker.inner, "k2");
+    semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    crew_start(&member, run_patient, &p);
+    WAIT_UNTIL(atomic_load(&broker.acked) == 2);
+    semel_consumer_stop(p.consumer);
+    assert_true(crew_join(&member, SOON_MS));
+    assert_int_equal(p.ended, SEMEL_OK);
+    assert_int_equal(broker.acked, 2);
+    assert_int_equal(p.troubles, 1);
+    assert_int_equal(p.reliefs, 1);
+    semel_consumer_close(p.consumer);
+    semel_transport_close(broker.inner);
+}
+
+/* --- one attempt ---------------------------------------------------------------------------------------------- */
+
+static void the_only_attempt_is_had_though_the_first_delivery_never_began(void **state)
+{
+    world *w = *state;
+    work todo = {0};
+    semel_inbox *inboxes[2];
+    world_both_modes(inboxes, w,
+                     (semel_inbox_options){.size = sizeof(semel_inbox_options), .attempts_max = 1});
+    semel_message message = text_message("m", "a");
+    message.delivery = 2;
+    EACH_MODE(inbox, inboxes)
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(world_letters(w, NULL, 0), 0);
+}
+
+typedef struct life {
+    char url[SCRATCH_PATH];
+    uint32_t delivery;
+    semel_outcome outcome;
+} life;
+
+static semel_status die(semel_unit *unit, const semel_message *message, void *context,
+                        semel_error *err)
+{
+    (void)unit, (void)message, (void)context, (void)err;
+    raise(SIGKILL);
+    return SEMEL_OK;
+}
+
+static int live(void *context)
+{
+    life *l = context;
+    semel_error err;
+    semel_store *store;
+    semel_inbox *inbox;
+    semel_inbox_options once = {.size = sizeof once, .attempts_max = 1};
+    semel_message message = text_message("poison", "a");
+    message.delivery = l->delivery;
+    PROCESS_REQUIRE_OK(semel_store_open(&store, l->url, NULL, &err), &err);
+    PROCESS_REQUIRE_OK(semel_store_migrate(store, &err), &err);
+    PROCESS_REQUIRE_OK(semel_inbox_open(&inbox, store, "inbox", &once, &err), &err);
+    PROCESS_REQUIRE_OK(semel_inbox_receive(&l->outcome, inbox, &message, die, NULL, &err), &err);
+    semel_inbox_close(inbox);
+    semel_store_close(store);
+    return PROCESS_OK;
+}
+
+/* The first delivery was not counted, so the second has the one attempt; nobody dies of the third. */
+static void who_dies_of_the_only_attempt_leaves_a_dead_letter(void **state)
+{
+    scratch directory;
+    life *l = process_share(sizeof *l);
+    (void)state;
+    scratch_open(&directory);
+    scratch_sqlite(l->url, &directory, "shop.db");
+    for (l->delivery = 1; l->delivery <= 2; l->delivery++)
+        assert_int_equal(process_run(live, l), PROCESS_KILLED + SIGKILL);
+    assert_int_equal(process_run(live, l), PROCESS_OK);
+    OUTCOME(SEMEL_DEAD, l->outcome);
+    process_unshare(l, sizeof *l);
+    scratch_close(&directory);
+}
+
+/* --- stopping is for good -------------------------------------------------------------------------------------- */
+
+static semel_status stop_the_run(semel_unit *unit, const semel_message *message, void *context,
+                                 semel_error *err)
+{
+    patient *p = context;
+    (void)unit, (void)message, (void)err;
+    atomic_fetch_add(&p->reliefs, 1);
+    semel_consumer_stop(p->consumer);
+    return SEMEL_OK;
+}
+
+static void open_stopping(patient *p, semel_transport *transport, semel_inbox *inbox)
+{
+    semel_route route = {"*", inbox, stop_the_run, p};
+    *p = (patient){0};
+    OK(semel_consumer_open(&p->consumer, transport, &route, 1, NULL, &last_error));
+}
+
+/* Also if it never ran; and what it left is there for the next one. */
+static void a_consumer_that_was_stopped_stays_so(void **state)
+{
+    world *w = *state;
+    patient p;
+    semel_transport *queue = world_queue(w, "memory:");
+    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    for (size_t i = 0; i < 3; i++)
+        publish(queue, (const char *const[]){"1", "2", "3"}[i]);
+    for (unsigned consumers = 0; consumers < 2; consumers++) {
+        open_stopping(&p, queue, inbox);
+        for (unsigned runs = 0; runs < 2; runs++) {
+            OK(semel_consumer_run(p.consumer, &last_error));
+            assert_int_equal(p.reliefs, 1);
+        }
+        semel_consumer_close(p.consumer);
+    }
+    open_stopping(&p, queue, inbox);
+    semel_consumer_stop(p.consumer);
+    OK(semel_consumer_run(p.consumer, &last_error));
+    assert_int_equal(p.reliefs, 0);
+    semel_consumer_close(p.consumer);
+}
+
+typedef struct relaying {
+    spy spy;
+    semel_relay *relay;
+    unsigned troubles, reliefs;
+    unsigned reliefs_at_last; /* when something was published for the last time */
+} relaying;
+
+static void stop_the_relay(spy *self, const semel_message *const messages[], size_t count)
+{
+    relaying *r = self->context;
+    (void)messages, (void)count;
+    semel_relay_stop(r->relay);
+}
+
+static void a_relay_that_was_stopped_stays_so(void **state)
+{
+    world *w = *state;
+    semel_relay_options one = {.size = sizeof one, .batch = 1};
+    semel_outbox *outbox = world_outbox(w, "out");
+    relaying r = {.spy = {.inner = world_recorder(w), .on_publish = stop_the_relay}};
+    r.spy.context = &r;
+    semel_transport *transport = spy_open(w, &r.spy, 0);
+    semel_message message = text_message("1", "a");
+    for (size_t i = 0; i < 3; i++)
+        OK(semel_outbox_send(outbox, &message, &last_error));
+    for (unsigned relays = 1; relays <= 2; relays++) {
+        r.relay = world_relay(w, outbox, transport, &one);
+        for (unsigned runs = 0; runs < 2; runs++) {
+            OK(semel_relay_run(r.relay, &last_error));
+            assert_int_equal(r.spy.publishes, relays);
+        }
+    }
+    r.relay = world_relay(w, outbox, transport, &one);
+    semel_relay_stop(r.relay);
+    OK(semel_relay_run(r.relay, &last_error));
+    assert_int_equal(semel_test_recorder_count(r.spy.inner), 2);
+}
+
+/* --- a broker that is there and takes nothing ------------------------------------------------------------------ */
+
+static void note_relay(void *context, const semel_error *trouble)
+{
+    relaying *r = context;
+    r->troubles += trouble != NULL;
+    r->reliefs += !trouble;
+}
+
+/* Away, then refusing, then without a place for it, then well. */
+static void play_the_broker(spy *self, const semel_message *const messages[], size_t count)
+{
+    static const semel_publish_result answers[] = {
+        SEMEL_PUBLISH_UNKNOWN, SEMEL_PUBLISH_UNKNOWN,    SEMEL_PUBLISH_NACKED,
+        SEMEL_PUBLISH_NACKED,  SEMEL_PUBLISH_UNROUTABLE, SEMEL_PUBLISH_CONFIRMED};
+    relaying *r = self->context;
+    size_t at = self->publishes - 1;
+    (void)messages;
+    r->reliefs_at_last = r->reliefs;
+    self->publish_broken = answers[at] == SEMEL_PUBLISH_UNKNOWN ? SEMEL_EUNAVAILABLE : SEMEL_OK;
+    if (!self->publish_broken)
+        semel_test_recorder_answer(self->inner, NULL, answers[at], count);
+    if (answers[at] == SEMEL_PUBLISH_CONFIRMED)
+        semel_relay_stop(r->relay);
+}
+
+static void a_broker_that_takes_nothing_is_not_back(void **state)
+{
+    world *w = *state;
+    semel_store *store; /* with the system's clock: what was refused waits a moment by it */
+    semel_outbox *outbox;
+    relaying r = {.spy = {.inner = world_recorder(w), .on_publish = play_the_broker}};
+    semel_message message = text_message("1", "a");
+    semel_relay_options options = {.size = sizeof options,
+                                   .poll_ms = 5,
+                                   .backoff_ms = 1,
+                                   .backoff_max_ms = 2,
+                                   .attempts_max = 100,
+                                   .notice = note_relay,
+                                   .notice_context = &r};
+    r.spy.context = &r;
+    OK(semel_store_open(&store, "memory:", NULL, &last_error));
+    OK(semel_store_migrate(store, &last_error));
+    OK(semel_outbox_open(&outbox, store, "out", &last_error));
+    OK(semel_relay_open(&r.relay, outbox, spy_open(w, &r.spy, 0), &options, &last_error));
+    OK(semel_outbox_send(outbox, &message, &last_error));
+    OK(semel_relay_run(r.relay, &last_error));
+    assert_int_equal(r.spy.publishes, 6);
+    assert_int_equal(r.troubles, 1);
+    assert_int_equal(r.reliefs_at_last, 0);
+    assert_int_equal(r.reliefs, 1);
+    semel_relay_close(r.relay);
+    semel_outbox_close(outbox);
+    semel_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_MEMORY("one suspect at a time, and what is new beside it",
+                  one_suspect_at_a_time_and_what_is_new_beside_it),
+        ON_MEMORY("suspects in batches are one at a time as well",
+                  suspects_in_batches_are_one_at_a_time_as_well),
+        ON_MEMORY("what failed here is no suspect", what_failed_here_is_no_suspect),
+        ON_MEMORY("a suspect that failed here is none any more",
+                  a_suspect_that_failed_here_is_none_any_more),
+        ON_BOTH("a batch says why it ended, and not what failed before",
+                a_batch_says_why_it_ended_and_not_what_failed_before),
+        ON_BOTH("a run does not end because of what failed before the store did",
+                a_run_does_not_end_because_of_what_failed_before_the_store_did),
+        ON_BOTH("the only attempt is had though the first delivery never began",
+                the_only_attempt_is_had_though_the_first_delivery_never_began),
+        cmocka_unit_test(who_dies_of_the_only_attempt_leaves_a_dead_letter),
+        ON_BOTH("a consumer that was stopped stays so", a_consumer_that_was_stopped_stays_so),
+        ON_BOTH("a relay that was stopped stays so", a_relay_that_was_stopped_stays_so),
+        ON_MEMORY("a broker that takes nothing is not back",
+                  a_broker_that_takes_nothing_is_not_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

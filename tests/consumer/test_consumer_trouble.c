@@ -1,0 +1,303 @@
+/* What a review of the consumer could prove: what is said of trouble, how often a message that ends the run is handled
+ * in it, and what becomes of a dead letter that is too large for the store.
+ *
+ * The store has the test's seam, for its faults; transports have the system's clock, which backoffs need to pass. */
+#include "support/base/sanitizer.h"
+#include "support/fake/failing_store.h"
+#include "support/fake/no_delay_transport.h"
+#include "support/process/process.h"
+#include "support/process/threads.h"
+
+#include <stdio.h>
+
+enum { WORKERS = 8, ROUNDS = 200 / SLOWER, SOON_MS = 60000 };
+
+#define WAIT_UNTIL(condition)                              \
+    for (int64_t wait_until_ = process_now_ms() + SOON_MS; \
+         !(condition) && process_now_ms() < wait_until_;)  \
+    process_nap()
+
+/* --- running with several workers ----------------------------------------------------------------------------- */
+
+typedef struct scene {
+    blunt broker;
+    semel_consumer *consumer;
+    semel_status ended;
+    semel_error why;
+    atomic_uint troubles, reliefs;
+    atomic_uint runs;
+    unsigned broken; /* commits after the first run */
+    crew_member member;
+} scene;
+
+/* The error that some of its commits meet will not pass. */
+static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
+                           semel_error *err)
+{
+    scene *s = context;
+    (void)unit, (void)message, (void)err;
+    if (atomic_fetch_add(&s->runs, 1) == 0 && s->broken)
+        bent_break_commits(s->broken, SEMEL_EMISUSE);
+    return SEMEL_OK;
+}
+
+static void note_trouble(void *context, const semel_error *trouble)
+{
+    scene *s = context;
+    atomic_fetch_add(trouble ? &s->troubles : &s->reliefs, 1);
+}
+
+static void publish(scene *s, semel_message message)
+{
+    const semel_message *one = &message;
+    semel_publish_result result;
+    OK(semel_transport_publish(&result, s->broker.inner, &one, 1, 0, &last_error));
+    assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
+}
+
+static void open_scene(scene *s, world *w, semel_route route, semel_consumer_options options)
+{
+    *s = (scene){0};
+    OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
+    semel_transport *transport = blunt_open(w, &s->broker, NULL);
+    options.size = sizeof options;
+    options.backoff_ms = 1;
+    options.backoff_max_ms = 4;
+    options.notice = note_trouble;
+    options.notice_context = s;
+    OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
+}
+
+static void open_workers(scene *s, world *w, unsigned broken)
+{
+    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), handle, s};
+    bent_open(w);
+    open_scene(s, w, route, (semel_consumer_options){.workers = WORKERS});
+    s->broken = broken;
+}
+
+static void close_scene(scene *s)
+{
+    semel_consumer_close(s->consumer);
+    semel_transport_close(s->broker.inner);
+}
+
+static void run(crew_member *member)
+{
+    scene *s = member->context;
+    s->ended = semel_consumer_run(s->consumer, &s->why);
+}
+
+static void stop(scene *s)
+{
+    semel_consumer_stop(s->consumer);
+    assert_true(crew_join(&s->member, SOON_MS));
+    assert_int_equal(s->ended, SEMEL_OK);
+}
+
+static void meet_trouble_once(scene *s, world *w, unsigned round)
+{
+    char id[16];
+    (void)snprintf(id, sizeof id, "%u", round);
+    semel_test_fault(w->seam, "receive.begun", 1, SEMEL_EUNAVAILABLE);
+    publish(s, text_message(id, "a"));
+    WAIT_UNTIL(atomic_load(&s->broker.acked) > round && atomic_load(&s->troubles) > round &&
+               atomic_load(&s->reliefs) > round);
+    assert_int_equal(s->broker.acked, round + 1);
+    assert_int_equal(s->troubles, round + 1);
+    assert_int_equal(s->reliefs, round + 1);
+}
+
+/* Whoever of them did the work that was left: nothing else comes that could tell. */
+static void the_end_of_trouble_is_always_said(void **state)
+{
+    world *w = *state;
+    scene s;
+    open_workers(&s, w, 0);
+    crew_start(&s.member, run, &s);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        meet_trouble_once(&s, w, i);
+    stop(&s);
+    close_scene(&s);
+}
+
+/* The others are waiting for something to do, and are woken by the end. */
+static void an_error_that_ends_the_run_is_met_once(void **state)
+{
+    scene s;
+    open_workers(&s, *state, 100 * WORKERS);
+    crew_start(&s.member, run, &s);
+    WAIT_UNTIL(atomic_load(&s.broker.receives) > 0);
+    publish(&s, text_message("m", "a"));
+    assert_true(crew_join(&s.member, SOON_MS));
+    assert_int_equal(s.ended, SEMEL_EMISUSE);
+    assert_int_equal(s.why.status, SEMEL_EMISUSE);
+    assert_int_equal(s.runs, 1);
+    assert_int_equal(s.broker.in_hand, 0);
+    close_scene(&s);
+}
+
+static void step_until_acked(scene *s, unsigned count)
+{
+    size_t settled;
+    for (int64_t deadline = process_now_ms() + SOON_MS;
+         atomic_load(&s->broker.acked) < count && process_now_ms() < deadline;)
+        OK(semel_consumer_step(&settled, s->consumer, 10, &last_error));
+    assert_int_equal(s->broker.acked, count);
+}
+
+static void what_a_run_ended_by_does_not_keep_it_from_working_later(void **state)
+{
+    scene s;
+    open_workers(&s, *state, 1);
+    publish(&s, text_message("1", "a"));
+    FAILS(SEMEL_EMISUSE, semel_consumer_run(s.consumer, &last_error));
+    assert_int_equal(s.runs, 1);
+    step_until_acked(&s, 1);
+    crew_start(&s.member, run, &s);
+    publish(&s, text_message("2", "a"));
+    WAIT_UNTIL(atomic_load(&s.broker.acked) == 2);
+    stop(&s);
+    assert_int_equal(s.broker.acked, 2);
+    assert_int_equal(s.runs, 3);
+    close_scene(&s);
+}
+
+/* --- a letter that the store does not take -------------------------------------------------------------------- */
+
+enum { BODY_MAX = 100, BODY = 1000 };
+
+static semel_status give_up(semel_unit *unit, const semel_message *message, void *context,
+                            semel_error *err)
+{
+    work *todo = context;
+    (void)unit;
+    todo->runs++;
+    return message->body.len > BODY_MAX ? semel_fail(err, SEMEL_EGIVEUP, "no such customer")
+                                        : SEMEL_OK;
+}
+
+static semel_status see_body(const semel_dead *dead, void *context, semel_error *err)
+{
+    (void)err;
+    *(size_t *)context = dead->message->body.len;
+    return SEMEL_OK;
+}
+
+/* One letter and one announcement, both without the body, and the letter says so. */
+static void check_bodiless(world *w, const char *why, const char *id)
+{
+    size_t body = 1;
+    letter one = world_only_letter(w);
+    assert_non_null(strstr(one.error, why));
+    assert_non_null(strstr(one.error, "1000 bytes is more than the store takes"));
+    assert_string_equal(one.message_id, id);
+    OK(semel_dead_list(w->store, NULL, see_body, &body, &last_error));
+    assert_int_equal(body, 0);
+}
+
+static void check_announced_once(world *w, semel_outbox *faults)
+{
+    semel_transport *recorder = world_recorder(w);
+    assert_int_equal(world_drain(world_relay(w, faults, recorder, NULL)), 1);
+    const semel_message *fault = semel_test_recorder_message(recorder, 0);
+    assert_int_equal(fault->body.len, 0);
+}
+
+static semel_message large_message(const char *id)
+{
+    static char body[BODY];
+    semel_message message = text_message(id, "");
+    memset(body, 'x', sizeof body);
+    message.body = (semel_bytes){body, sizeof body};
+    return message;
+}
+
+static void step_through(world *w, semel_mode mode, uint32_t batch, semel_message large,
+                         const char *why)
+{
+    semel_outbox *faults = world_outbox(w, "faults");
+    semel_inbox_options options = {.size = sizeof options, .mode = mode, .faults = faults};
+    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    work todo = {0};
+    scene s;
+    bent_open(w);
+    bent_limit_letters(BODY_MAX);
+    open_scene(&s, w, (semel_route){"order.*", inbox, give_up, &todo},
+               (semel_consumer_options){.batch = batch});
+    publish(&s, large);
+    publish(&s, text_message("small", "a"));
+    publish(&s, text_message("little", "a"));
+    step_until_acked(&s, 3);
+    check_bodiless(w, why, "large");
+    check_announced_once(w, faults);
+    assert_int_equal(world_counters(w).dead, 1);
+    close_scene(&s);
+}
+
+static void a_letter_too_large_for_the_store_is_kept_without_its_body(void **state)
+{
+    step_through(*state, SEMEL_TRANSACTION, 1, large_message("large"), "no such customer");
+}
+
+/* A handler would take the empty body for the message's own. */
+static void such_a_letter_is_not_replayed(void **state)
+{
+    world *w = *state;
+    work todo = {0};
+    semel_outcome out;
+    semel_inbox *inboxes[2];
+    semel_message large = large_message("large");
+    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    bent_open(w);
+    bent_limit_letters(BODY_MAX);
+    EACH_MODE(inbox, inboxes)
+    {
+        OK(semel_inbox_receive(&out, inbox, &large, give_up, &todo, &last_error));
+        OUTCOME(SEMEL_DEAD, out);
+    }
+    letter kept[2];
+    assert_int_equal(world_letters(w, kept, 2), 2);
+    for (size_t i = 0; i < 2; i++) {
+        FAILS(SEMEL_EREJECTED,
+              semel_inbox_replay(&out, inboxes[i], kept[i].id, give_up, &todo, &last_error));
+        SAYS("without its body");
+        OUTCOME(SEMEL_UNDECIDED, out);
+    }
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(world_letters(w, NULL, 0), 2);
+}
+
+static void it_is_in_claim_mode(void **state)
+{
+    step_through(*state, SEMEL_CLAIM, 1, large_message("large"), "no such customer");
+}
+
+static void it_is_in_a_batch(void **state)
+{
+    step_through(*state, SEMEL_TRANSACTION, 3, large_message("large"), "no such customer");
+}
+
+static void it_is_if_no_route_fits(void **state)
+{
+    semel_message unrouted = large_message("large");
+    unrouted.type = "offer";
+    step_through(*state, SEMEL_TRANSACTION, 1, unrouted, "no route fits");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_MEMORY("the end of trouble is always said", the_end_of_trouble_is_always_said),
+        ON_MEMORY("an error that ends the run is met once", an_error_that_ends_the_run_is_met_once),
+        ON_MEMORY("what a run ended by does not keep it from working later",
+                  what_a_run_ended_by_does_not_keep_it_from_working_later),
+        ON_BOTH("a letter too large for the store is kept without its body",
+                a_letter_too_large_for_the_store_is_kept_without_its_body),
+        ON_BOTH("such a letter is not replayed", such_a_letter_is_not_replayed),
+        ON_BOTH("it is in claim mode", it_is_in_claim_mode),
+        ON_BOTH("it is in a batch", it_is_in_a_batch),
+        ON_BOTH("it is if no route fits", it_is_if_no_route_fits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
