@@ -60,14 +60,14 @@ static void a_star_stands_for_any_run_of_characters(void **state)
                  {"*an", "banana", 0},
                  {"a?c", "abc", 0},
                  {"a.c", "abc", 0}};
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
     semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char id[24];
-        work todo = {0};
-        semel_route route = {cases[i].pattern, inbox, work_do, &todo};
+        scripted_handler todo = {0};
+        semel_route route = {cases[i].pattern, inbox, scripted_handler_run, &todo};
         semel_consumer *consumer = NULL;
         (void)snprintf(id, sizeof id, "%zu", i);
         publish_typed(queue, id, cases[i].type);
@@ -82,29 +82,30 @@ static void a_star_stands_for_any_run_of_characters(void **state)
 /* Matching by trying all that each star may stand for would take 2^18 times as long as this. */
 static void many_stars_cost_no_time(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     char type[1000];
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {0};
-    semel_route route = {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", world_inbox(w, "inbox", NULL),
-                         work_do, &todo};
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {0};
+    semel_route route = {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", fixture_inbox(f, "inbox", NULL),
+                         scripted_handler_run, &todo};
     semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
     memset(type, 'a', sizeof type);
     type[sizeof type - 1] = 0;
     publish_typed(queue, "1", type);
-    assert_int_equal(step(world_consumer(w, queue, &route, 1, &options)), 1);
+    assert_int_equal(step(fixture_consumer(f, queue, &route, 1, &options)), 1);
     assert_int_equal(todo.runs, 0);
 }
 
 static void a_message_without_a_type_is_routed_by_its_topic(void **state)
 {
     static const char *const types[] = {"order.paid", "", NULL};
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work by_type = {0}, by_topic = {0};
-    semel_route routes[] = {{"order.*", world_inbox(w, "types", NULL), work_do, &by_type},
-                            {"orders", world_inbox(w, "topics", NULL), work_do, &by_topic}};
-    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler by_type = {0}, by_topic = {0};
+    semel_route routes[] = {
+        {"order.*", fixture_inbox(f, "types", NULL), scripted_handler_run, &by_type},
+        {"orders", fixture_inbox(f, "topics", NULL), scripted_handler_run, &by_topic}};
+    semel_consumer *consumer = fixture_consumer(f, queue, routes, 2, NULL);
     for (size_t i = 0; i < 3; i++) {
         publish_typed(queue, (const char *const[]){"1", "2", "3"}[i], types[i]);
         assert_int_equal(step(consumer), 1);
@@ -118,20 +119,21 @@ static void a_message_without_a_type_is_routed_by_its_topic(void **state)
 static semel_status another_handler(semel_unit *unit, const semel_message *message, void *context,
                                     semel_error *err)
 {
-    return work_do(unit, message, context, err);
+    return scripted_handler_run(unit, message, context, err);
 }
 
 static void a_table_that_would_lose_messages_is_refused(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL), *same = world_inbox(w, "inbox", NULL);
-    semel_inbox *other = world_inbox(w, "other", NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL), *same = fixture_inbox(f, "inbox", NULL);
+    semel_inbox *other = fixture_inbox(f, "other", NULL);
     semel_consumer *consumer = NULL;
-    semel_route shared[] = {{"a", inbox, work_do, NULL}, {"b", same, another_handler, NULL}};
+    semel_route shared[] = {{"a", inbox, scripted_handler_run, NULL},
+                            {"b", same, another_handler, NULL}};
     FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, shared, 2, NULL, &last_error));
     SAYS("routes 1 and 2 share inbox \"inbox\"");
-    shared[1].handler = work_do; /* one handler for two patterns is one scope */
+    shared[1].handler = scripted_handler_run; /* one handler for two patterns is one scope */
     OK(semel_consumer_open(&consumer, queue, shared, 2, NULL, &last_error));
     semel_consumer_close(consumer);
     shared[1] = (semel_route){"b", other, another_handler, NULL};
@@ -141,13 +143,13 @@ static void a_table_that_would_lose_messages_is_refused(void **state)
 
 static void an_incomplete_route_is_refused_by_number(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_route good = {"*", inbox, work_do, NULL};
-    semel_route bad[] = {{NULL, inbox, work_do, NULL},
-                         {"", inbox, work_do, NULL},
-                         {"*", NULL, work_do, NULL},
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_route good = {"*", inbox, scripted_handler_run, NULL};
+    semel_route bad[] = {{NULL, inbox, scripted_handler_run, NULL},
+                         {"", inbox, scripted_handler_run, NULL},
+                         {"*", NULL, scripted_handler_run, NULL},
                          {"*", inbox, NULL, NULL}};
     static semel_route many[SEMEL_ROUTES_MAX + 1];
     semel_consumer *consumer = NULL;
@@ -167,10 +169,10 @@ static void an_incomplete_route_is_refused_by_number(void **state)
 
 static void options_out_of_range_are_refused(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_consumer *consumer = NULL;
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, NULL};
-    semel_transport *queue = world_queue(w, "memory:");
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, NULL};
+    semel_transport *queue = fixture_queue(f, "memory:");
     semel_consumer_options options = {.size = sizeof options, .order = (semel_order)2};
     FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
     SAYS("order");
@@ -184,12 +186,12 @@ static void options_out_of_range_are_refused(void **state)
 
 static void routes_are_copied(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {0};
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {0};
     char pattern[] = "order.*";
-    semel_route route = {pattern, world_inbox(w, "inbox", NULL), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    semel_route route = {pattern, fixture_inbox(f, "inbox", NULL), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     memset(pattern, 'x', sizeof pattern - 1);
     memset(&route, 0, sizeof route);
     publish_typed(queue, "1", "order.placed");
@@ -199,15 +201,16 @@ static void routes_are_copied(void **state)
 
 /* --- one message, several handlers --------------------------------------------------------------- */
 
-static void fan_out(world *w, uint32_t batch)
+static void fan_out(fixture *f, uint32_t batch)
 {
-    semel_transport *queue = world_queue(w, "memory:");
-    work billing = {0}, shipping = {.failures = 2, .only = "b"}, audit = {0};
-    semel_route routes[] = {{"order.*", world_inbox(w, "billing", NULL), work_do, &billing},
-                            {"*.placed", world_inbox(w, "shipping", NULL), work_do, &shipping},
-                            {"*", world_inbox(w, "audit", NULL), work_do, &audit}};
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler billing = {0}, shipping = {.failures = 2, .only = "b"}, audit = {0};
+    semel_route routes[] = {
+        {"order.*", fixture_inbox(f, "billing", NULL), scripted_handler_run, &billing},
+        {"*.placed", fixture_inbox(f, "shipping", NULL), scripted_handler_run, &shipping},
+        {"*", fixture_inbox(f, "audit", NULL), scripted_handler_run, &audit}};
     semel_consumer_options options = {.size = sizeof options, .batch = batch};
-    semel_consumer *consumer = world_consumer(w, queue, routes, 3, &options);
+    semel_consumer *consumer = fixture_consumer(f, queue, routes, 3, &options);
     size_t settled = 0;
     publish_typed(queue, "a", "order.placed");
     publish_typed(queue, "b", "order.placed");
@@ -216,7 +219,7 @@ static void fan_out(world *w, uint32_t batch)
         settled += step(consumer);
     assert_int_equal(settled, 2); /* b is not: it is on its way back */
     for (int i = 0; i < 2; i++) {
-        semel_test_advance_ms(w->seam, 1000);
+        semel_test_advance_ms(f->seam, 1000);
         settled += step(consumer);
     }
     assert_int_equal(settled, 3);
@@ -238,12 +241,13 @@ static void each_handler_has_its_own_marker_and_failure_in_batches(void **state)
 
 static void a_message_that_fits_two_routes_of_one_inbox_is_handled_once(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    work todo = {0};
-    semel_route routes[] = {{"order.*", inbox, work_do, &todo}, {"*", inbox, work_do, &todo}};
-    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler todo = {0};
+    semel_route routes[] = {{"order.*", inbox, scripted_handler_run, &todo},
+                            {"*", inbox, scripted_handler_run, &todo}};
+    semel_consumer *consumer = fixture_consumer(f, queue, routes, 2, NULL);
     publish_typed(queue, "1", "order.placed");
     assert_int_equal(step(consumer), 1);
     assert_int_equal(todo.runs, 1);
@@ -251,22 +255,22 @@ static void a_message_that_fits_two_routes_of_one_inbox_is_handled_once(void **s
 
 static void what_keeps_failing_is_a_dead_letter_and_acknowledged(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {.failures = 100}, other = {0};
-    semel_route routes[] = {{"*", world_inbox(w, "fails", NULL), work_do, &todo},
-                            {"*", world_inbox(w, "works", NULL), work_do, &other}};
-    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {.failures = 100}, other = {0};
+    semel_route routes[] = {{"*", fixture_inbox(f, "fails", NULL), scripted_handler_run, &todo},
+                            {"*", fixture_inbox(f, "works", NULL), scripted_handler_run, &other}};
+    semel_consumer *consumer = fixture_consumer(f, queue, routes, 2, NULL);
     size_t settled = 0;
     publish_typed(queue, "1", "order.placed");
     for (int i = 0; i < 20; i++) {
         settled += step(consumer);
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     assert_int_equal(settled, 1);
     assert_int_equal(todo.runs, 5);
     assert_int_equal(other.runs, 1);
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.name, "fails");
     assert_int_equal(one.attempts, 5);
 }
@@ -275,18 +279,18 @@ static void what_keeps_failing_is_a_dead_letter_and_acknowledged(void **state)
 
 static void an_unrouted_message_is_a_dead_letter_once(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {0};
-    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {0};
+    semel_route route = {"order.*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, &todo};
     semel_consumer_options options = {.size = sizeof options, .batch = 10};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, &options);
     semel_outcome outcome;
     publish_typed(queue, "1", "invoice.paid");
     publish_typed(queue, "1", "invoice.paid"); /* a copy of it */
     publish_typed(queue, "2", "order.placed");
     assert_int_equal(step(consumer), 3);
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.name, "unrouted");
     assert_string_equal(one.message_id, "1");
     assert_non_null(strstr(one.error, "invoice.paid"));
@@ -296,23 +300,24 @@ static void an_unrouted_message_is_a_dead_letter_once(void **state)
 
 static void an_unrouted_message_can_be_ignored(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), work_do, &(work){0}};
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_route route = {"order.*", fixture_inbox(f, "inbox", NULL), scripted_handler_run,
+                         &(scripted_handler){0}};
     semel_consumer_options options = {.size = sizeof options, .on_unrouted = SEMEL_UNROUTED_IGNORE};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, &options);
     publish_typed(queue, "1", "invoice.paid");
     assert_int_equal(step(consumer), 1);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
-static void refuse(world *w, uint32_t batch)
+static void refuse(fixture *f, uint32_t batch)
 {
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {0};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, &todo};
     semel_consumer_options options = {.size = sizeof options, .batch = batch};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, &options);
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, &options);
     semel_message good = text_message("1", "a"), other = text_message("1", "other content");
     semel_message keyless = text_message("", "a"), stale = text_message("3", "a");
     const semel_message *all[] = {&good, &other, &keyless, &stale};
@@ -326,7 +331,7 @@ static void refuse(world *w, uint32_t batch)
         settled += step(consumer);
     assert_int_equal(settled, 8);
     assert_int_equal(todo.runs, 1);
-    assert_int_equal(world_letters(w, letters, 4), 3);
+    assert_int_equal(fixture_letters(f, letters, 4), 3);
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(letters[i].name, "inbox");
         assert_non_null(strstr(letters[i].error, "refused"));
@@ -345,11 +350,11 @@ static void what_an_inbox_refuses_is_a_dead_letter_once_each_in_batches(void **s
 
 static void a_refused_message_with_the_longest_key_is_kept(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work todo = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler todo = {0};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     static char id[SEMEL_TEXT_MAX];
     memset(id, 'k', sizeof id);
     for (size_t len = SEMEL_KEY_MAX; len <= SEMEL_TEXT_MAX; len += SEMEL_TEXT_MAX - SEMEL_KEY_MAX)
@@ -360,26 +365,26 @@ static void a_refused_message_with_the_longest_key_is_kept(void **state)
             assert_int_equal(step(consumer), 1);
         }
     assert_int_equal(todo.runs, 2);
-    assert_int_equal(world_letters(w, NULL, 0), 2);
+    assert_int_equal(fixture_letters(f, NULL, 0), 2);
 }
 
 /* Each copy is announced, but under one id: an inbox on the other side lets one of them through. */
 static void copies_of_a_refused_message_are_announced_under_one_id(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:"), *recorder = world_recorder(w);
-    semel_outbox *faults = world_outbox(w, "faults");
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:"), *recorder = fixture_recorder(f);
+    semel_outbox *faults = fixture_outbox(f, "faults");
     semel_inbox_options options = {.size = sizeof options, .faults = faults};
-    work todo = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", &options), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    scripted_handler todo = {0};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &options), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     static const char *const bodies[] = {"no key", "no key", "no key either"};
     for (int i = 0; i < 3; i++) {
         semel_message message = {.size = sizeof message, .body = semel_str(bodies[i])};
         publish(queue, &message);
         assert_int_equal(step(consumer), 1);
     }
-    assert_int_equal(world_drain(world_relay(w, faults, recorder, NULL)), 3);
+    assert_int_equal(fixture_drain(fixture_relay(f, faults, recorder, NULL)), 3);
     semel_bytes first = semel_test_recorder_message(recorder, 0)->id;
     semel_bytes third = semel_test_recorder_message(recorder, 2)->id;
     BYTES_EQUAL(first, semel_test_recorder_message(recorder, 1)->id);
@@ -389,39 +394,39 @@ static void copies_of_a_refused_message_are_announced_under_one_id(void **state)
 
 static void a_rejected_duplicate_is_acknowledged(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
     semel_inbox_options strict = {.size = sizeof strict, .on_duplicate = SEMEL_DUPLICATE_REJECT};
-    work todo = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", &strict), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    scripted_handler todo = {0};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &strict), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     publish_typed(queue, "1", "order.placed");
     publish_typed(queue, "1", "order.placed");
     assert_int_equal(step(consumer) + step(consumer), 2);
     assert_int_equal(todo.runs, 1);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* A copy that is being handled elsewhere comes back later, unharmed and uncounted. */
 static void a_copy_in_progress_elsewhere_comes_back(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
     semel_inbox_options options = {
         .size = sizeof options, .mode = SEMEL_CLAIM, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message message = text_message("1", "a");
-    work todo = {0};
-    semel_route route = {"*", inbox, work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    scripted_handler todo = {0};
+    semel_route route = {"*", inbox, scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     semel_unit *unit;
     semel_outcome outcome;
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
     publish(queue, &message);
     assert_int_equal(step(consumer), 0);
     OK(semel_unit_commit(unit, &last_error));
-    semel_test_advance_ms(w->seam, 1000);
+    semel_test_advance_ms(f->seam, 1000);
     assert_int_equal(step(consumer), 1);
     assert_int_equal(todo.runs, 0);
 }
@@ -430,16 +435,16 @@ static void a_copy_in_progress_elsewhere_comes_back(void **state)
 
 static void a_dead_letter_is_replayed_through_its_route(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
-    work first = {0}, second = {.failures = 2, .failure = SEMEL_EGIVEUP};
-    semel_route routes[] = {{"*", world_inbox(w, "first", NULL), work_do, &first},
-                            {"*", world_inbox(w, "second", NULL), work_do, &second}};
-    semel_consumer *consumer = world_consumer(w, queue, routes, 2, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    scripted_handler first = {0}, second = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    semel_route routes[] = {{"*", fixture_inbox(f, "first", NULL), scripted_handler_run, &first},
+                            {"*", fixture_inbox(f, "second", NULL), scripted_handler_run, &second}};
+    semel_consumer *consumer = fixture_consumer(f, queue, routes, 2, NULL);
     semel_outcome outcome;
     publish_typed(queue, "1", "order.placed");
     assert_int_equal(step(consumer), 1);
-    int64_t id = world_only_letter(w).id;
+    int64_t id = fixture_only_letter(f).id;
     FAILS(SEMEL_EGIVEUP, semel_consumer_replay(&outcome, consumer, id, &last_error));
     OUTCOME(SEMEL_FAILED, outcome);
     OK(semel_consumer_replay(&outcome, consumer, id, &last_error));

@@ -13,13 +13,13 @@ static void close_transport(void *thing)
     semel_transport_close(thing);
 }
 
-static semel_transport *chaos_around(world *w, semel_transport *inner, uint32_t copies)
+static semel_transport *chaos_around(fixture *f, semel_transport *inner, uint32_t copies)
 {
     semel_test_chaos_options options = {
         .size = sizeof options, .copies = copies, .hold_max = 40, .seed = 7};
     semel_transport *chaos = NULL;
     OK(semel_test_chaos_open(&chaos, inner, &options, &last_error));
-    world_keep(w, close_transport, chaos);
+    fixture_keep(f, close_transport, chaos);
     return chaos;
 }
 
@@ -102,22 +102,22 @@ static void assert_each_once(const semel_transport *recorder, size_t count)
     free(ids);
 }
 
-static void survive_chaos(world *w, uint32_t batch, semel_mode mode, uint32_t copies)
+static void survive_chaos(fixture *f, uint32_t batch, semel_mode mode, uint32_t copies)
 {
-    semel_transport *queue = world_queue(w, "memory:"), *recorder = world_recorder(w);
+    semel_transport *queue = fixture_queue(f, "memory:"), *recorder = fixture_recorder(f);
     semel_inbox_options options = {.size = sizeof options, .mode = mode, .attempts_max = 100};
     semel_consumer_options consumer_options = impatient(batch);
-    flaky self = {.outbox = world_outbox(w, "out")};
-    semel_route route = {"*", world_inbox(w, "inbox", &options), handle, &self};
+    flaky self = {.outbox = fixture_outbox(f, "out")};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &options), handle, &self};
     semel_consumer *consumer =
-        world_consumer(w, chaos_around(w, queue, copies), &route, 1, &consumer_options);
+        fixture_consumer(f, chaos_around(f, queue, copies), &route, 1, &consumer_options);
     publish_all(queue);
     run_dry(consumer, (size_t)COUNT * copies);
     assert_true(self.failures >= COUNT / 10);
     assert_int_equal(self.runs, COUNT + self.failures);
-    assert_int_equal(world_counters(w).duplicates, COUNT * (copies - 1));
-    assert_int_equal(world_letters(w, NULL, 0), 0);
-    world_drain(world_relay(w, self.outbox, recorder, NULL));
+    assert_int_equal(fixture_counters(f).duplicates, COUNT * (copies - 1));
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+    fixture_drain(fixture_relay(f, self.outbox, recorder, NULL));
     assert_each_once(recorder, COUNT);
 }
 
@@ -154,19 +154,19 @@ static void send_orders(semel_outbox *outbox, int count)
 static void from_outbox_to_outbox_everything_arrives_once(void **state)
 {
     enum { ORDERS = 200 };
-    world *w = *state;
-    semel_store_options options = {.size = sizeof options, .seam = w->host};
-    semel_transport *queue = world_queue(w, "memory:"), *recorder = world_recorder(w);
+    fixture *f = *state;
+    semel_store_options options = {.size = sizeof options, .seam = f->host};
+    semel_transport *queue = fixture_queue(f, "memory:"), *recorder = fixture_recorder(f);
     semel_store *shop = NULL;
     semel_outbox *orders = NULL;
     semel_relay *to_queue = NULL;
-    flaky self = {.outbox = world_outbox(w, "invoices")};
+    flaky self = {.outbox = fixture_outbox(f, "invoices")};
     semel_inbox_options patient = {.size = sizeof patient, .attempts_max = 100};
-    semel_route route = {"*", world_inbox(w, "orders", &patient), handle, &self};
+    semel_route route = {"*", fixture_inbox(f, "orders", &patient), handle, &self};
     semel_consumer_options consumer_options = impatient(1);
     semel_consumer *consumer =
-        world_consumer(w, chaos_around(w, queue, 2), &route, 1, &consumer_options);
-    semel_relay *to_recorder = world_relay(w, self.outbox, recorder, NULL);
+        fixture_consumer(f, chaos_around(f, queue, 2), &route, 1, &consumer_options);
+    semel_relay *to_recorder = fixture_relay(f, self.outbox, recorder, NULL);
     OK(semel_store_open(&shop, "memory:", &options, &last_error));
     OK(semel_outbox_open(&orders, shop, "orders", &last_error));
     OK(semel_relay_open(&to_queue, orders, queue, NULL, &last_error));
@@ -180,12 +180,12 @@ static void from_outbox_to_outbox_everything_arrives_once(void **state)
             settled += count;
         }
         OK(semel_relay_step(&count, to_recorder, 0, &last_error));
-        semel_test_advance_ms(w->seam, 100);
+        semel_test_advance_ms(f->seam, 100);
     }
     run_dry(consumer, 2 * ORDERS - settled);
-    world_drain(to_recorder);
+    fixture_drain(to_recorder);
     assert_each_once(recorder, ORDERS);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
     semel_relay_close(to_queue);
     semel_outbox_close(orders);
     semel_store_close(shop);

@@ -9,11 +9,11 @@
 enum { COUNT = 20 };
 
 typedef struct scene {
-    world *w;
+    fixture *f;
     semel_transport *queue;
     semel_outbox *outbox;
     semel_message event;
-    work todo;
+    scripted_handler todo;
     semel_consumer *consumer;
 } scene;
 
@@ -26,20 +26,21 @@ static void publish(semel_transport *transport, const char *id)
 }
 
 /* A consumer on `transport` (NULL: the queue itself) with an inbox of this name, and COUNT messages. */
-static void open_scene(scene *s, world *w, const char *name, semel_transport *transport,
+static void open_scene(scene *s, fixture *f, const char *name, semel_transport *transport,
                        uint32_t batch, semel_inbox_options options)
 {
     semel_consumer_options consumer_options = {.size = sizeof consumer_options, .batch = batch};
     options.size = sizeof options;
-    s->w = w;
+    s->f = f;
     if (!s->queue)
-        s->queue = world_queue(w, "memory:");
-    s->outbox = world_outbox(w, "out");
+        s->queue = fixture_queue(f, "memory:");
+    s->outbox = fixture_outbox(f, "out");
     s->event = text_message(NULL, "event");
     s->todo.outbox = s->outbox;
     s->todo.sends = &s->event;
-    semel_route route = {"*", world_inbox(w, name, &options), work_do, &s->todo};
-    s->consumer = world_consumer(w, transport ? transport : s->queue, &route, 1, &consumer_options);
+    semel_route route = {"*", fixture_inbox(f, name, &options), scripted_handler_run, &s->todo};
+    s->consumer =
+        fixture_consumer(f, transport ? transport : s->queue, &route, 1, &consumer_options);
     for (int i = 0; i < COUNT; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "m%d", i);
@@ -59,7 +60,7 @@ static int run_dry(scene *s, size_t *settled)
         if (now)
             idle = 0;
         *settled += now;
-        semel_test_advance_ms(s->w->seam, 1000);
+        semel_test_advance_ms(s->f->seam, 1000);
     }
     return failed;
 }
@@ -68,12 +69,12 @@ static int run_dry(scene *s, size_t *settled)
 
 static void when_the_store_is_gone_everything_waits_for_it(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     for (uint32_t batch = 1; batch <= 5; batch += 4) {
         scene s = {0};
         size_t settled = 77;
-        open_scene(&s, w, "inbox", NULL, batch, (semel_inbox_options){0});
-        semel_test_fault(w->seam, batch == 1 ? "receive.begun" : "batch.marked", 1,
+        open_scene(&s, f, "inbox", NULL, batch, (semel_inbox_options){0});
+        semel_test_fault(f->seam, batch == 1 ? "receive.begun" : "batch.marked", 1,
                          SEMEL_EUNAVAILABLE);
         FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
         assert_int_equal(settled, 77); /* written on success only */
@@ -81,30 +82,31 @@ static void when_the_store_is_gone_everything_waits_for_it(void **state)
         assert_int_equal(run_dry(&s, &settled), 0);
         assert_int_equal(settled, COUNT);
     }
-    assert_int_equal(world_counters(w).unsent, COUNT); /* in the second round all are duplicates */
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_counters(f).unsent,
+                     COUNT); /* in the second round all are duplicates */
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* One message fails twice, besides, so that the paths of failure are walked too. */
-static int meets_fault(world *w, const char *name, const char *point, uint32_t nth,
+static int meets_fault(fixture *f, const char *name, const char *point, uint32_t nth,
                        semel_status status, uint32_t batch, semel_mode mode)
 {
     scene s = {.todo = {.failures = 2, .only = "m3"}};
-    uint32_t before = semel_test_passed(w->seam, point);
-    uint64_t effects = world_counters(w).unsent;
+    uint32_t before = semel_test_passed(f->seam, point);
+    uint64_t effects = fixture_counters(f).unsent;
     size_t settled;
-    open_scene(&s, w, name, NULL, batch, (semel_inbox_options){.mode = mode, .lease_ms = 2000});
-    semel_test_fault(w->seam, point, nth, status);
+    open_scene(&s, f, name, NULL, batch, (semel_inbox_options){.mode = mode, .lease_ms = 2000});
+    semel_test_fault(f->seam, point, nth, status);
     run_dry(&s, &settled);
-    semel_test_fault(w->seam, NULL, 0, SEMEL_OK);
-    effects = world_counters(w).unsent - effects;
+    semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
+    effects = fixture_counters(f).unsent - effects;
     if (settled != COUNT || effects != COUNT)
         fail_msg("%s: %zu settled and %zu effects, not %d", point, settled, (size_t)effects, COUNT);
-    return semel_test_passed(w->seam, point) > before;
+    return semel_test_passed(f->seam, point) > before;
 }
 
 /* At every point where the store can fail: each effect once, and all settled in the end. */
-static void fail_everywhere(world *w, uint32_t batch, semel_mode mode, int expected)
+static void fail_everywhere(fixture *f, uint32_t batch, semel_mode mode, int expected)
 {
     static const char *const points[] = {"receive.begun",     "receive.marked",   "receive.handled",
                                          "receive.committed", "count.stored",     "count.committed",
@@ -118,10 +120,10 @@ static void fail_everywhere(world *w, uint32_t batch, semel_mode mode, int expec
         char name[32];
         (void)snprintf(name, sizeof name, "inbox%zu", i);
         passed +=
-            meets_fault(w, name, points[i], (uint32_t)(i % 2 + 1), statuses[i % 3], batch, mode);
+            meets_fault(f, name, points[i], (uint32_t)(i % 2 + 1), statuses[i % 3], batch, mode);
     }
     assert_int_equal(passed, expected);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 static void wherever_the_store_fails_each_effect_happens_once(void **state)
@@ -141,34 +143,34 @@ static void wherever_the_store_fails_around_claims_each_effect_happens_once(void
 
 static void a_refused_message_is_not_lost_when_its_letter_cannot_be_kept(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     scene s = {0};
     semel_message keyless = text_message("", "a");
     const semel_message *one = &keyless;
     semel_publish_result result;
     size_t settled;
-    open_scene(&s, w, "inbox", NULL, 1, (semel_inbox_options){0});
+    open_scene(&s, f, "inbox", NULL, 1, (semel_inbox_options){0});
     OK(semel_transport_publish(&result, s.queue, &one, 1, 0, &last_error));
-    semel_test_fault(w->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
+    semel_test_fault(f->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
     assert_int_equal(run_dry(&s, &settled), 1);
     assert_int_equal(settled, COUNT + 1);
-    assert_int_equal(world_letters(w, NULL, 0), 1);
+    assert_int_equal(fixture_letters(f, NULL, 0), 1);
 }
 
 /* --- the transport fails ------------------------------------------------------------------------- */
 
 static void a_broken_transport_is_reported_and_used_again(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:?ack_ms=5000"), .broken = SEMEL_EUNAVAILABLE};
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:?ack_ms=5000"), .broken = SEMEL_EUNAVAILABLE};
     scene s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, w, "inbox", spy_open(w, &watch, 1), 4, (semel_inbox_options){0});
+    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
     FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     watch.broken = SEMEL_OK;
     run_dry(&s, &settled);
     assert_int_equal(settled, COUNT);
-    assert_int_equal(world_counters(w).unsent, COUNT);
+    assert_int_equal(fixture_counters(f).unsent, COUNT);
 }
 
 static void break_after_receive(spy *self, semel_delivery deliveries[], size_t count)
@@ -180,11 +182,11 @@ static void break_after_receive(spy *self, semel_delivery deliveries[], size_t c
 /* The work is committed and the acknowledgement lost: the delivery comes again, and is a duplicate. */
 static void a_lost_acknowledgement_leads_to_a_duplicate(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:?ack_ms=5000")};
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:?ack_ms=5000")};
     scene s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, w, "inbox", spy_open(w, &watch, 1), 4, (semel_inbox_options){0});
+    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
     watch.on_receive = break_after_receive;
     FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     assert_int_equal(s.todo.runs, 4);
@@ -193,7 +195,7 @@ static void a_lost_acknowledgement_leads_to_a_duplicate(void **state)
     run_dry(&s, &settled);
     assert_int_equal(settled, COUNT);
     assert_int_equal(s.todo.runs, COUNT);
-    assert_int_equal(world_counters(w).duplicates, 4);
+    assert_int_equal(fixture_counters(f).duplicates, 4);
 }
 
 /* A broker may hand out what semel cannot even look at. */
@@ -206,16 +208,16 @@ static void spoil_the_third(spy *self, semel_delivery deliveries[], size_t count
             deliveries[i].message = &huge;
 }
 
-static void spoiled(world *w, uint32_t batch)
+static void spoiled(fixture *f, uint32_t batch)
 {
-    spy watch = {.inner = world_queue(w, "memory:")};
+    spy watch = {.inner = fixture_queue(f, "memory:")};
     scene s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, w, "inbox", spy_open(w, &watch, 1), batch, (semel_inbox_options){0});
+    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), batch, (semel_inbox_options){0});
     watch.on_receive = spoil_the_third;
     assert_int_equal(run_dry(&s, &settled), 0);
     assert_int_equal(s.todo.runs, COUNT - 1);
-    assert_int_equal(world_counters(w).unsent, COUNT - 1);
+    assert_int_equal(fixture_counters(f).unsent, COUNT - 1);
     size_t rejected = 0;
     for (size_t i = 0; i < watch.settle_count; i++)
         rejected += watch.settles[i].verdict == SEMEL_SETTLE_REJECT;
@@ -236,14 +238,14 @@ static void a_delivery_that_is_no_message_is_rejected_alone_in_a_batch(void **st
 
 static void delays_grow_with_jitter_up_to_the_limit(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:")};
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:")};
     semel_inbox_options stubborn = {.size = sizeof stubborn, .attempts_max = 16};
     semel_consumer_options options = {
         .size = sizeof options, .backoff_ms = 100, .backoff_max_ms = 3000};
-    work todo = {.failures = 15};
-    semel_route route = {"*", world_inbox(w, "inbox", &stubborn), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, spy_open(w, &watch, 1), &route, 1, &options);
+    scripted_handler todo = {.failures = 15};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &stubborn), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, spy_open(f, &watch, 1), &route, 1, &options);
     uint32_t jitter = 0;
     size_t settled;
     publish(watch.inner, "1");
@@ -256,10 +258,10 @@ static void delays_grow_with_jitter_up_to_the_limit(void **state)
         uint32_t delay = watch.settles[i].delay_ms;
         assert_in_range(delay, most / 2, most);
         jitter += delay != most && delay != most / 2;
-        semel_test_advance_ms(w->seam, delay - 1);
+        semel_test_advance_ms(f->seam, delay - 1);
         OK(semel_consumer_step(&settled, consumer, 0, &last_error)); /* not before it is over */
         assert_int_equal(watch.settle_count, i + 1);
-        semel_test_advance_ms(w->seam, 1);
+        semel_test_advance_ms(f->seam, 1);
     }
     OK(semel_consumer_step(&settled, consumer, 0, &last_error));
     assert_int_equal(settled, 1);
@@ -295,14 +297,14 @@ static void mend_after_five(spy *self, semel_delivery deliveries[], size_t count
 
 static void run_waits_out_what_may_pass_and_ends_when_stopped(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:"),
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:"),
                  .broken = SEMEL_EUNAVAILABLE,
                  .on_receive = mend_after_five};
     stopper self = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), stop_at_the_end, &self};
-    int64_t before = w->host->steady_ms(w->host->context);
-    self.consumer = world_consumer(w, spy_open(w, &watch, 1), &route, 1, NULL);
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), stop_at_the_end, &self};
+    int64_t before = f->host->steady_ms(f->host->context);
+    self.consumer = fixture_consumer(f, spy_open(f, &watch, 1), &route, 1, NULL);
     for (int i = 0; i < COUNT; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "m%d", i);
@@ -310,16 +312,17 @@ static void run_waits_out_what_may_pass_and_ends_when_stopped(void **state)
     }
     OK(semel_consumer_run(self.consumer, &last_error));
     assert_int_equal(self.runs, COUNT);
-    assert_in_range(w->host->steady_ms(w->host->context) - before, /* it backed off five times */
+    assert_in_range(f->host->steady_ms(f->host->context) - before, /* it backed off five times */
                     (200 + 400 + 800 + 1600 + 3200) / 2, 200 + 400 + 800 + 1600 + 3200);
 }
 
 static void run_ends_with_an_error_that_will_not_pass(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:"), .broken = SEMEL_ETRANSPORT};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &(work){0}};
-    semel_consumer *consumer = world_consumer(w, spy_open(w, &watch, 1), &route, 1, NULL);
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:"), .broken = SEMEL_ETRANSPORT};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run,
+                         &(scripted_handler){0}};
+    semel_consumer *consumer = fixture_consumer(f, spy_open(f, &watch, 1), &route, 1, NULL);
     FAILS(SEMEL_ETRANSPORT, semel_consumer_run(consumer, &last_error));
     assert_int_equal(watch.receives, 1);
 }
@@ -354,14 +357,14 @@ static void count_notice(void *context, const semel_error *trouble)
 
 static void a_lost_connection_is_waited_for_once_however_much_is_in_hand(void **state)
 {
-    world *w = *state;
-    blunt broker = {.inner = world_queue(w, "memory:")};
+    fixture *f = *state;
+    no_delay broker = {.inner = fixture_queue(f, "memory:")};
     cut self = {0};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), fail_at_first_and_stop, &self};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), fail_at_first_and_stop, &self};
     semel_consumer_options options = {
         .size = sizeof options, .notice = count_notice, .notice_context = &self};
     size_t settled;
-    OK(semel_consumer_open(&self.consumer, blunt_open(w, &broker, w->host), &route, 1, &options,
+    OK(semel_consumer_open(&self.consumer, no_delay_open(f, &broker, f->host), &route, 1, &options,
                            &last_error));
     for (int i = 0; i < COUNT; i++) {
         char id[16];
@@ -369,11 +372,11 @@ static void a_lost_connection_is_waited_for_once_however_much_is_in_hand(void **
         publish(broker.inner, id);
         OK(semel_consumer_step(&settled, self.consumer, 0, &last_error));
     }
-    semel_test_advance_ms(w->seam, 60000);
-    int64_t before = w->host->steady_ms(w->host->context);
+    semel_test_advance_ms(f->seam, 60000);
+    int64_t before = f->host->steady_ms(f->host->context);
     atomic_store(&broker.lost, COUNT);
     OK(semel_consumer_run(self.consumer, &last_error));
-    assert_in_range(w->host->steady_ms(w->host->context) - before, 100, 200);
+    assert_in_range(f->host->steady_ms(f->host->context) - before, 100, 200);
     assert_int_equal(self.notices, 1);
     semel_consumer_close(self.consumer);
 }
@@ -391,11 +394,11 @@ static semel_status step_inside(semel_unit *unit, const semel_message *message, 
 
 static void a_step_inside_a_handler_is_a_misuse(void **state)
 {
-    world *w = *state;
-    scene s = {.queue = world_queue(w, "memory:")};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), step_inside, &s};
+    fixture *f = *state;
+    scene s = {.queue = fixture_queue(f, "memory:")};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), step_inside, &s};
     size_t settled;
-    s.consumer = world_consumer(w, s.queue, &route, 1, NULL);
+    s.consumer = fixture_consumer(f, s.queue, &route, 1, NULL);
     publish(s.queue, "1");
     OK(semel_consumer_step(&settled, s.consumer, 0, &last_error));
     assert_int_equal(settled, 1);

@@ -8,10 +8,10 @@
 enum { LONG_MS = 120000 };
 
 typedef struct scene {
-    world *w;
-    blunt broker;
+    fixture *f;
+    no_delay broker;
     semel_transport *transport;
-    work todo;
+    scripted_handler todo;
     semel_consumer *consumer;
 } scene;
 
@@ -35,11 +35,11 @@ static void publish_all(scene *s, const char *words)
     }
 }
 
-static void open_queue(scene *s, world *w, const char *url)
+static void open_queue(scene *s, fixture *f, const char *url)
 {
-    s->w = w;
-    s->broker.inner = world_queue(w, url);
-    s->transport = blunt_open(w, &s->broker, w->host);
+    s->f = f;
+    s->broker.inner = fixture_queue(f, url);
+    s->transport = no_delay_open(f, &s->broker, f->host);
 }
 
 static void consume(scene *s, semel_handler *handler, void *context, semel_inbox_options inbox,
@@ -47,15 +47,15 @@ static void consume(scene *s, semel_handler *handler, void *context, semel_inbox
 {
     inbox.size = sizeof inbox;
     options.size = sizeof options;
-    semel_route route = {"*", world_inbox(s->w, "inbox", &inbox), handler, context};
+    semel_route route = {"*", fixture_inbox(s->f, "inbox", &inbox), handler, context};
     OK(semel_consumer_open(&s->consumer, s->transport, &route, 1, &options, &last_error));
 }
 
-static void open_scene(scene *s, world *w, semel_inbox_options inbox,
+static void open_scene(scene *s, fixture *f, semel_inbox_options inbox,
                        semel_consumer_options options)
 {
-    open_queue(s, w, "memory:");
-    consume(s, work_do, &s->todo, inbox, options);
+    open_queue(s, f, "memory:");
+    consume(s, scripted_handler_run, &s->todo, inbox, options);
 }
 
 /* A consumer that is closed speaks to the broker, which lives as long as the scene. */
@@ -81,7 +81,7 @@ static size_t steps(scene *s, int count)
 
 static void later(scene *s)
 {
-    semel_test_advance_ms(s->w->seam, LONG_MS);
+    semel_test_advance_ms(s->f->seam, LONG_MS);
 }
 
 /* --- what fails ------------------------------------------------------------------------------------------ */
@@ -134,7 +134,7 @@ static void the_backoff_grows_and_each_attempt_is_one_delivery_more(void **state
         assert_int_equal(self.runs, i);
         assert_int_equal(self.deliveries[i - 1], i);
         for (; self.runs == i && waited <= most; waited++) {
-            semel_test_advance_ms(s.w->seam, 1);
+            semel_test_advance_ms(s.f->seam, 1);
             step(&s);
         }
         assert_in_range(waited, most / 2, most);
@@ -152,7 +152,7 @@ static void what_keeps_failing_here_is_a_dead_letter_and_acknowledged_once(void 
     for (int i = 0; i < 10; i++, later(&s))
         step(&s);
     assert_int_equal(s.todo.runs, 4);
-    assert_int_equal(world_only_letter(s.w).attempts, 4);
+    assert_int_equal(fixture_only_letter(s.f).attempts, 4);
     assert_int_equal(s.broker.acked, 1);
     assert_int_equal(s.broker.retried, 0);
     end(&s);
@@ -170,7 +170,7 @@ static void what_has_no_key_is_given_up_at_the_limit_too(void **state)
     for (int i = 0; i < 10; i++, later(&s))
         step(&s);
     assert_int_equal(s.todo.runs, 3);
-    assert_int_equal(world_letters(s.w, NULL, 0), 1);
+    assert_int_equal(fixture_letters(s.f, NULL, 0), 1);
     assert_int_equal(s.broker.acked, 1);
     end(&s);
 }
@@ -188,10 +188,10 @@ static void a_copy_in_progress_elsewhere_is_waited_for_and_not_counted(void **st
                                    .on_in_flight = SEMEL_IN_FLIGHT_REPORT,
                                    .lease_ms = 20 * LONG_MS};
     open_queue(&s, *state, "memory:");
-    semel_inbox *elsewhere = world_inbox(s.w, "inbox", &options);
+    semel_inbox *elsewhere = fixture_inbox(s.f, "inbox", &options);
     options.mode = SEMEL_TRANSACTION;
     consume(&s, fail_and_look, &self, options, (semel_consumer_options){0});
-    OK(semel_unit_begin(&unit, s.w->store, &last_error));
+    OK(semel_unit_begin(&unit, s.f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, elsewhere, &message, &last_error));
     publish(&s, "1", NULL);
     for (int i = 0; i < 5; i++, later(&s))
@@ -221,7 +221,7 @@ static void never_more_than_the_limit_is_in_hand(void **state)
     assert_int_equal(s.broker.in_hand_most, MOST);
     assert_int_equal(s.broker.acked, 10);
     assert_int_equal(s.broker.retried, 0);
-    assert_int_equal(world_letters(s.w, NULL, 0), 10);
+    assert_int_equal(fixture_letters(s.f, NULL, 0), 10);
     end(&s);
 }
 
@@ -230,7 +230,7 @@ static void never_more_than_the_limit_is_in_hand(void **state)
 /* The same on a transport that could put it off: it would be overtaken there. */
 static void hold_up(scene *s, uint32_t batch)
 {
-    consume(s, work_do, &s->todo, (semel_inbox_options){0},
+    consume(s, scripted_handler_run, &s->todo, (semel_inbox_options){0},
             (semel_consumer_options){.batch = batch, .order = SEMEL_ORDER_GROUP});
     publish_all(s, "a1 a2 b1 a3 c1 b2 a4");
     steps(s, 10);
@@ -304,7 +304,7 @@ static void while_the_store_is_away_all_stays_in_hand_as_it_was(void **state)
             (semel_consumer_options){.batch = 3});
     publish_all(&s, "a1 a2 b1 b2");
     for (int i = 0; i < 4; i++) {
-        semel_test_fault(s.w->seam, "batch.marked", 1, SEMEL_EUNAVAILABLE);
+        semel_test_fault(s.f->seam, "batch.marked", 1, SEMEL_EUNAVAILABLE);
         FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
         assert_true(last_error.retryable);
     }
@@ -327,7 +327,7 @@ static void a_message_whose_rows_are_locked_does_not_keep_others_waiting(void **
     size_t settled;
     open_scene(&s, *state, (semel_inbox_options){0}, (semel_consumer_options){0});
     publish_all(&s, "a1 b1");
-    semel_test_fault(s.w->seam, "receive.begun", 1, SEMEL_EBUSY);
+    semel_test_fault(s.f->seam, "receive.begun", 1, SEMEL_EBUSY);
     FAILS(SEMEL_EBUSY, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     assert_int_equal(steps(&s, 2), 1);
     assert_string_equal(s.todo.ids, "b1 ");
@@ -344,7 +344,7 @@ static void after_an_error_that_will_not_pass_all_goes_back_in_order(void **stat
     open_scene(&s, *state, (semel_inbox_options){0},
                (semel_consumer_options){.batch = 4, .order = SEMEL_ORDER_GROUP});
     publish_all(&s, "a1 a2 a3 b1");
-    semel_test_fault(s.w->seam, "batch.marked", 1, SEMEL_ESTORE);
+    semel_test_fault(s.f->seam, "batch.marked", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     assert_int_equal(s.broker.retried, 4);
     assert_int_equal(s.broker.in_hand, 0);
@@ -365,7 +365,7 @@ static void what_cannot_be_settled_leaves_the_hand_and_comes_again_as_a_duplicat
     scene s = {0};
     size_t settled = 77;
     open_queue(&s, *state, "memory:?ack_ms=5000");
-    consume(&s, work_do, &s.todo, (semel_inbox_options){0},
+    consume(&s, scripted_handler_run, &s.todo, (semel_inbox_options){0},
             (semel_consumer_options){.order = SEMEL_ORDER_GROUP});
     publish_all(&s, "a1 a2");
     atomic_store(&s.broker.settle_broken, SEMEL_EUNAVAILABLE);
@@ -377,7 +377,7 @@ static void what_cannot_be_settled_leaves_the_hand_and_comes_again_as_a_duplicat
     later(&s);
     assert_int_equal(steps(&s, 3), 2);
     assert_string_equal(s.todo.ids, "a1 a2 ");
-    assert_int_equal(world_counters(s.w).duplicates, 1);
+    assert_int_equal(fixture_counters(s.f).duplicates, 1);
     end(&s);
 }
 
@@ -396,7 +396,7 @@ static semel_status be_overtaken(semel_unit *unit, const semel_message *message,
         if (semel_transport_settle(s->broker.inner, &back, 1, NULL))
             return semel_fail(err, SEMEL_EHANDLER, "it did not go back");
     }
-    return work_do(unit, message, &s->todo, err);
+    return scripted_handler_run(unit, message, &s->todo, err);
 }
 
 static void a_delivery_that_the_broker_has_given_to_another_is_let_go(void **state)
@@ -410,7 +410,7 @@ static void a_delivery_that_the_broker_has_given_to_another_is_let_go(void **sta
     assert_true(last_error.retryable);
     assert_int_equal(step(&s), 1);
     assert_int_equal(s.todo.runs, 1);
-    assert_int_equal(world_counters(s.w).duplicates, 1);
+    assert_int_equal(fixture_counters(s.f).duplicates, 1);
     end(&s);
 }
 
@@ -428,7 +428,8 @@ static void closing_gives_everything_back_in_order(void **state)
     for (int i = 1; i < 5; i++)
         assert_true(s.broker.retried_tags[i - 1] < s.broker.retried_tags[i]);
     s.todo.failures = 0;
-    consume(&s, work_do, &s.todo, (semel_inbox_options){0}, (semel_consumer_options){0});
+    consume(&s, scripted_handler_run, &s.todo, (semel_inbox_options){0},
+            (semel_consumer_options){0});
     assert_int_equal(steps(&s, 6), 5);
     end(&s);
 }

@@ -22,7 +22,7 @@ typedef struct meeting {
 } meeting;
 
 typedef struct scene {
-    blunt broker;
+    no_delay broker;
     semel_consumer *consumer;
     semel_status ended;
     semel_error why;
@@ -107,17 +107,17 @@ static void deliver_in_vain(semel_transport *transport, size_t count)
     }
 }
 
-static semel_inbox *inbox_by_claims(world *w)
+static semel_inbox *inbox_by_claims(fixture *f)
 {
     semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
-    return world_inbox(w, "inbox", &claims);
+    return fixture_inbox(f, "inbox", &claims);
 }
 
-static void open_scene(scene *s, world *w, semel_consumer_options options)
+static void open_scene(scene *s, fixture *f, semel_consumer_options options)
 {
-    semel_route route = {"*", inbox_by_claims(w), meet, s};
+    semel_route route = {"*", inbox_by_claims(f), meet, s};
     OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
-    semel_transport *transport = blunt_open(w, &s->broker, NULL);
+    semel_transport *transport = no_delay_open(f, &s->broker, NULL);
     options.size = sizeof options;
     options.workers = WORKERS;
     options.backoff_ms = 1;
@@ -125,7 +125,7 @@ static void open_scene(scene *s, world *w, semel_consumer_options options)
     OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     scene *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
@@ -133,11 +133,11 @@ static void run(crew_member *member)
 
 static void run_until_acked(scene *s, unsigned count)
 {
-    crew_member member;
-    crew_start(&member, run, s);
+    test_thread member;
+    test_thread_start(&member, run, s);
     WAIT_UNTIL(atomic_load(&s->broker.acked) == count);
     semel_consumer_stop(s->consumer);
-    assert_true(crew_join(&member, SOON_MS));
+    assert_true(test_thread_join(&member, SOON_MS));
     assert_int_equal(s->ended, SEMEL_OK);
     assert_int_equal(s->broker.acked, count);
     semel_consumer_close(s->consumer);
@@ -206,14 +206,14 @@ static semel_status miss_k1(semel_unit *unit, const semel_message *message, void
 
 static void a_batch_says_why_it_ended_and_not_what_failed_before(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     unsigned runs = 0;
     semel_outcome out[2];
     semel_error why = {0};
     semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a");
     const semel_message *const all[] = {&k1, &k2};
-    semel_inbox *inbox = inbox_by_claims(w);
-    semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    semel_inbox *inbox = inbox_by_claims(f);
+    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
     semel_status status = semel_inbox_receive_batch(out, inbox, all, 2, miss_k1, &runs, &why);
     assert_int_equal(status, SEMEL_EUNAVAILABLE);
     assert_int_equal(why.status, SEMEL_EUNAVAILABLE);
@@ -234,7 +234,7 @@ static void note_trouble(void *context, const semel_error *trouble)
     atomic_fetch_add(trouble ? &p->troubles : &p->reliefs, 1);
 }
 
-static void run_patient(crew_member *member)
+static void run_patient(test_thread *member)
 {
     patient *p = member->context;
     p->ended = semel_consumer_run(p->consumer, NULL);
@@ -242,12 +242,12 @@ static void run_patient(crew_member *member)
 
 static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     patient p = {0};
-    blunt broker = {0};
+    no_delay broker = {0};
     unsigned runs = 0;
-    crew_member member;
-    semel_route route = {"*", inbox_by_claims(w), miss_k1, &runs};
+    test_thread member;
+    semel_route route = {"*", inbox_by_claims(f), miss_k1, &runs};
     semel_consumer_options options = {.size = sizeof options,
                                       .batch = 2,
                                       .backoff_ms = 1,
@@ -255,15 +255,15 @@ static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void 
                                       .notice = note_trouble,
                                       .notice_context = &p};
     OK(semel_transport_open(&broker.inner, "memory:", NULL, &last_error));
-    OK(semel_consumer_open(&p.consumer, blunt_open(w, &broker, NULL), &route, 1, &options,
+    OK(semel_consumer_open(&p.consumer, no_delay_open(f, &broker, NULL), &route, 1, &options,
                            &last_error));
     publish(broker.inner, "k1");
     publish(broker.inner, "k2");
-    semel_test_fault(w->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
-    crew_start(&member, run_patient, &p);
+    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    test_thread_start(&member, run_patient, &p);
     WAIT_UNTIL(atomic_load(&broker.acked) == 2);
     semel_consumer_stop(p.consumer);
-    assert_true(crew_join(&member, SOON_MS));
+    assert_true(test_thread_join(&member, SOON_MS));
     assert_int_equal(p.ended, SEMEL_OK);
     assert_int_equal(broker.acked, 2);
     assert_int_equal(p.troubles, 1);
@@ -276,17 +276,17 @@ static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void 
 
 static void the_only_attempt_is_had_though_the_first_delivery_never_began(void **state)
 {
-    world *w = *state;
-    work todo = {0};
+    fixture *f = *state;
+    scripted_handler todo = {0};
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, w,
-                     (semel_inbox_options){.size = sizeof(semel_inbox_options), .attempts_max = 1});
+    fixture_both_modes(
+        inboxes, f, (semel_inbox_options){.size = sizeof(semel_inbox_options), .attempts_max = 1});
     semel_message message = text_message("m", "a");
     message.delivery = 2;
     EACH_MODE(inbox, inboxes)
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
     assert_int_equal(todo.runs, 2);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 typedef struct life {
@@ -359,10 +359,10 @@ static void open_stopping(patient *p, semel_transport *transport, semel_inbox *i
 /* Also if it never ran; and what it left is there for the next one. */
 static void a_consumer_that_was_stopped_stays_so(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     patient p;
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     for (size_t i = 0; i < 3; i++)
         publish(queue, (const char *const[]){"1", "2", "3"}[i]);
     for (unsigned consumers = 0; consumers < 2; consumers++) {
@@ -396,23 +396,23 @@ static void stop_the_relay(spy *self, const semel_message *const messages[], siz
 
 static void a_relay_that_was_stopped_stays_so(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_relay_options one = {.size = sizeof one, .batch = 1};
-    semel_outbox *outbox = world_outbox(w, "out");
-    relaying r = {.spy = {.inner = world_recorder(w), .on_publish = stop_the_relay}};
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = stop_the_relay}};
     r.spy.context = &r;
-    semel_transport *transport = spy_open(w, &r.spy, 0);
+    semel_transport *transport = spy_open(f, &r.spy, 0);
     semel_message message = text_message("1", "a");
     for (size_t i = 0; i < 3; i++)
         OK(semel_outbox_send(outbox, &message, &last_error));
     for (unsigned relays = 1; relays <= 2; relays++) {
-        r.relay = world_relay(w, outbox, transport, &one);
+        r.relay = fixture_relay(f, outbox, transport, &one);
         for (unsigned runs = 0; runs < 2; runs++) {
             OK(semel_relay_run(r.relay, &last_error));
             assert_int_equal(r.spy.publishes, relays);
         }
     }
-    r.relay = world_relay(w, outbox, transport, &one);
+    r.relay = fixture_relay(f, outbox, transport, &one);
     semel_relay_stop(r.relay);
     OK(semel_relay_run(r.relay, &last_error));
     assert_int_equal(semel_test_recorder_count(r.spy.inner), 2);
@@ -446,10 +446,10 @@ static void play_the_broker(spy *self, const semel_message *const messages[], si
 
 static void a_broker_that_takes_nothing_is_not_back(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_store *store; /* with the system's clock: what was refused waits a moment by it */
     semel_outbox *outbox;
-    relaying r = {.spy = {.inner = world_recorder(w), .on_publish = play_the_broker}};
+    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = play_the_broker}};
     semel_message message = text_message("1", "a");
     semel_relay_options options = {.size = sizeof options,
                                    .poll_ms = 5,
@@ -462,7 +462,7 @@ static void a_broker_that_takes_nothing_is_not_back(void **state)
     OK(semel_store_open(&store, "memory:", NULL, &last_error));
     OK(semel_store_migrate(store, &last_error));
     OK(semel_outbox_open(&outbox, store, "out", &last_error));
-    OK(semel_relay_open(&r.relay, outbox, spy_open(w, &r.spy, 0), &options, &last_error));
+    OK(semel_relay_open(&r.relay, outbox, spy_open(f, &r.spy, 0), &options, &last_error));
     OK(semel_outbox_send(outbox, &message, &last_error));
     OK(semel_relay_run(r.relay, &last_error));
     assert_int_equal(r.spy.publishes, 6);

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { WORKERS = 8, ROUNDS = 200 / SLOWER, SOON_MS = 60000 };
+enum { WORKERS = 8, ROUNDS = 200 / SANITIZER_SLOWDOWN, SOON_MS = 60000 };
 
 #define WAIT_UNTIL(condition)                              \
     for (int64_t wait_until_ = process_now_ms() + SOON_MS; \
@@ -20,14 +20,14 @@ enum { WORKERS = 8, ROUNDS = 200 / SLOWER, SOON_MS = 60000 };
 /* --- running with several workers ----------------------------------------------------------------------------- */
 
 typedef struct scene {
-    blunt broker;
+    no_delay broker;
     semel_consumer *consumer;
     semel_status ended;
     semel_error why;
     atomic_uint troubles, reliefs;
     atomic_uint runs;
     unsigned broken; /* commits after the first run */
-    crew_member member;
+    test_thread member;
 } scene;
 
 /* The error that some of its commits meet will not pass. */
@@ -37,7 +37,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     scene *s = context;
     (void)unit, (void)message, (void)err;
     if (atomic_fetch_add(&s->runs, 1) == 0 && s->broken)
-        bent_break_commits(s->broken, SEMEL_EMISUSE);
+        failing_store_break_commits(s->broken, SEMEL_EMISUSE);
     return SEMEL_OK;
 }
 
@@ -55,11 +55,11 @@ static void publish(scene *s, semel_message message)
     assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
 }
 
-static void open_scene(scene *s, world *w, semel_route route, semel_consumer_options options)
+static void open_scene(scene *s, fixture *f, semel_route route, semel_consumer_options options)
 {
     *s = (scene){0};
     OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
-    semel_transport *transport = blunt_open(w, &s->broker, NULL);
+    semel_transport *transport = no_delay_open(f, &s->broker, NULL);
     options.size = sizeof options;
     options.backoff_ms = 1;
     options.backoff_max_ms = 4;
@@ -68,11 +68,11 @@ static void open_scene(scene *s, world *w, semel_route route, semel_consumer_opt
     OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
 }
 
-static void open_workers(scene *s, world *w, unsigned broken)
+static void open_workers(scene *s, fixture *f, unsigned broken)
 {
-    semel_route route = {"order.*", world_inbox(w, "inbox", NULL), handle, s};
-    bent_open(w);
-    open_scene(s, w, route, (semel_consumer_options){.workers = WORKERS});
+    semel_route route = {"order.*", fixture_inbox(f, "inbox", NULL), handle, s};
+    failing_store_open(f);
+    open_scene(s, f, route, (semel_consumer_options){.workers = WORKERS});
     s->broken = broken;
 }
 
@@ -82,7 +82,7 @@ static void close_scene(scene *s)
     semel_transport_close(s->broker.inner);
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     scene *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
@@ -91,15 +91,15 @@ static void run(crew_member *member)
 static void stop(scene *s)
 {
     semel_consumer_stop(s->consumer);
-    assert_true(crew_join(&s->member, SOON_MS));
+    assert_true(test_thread_join(&s->member, SOON_MS));
     assert_int_equal(s->ended, SEMEL_OK);
 }
 
-static void meet_trouble_once(scene *s, world *w, unsigned round)
+static void meet_trouble_once(scene *s, fixture *f, unsigned round)
 {
     char id[16];
     (void)snprintf(id, sizeof id, "%u", round);
-    semel_test_fault(w->seam, "receive.begun", 1, SEMEL_EUNAVAILABLE);
+    semel_test_fault(f->seam, "receive.begun", 1, SEMEL_EUNAVAILABLE);
     publish(s, text_message(id, "a"));
     WAIT_UNTIL(atomic_load(&s->broker.acked) > round && atomic_load(&s->troubles) > round &&
                atomic_load(&s->reliefs) > round);
@@ -111,12 +111,12 @@ static void meet_trouble_once(scene *s, world *w, unsigned round)
 /* Whoever of them did the work that was left: nothing else comes that could tell. */
 static void the_end_of_trouble_is_always_said(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     scene s;
-    open_workers(&s, w, 0);
-    crew_start(&s.member, run, &s);
+    open_workers(&s, f, 0);
+    test_thread_start(&s.member, run, &s);
     for (unsigned i = 0; i < ROUNDS; i++)
-        meet_trouble_once(&s, w, i);
+        meet_trouble_once(&s, f, i);
     stop(&s);
     close_scene(&s);
 }
@@ -126,10 +126,10 @@ static void an_error_that_ends_the_run_is_met_once(void **state)
 {
     scene s;
     open_workers(&s, *state, 100 * WORKERS);
-    crew_start(&s.member, run, &s);
+    test_thread_start(&s.member, run, &s);
     WAIT_UNTIL(atomic_load(&s.broker.receives) > 0);
     publish(&s, text_message("m", "a"));
-    assert_true(crew_join(&s.member, SOON_MS));
+    assert_true(test_thread_join(&s.member, SOON_MS));
     assert_int_equal(s.ended, SEMEL_EMISUSE);
     assert_int_equal(s.why.status, SEMEL_EMISUSE);
     assert_int_equal(s.runs, 1);
@@ -154,7 +154,7 @@ static void what_a_run_ended_by_does_not_keep_it_from_working_later(void **state
     FAILS(SEMEL_EMISUSE, semel_consumer_run(s.consumer, &last_error));
     assert_int_equal(s.runs, 1);
     step_until_acked(&s, 1);
-    crew_start(&s.member, run, &s);
+    test_thread_start(&s.member, run, &s);
     publish(&s, text_message("2", "a"));
     WAIT_UNTIL(atomic_load(&s.broker.acked) == 2);
     stop(&s);
@@ -170,7 +170,7 @@ enum { BODY_MAX = 100, BODY = 1000 };
 static semel_status give_up(semel_unit *unit, const semel_message *message, void *context,
                             semel_error *err)
 {
-    work *todo = context;
+    scripted_handler *todo = context;
     (void)unit;
     todo->runs++;
     return message->body.len > BODY_MAX ? semel_fail(err, SEMEL_EGIVEUP, "no such customer")
@@ -185,21 +185,21 @@ static semel_status see_body(const semel_dead *dead, void *context, semel_error 
 }
 
 /* One letter and one announcement, both without the body, and the letter says so. */
-static void check_bodiless(world *w, const char *why, const char *id)
+static void check_bodiless(fixture *f, const char *why, const char *id)
 {
     size_t body = 1;
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_non_null(strstr(one.error, why));
     assert_non_null(strstr(one.error, "1000 bytes is more than the store takes"));
     assert_string_equal(one.message_id, id);
-    OK(semel_dead_list(w->store, NULL, see_body, &body, &last_error));
+    OK(semel_dead_list(f->store, NULL, see_body, &body, &last_error));
     assert_int_equal(body, 0);
 }
 
-static void check_announced_once(world *w, semel_outbox *faults)
+static void check_announced_once(fixture *f, semel_outbox *faults)
 {
-    semel_transport *recorder = world_recorder(w);
-    assert_int_equal(world_drain(world_relay(w, faults, recorder, NULL)), 1);
+    semel_transport *recorder = fixture_recorder(f);
+    assert_int_equal(fixture_drain(fixture_relay(f, faults, recorder, NULL)), 1);
     const semel_message *fault = semel_test_recorder_message(recorder, 0);
     assert_int_equal(fault->body.len, 0);
 }
@@ -213,25 +213,25 @@ static semel_message large_message(const char *id)
     return message;
 }
 
-static void step_through(world *w, semel_mode mode, uint32_t batch, semel_message large,
+static void step_through(fixture *f, semel_mode mode, uint32_t batch, semel_message large,
                          const char *why)
 {
-    semel_outbox *faults = world_outbox(w, "faults");
+    semel_outbox *faults = fixture_outbox(f, "faults");
     semel_inbox_options options = {.size = sizeof options, .mode = mode, .faults = faults};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
-    work todo = {0};
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    scripted_handler todo = {0};
     scene s;
-    bent_open(w);
-    bent_limit_letters(BODY_MAX);
-    open_scene(&s, w, (semel_route){"order.*", inbox, give_up, &todo},
+    failing_store_open(f);
+    failing_store_limit_letters(BODY_MAX);
+    open_scene(&s, f, (semel_route){"order.*", inbox, give_up, &todo},
                (semel_consumer_options){.batch = batch});
     publish(&s, large);
     publish(&s, text_message("small", "a"));
     publish(&s, text_message("little", "a"));
     step_until_acked(&s, 3);
-    check_bodiless(w, why, "large");
-    check_announced_once(w, faults);
-    assert_int_equal(world_counters(w).dead, 1);
+    check_bodiless(f, why, "large");
+    check_announced_once(f, faults);
+    assert_int_equal(fixture_counters(f).dead, 1);
     close_scene(&s);
 }
 
@@ -243,21 +243,21 @@ static void a_letter_too_large_for_the_store_is_kept_without_its_body(void **sta
 /* A handler would take the empty body for the message's own. */
 static void such_a_letter_is_not_replayed(void **state)
 {
-    world *w = *state;
-    work todo = {0};
+    fixture *f = *state;
+    scripted_handler todo = {0};
     semel_outcome out;
     semel_inbox *inboxes[2];
     semel_message large = large_message("large");
-    world_both_modes(inboxes, w, (semel_inbox_options){0});
-    bent_open(w);
-    bent_limit_letters(BODY_MAX);
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
+    failing_store_open(f);
+    failing_store_limit_letters(BODY_MAX);
     EACH_MODE(inbox, inboxes)
     {
         OK(semel_inbox_receive(&out, inbox, &large, give_up, &todo, &last_error));
         OUTCOME(SEMEL_DEAD, out);
     }
     letter kept[2];
-    assert_int_equal(world_letters(w, kept, 2), 2);
+    assert_int_equal(fixture_letters(f, kept, 2), 2);
     for (size_t i = 0; i < 2; i++) {
         FAILS(SEMEL_EREJECTED,
               semel_inbox_replay(&out, inboxes[i], kept[i].id, give_up, &todo, &last_error));
@@ -265,7 +265,7 @@ static void such_a_letter_is_not_replayed(void **state)
         OUTCOME(SEMEL_UNDECIDED, out);
     }
     assert_int_equal(todo.runs, 2);
-    assert_int_equal(world_letters(w, NULL, 0), 2);
+    assert_int_equal(fixture_letters(f, NULL, 0), 2);
 }
 
 static void it_is_in_claim_mode(void **state)

@@ -17,13 +17,13 @@
 enum {
     WORKERS = 8,
     GROUPS = 20,
-    COUNT = 2000 / SLOWER / GROUPS * GROUPS,
+    COUNT = 2000 / SANITIZER_SLOWDOWN / GROUPS * GROUPS,
     SOON_MS = 120000,
 };
 
 typedef struct scene {
-    world *w;
-    blunt broker;
+    fixture *f;
+    no_delay broker;
     semel_outbox *outbox;
     semel_consumer *consumer;
     semel_status ended;
@@ -81,7 +81,7 @@ static void plan_trouble(scene *s, unsigned run)
                                          "batch.marked", "batch.committed"};
     static const semel_status statuses[] = {SEMEL_EUNAVAILABLE, SEMEL_EUNKNOWN, SEMEL_EBUSY};
     if (s->store_fails_every && run % s->store_fails_every == 0)
-        semel_test_fault(s->w->seam, points[run % 5], 1 + run % 3, statuses[run % 3]);
+        semel_test_fault(s->f->seam, points[run % 5], 1 + run % 3, statuses[run % 3]);
     if (s->settle_fails_every)
         atomic_store(&s->broker.settle_broken,
                      run % s->settle_fails_every ? SEMEL_OK : SEMEL_EUNAVAILABLE);
@@ -145,16 +145,16 @@ static void publish_all(scene *s)
 }
 
 /* `delays`: on the memory transport itself. */
-static void open_scene(scene *s, world *w, const char *url, int delays, semel_handler *handler,
+static void open_scene(scene *s, fixture *f, const char *url, int delays, semel_handler *handler,
                        semel_consumer_options options)
 {
     semel_transport *transport;
     semel_inbox_options patient = {.size = sizeof patient, .attempts_max = 1000, .mode = s->mode};
-    s->w = w;
-    s->outbox = world_outbox(w, "out");
-    semel_route route = {"*", world_inbox(w, "inbox", &patient), handler, s};
+    s->f = f;
+    s->outbox = fixture_outbox(f, "out");
+    semel_route route = {"*", fixture_inbox(f, "inbox", &patient), handler, s};
     OK(semel_transport_open(&s->broker.inner, url, NULL, &last_error));
-    transport = delays ? s->broker.inner : blunt_open(w, &s->broker, NULL);
+    transport = delays ? s->broker.inner : no_delay_open(f, &s->broker, NULL);
     options.size = sizeof options;
     options.backoff_ms = 1;
     options.backoff_max_ms = 4;
@@ -169,7 +169,7 @@ static void close_scene(scene *s)
     s->consumer = NULL;
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     scene *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
@@ -178,25 +178,26 @@ static void run(crew_member *member)
 static void wait_for_effects(scene *s, unsigned count)
 {
     int64_t end = process_now_ms() + SOON_MS;
-    while (world_counters(s->w).unsent < count) {
+    while (fixture_counters(s->f).unsent < count) {
         if (process_now_ms() > end)
-            fail_msg("%u of %u effects, and no more", (unsigned)world_counters(s->w).unsent, count);
+            fail_msg("%u of %u effects, and no more", (unsigned)fixture_counters(s->f).unsent,
+                     count);
         process_nap();
     }
 }
 
-static void check_join(scene *s, crew_member *member)
+static void check_join(scene *s, test_thread *member)
 {
-    assert_true(crew_join(member, SOON_MS));
+    assert_true(test_thread_join(member, SOON_MS));
     if (s->ended)
         fail_msg("%s", s->why.text);
 }
 
 static void run_to_the_end(scene *s)
 {
-    crew_member member;
+    test_thread member;
     publish_all(s);
-    crew_start(&member, run, s);
+    test_thread_start(&member, run, s);
     wait_for_effects(s, COUNT);
     semel_consumer_stop(s->consumer);
     check_join(s, &member);
@@ -206,8 +207,8 @@ static void run_to_the_end(scene *s)
 static void check_effects(scene *s)
 {
     unsigned next[GROUPS] = {0};
-    semel_transport *recorder = world_recorder(s->w);
-    assert_int_equal(world_drain(world_relay(s->w, s->outbox, recorder, NULL)), COUNT);
+    semel_transport *recorder = fixture_recorder(s->f);
+    assert_int_equal(fixture_drain(fixture_relay(s->f, s->outbox, recorder, NULL)), COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         const semel_message *effect = semel_test_recorder_message(recorder, i);
         unsigned group = group_of(effect), number = 0;
@@ -216,7 +217,7 @@ static void check_effects(scene *s)
             fail_msg("effect %u of group %u, not %u", number, group, next[group]);
         next[group]++;
     }
-    assert_int_equal(world_letters(s->w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(s->f, NULL, 0), 0);
     assert_int_equal(s->bad_notices, 0);
 }
 
@@ -227,10 +228,10 @@ static void close_queue(scene *s)
 
 /* --- order ----------------------------------------------------------------------------------------------------- */
 
-static void keep_order(scene *s, world *w, const char *url, int delays, uint32_t batch)
+static void keep_order(scene *s, fixture *f, const char *url, int delays, uint32_t batch)
 {
     open_scene(
-        s, w, url, delays, handle,
+        s, f, url, delays, handle,
         (semel_consumer_options){.workers = WORKERS, .batch = batch, .order = SEMEL_ORDER_GROUP});
     run_to_the_end(s);
     close_scene(s);
@@ -371,7 +372,7 @@ static void when_stopped_all_threads_are_gone_and_nothing_is_lost(void **state)
     expect_no_more_threads_than(before);
     assert_in_range(s.runs, 10, 10 + WORKERS);
     assert_int_equal(s.broker.acked, s.runs);
-    assert_int_equal(world_counters(s.w).unsent, s.runs);
+    assert_int_equal(fixture_counters(s.f).unsent, s.runs);
     close_scene(&s);
     assert_int_equal(s.broker.in_hand, 0);
     for (; count; left += count)
@@ -405,30 +406,31 @@ static void signals_are_for_the_callers_thread(void **state)
 static void an_error_that_will_not_pass_ends_all_workers(void **state)
 {
     scene s = {0};
-    crew_member member;
+    test_thread member;
     open_scene(&s, *state, "memory:", 0, handle, (semel_consumer_options){.workers = WORKERS});
     publish_all(&s);
-    semel_test_fault(s.w->seam, "receive.marked", COUNT / 2, SEMEL_ESTORE);
+    semel_test_fault(s.f->seam, "receive.marked", COUNT / 2, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_consumer_run(s.consumer, &last_error));
     SAYS("receive.marked");
     assert_int_equal(s.broker.in_hand, 0); /* all of it has gone back */
-    assert_int_equal(world_counters(s.w).unsent, s.broker.acked);
-    crew_start(&member, run, &s); /* the reason is gone, and it goes on */
+    assert_int_equal(fixture_counters(s.f).unsent, s.broker.acked);
+    test_thread_start(&member, run, &s); /* the reason is gone, and it goes on */
     wait_for_effects(&s, COUNT);
     semel_consumer_stop(s.consumer);
     check_join(&s, &member);
-    assert_int_equal(world_counters(s.w).unsent, COUNT);
+    assert_int_equal(fixture_counters(s.f).unsent, COUNT);
     close_scene(&s);
     close_queue(&s);
 }
 
 static void workers_need_a_transport_that_may_be_shared(void **state)
 {
-    world *w = *state;
-    spy watch = {.inner = world_queue(w, "memory:")};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &(work){0}};
+    fixture *f = *state;
+    spy watch = {.inner = fixture_queue(f, "memory:")};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run,
+                         &(scripted_handler){0}};
     semel_consumer_options options = {.size = sizeof options, .workers = 2};
-    semel_consumer *consumer = world_consumer(w, spy_open(w, &watch, 1), &route, 1, &options);
+    semel_consumer *consumer = fixture_consumer(f, spy_open(f, &watch, 1), &route, 1, &options);
     FAILS(SEMEL_EUNSUPPORTED, semel_consumer_run(consumer, &last_error));
     SAYS("2 workers");
     SAYS("spy:");
@@ -452,10 +454,10 @@ static semel_status be_cut_off(semel_unit *unit, const semel_message *message, v
 static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
 {
     scene s = {.mode = SEMEL_CLAIM};
-    crew_member member;
+    test_thread member;
     open_scene(&s, *state, "memory:", 0, be_cut_off, (semel_consumer_options){.workers = 3});
     publish_all(&s);
-    crew_start(&member, run, &s);
+    test_thread_start(&member, run, &s);
     wait_until_at_least(&s.notices, 1);
     wait_until_at_least(&s.broker.acked, s.broker.received); /* no sign of life: it began before */
     wait_until_at_least(&s.broker.receives, s.broker.receives + 5);

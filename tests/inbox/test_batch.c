@@ -34,9 +34,9 @@ static semel_status receive_by(semel_handler *handler, void *context, batch *b, 
                                      &last_error);
 }
 
-static semel_status receive(batch *b, semel_inbox *inbox, work *todo)
+static semel_status receive(batch *b, semel_inbox *inbox, scripted_handler *todo)
 {
-    return receive_by(work_do, todo, b, inbox);
+    return receive_by(scripted_handler_run, todo, b, inbox);
 }
 
 static void assert_all(const batch *b, semel_outcome outcome)
@@ -50,11 +50,11 @@ static void assert_all(const batch *b, semel_outcome outcome)
 static void handlers_run_in_the_order_given(void **state)
 {
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         batch b = batch_of((const char *const[]){"c", "a", "d", "b"}, 4);
-        work todo = {0};
+        scripted_handler todo = {0};
         OK(receive(&b, inbox, &todo));
         assert_all(&b, SEMEL_PROCESSED);
         assert_string_equal(todo.ids, "c a d b ");
@@ -62,23 +62,23 @@ static void handlers_run_in_the_order_given(void **state)
         assert_all(&b, SEMEL_DUPLICATE);
         assert_int_equal(todo.runs, 4);
     }
-    assert_int_equal(world_counters(*state).processed, 8);
-    assert_int_equal(world_counters(*state).duplicates, 8);
+    assert_int_equal(fixture_counters(*state).processed, 8);
+    assert_int_equal(fixture_counters(*state).duplicates, 8);
 }
 
 static void each_message_has_the_outcome_at_its_index(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message known = text_message("known", "a"), dead = text_message("dead", "a");
-    work todo = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "dead"};
+    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "dead"};
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &known, &todo);
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &dead, &todo);
     batch b = batch_of(
         (const char *const[]){"new", "known", "known", "", "bad", "dead", "old", "new"}, 8);
     b.messages[2].body = semel_str("other content");
     b.messages[6].time_ms = 1;
-    todo = (work){.failures = 1, .only = "bad"};
+    todo = (scripted_handler){.failures = 1, .only = "bad"};
     OK(receive(&b, inbox, &todo));
     OUTCOME(SEMEL_PROCESSED, b.out[0]);
     OUTCOME(SEMEL_DUPLICATE, b.out[1]);
@@ -94,11 +94,11 @@ static void each_message_has_the_outcome_at_its_index(void **state)
 static void a_message_twice_in_a_batch_is_handled_once(void **state)
 {
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
         batch b = batch_of((const char *const[]){"2", "1", "1", "1", "2"}, 5);
-        work todo = {0};
+        scripted_handler todo = {0};
         b.messages[3].body = semel_str("other content");
         OK(receive(&b, inbox, &todo));
         OUTCOME(SEMEL_PROCESSED, b.out[0]);
@@ -113,9 +113,9 @@ static void a_message_twice_in_a_batch_is_handled_once(void **state)
 static void a_rejected_duplicate_is_no_failure_of_the_batch(void **state)
 {
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REJECT};
-    semel_inbox *inbox = world_inbox(*state, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(*state, "inbox", &options);
     batch b = batch_of((const char *const[]){"1", "1"}, 2);
-    OK(receive(&b, inbox, &(work){0}));
+    OK(receive(&b, inbox, &(scripted_handler){0}));
     OUTCOME(SEMEL_PROCESSED, b.out[0]);
     OUTCOME(SEMEL_DUPLICATE, b.out[1]);
 }
@@ -132,14 +132,14 @@ static semel_status give_id_as_result(semel_unit *unit, const semel_message *mes
 static void each_message_has_its_own_key_and_result(void **state)
 {
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
-    semel_inbox *inbox = world_inbox(*state, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(*state, "inbox", &options);
     batch b = batch_of((const char *const[]){"three", "one", "two"}, 3);
     OK(receive_by(give_id_as_result, NULL, &b, inbox));
     for (size_t i = 0; i < 3; i++) {
         semel_result *result;
         semel_outcome outcome;
-        OK(semel_inbox_receive_result(&outcome, &result, inbox, b.all[i], work_do, NULL,
-                                      &last_error));
+        OK(semel_inbox_receive_result(&outcome, &result, inbox, b.all[i], scripted_handler_run,
+                                      NULL, &last_error));
         OUTCOME(SEMEL_REPLAYED, outcome);
         BYTES_EQUAL(b.messages[i].id, semel_result_bytes(result));
         semel_result_free(result);
@@ -148,15 +148,15 @@ static void each_message_has_its_own_key_and_result(void **state)
 
 static void a_key_in_use_elsewhere_holds_up_its_own_message_only(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     batch b = batch_of((const char *const[]){"1", "busy", "2"}, 3);
     semel_unit *unit;
     semel_outcome outcome;
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, &b.messages[1], &last_error));
-    OK(receive(&b, inbox, &(work){0}));
+    OK(receive(&b, inbox, &(scripted_handler){0}));
     OUTCOME(SEMEL_PROCESSED, b.out[0]);
     OUTCOME(SEMEL_IN_PROGRESS, b.out[1]);
     OUTCOME(SEMEL_PROCESSED, b.out[2]);
@@ -165,19 +165,19 @@ static void a_key_in_use_elsewhere_holds_up_its_own_message_only(void **state)
 
 static void a_batch_has_limits(void **state)
 {
-    semel_inbox *inbox = world_inbox(*state, "inbox", NULL);
+    semel_inbox *inbox = fixture_inbox(*state, "inbox", NULL);
     batch b = batch_of((const char *const[]){"1"}, 1);
-    work todo = {0};
-    OK(semel_inbox_receive_batch(NULL, inbox, NULL, 0, work_do, &todo, &last_error));
-    FAILS(SEMEL_ELIMIT, semel_inbox_receive_batch(b.out, inbox, b.all, SEMEL_BATCH_MAX + 1, work_do,
-                                                  &todo, &last_error));
+    scripted_handler todo = {0};
+    OK(semel_inbox_receive_batch(NULL, inbox, NULL, 0, scripted_handler_run, &todo, &last_error));
+    FAILS(SEMEL_ELIMIT, semel_inbox_receive_batch(b.out, inbox, b.all, SEMEL_BATCH_MAX + 1,
+                                                  scripted_handler_run, &todo, &last_error));
     OUTCOME(SEMEL_CLAIMED, b.out[0]); /* not even looked at */
     assert_int_equal(todo.runs, 0);
 }
 
 static void the_largest_batch_is_handled_whole(void **state)
 {
-    semel_inbox *inbox = world_inbox(*state, "inbox", NULL);
+    semel_inbox *inbox = fixture_inbox(*state, "inbox", NULL);
     semel_message *messages = calloc(SEMEL_BATCH_MAX, sizeof *messages);
     const semel_message **all = calloc(SEMEL_BATCH_MAX, sizeof(semel_message *));
     semel_outcome *out = calloc(SEMEL_BATCH_MAX, sizeof *out);
@@ -189,8 +189,8 @@ static void the_largest_batch_is_handled_whole(void **state)
         all[i] = &messages[i];
     }
     for (int round = 0; round < 2; round++) {
-        work todo = {0};
-        OK(semel_inbox_receive_batch(out, inbox, all, SEMEL_BATCH_MAX, work_do, &todo,
+        scripted_handler todo = {0};
+        OK(semel_inbox_receive_batch(out, inbox, all, SEMEL_BATCH_MAX, scripted_handler_run, &todo,
                                      &last_error));
         assert_int_equal(todo.runs, round ? 0 : SEMEL_BATCH_MAX);
         for (size_t i = 0; i < SEMEL_BATCH_MAX; i++)
@@ -206,38 +206,38 @@ static void the_largest_batch_is_handled_whole(void **state)
 
 static void a_redelivery_is_handled_alone_and_first(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     batch b = batch_of((const char *const[]){"1", "2", "again", "3"}, 4);
-    work todo = {0};
+    scripted_handler todo = {0};
     b.messages[0].delivery = b.messages[1].delivery = b.messages[3].delivery = 1;
     b.messages[2].delivery = 2;
     OK(receive(&b, inbox, &todo));
     assert_all(&b, SEMEL_PROCESSED);
     assert_string_equal(todo.ids, "again 1 2 3 ");
-    assert_int_equal(semel_test_passed(w->seam, "count.committed"), 1);
-    assert_int_equal(semel_test_passed(w->seam, "receive.committed"), 1);
-    assert_int_equal(semel_test_passed(w->seam, "batch.committed"), 1);
+    assert_int_equal(semel_test_passed(f->seam, "count.committed"), 1);
+    assert_int_equal(semel_test_passed(f->seam, "receive.committed"), 1);
+    assert_int_equal(semel_test_passed(f->seam, "batch.committed"), 1);
 }
 
 static void a_failure_is_undone_and_counted_for_its_own_message(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message event = text_message(NULL, "event");
-    world_both_modes(inboxes, w, (semel_inbox_options){.attempts_max = 3});
+    fixture_both_modes(inboxes, f, (semel_inbox_options){.attempts_max = 3});
     for (size_t mode = 0; mode < 2; mode++) {
         batch b = batch_of((const char *const[]){"1", "bad", "2"}, 3);
-        uint64_t before = world_counters(w).unsent;
-        work todo = {.failures = 2, .only = "bad", .outbox = outbox, .sends = &event};
+        uint64_t before = fixture_counters(f).unsent;
+        scripted_handler todo = {.failures = 2, .only = "bad", .outbox = outbox, .sends = &event};
         OK(receive(&b, inboxes[mode], &todo));
         OUTCOME(SEMEL_PROCESSED, b.out[0]);
         OUTCOME(SEMEL_FAILED, b.out[1]);
         OUTCOME(SEMEL_PROCESSED, b.out[2]);
         assert_int_equal(last_error.status, SEMEL_EHANDLER); /* the first one's that failed */
         SAYS("out of paper");
-        assert_int_equal(world_counters(w).unsent, before + 2);
+        assert_int_equal(fixture_counters(f).unsent, before + 2);
         OK(receive(&b, inboxes[mode], &todo));
         OUTCOME(SEMEL_DUPLICATE, b.out[0]);
         OUTCOME(SEMEL_FAILED, b.out[1]);
@@ -245,18 +245,18 @@ static void a_failure_is_undone_and_counted_for_its_own_message(void **state)
         OK(receive(&b, inboxes[mode], &todo));
         OUTCOME(SEMEL_PROCESSED, b.out[1]);
         assert_int_equal(todo.attempt, 3);
-        assert_int_equal(world_counters(w).unsent, before + 3);
-        assert_int_equal(world_counters(w).captured, before + 3);
+        assert_int_equal(fixture_counters(f).unsent, before + 3);
+        assert_int_equal(fixture_counters(f).captured, before + 3);
     }
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 static void poison_becomes_one_dead_letter_and_harms_no_neighbour(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 3};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
-    work todo = {.failures = 100, .only = "poison"};
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    scripted_handler todo = {.failures = 100, .only = "poison"};
     for (int round = 0; round < 5; round++) {
         char one[16], two[16];
         (void)snprintf(one, sizeof one, "%da", round);
@@ -268,87 +268,87 @@ static void poison_becomes_one_dead_letter_and_harms_no_neighbour(void **state)
         OUTCOME(SEMEL_PROCESSED, b.out[2]);
     }
     assert_int_equal(todo.runs, 13);
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.message_id, "poison");
     assert_int_equal(one.attempts, 3);
 }
 
 static void giving_up_in_a_batch_announces_with_it(void **state)
 {
-    world *w = *state;
-    semel_outbox *faults = world_outbox(w, "faults");
+    fixture *f = *state;
+    semel_outbox *faults = fixture_outbox(f, "faults");
     semel_inbox_options options = {.size = sizeof options, .faults = faults};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     batch b = batch_of((const char *const[]){"1", "bad", "bad"}, 3);
-    work todo = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "bad"};
+    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "bad"};
     OK(receive(&b, inbox, &todo));
     OUTCOME(SEMEL_PROCESSED, b.out[0]);
     OUTCOME(SEMEL_DEAD, b.out[1]);
     OUTCOME(SEMEL_DEAD, b.out[2]);
-    assert_int_equal(world_letters(w, NULL, 0), 1);
-    assert_int_equal(world_counters(w).unsent, 1);
+    assert_int_equal(fixture_letters(f, NULL, 0), 1);
+    assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
 /* --- everybody's trouble ------------------------------------------------------------------------- */
 
 /* Nothing of the batch has happened, and the next try finds it as new. */
-static void assert_nothing_happened(world *w, batch *b, semel_inbox *inbox, semel_outbox *outbox)
+static void assert_nothing_happened(fixture *f, batch *b, semel_inbox *inbox, semel_outbox *outbox)
 {
     semel_message event = text_message(NULL, "event");
-    work todo = {.outbox = outbox, .sends = &event};
+    scripted_handler todo = {.outbox = outbox, .sends = &event};
     assert_all(b, SEMEL_UNDECIDED);
-    assert_int_equal(world_counters(w).unsent, 0);
-    assert_int_equal(world_counters(w).processed, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    assert_int_equal(fixture_counters(f).processed, 0);
     OK(receive(b, inbox, &todo));
     assert_all(b, SEMEL_PROCESSED);
     assert_int_equal(todo.runs, b->count);
     assert_int_equal(todo.attempt, 1);
-    assert_int_equal(world_counters(w).unsent, b->count);
+    assert_int_equal(fixture_counters(f).unsent, b->count);
 }
 
 static void when_the_store_fails_nothing_has_happened(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     batch b = batch_of((const char *const[]){"3", "1", "2"}, 3);
-    work todo = {0};
-    semel_test_fault(w->seam, "batch.marked", 1, SEMEL_EUNAVAILABLE);
+    scripted_handler todo = {0};
+    semel_test_fault(f->seam, "batch.marked", 1, SEMEL_EUNAVAILABLE);
     FAILS(SEMEL_EUNAVAILABLE, receive(&b, inbox, &todo));
     assert_int_equal(todo.runs, 0);
-    assert_nothing_happened(w, &b, inbox, outbox);
+    assert_nothing_happened(f, &b, inbox, outbox);
 }
 
 /* A fault behind one handler is that message's failure: it is undone to its savepoint. */
 static void a_fault_behind_one_handler_fails_one_message(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message event = text_message(NULL, "event");
-    work todo = {.outbox = world_outbox(w, "out"), .sends = &event};
+    scripted_handler todo = {.outbox = fixture_outbox(f, "out"), .sends = &event};
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
-    semel_test_fault(w->seam, "batch.handled", 2, SEMEL_EUNAVAILABLE);
+    semel_test_fault(f->seam, "batch.handled", 2, SEMEL_EUNAVAILABLE);
     OK(receive(&b, inbox, &todo));
     OUTCOME(SEMEL_PROCESSED, b.out[0]);
     OUTCOME(SEMEL_FAILED, b.out[1]);
     OUTCOME(SEMEL_PROCESSED, b.out[2]);
-    assert_int_equal(world_counters(w).unsent, 2);
+    assert_int_equal(fixture_counters(f).unsent, 2);
 }
 
 static void when_the_answer_of_the_commit_is_lost_asking_again_settles_it(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message event = text_message(NULL, "event");
-    work todo = {.outbox = world_outbox(w, "out"), .sends = &event};
+    scripted_handler todo = {.outbox = fixture_outbox(f, "out"), .sends = &event};
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
-    semel_test_fault(w->seam, "batch.committed", 1, SEMEL_EUNKNOWN);
+    semel_test_fault(f->seam, "batch.committed", 1, SEMEL_EUNKNOWN);
     FAILS(SEMEL_EUNKNOWN, receive(&b, inbox, &todo));
     assert_all(&b, SEMEL_UNDECIDED);
     OK(receive(&b, inbox, &todo));
     assert_all(&b, SEMEL_DUPLICATE);
     assert_int_equal(todo.runs, 3);
-    assert_int_equal(world_counters(w).unsent, 3);
+    assert_int_equal(fixture_counters(f).unsent, 3);
 }
 
 /* A child without its parent, which SQLite notices at the commit and not before. */
@@ -362,10 +362,10 @@ static semel_status orphan(semel_unit *unit, const semel_message *message, void 
     return SEMEL_OK;
 }
 
-static void make_family(world *w)
+static void make_family(fixture *f)
 {
     semel_unit *unit;
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     sqlite3 *db = semel_unit_sqlite(unit);
     assert_int_equal(sqlite3_exec(db,
                                   "CREATE TABLE parent (id INTEGER PRIMARY KEY);"
@@ -380,14 +380,14 @@ static void make_family(world *w)
 /* A constraint that was deferred: whose fault it is shows when each is received by itself. */
 static void a_commit_that_is_refused_is_the_handlers_failure(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
-    make_family(w);
+    make_family(f);
     OK(receive_by(orphan, NULL, &b, inbox));
     assert_all(&b, SEMEL_FAILED);
-    assert_int_equal(world_counters(w).failed, 3);
-    work todo = {0};
+    assert_int_equal(fixture_counters(f).failed, 3);
+    scripted_handler todo = {0};
     OK(receive(&b, inbox, &todo));
     assert_all(&b, SEMEL_PROCESSED);
     assert_int_equal(todo.attempt, 2);
@@ -404,12 +404,12 @@ static semel_status roll_back(semel_unit *unit, const semel_message *message, vo
 
 static void a_handler_that_ends_the_transaction_is_found_out(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     batch b = batch_of((const char *const[]){"1", "2", "3"}, 3);
     FAILS(SEMEL_EMISUSE, receive_by(roll_back, "2", &b, inbox));
-    assert_nothing_happened(w, &b, inbox, outbox);
+    assert_nothing_happened(f, &b, inbox, outbox);
 }
 
 /* Claim mode: the second handler outlives its lease. */
@@ -424,14 +424,14 @@ static semel_status outlive_lease(semel_unit *unit, const semel_message *message
 
 static void a_lost_lease_fails_its_own_message_only(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message one = text_message("1", "a"), two = text_message("2", "a"),
                   three = text_message("3", "a");
     const semel_message *messages[] = {&one, &two, &three};
     semel_outcome out[3];
-    OK(semel_inbox_receive_batch(out, inbox, messages, 3, outlive_lease, w->seam, &last_error));
+    OK(semel_inbox_receive_batch(out, inbox, messages, 3, outlive_lease, f->seam, &last_error));
     OUTCOME(SEMEL_PROCESSED, out[0]);
     OUTCOME(SEMEL_FAILED, out[1]);
     OUTCOME(SEMEL_PROCESSED, out[2]);

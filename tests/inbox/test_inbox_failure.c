@@ -7,22 +7,22 @@
 static void the_fifth_failure_makes_a_dead_letter(void **state)
 {
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     for (size_t mode = 0; mode < 2; mode++) {
         semel_message message = text_message("1", "a");
         letter letters[2];
-        work todo = {.failures = 5};
+        scripted_handler todo = {.failures = 5};
         for (uint32_t attempt = 1; attempt < 5; attempt++) {
             message.delivery = attempt;
             RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inboxes[mode], &message, &todo);
             SAYS("out of paper");
             assert_int_equal(todo.attempt, attempt);
         }
-        assert_int_equal(world_letters(*state, letters, 2), mode);
+        assert_int_equal(fixture_letters(*state, letters, 2), mode);
         message.delivery = 5;
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inboxes[mode], &message, &todo);
         assert_int_equal(todo.attempt, 5);
-        assert_int_equal(world_letters(*state, letters, 2), mode + 1);
+        assert_int_equal(fixture_letters(*state, letters, 2), mode + 1);
         assert_string_equal(letters[mode].name, mode ? "by-claim" : "by-transaction");
         assert_string_equal(letters[mode].message_id, "1");
         assert_string_equal(letters[mode].error, "out of paper");
@@ -36,10 +36,10 @@ static void attempts_are_counted_without_the_transports_help(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a"); /* delivery 0: unknown */
-    world_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 3});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 3});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 9};
+        scripted_handler todo = {.failures = 9};
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
         assert_int_equal(todo.attempt, 2);
@@ -52,23 +52,23 @@ static void a_limit_of_one_allows_no_failure(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 1});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 1});
     EACH_MODE(inbox, inboxes)
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &(work){.failures = 1});
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &(scripted_handler){.failures = 1});
 }
 
 static void giving_up_makes_a_dead_letter_at_once(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+        scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
     }
     letter letters[2];
-    assert_int_equal(world_letters(*state, letters, 2), 2);
+    assert_int_equal(fixture_letters(*state, letters, 2), 2);
     assert_int_equal(letters[0].attempts, 1);
     assert_int_equal(letters[1].attempts, 1);
 }
@@ -77,11 +77,11 @@ static void later_copies_of_a_dead_letter_are_dead(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+        scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
         message.delivery = 2;
@@ -89,7 +89,7 @@ static void later_copies_of_a_dead_letter_are_dead(void **state)
         message.delivery = 0;
         assert_int_equal(todo.runs, 1);
     }
-    assert_int_equal(world_letters(*state, NULL, 0), 2);
+    assert_int_equal(fixture_letters(*state, NULL, 0), 2);
 }
 
 /* It was never handled and is in no letter: acknowledging it as dead would lose it. */
@@ -97,10 +97,10 @@ static void other_content_under_a_dead_key_is_a_mismatch(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a"), other = text_message("1", "b");
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+        scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
         RECEIVES(SEMEL_EREJECTED, SEMEL_MISMATCH, inbox, &other, &todo);
         assert_int_equal(todo.runs, 1);
@@ -109,23 +109,23 @@ static void other_content_under_a_dead_key_is_a_mismatch(void **state)
 
 static void a_failed_run_leaves_nothing_but_its_count(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message message = text_message("1", "a"), event = text_message(NULL, "an event");
-    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 2, .outbox = outbox, .sends = &event};
-        uint64_t before = world_counters(w).unsent;
+        scripted_handler todo = {.failures = 2, .outbox = outbox, .sends = &event};
+        uint64_t before = fixture_counters(f).unsent;
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
-        assert_int_equal(world_counters(w).unsent, before);
+        assert_int_equal(fixture_counters(f).unsent, before);
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
-        assert_int_equal(world_counters(w).unsent, before + 1);
+        assert_int_equal(fixture_counters(f).unsent, before + 1);
     }
-    semel_counters counters = world_counters(w);
+    semel_counters counters = fixture_counters(f);
     assert_int_equal(counters.captured, 2);
     assert_int_equal(counters.failed, 4);
     assert_int_equal(counters.processed, 2);
@@ -145,7 +145,7 @@ static void any_status_of_a_handler_is_a_failure_and_comes_back(void **state)
     static const semel_status statuses[] = {SEMEL_EHANDLER, SEMEL_EUNAVAILABLE, SEMEL_EREJECTED,
                                             SEMEL_ENOMEM,   SEMEL_ELOST,        (semel_status)4711};
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 100});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){.attempts_max = 100});
     EACH_MODE(inbox, inboxes)
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         semel_message message = text_message("1", "a");
@@ -162,59 +162,59 @@ static void any_status_of_a_handler_is_a_failure_and_comes_back(void **state)
 /* A deadlock or serialization failure is nobody's fault: the work is begun anew, in a new transaction. */
 static void a_conflict_is_tried_again_and_not_counted(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a"), event = text_message(NULL, "event");
-    work todo = {.failures = 4,
-                 .failure = SEMEL_ECONFLICT,
-                 .outbox = world_outbox(w, "out"),
-                 .sends = &event};
-    semel_test_fault(w->seam, "receive.marked", 1, SEMEL_ECONFLICT);
+    scripted_handler todo = {.failures = 4,
+                             .failure = SEMEL_ECONFLICT,
+                             .outbox = fixture_outbox(f, "out"),
+                             .sends = &event};
+    semel_test_fault(f->seam, "receive.marked", 1, SEMEL_ECONFLICT);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
     assert_int_equal(todo.runs, 5);
     assert_int_equal(todo.attempt, 1);
-    assert_int_equal(world_counters(w).unsent, 1);
-    assert_int_equal(world_counters(w).failed, 0);
+    assert_int_equal(fixture_counters(f).unsent, 1);
+    assert_int_equal(fixture_counters(f).failed, 0);
 }
 
 static void a_conflict_without_end_is_reported_and_decides_nothing(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a");
-    work todo = {.failures = 100, .failure = SEMEL_ECONFLICT};
+    scripted_handler todo = {.failures = 100, .failure = SEMEL_ECONFLICT};
     RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, inbox, &message, &todo);
     assert_int_equal(last_error.retryable, 1);
     assert_int_equal(todo.runs, 6);
-    todo = (work){0};
+    todo = (scripted_handler){0};
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
     assert_int_equal(todo.attempt, 1);
 }
 
 /* --- announcements ------------------------------------------------------------------------------- */
 
-static semel_inbox *inbox_with_faults(world *w, semel_mode mode, semel_outbox *faults,
+static semel_inbox *inbox_with_faults(fixture *f, semel_mode mode, semel_outbox *faults,
                                       const char *topic)
 {
     semel_inbox_options options = {
         .size = sizeof options, .mode = mode, .faults = faults, .fault_topic = topic};
-    return world_inbox(w, mode ? "by-claim" : "by-transaction", &options);
+    return fixture_inbox(f, mode ? "by-claim" : "by-transaction", &options);
 }
 
 static void a_dead_letter_is_announced_once(void **state)
 {
-    world *w = *state;
-    semel_outbox *faults = world_outbox(w, "faults");
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, faults, recorder, NULL);
+    fixture *f = *state;
+    semel_outbox *faults = fixture_outbox(f, "faults");
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, faults, recorder, NULL);
     for (semel_mode mode = SEMEL_TRANSACTION; mode <= SEMEL_CLAIM; mode++) {
-        semel_inbox *inbox = inbox_with_faults(w, mode, faults, mode ? "alarms" : NULL);
+        semel_inbox *inbox = inbox_with_faults(f, mode, faults, mode ? "alarms" : NULL);
         semel_message message = text_message("1", "a");
-        work todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
+        scripted_handler todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
         message.correlation_id = semel_str("c-1");
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
-        assert_int_equal(world_drain(relay), 1);
+        assert_int_equal(fixture_drain(relay), 1);
         const semel_message *fault = semel_test_recorder_message(recorder, mode);
         assert_string_equal(fault->topic, mode ? "alarms" : "semel.fault");
         assert_string_equal(fault->type, "semel.fault");
@@ -228,51 +228,52 @@ static void a_dead_letter_is_announced_once(void **state)
 
 static void failures_that_are_not_the_last_are_not_announced(void **state)
 {
-    world *w = *state;
-    semel_outbox *faults = world_outbox(w, "faults");
-    semel_inbox *inbox = inbox_with_faults(w, SEMEL_TRANSACTION, faults, NULL);
+    fixture *f = *state;
+    semel_outbox *faults = fixture_outbox(f, "faults");
+    semel_inbox *inbox = inbox_with_faults(f, SEMEL_TRANSACTION, faults, NULL);
     semel_message message = text_message("1", "a");
-    work todo = {.failures = 4};
+    scripted_handler todo = {.failures = 4};
     for (int i = 0; i < 4; i++)
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 /* Letter, dead marker and announcement are one transaction: before its commit none is there. */
 static void letter_and_announcement_come_together(void **state)
 {
-    world *w = *state;
-    semel_outbox *faults = world_outbox(w, "faults");
+    fixture *f = *state;
+    semel_outbox *faults = fixture_outbox(f, "faults");
     for (semel_mode mode = SEMEL_TRANSACTION; mode <= SEMEL_CLAIM; mode++) {
-        semel_inbox *inbox = inbox_with_faults(w, mode, faults, NULL);
+        semel_inbox *inbox = inbox_with_faults(f, mode, faults, NULL);
         semel_message message = text_message("1", "a");
-        work todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
-        size_t before = world_letters(w, NULL, 0);
+        scripted_handler todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
+        size_t before = fixture_letters(f, NULL, 0);
         semel_outcome outcome;
-        semel_test_fault(w->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
-        assert_int_not_equal(
-            semel_inbox_receive(&outcome, inbox, &message, work_do, &todo, &last_error), SEMEL_OK);
-        assert_int_equal(world_letters(w, NULL, 0), before);
-        assert_int_equal(world_counters(w).unsent, before);
-        semel_test_advance_ms(w->seam, 60000); /* a claim ends */
+        semel_test_fault(f->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
+        assert_int_not_equal(semel_inbox_receive(&outcome, inbox, &message, scripted_handler_run,
+                                                 &todo, &last_error),
+                             SEMEL_OK);
+        assert_int_equal(fixture_letters(f, NULL, 0), before);
+        assert_int_equal(fixture_counters(f).unsent, before);
+        semel_test_advance_ms(f->seam, 60000); /* a claim ends */
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
         assert_int_equal(todo.runs, 2);
-        assert_int_equal(world_letters(w, NULL, 0), before + 1);
-        assert_int_equal(world_counters(w).unsent, before + 1);
+        assert_int_equal(fixture_letters(f, NULL, 0), before + 1);
+        assert_int_equal(fixture_counters(f).unsent, before + 1);
     }
 }
 
 static void faults_must_be_in_the_same_store(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_store *other = NULL;
     semel_outbox *faults = NULL;
     semel_inbox *inbox = NULL;
     OK(semel_store_open(&other, "memory:", NULL, &last_error));
     OK(semel_outbox_open(&faults, other, "faults", &last_error));
     semel_inbox_options options = {.size = sizeof options, .faults = faults};
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, "inbox", &options, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "inbox", &options, &last_error));
     SAYS("same store");
     semel_outbox_close(faults);
     semel_store_close(other);

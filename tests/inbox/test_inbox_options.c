@@ -13,16 +13,16 @@ static void a_bad_name_is_refused_with_the_position(void **state)
         int position;
     } cases[] = {{" ", 1},           {"orders ", 7}, {"a/b", 2},       {"a\"; DROP TABLE x", 2},
                  {"caf\xc3\xa9", 4}, {"a+b", 2},     {"new\nline", 4}, {"\xff", 1}};
-    world *w = *state;
+    fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         semel_inbox *inbox = NULL;
         semel_outbox *outbox = NULL;
         char position[40];
         (void)snprintf(position, sizeof position, "character %d ", cases[i].position);
-        FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, cases[i].name, NULL, &last_error));
+        FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, cases[i].name, NULL, &last_error));
         SAYS(position);
         SAYS("inbox");
-        FAILS(SEMEL_EINVAL, semel_outbox_open(&outbox, w->store, cases[i].name, &last_error));
+        FAILS(SEMEL_EINVAL, semel_outbox_open(&outbox, f->store, cases[i].name, &last_error));
         SAYS(position);
         SAYS("outbox");
         assert_null(inbox);
@@ -32,43 +32,43 @@ static void a_bad_name_is_refused_with_the_position(void **state)
 
 static void a_name_has_1_to_64_characters(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     char name[SEMEL_NAME_MAX + 2] = "";
     semel_inbox *inbox = NULL;
     semel_outbox *outbox = NULL;
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, "", NULL, &last_error));
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, NULL, NULL, &last_error));
-    FAILS(SEMEL_EINVAL, semel_outbox_open(&outbox, w->store, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "", NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, NULL, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_outbox_open(&outbox, f->store, NULL, &last_error));
     memset(name, 'n', SEMEL_NAME_MAX + 1);
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, name, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, name, NULL, &last_error));
     SAYS("64");
     name[SEMEL_NAME_MAX] = 0;
-    world_inbox(w, name, NULL);
-    world_outbox(w, name);
-    world_inbox(w, "Azaz09._-", NULL);
+    fixture_inbox(f, name, NULL);
+    fixture_outbox(f, name);
+    fixture_inbox(f, "Azaz09._-", NULL);
 }
 
 /* --- options ------------------------------------------------------------------------------------- */
 
 static void options_need_their_size(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options inbox_options = {.key = "id"};
     semel_relay_options relay_options = {.batch = 1};
     semel_consumer_options consumer_options = {.batch = 1};
     semel_store_options store_options = {.busy_ms = 1};
     semel_transport_options transport_options = {.seam = NULL};
     semel_dead_filter filter = {.limit = 1};
-    semel_inbox *inbox = NULL, *good = world_inbox(w, "good", NULL);
+    semel_inbox *inbox = NULL, *good = fixture_inbox(f, "good", NULL);
     semel_relay *relay = NULL;
     semel_consumer *consumer = NULL;
     semel_store *store = NULL;
-    semel_transport *transport = NULL, *queue = world_queue(w, "memory:");
-    semel_route route = {"*", good, work_do, NULL};
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, "x", &inbox_options, &last_error));
+    semel_transport *transport = NULL, *queue = fixture_queue(f, "memory:");
+    semel_route route = {"*", good, scripted_handler_run, NULL};
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "x", &inbox_options, &last_error));
     SAYS("semel_inbox_options.size");
     FAILS(SEMEL_EINVAL,
-          semel_relay_open(&relay, world_outbox(w, "out"), queue, &relay_options, &last_error));
+          semel_relay_open(&relay, fixture_outbox(f, "out"), queue, &relay_options, &last_error));
     SAYS("semel_relay_options.size");
     FAILS(SEMEL_EINVAL,
           semel_consumer_open(&consumer, queue, &route, 1, &consumer_options, &last_error));
@@ -78,19 +78,19 @@ static void options_need_their_size(void **state)
     FAILS(SEMEL_EINVAL,
           semel_transport_open(&transport, "memory:", &transport_options, &last_error));
     SAYS("semel_transport_options.size");
-    FAILS(SEMEL_EINVAL, semel_dead_list(w->store, &filter, NULL, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_dead_list(f->store, &filter, NULL, NULL, &last_error));
     SAYS("semel_dead_filter.size");
 }
 
 static void options_of_a_newer_library_are_refused(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     struct {
         semel_inbox_options options;
         uint64_t new_member;
     } newer = {.options = {.size = sizeof newer}};
     semel_inbox *inbox = NULL;
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, "x", &newer.options, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "x", &newer.options, &last_error));
     SAYS("newer");
 }
 
@@ -99,10 +99,11 @@ static void options_of_an_older_library_mean_the_defaults(void **state)
     semel_inbox_options older = {.size = offsetof(semel_inbox_options, key_function),
                                  .key = "type",
                                  .mode = (semel_mode)99}; /* not there, for all we may know */
-    semel_inbox *inbox = world_inbox(*state, "older", &older);
+    semel_inbox *inbox = fixture_inbox(*state, "older", &older);
     semel_message one = text_message("1", "a"), two = text_message("2", "a");
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &one, &(work){0});
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &two, &(work){0}); /* the key is the type */
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &one, &(scripted_handler){0});
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &two,
+             &(scripted_handler){0}); /* the key is the type */
 }
 
 static void a_choice_that_does_not_exist_is_refused_by_name(void **state)
@@ -120,14 +121,14 @@ static void a_choice_that_does_not_exist_is_refused_by_name(void **state)
         {offsetof(semel_inbox_options, on_mismatch), SEMEL_MISMATCH_IGNORE, ".on_mismatch"},
         {offsetof(semel_inbox_options, on_stale), SEMEL_STALE_PROCESS, ".on_stale"},
         {offsetof(semel_inbox_options, age), SEMEL_AGE_IGNORE, ".age"}};
-    world *w = *state;
+    fixture *f = *state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         for (int add = 0; add < 3; add++) {
             int value = add == 2 ? -1 : choices[i].last + add;
             semel_inbox_options options = {.size = sizeof options};
             semel_inbox *inbox = NULL;
             memcpy((char *)&options + choices[i].offset, &value, sizeof value);
-            semel_status status = semel_inbox_open(&inbox, w->store, "x", &options, &last_error);
+            semel_status status = semel_inbox_open(&inbox, f->store, "x", &options, &last_error);
             assert_int_equal(status, add ? SEMEL_EINVAL : SEMEL_OK);
             if (status)
                 SAYS(choices[i].name);
@@ -137,14 +138,14 @@ static void a_choice_that_does_not_exist_is_refused_by_name(void **state)
 
 static void other_choices_and_limits_are_checked_too(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_relay_options relay_options = {.size = sizeof relay_options,
                                          .preset = (semel_relay_preset)3};
     semel_consumer_options consumer_options = {.size = sizeof consumer_options,
                                                .batch = SEMEL_BATCH_MAX + 1};
-    semel_transport *queue = world_queue(w, "memory:");
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, NULL};
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, NULL};
     semel_relay *relay = NULL;
     semel_consumer *consumer = NULL;
     FAILS(SEMEL_EINVAL, semel_relay_open(&relay, outbox, queue, &relay_options, &last_error));
@@ -163,7 +164,7 @@ static void other_choices_and_limits_are_checked_too(void **state)
 
 /* --- nobody needs an error to write to ----------------------------------------------------------- */
 
-static void opening_and_receiving_need_no_error(world *w, semel_inbox *inbox)
+static void opening_and_receiving_need_no_error(fixture *f, semel_inbox *inbox)
 {
     semel_message good = text_message("1", "a"), bad = {.size = 0};
     const semel_message *const both[] = {&good, &bad};
@@ -172,32 +173,35 @@ static void opening_and_receiving_need_no_error(world *w, semel_inbox *inbox)
     semel_inbox *no_inbox = NULL;
     semel_outbox *no_outbox = NULL;
     semel_outcome out[2];
-    work failing = {.failures = 1};
+    scripted_handler failing = {.failures = 1};
     assert_int_equal(semel_store_open(&no_store, "nosuch:", NULL, NULL), SEMEL_EINVAL);
-    assert_int_equal(semel_inbox_open(&no_inbox, w->store, "x", &wrong, NULL), SEMEL_EINVAL);
-    assert_int_equal(semel_outbox_open(&no_outbox, w->store, "x y", NULL), SEMEL_EINVAL);
-    assert_int_equal(semel_inbox_receive(out, inbox, &bad, work_do, NULL, NULL), SEMEL_EINVAL);
-    assert_int_equal(semel_inbox_receive(out, inbox, &good, work_do, &failing, NULL),
-                     SEMEL_EHANDLER);
-    assert_int_equal(semel_inbox_receive_batch(out, inbox, both, 2, work_do, &failing, NULL),
+    assert_int_equal(semel_inbox_open(&no_inbox, f->store, "x", &wrong, NULL), SEMEL_EINVAL);
+    assert_int_equal(semel_outbox_open(&no_outbox, f->store, "x y", NULL), SEMEL_EINVAL);
+    assert_int_equal(semel_inbox_receive(out, inbox, &bad, scripted_handler_run, NULL, NULL),
                      SEMEL_EINVAL);
-    failing.failures = 1;
-    assert_int_equal(semel_inbox_receive_batch(out, inbox, both, 1, work_do, &failing, NULL),
-                     SEMEL_OK);
-    OUTCOME(SEMEL_FAILED, out[0]);
+    assert_int_equal(semel_inbox_receive(out, inbox, &good, scripted_handler_run, &failing, NULL),
+                     SEMEL_EHANDLER);
     assert_int_equal(
-        semel_inbox_receive_batch(out, inbox, both, SEMEL_BATCH_MAX + 1, work_do, &failing, NULL),
-        SEMEL_ELIMIT);
+        semel_inbox_receive_batch(out, inbox, both, 2, scripted_handler_run, &failing, NULL),
+        SEMEL_EINVAL);
+    failing.failures = 1;
+    assert_int_equal(
+        semel_inbox_receive_batch(out, inbox, both, 1, scripted_handler_run, &failing, NULL),
+        SEMEL_OK);
+    OUTCOME(SEMEL_FAILED, out[0]);
+    assert_int_equal(semel_inbox_receive_batch(out, inbox, both, SEMEL_BATCH_MAX + 1,
+                                               scripted_handler_run, &failing, NULL),
+                     SEMEL_ELIMIT);
 }
 
-static void steps_and_tools_need_no_error(world *w, semel_inbox *inbox, semel_outbox *outbox)
+static void steps_and_tools_need_no_error(fixture *f, semel_inbox *inbox, semel_outbox *outbox)
 {
     semel_message keyless = text_message("", "a"), unknown = text_message("unknown", "a");
     semel_message bad = {.size = 0};
     semel_unit *unit = NULL;
     semel_outcome outcome;
     size_t len;
-    assert_int_equal(semel_unit_begin(&unit, w->store, NULL), SEMEL_OK);
+    assert_int_equal(semel_unit_begin(&unit, f->store, NULL), SEMEL_OK);
     assert_int_equal(semel_unit_set_result(unit, "", 0, NULL), SEMEL_EMISUSE);
     assert_int_equal(semel_unit_renew(unit, 0, NULL), SEMEL_EMISUSE);
     assert_int_equal(semel_unit_send(unit, outbox, &bad, NULL), SEMEL_EINVAL);
@@ -205,17 +209,18 @@ static void steps_and_tools_need_no_error(world *w, semel_inbox *inbox, semel_ou
     assert_int_equal(semel_unit_commit(unit, NULL), SEMEL_EMISUSE);
     assert_int_equal(semel_inbox_forget(inbox, &unknown, NULL), SEMEL_ENOTFOUND);
     assert_int_equal(semel_inbox_key(NULL, 0, &len, inbox, &keyless, NULL), SEMEL_ENOTFOUND);
-    assert_int_equal(semel_inbox_replay(&outcome, inbox, 99, work_do, NULL, NULL), SEMEL_ENOTFOUND);
+    assert_int_equal(semel_inbox_replay(&outcome, inbox, 99, scripted_handler_run, NULL, NULL),
+                     SEMEL_ENOTFOUND);
     assert_int_equal(semel_outbox_replay(outbox, 99, NULL), SEMEL_ENOTFOUND);
-    assert_int_equal(semel_dead_discard(w->store, 99, NULL), SEMEL_ENOTFOUND);
+    assert_int_equal(semel_dead_discard(f->store, 99, NULL), SEMEL_ENOTFOUND);
     assert_int_equal(semel_outbox_send(outbox, &bad, NULL), SEMEL_EINVAL);
 }
 
-static void relays_and_consumers_need_no_error(world *w, semel_inbox *inbox, semel_outbox *outbox)
+static void relays_and_consumers_need_no_error(fixture *f, semel_inbox *inbox, semel_outbox *outbox)
 {
-    semel_transport *recorder = world_recorder(w), *queue = world_queue(w, "memory:");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
-    semel_route route = {"*", inbox, work_do, NULL};
+    semel_transport *recorder = fixture_recorder(f), *queue = fixture_queue(f, "memory:");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
+    semel_route route = {"*", inbox, scripted_handler_run, NULL};
     semel_consumer *consumer = NULL;
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
@@ -224,19 +229,19 @@ static void relays_and_consumers_need_no_error(world *w, semel_inbox *inbox, sem
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNKNOWN, 1);
     assert_int_equal(semel_relay_step(&count, relay, 0, NULL), SEMEL_EUNAVAILABLE);
     assert_int_equal(semel_consumer_open(&consumer, queue, &route, 0, NULL, NULL), SEMEL_EINVAL);
-    consumer = world_consumer(w, queue, &route, 1, NULL);
+    consumer = fixture_consumer(f, queue, &route, 1, NULL);
     assert_int_equal(semel_consumer_step(&count, consumer, 0, NULL), SEMEL_OK);
     assert_int_equal(semel_consumer_replay(&outcome, consumer, 99, NULL), SEMEL_ENOTFOUND);
 }
 
 static void no_call_needs_an_error_to_write_to(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "out");
-    opening_and_receiving_need_no_error(w, inbox);
-    steps_and_tools_need_no_error(w, inbox, outbox);
-    relays_and_consumers_need_no_error(w, inbox, outbox);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    opening_and_receiving_need_no_error(f, inbox);
+    steps_and_tools_need_no_error(f, inbox, outbox);
+    relays_and_consumers_need_no_error(f, inbox, outbox);
 }
 
 static void closing_nothing_is_allowed(void **state)
@@ -316,13 +321,13 @@ static void every_outcome_has_its_name_and_its_settlement(void **state)
 
 static void the_grade_is_what_store_transport_and_mode_allow_together(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    semel_transport *queue = world_queue(w, "memory:");
-    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    semel_transport *queue = fixture_queue(f, "memory:");
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     semel_grade transaction =
-        w->is_sqlite ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS : SEMEL_GRADE_AT_LEAST_ONCE;
-    semel_grade claim = w->is_sqlite ? SEMEL_GRADE_EFFECTIVELY_ONCE : SEMEL_GRADE_AT_LEAST_ONCE;
+        f->is_sqlite ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS : SEMEL_GRADE_AT_LEAST_ONCE;
+    semel_grade claim = f->is_sqlite ? SEMEL_GRADE_EFFECTIVELY_ONCE : SEMEL_GRADE_AT_LEAST_ONCE;
     assert_int_equal(semel_inbox_grade(inboxes[0], NULL), transaction);
     assert_int_equal(semel_inbox_grade(inboxes[0], queue), transaction);
     assert_int_equal(semel_inbox_grade(inboxes[1], NULL), claim);
@@ -331,16 +336,17 @@ static void the_grade_is_what_store_transport_and_mode_allow_together(void **sta
 
 static void a_commit_that_power_loss_may_undo_has_a_lower_grade(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_store *store = NULL;
     semel_inbox *inbox = NULL;
     char url[SCRATCH_PATH + 32];
-    (void)snprintf(url, sizeof url, "%s?synchronous=normal", w->url);
+    (void)snprintf(url, sizeof url, "%s?synchronous=normal", f->url);
     OK(semel_store_open(&store, url, NULL, &last_error));
     OK(semel_inbox_open(&inbox, store, "inbox", NULL, &last_error));
     assert_int_equal(semel_inbox_grade(inbox, NULL), SEMEL_GRADE_EXCEPT_POWER_LOSS);
-    assert_int_equal(semel_inbox_grade(inbox, world_queue(w, "memory:")), /* loses as much itself */
-                     SEMEL_GRADE_EXACTLY_ONCE_EFFECTS);
+    assert_int_equal(
+        semel_inbox_grade(inbox, fixture_queue(f, "memory:")), /* loses as much itself */
+        SEMEL_GRADE_EXACTLY_ONCE_EFFECTS);
     semel_inbox_close(inbox);
     semel_store_close(store);
 }
@@ -359,11 +365,11 @@ static void every_grade_has_its_name(void **state)
 
 static void counters_are_written_as_far_as_the_caller_knows_them(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_counters counters;
     memset(&counters, 0x5a, sizeof counters);
     uint64_t untouched = counters.replayed;
-    OK(semel_store_counters(&counters, offsetof(semel_counters, replayed), w->store, &last_error));
+    OK(semel_store_counters(&counters, offsetof(semel_counters, replayed), f->store, &last_error));
     assert_int_equal(counters.processed, 0);
     assert_true(counters.replayed == untouched);
 }

@@ -6,12 +6,12 @@
 
 /* receive_result with everything checked; `expected` NULL: no result. */
 static void check_result(semel_status status, semel_outcome outcome, const char *expected,
-                         semel_inbox *inbox, const semel_message *message, work *todo)
+                         semel_inbox *inbox, const semel_message *message, scripted_handler *todo)
 {
     semel_outcome got;
     semel_result *result = (semel_result *)&got; /* must be overwritten */
-    FAILS(status,
-          semel_inbox_receive_result(&got, &result, inbox, message, work_do, todo, &last_error));
+    FAILS(status, semel_inbox_receive_result(&got, &result, inbox, message, scripted_handler_run,
+                                             todo, &last_error));
     OUTCOME(outcome, got);
     if (expected) {
         assert_non_null(result);
@@ -28,16 +28,16 @@ static void a_copy_is_skipped_by_default(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
         assert_int_equal(todo.runs, 1);
     }
-    semel_counters counters = world_counters(*state);
+    semel_counters counters = fixture_counters(*state);
     assert_int_equal(counters.processed, 2);
     assert_int_equal(counters.duplicates, 4);
 }
@@ -46,11 +46,11 @@ static void a_copy_is_answered_with_the_stored_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = "charged 7"};
+        scripted_handler todo = {.result = "charged 7"};
         check_result(SEMEL_OK, SEMEL_PROCESSED, "charged 7", inbox, &message, &todo);
         todo.result = "charged again";
         check_result(SEMEL_OK, SEMEL_REPLAYED, "charged 7", inbox, &message, &todo);
@@ -58,7 +58,7 @@ static void a_copy_is_answered_with_the_stored_result(void **state)
         RECEIVES(SEMEL_OK, SEMEL_REPLAYED, inbox, &message, &todo);
         assert_int_equal(todo.runs, 1);
     }
-    semel_counters counters = world_counters(*state);
+    semel_counters counters = fixture_counters(*state);
     assert_int_equal(counters.replayed, 6);
     assert_int_equal(counters.duplicates, 0);
 }
@@ -67,11 +67,11 @@ static void without_a_stored_result_a_copy_is_a_duplicate(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         check_result(SEMEL_OK, SEMEL_PROCESSED, NULL, inbox, &message, &todo);
         check_result(SEMEL_OK, SEMEL_DUPLICATE, NULL, inbox, &message, &todo);
     }
@@ -81,11 +81,11 @@ static void an_empty_result_is_a_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = ""};
+        scripted_handler todo = {.result = ""};
         check_result(SEMEL_OK, SEMEL_PROCESSED, "", inbox, &message, &todo);
         check_result(SEMEL_OK, SEMEL_REPLAYED, "", inbox, &message, &todo);
     }
@@ -95,11 +95,11 @@ static void a_copy_is_rejected_where_the_policy_says_so(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REJECT});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = "kept"};
+        scripted_handler todo = {.result = "kept"};
         check_result(SEMEL_OK, SEMEL_PROCESSED, "kept", inbox, &message, &todo);
         check_result(SEMEL_EREJECTED, SEMEL_DUPLICATE, NULL, inbox, &message, &todo);
         assert_int_equal(last_error.retryable, 0);
@@ -111,11 +111,11 @@ static void a_failed_run_leaves_no_result(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = "of the first run", .failures = 1};
+        scripted_handler todo = {.result = "of the first run", .failures = 1};
         check_result(SEMEL_EHANDLER, SEMEL_FAILED, NULL, inbox, &message, &todo);
         todo.result = NULL;
         check_result(SEMEL_OK, SEMEL_PROCESSED, NULL, inbox, &message, &todo);
@@ -138,15 +138,15 @@ static void the_last_result_wins_and_a_huge_one_is_refused(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         semel_outcome outcome;
         semel_status huge = SEMEL_OK;
         OK(semel_inbox_receive(&outcome, inbox, &message, set_many_results, &huge, &last_error));
         assert_int_equal(huge, SEMEL_ELIMIT);
-        check_result(SEMEL_OK, SEMEL_REPLAYED, "last", inbox, &message, &(work){0});
+        check_result(SEMEL_OK, SEMEL_REPLAYED, "last", inbox, &message, &(scripted_handler){0});
     }
 }
 
@@ -165,15 +165,15 @@ static void the_largest_result_comes_back_whole(void **state)
     assert_non_null(data);
     for (size_t i = 0; i < SEMEL_RESULT_MAX; i++)
         data[i] = (unsigned char)(i * 7);
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
         semel_outcome outcome;
         semel_result *result;
         OK(semel_inbox_receive(&outcome, inbox, &message, set_largest_result, data, &last_error));
-        OK(semel_inbox_receive_result(&outcome, &result, inbox, &message, work_do, NULL,
-                                      &last_error));
+        OK(semel_inbox_receive_result(&outcome, &result, inbox, &message, scripted_handler_run,
+                                      NULL, &last_error));
         OUTCOME(SEMEL_REPLAYED, outcome);
         BYTES_EQUAL(((semel_bytes){data, SEMEL_RESULT_MAX}), semel_result_bytes(result));
         semel_result_free(result);
@@ -187,26 +187,26 @@ static void a_message_without_a_key_is_rejected(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox, &message, &todo);
         SAYS("on_missing_key");
         assert_int_equal(todo.runs, 0);
     }
-    assert_int_equal(world_counters(*state).missing_key, 2);
+    assert_int_equal(fixture_counters(*state).missing_key, 2);
 }
 
 static void without_a_key_each_copy_is_processed_and_counted_as_unprotected(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         assert_int_equal(todo.runs, 2);
@@ -214,7 +214,7 @@ static void without_a_key_each_copy_is_processed_and_counted_as_unprotected(void
         todo.failures = 1;
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
     }
-    semel_counters counters = world_counters(*state);
+    semel_counters counters = fixture_counters(*state);
     assert_int_equal(counters.processed, 4);
     assert_int_equal(counters.unprotected, 4);
     assert_int_equal(counters.failed, 2);
@@ -224,11 +224,11 @@ static void a_result_needs_a_key(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("", "a");
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = "kept nowhere"};
+        scripted_handler todo = {.result = "kept nowhere"};
         RECEIVES(SEMEL_EMISUSE, SEMEL_FAILED, inbox, &message, &todo);
     }
 }
@@ -239,11 +239,11 @@ static void without_a_key_the_digest_can_stand_in(void **state)
     semel_message message = text_message("", "a"), other = text_message("", "b");
     semel_message other_type = text_message("", "a"), with_id = text_message("1", "a");
     other_type.type = "order.cancelled";
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_DIGEST});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_DIGEST});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &other, &todo);
@@ -251,7 +251,7 @@ static void without_a_key_the_digest_can_stand_in(void **state)
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &with_id, &todo); /* it has a key: that counts */
         assert_int_equal(todo.runs, 4);
     }
-    assert_int_equal(world_counters(*state).unprotected, 0);
+    assert_int_equal(fixture_counters(*state).unprotected, 0);
 }
 
 /* --- mismatch ------------------------------------------------------------------------------------ */
@@ -262,25 +262,25 @@ static void other_content_under_a_known_key_is_rejected(void **state)
     semel_message message = text_message("1", "pay 7"), other_body = text_message("1", "pay 8");
     semel_message other_type = message;
     other_type.type = "order.sent"; /* as long as the other */
-    world_both_modes(inboxes, *state,
-                     (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_duplicate = SEMEL_DUPLICATE_REPLAY});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.result = "paid 7"};
+        scripted_handler todo = {.result = "paid 7"};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         check_result(SEMEL_EREJECTED, SEMEL_MISMATCH, NULL, inbox, &other_body, &todo);
         check_result(SEMEL_EREJECTED, SEMEL_MISMATCH, NULL, inbox, &other_type, &todo);
         check_result(SEMEL_OK, SEMEL_REPLAYED, "paid 7", inbox, &message, &todo);
         assert_int_equal(todo.runs, 1);
     }
-    assert_int_equal(world_counters(*state).mismatched, 4);
+    assert_int_equal(fixture_counters(*state).mismatched, 4);
 }
 
 static void type_and_body_cannot_be_shifted_into_each_other(void **state)
 {
-    semel_inbox *inbox = world_inbox(*state, "shifted", NULL);
+    semel_inbox *inbox = fixture_inbox(*state, "shifted", NULL);
     semel_message one = text_message("1", "bc"), other = text_message("1", "c");
-    work todo = {0};
+    scripted_handler todo = {0};
     one.type = "a";
     other.type = "ab";
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &one, &todo);
@@ -301,10 +301,10 @@ static void all_that_is_not_type_or_body_may_differ(void **state)
     copy.correlation_id = semel_str("c");
     copy.time_ms = INT64_C(1767225600000);
     copy.delivery = 3;
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &copy, &todo);
     }
@@ -314,10 +314,11 @@ static void with_ignore_the_key_alone_decides(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "pay 7"), other = text_message("1", "pay 8");
-    world_both_modes(inboxes, *state, (semel_inbox_options){.on_mismatch = SEMEL_MISMATCH_IGNORE});
+    fixture_both_modes(inboxes, *state,
+                       (semel_inbox_options){.on_mismatch = SEMEL_MISMATCH_IGNORE});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {0};
+        scripted_handler todo = {0};
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &other, &todo);
     }
@@ -327,10 +328,10 @@ static void with_ignore_the_key_alone_decides(void **state)
 static void a_marker_without_fingerprint_matches_anything(void **state)
 {
     semel_inbox_options ignore = {.size = sizeof ignore, .on_mismatch = SEMEL_MISMATCH_IGNORE};
-    semel_inbox *before = world_inbox(*state, "same", &ignore);
-    semel_inbox *after = world_inbox(*state, "same", NULL);
+    semel_inbox *before = fixture_inbox(*state, "same", &ignore);
+    semel_inbox *after = fixture_inbox(*state, "same", NULL);
     semel_message message = text_message("1", "pay 7"), other = text_message("1", "pay 8");
-    work todo = {0};
+    scripted_handler todo = {0};
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, before, &message, &todo);
     RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, after, &other, &todo);
 }
@@ -340,10 +341,10 @@ static void after_a_failure_other_content_is_no_mismatch(void **state)
 {
     semel_inbox *inboxes[2];
     semel_message wrong = text_message("1", "pay -7"), right = text_message("1", "pay 7");
-    world_both_modes(inboxes, *state, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, *state, (semel_inbox_options){0});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 1};
+        scripted_handler todo = {.failures = 1};
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &wrong, &todo);
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &right, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &right, &todo);

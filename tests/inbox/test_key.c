@@ -30,23 +30,23 @@ static semel_message full(void)
 }
 
 /* The key in a new inbox with this expression. */
-static semel_status key_of(void *room, size_t size, size_t *len, world *w, const char *expression,
+static semel_status key_of(void *room, size_t size, size_t *len, fixture *f, const char *expression,
                            const semel_message *message)
 {
     semel_inbox_options options = {.size = sizeof options, .key = expression};
     semel_inbox *inbox = NULL;
-    OK(semel_inbox_open(&inbox, w->store, "keys", &options, &last_error));
+    OK(semel_inbox_open(&inbox, f->store, "keys", &options, &last_error));
     semel_status status = semel_inbox_key(room, size, len, inbox, message, &last_error);
     semel_inbox_close(inbox);
     return status;
 }
 
-static void assert_key(world *w, const char *expression, const semel_message *message,
+static void assert_key(fixture *f, const char *expression, const semel_message *message,
                        const void *expected, size_t expected_len)
 {
     unsigned char key[1024];
     size_t len = 0;
-    semel_status status = key_of(key, sizeof key, &len, w, expression, message);
+    semel_status status = key_of(key, sizeof key, &len, f, expression, message);
     if (status || len != expected_len || memcmp(key, expected, len) != 0)
         fail_msg("%s: %s, %zu bytes: \"%.*s\"", expression, semel_status_name(status), len,
                  (int)len, (const char *)key);
@@ -85,11 +85,11 @@ static void each_expression_finds_its_part(void **state)
     assert_key(*state, "json:/text", &message, "A\xc3\xa9\0Z", 5);
 }
 
-static void assert_no_key(world *w, const char *expression, const semel_message *message)
+static void assert_no_key(fixture *f, const char *expression, const semel_message *message)
 {
     unsigned char key[64];
     size_t len;
-    semel_status status = key_of(key, sizeof key, &len, w, expression, message);
+    semel_status status = key_of(key, sizeof key, &len, f, expression, message);
     if (status != SEMEL_ENOTFOUND)
         fail_msg("%s: %s, not SEMEL_ENOTFOUND", expression, semel_status_name(status));
 }
@@ -224,13 +224,13 @@ static void a_bad_expression_is_refused_with_its_position(void **state)
                  {"xml:/a", 1},
                  {":x", 1},
                  {"id+id+id+id+id+id+id+id+id", 25}};
-    world *w = *state;
+    fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         semel_inbox_options options = {.size = sizeof options, .key = cases[i].expression};
         semel_inbox *inbox = NULL;
         char position[40];
         (void)snprintf(position, sizeof position, "at character %d:", cases[i].position);
-        semel_status status = semel_inbox_open(&inbox, w->store, "bad", &options, &last_error);
+        semel_status status = semel_inbox_open(&inbox, f->store, "bad", &options, &last_error);
         if (status != SEMEL_EINVAL || !strstr(last_error.text, position))
             fail_msg("\"%s\": %s, not \"%s\"", cases[i].expression, last_error.text, position);
         assert_null(inbox);
@@ -239,14 +239,14 @@ static void a_bad_expression_is_refused_with_its_position(void **state)
 
 static void an_expression_over_the_limit_is_refused(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     char expression[KEY_EXPRESSION_MAX + 2] = "header:";
     semel_inbox_options options = {.size = sizeof options, .key = expression};
     semel_inbox *inbox = NULL;
     memset(expression + 7, 'h', sizeof expression - 8);
-    FAILS(SEMEL_ELIMIT, semel_inbox_open(&inbox, w->store, "long", &options, &last_error));
+    FAILS(SEMEL_ELIMIT, semel_inbox_open(&inbox, f->store, "long", &options, &last_error));
     expression[KEY_EXPRESSION_MAX] = 0;
-    OK(semel_inbox_open(&inbox, w->store, "long", &options, &last_error));
+    OK(semel_inbox_open(&inbox, f->store, "long", &options, &last_error));
     semel_inbox_close(inbox);
 }
 
@@ -277,11 +277,11 @@ static semel_status make_key(void *key, size_t capacity, size_t *len, const seme
     return SEMEL_OK;
 }
 
-static semel_inbox *inbox_with_maker(world *w, maker *self)
+static semel_inbox *inbox_with_maker(fixture *f, maker *self)
 {
     semel_inbox_options options = {
         .size = sizeof options, .key_function = make_key, .key_context = self};
-    return world_inbox(w, "made", &options);
+    return fixture_inbox(f, "made", &options);
 }
 
 static void a_callback_makes_the_key(void **state)
@@ -314,7 +314,7 @@ static void a_callback_without_end_is_refused(void **state)
 {
     maker self = {.len = KEY_COMPUTED_MAX + 1};
     semel_message message = full();
-    work w = {0};
+    scripted_handler w = {0};
     RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
     assert_int_equal(self.calls, 1);
     self = (maker){.fails = SEMEL_ELIMIT, .claims = 10}; /* it had that much room */
@@ -327,7 +327,7 @@ static void a_callback_without_a_key_is_a_missing_key(void **state)
 {
     maker self = {.len = 0};
     semel_message message = full();
-    work w = {0};
+    scripted_handler w = {0};
     RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
     assert_int_equal(w.runs, 0);
 }
@@ -340,10 +340,10 @@ static void a_callback_that_fails_is_a_missing_key(void **state)
     const semel_message *const both[] = {&message, &message};
     semel_inbox *inbox = inbox_with_maker(*state, &self);
     semel_outcome out[2];
-    work w = {0};
+    scripted_handler w = {0};
     RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox, &message, &w);
     SAYS("the key function failed");
-    OK(semel_inbox_receive_batch(out, inbox, both, 2, work_do, &w, &last_error));
+    OK(semel_inbox_receive_batch(out, inbox, both, 2, scripted_handler_run, &w, &last_error));
     OUTCOME(SEMEL_MISSING_KEY, out[0]);
     OUTCOME(SEMEL_MISSING_KEY, out[1]);
     assert_int_equal(w.runs, 0);
@@ -353,7 +353,7 @@ static void a_callback_without_memory_decides_nothing(void **state)
 {
     maker self = {.fails = SEMEL_ENOMEM};
     semel_message message = full();
-    work w = {0};
+    scripted_handler w = {0};
     RECEIVES(SEMEL_ENOMEM, SEMEL_UNDECIDED, inbox_with_maker(*state, &self), &message, &w);
     assert_int_equal(w.runs, 0);
 }
@@ -362,17 +362,17 @@ static void a_callback_that_lies_about_its_length_is_caught(void **state)
 {
     maker self = {.len = 1, .claims = 100000};
     semel_message message = full();
-    work w = {0};
+    scripted_handler w = {0};
     RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
     SAYS("reports 100000 bytes in a room of 255");
 }
 
 static void a_callback_and_an_expression_exclude_each_other(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .key = "id", .key_function = make_key};
     semel_inbox *inbox = NULL;
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, w->store, "made", &options, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "made", &options, &last_error));
     SAYS("not both");
 }
 

@@ -113,8 +113,8 @@ static void a_long_key_is_kept_as_its_whole_digest(void **state)
 static void each_of_a_family_of_keys_is_handled_once(void **state)
 {
     static unsigned char base[1024];
-    semel_inbox *inbox = world_inbox(*state, "family", NULL);
-    work w = {0};
+    semel_inbox *inbox = fixture_inbox(*state, "family", NULL);
+    scripted_handler w = {0};
     size_t count = 0;
     memset(base, 'k', sizeof base);
     for (int first = 0; first < 2; first++, base[0] = 0xff)

@@ -24,10 +24,10 @@ static size_t step(semel_relay *relay)
 /* A broker that promises order refuses the rest of a group with its first: the rest waits, too. */
 static void the_rest_of_a_refused_group_waits_for_its_first(void **state)
 {
-    world *w = *state;
-    semel_transport *full = world_queue(w, "memory:?messages_max=2");
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, full, NULL);
+    fixture *f = *state;
+    semel_transport *full = fixture_queue(f, "memory:?messages_max=2");
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, full, NULL);
     static const char *const ids[] = {"1", "2", "3", "4", "5", "6"};
     char arrived[32] = "";
     for (size_t i = 0; i < 6; i++)
@@ -42,82 +42,83 @@ static void the_rest_of_a_refused_group_waits_for_its_first(void **state)
             semel_settle ack = {.tag = delivery.tag, .verdict = SEMEL_SETTLE_ACK};
             OK(semel_transport_settle(full, &ack, 1, &last_error));
         }
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     assert_string_equal(arrived, "123456");
 }
 
 static void a_batch_does_not_swallow_other_content_behind_a_dead_message(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message one = text_message("k", "a"), two = text_message("k", "b");
     const semel_message *messages[] = {&one, &two};
     semel_outcome out[2];
-    work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    OK(semel_inbox_receive_batch(out, inbox, messages, 2, work_do, &todo, &last_error));
+    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    OK(semel_inbox_receive_batch(out, inbox, messages, 2, scripted_handler_run, &todo,
+                                 &last_error));
     OUTCOME(SEMEL_DEAD, out[0]);
     OUTCOME(SEMEL_MISMATCH, out[1]);
 }
 
 static void two_messages_with_one_id_are_two_dead_letters(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     send(outbox, "same", NULL, "a");
     send(outbox, "same", NULL, "b");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 2);
     assert_int_equal(step(relay), 0);
-    assert_int_equal(world_letters(w, NULL, 0), 2);
+    assert_int_equal(fixture_letters(f, NULL, 0), 2);
 }
 
 /* Counting a redelivery, and claiming, end the transaction: what was done in it must not vanish silently. */
 static void work_before_the_claim_is_refused(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message message = text_message("1", "a"), event = text_message("e", "a");
     semel_outcome outcome;
     semel_unit *unit;
-    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     message.delivery = 2;
     EACH_MODE(inbox, inboxes)
     {
-        OK(semel_unit_begin(&unit, w->store, &last_error));
+        OK(semel_unit_begin(&unit, f->store, &last_error));
         OK(semel_unit_send(unit, outbox, &event, &last_error));
         FAILS(SEMEL_EMISUSE, semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
         semel_unit_rollback(unit);
     }
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 /* --- attempts that were nobody's fault ------------------------------------------------------------ */
 
 static void a_store_in_trouble_uses_up_no_attempts(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a");
-    work todo = {0};
+    scripted_handler todo = {0};
     for (uint32_t delivery = 2; delivery < 10; delivery++) {
         message.delivery = delivery;
-        semel_test_fault(w->seam, "receive.begun", 1, SEMEL_EBUSY);
+        semel_test_fault(f->seam, "receive.begun", 1, SEMEL_EBUSY);
         RECEIVES(SEMEL_EBUSY, SEMEL_UNDECIDED, inbox, &message, &todo);
     }
-    semel_test_fault(w->seam, NULL, 0, SEMEL_OK);
+    semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
 }
 
 static void a_conflict_uses_up_no_attempts(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a");
-    work todo = {.failures = 5, .failure = SEMEL_ECONFLICT};
+    scripted_handler todo = {.failures = 5, .failure = SEMEL_ECONFLICT};
     message.delivery = 2;
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
     assert_int_equal(todo.runs, 6);
@@ -126,14 +127,14 @@ static void a_conflict_uses_up_no_attempts(void **state)
 
 static void a_claim_that_is_rolled_back_uses_up_no_attempt(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message message = text_message("1", "a");
     for (int i = 0; i < 10; i++) {
         semel_outcome outcome;
         semel_unit *unit;
-        OK(semel_unit_begin(&unit, w->store, &last_error));
+        OK(semel_unit_begin(&unit, f->store, &last_error));
         OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
         OUTCOME(SEMEL_CLAIMED, outcome);
         assert_int_equal(semel_unit_attempt(unit), 1);
@@ -143,34 +144,34 @@ static void a_claim_that_is_rolled_back_uses_up_no_attempt(void **state)
 
 static void a_hand_off_in_trouble_uses_up_no_attempts(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    work todo = {0};
-    semel_relay *relay = world_local_relay(w, outbox, inbox, work_do, &todo, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler todo = {0};
+    semel_relay *relay = fixture_local_relay(f, outbox, inbox, scripted_handler_run, &todo, NULL);
     size_t sent;
     send(outbox, "1", NULL, NULL);
     send(outbox, "2", NULL, NULL);
     for (int i = 0; i < 20; i++) {
-        semel_test_fault(w->seam, "handoff.marked", 1, SEMEL_EUNAVAILABLE);
+        semel_test_fault(f->seam, "handoff.marked", 1, SEMEL_EUNAVAILABLE);
         FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
     }
-    semel_test_fault(w->seam, NULL, 0, SEMEL_OK);
-    assert_int_equal(world_drain(relay), 2);
+    semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
+    assert_int_equal(fixture_drain(relay), 2);
     assert_int_equal(todo.runs, 2);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* --- who comes when ------------------------------------------------------------------------------- */
 
 static void two_outboxes_do_not_take_each_others_turns(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outboxes[] = {world_outbox(w, "one"), world_outbox(w, "two")};
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outboxes[] = {fixture_outbox(f, "one"), fixture_outbox(f, "two")};
     semel_relay_options options = {.size = sizeof options, .batch = 1};
-    semel_relay *relays[] = {world_relay(w, outboxes[0], recorder, &options),
-                             world_relay(w, outboxes[1], recorder, &options)};
+    semel_relay *relays[] = {fixture_relay(f, outboxes[0], recorder, &options),
+                             fixture_relay(f, outboxes[1], recorder, &options)};
     char id[24];
     send(outboxes[0], "last", "z", NULL);
     for (int round = 0; round < 20; round++) {
@@ -181,16 +182,16 @@ static void two_outboxes_do_not_take_each_others_turns(void **state)
         }
     }
     char recorded[1024];
-    assert_non_null(strstr(world_recorded(recorded, sizeof recorded, recorder), "last "));
+    assert_non_null(strstr(fixture_recorded(recorded, sizeof recorded, recorder), "last "));
 }
 
 static void a_single_place_goes_to_groups_and_others_in_turn(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .batch = 1};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     char id[24], recorded[1024];
     send(outbox, "alone", NULL, NULL);
     for (int i = 0; i < 10; i++) {
@@ -199,19 +200,19 @@ static void a_single_place_goes_to_groups_and_others_in_turn(void **state)
     }
     for (int i = 0; i < 3; i++)
         assert_int_equal(step(relay), 1);
-    assert_non_null(strstr(world_recorded(recorded, sizeof recorded, recorder), "alone "));
+    assert_non_null(strstr(fixture_recorded(recorded, sizeof recorded, recorder), "alone "));
 }
 
 /* --- letters, routes, SQLite ----------------------------------------------------------------------- */
 
 static void a_refused_letter_that_fails_again_is_still_one(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:");
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
-    work todo = {.failures = 1};
-    semel_route route = {"*", world_inbox(w, "inbox", &options), work_do, &todo};
-    semel_consumer *consumer = world_consumer(w, queue, &route, 1, NULL);
+    scripted_handler todo = {.failures = 1};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &options), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
     semel_message stale = text_message("1", "a");
     const semel_message *batch[] = {&stale};
     semel_publish_result result;
@@ -220,35 +221,36 @@ static void a_refused_letter_that_fails_again_is_still_one(void **state)
     stale.time_ms = 1000;
     OK(semel_transport_publish(&result, queue, batch, 1, 0, &last_error));
     OK(semel_consumer_step(&settled, consumer, 0, &last_error));
-    int64_t id = world_only_letter(w).id;
+    int64_t id = fixture_only_letter(f).id;
     FAILS(SEMEL_EHANDLER, semel_consumer_replay(&outcome, consumer, id, &last_error));
-    id = world_only_letter(w).id;
+    id = fixture_only_letter(f).id;
     OK(semel_consumer_replay(&outcome, consumer, id, &last_error));
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 static void routes_with_one_inbox_and_two_contexts_are_refused(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    work one = {0}, two = {0};
-    semel_route routes[] = {{"*", inbox, work_do, &one}, {"*", inbox, work_do, &two}};
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler one = {0}, two = {0};
+    semel_route routes[] = {{"*", inbox, scripted_handler_run, &one},
+                            {"*", inbox, scripted_handler_run, &two}};
     semel_consumer *consumer;
-    FAILS(SEMEL_EINVAL,
-          semel_consumer_open(&consumer, world_queue(w, "memory:"), routes, 2, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, fixture_queue(f, "memory:"), routes, 2, NULL,
+                                            &last_error));
 }
 
 static void one_connection_is_joined_by_one_unit_at_a_time(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_unit *first, *second;
     sqlite3 *db;
-    assert_int_equal(sqlite3_open(strchr(w->url, ':') + 1, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(strchr(f->url, ':') + 1, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    OK(semel_unit_join_sqlite(&first, w->store, db, &last_error));
-    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&second, w->store, db, &last_error));
+    OK(semel_unit_join_sqlite(&first, f->store, db, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&second, f->store, db, &last_error));
     OK(semel_unit_commit(first, &last_error));
-    OK(semel_unit_join_sqlite(&second, w->store, db, &last_error));
+    OK(semel_unit_join_sqlite(&second, f->store, db, &last_error));
     semel_unit_rollback(second);
     sqlite3_close(db);
 }
@@ -266,11 +268,11 @@ static semel_status leave_insert_open(semel_unit *unit, const semel_message *mes
 
 static void a_handler_may_leave_an_insert_unfinished(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     sqlite3_stmt *stmt = NULL;
-    OK(semel_inbox_receive(&outcome, world_inbox(w, "inbox", NULL), &message, leave_insert_open,
+    OK(semel_inbox_receive(&outcome, fixture_inbox(f, "inbox", NULL), &message, leave_insert_open,
                            &stmt, &last_error));
     OUTCOME(SEMEL_PROCESSED, outcome);
     sqlite3_finalize(stmt);

@@ -46,10 +46,10 @@ static semel_status end_inside(semel_unit *unit, const semel_message *message, v
 static void a_handler_cannot_end_its_own_unit(void **state)
 {
     static const char *const ids[ENDINGS] = {"commit", "fail", "rollback"};
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, w, (semel_inbox_options){.size = sizeof(semel_inbox_options)});
-    semel_outbox *outbox = world_outbox(w, "mail");
+    fixture_both_modes(inboxes, f, (semel_inbox_options){.size = sizeof(semel_inbox_options)});
+    semel_outbox *outbox = fixture_outbox(f, "mail");
     EACH_MODE(inbox, inboxes)
     {
         for (int how = 0; how < ENDINGS; how++) {
@@ -61,8 +61,8 @@ static void a_handler_cannot_end_its_own_unit(void **state)
             OUTCOME(SEMEL_FAILED, out);
             SAYS("ended its own unit");
             assert_int_equal(self.refused, SEMEL_EMISUSE);
-            assert_int_equal(world_counters(w).unsent, 0);
-            work fine = {0};
+            assert_int_equal(fixture_counters(f).unsent, 0);
+            scripted_handler fine = {0};
             RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &fine);
             assert_int_equal(fine.attempt, 2); /* it was a failure, and is counted */
         }
@@ -71,11 +71,11 @@ static void a_handler_cannot_end_its_own_unit(void **state)
 
 static void it_becomes_a_dead_letter_in_the_end(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 2};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message message = text_message("m", "a");
-    ender self = {.how = BY_ROLLBACK, .outbox = world_outbox(w, "mail")};
+    ender self = {.how = BY_ROLLBACK, .outbox = fixture_outbox(f, "mail")};
     semel_outcome out;
     FAILS(SEMEL_EMISUSE,
           semel_inbox_receive(&out, inbox, &message, end_inside, &self, &last_error));
@@ -86,9 +86,9 @@ static void it_becomes_a_dead_letter_in_the_end(void **state)
 
 static void nor_in_a_batch_or_in_a_hand_off(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "mail"), *source = world_outbox(w, "source");
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "mail"), *source = fixture_outbox(f, "source");
     semel_message one = text_message("1", "a"), two = text_message("2", "a"), three = two;
     const semel_message *const both[] = {&one, &two};
     semel_outcome out[2];
@@ -99,11 +99,11 @@ static void nor_in_a_batch_or_in_a_hand_off(void **state)
         OUTCOME(SEMEL_FAILED, out[i]);
     three.id = semel_str("3");
     OK(semel_outbox_send(source, &three, &last_error));
-    semel_relay *relay = world_local_relay(w, source, inbox, end_inside, &self, NULL);
+    semel_relay *relay = fixture_local_relay(f, source, inbox, end_inside, &self, NULL);
     OK(semel_relay_step(&sent, relay, 0, &last_error));
     assert_int_equal(self.runs, 3);
-    assert_int_equal(world_counters(w).unsent, 1); /* the message itself, for another try */
-    assert_int_equal(world_counters(w).processed, 0);
+    assert_int_equal(fixture_counters(f).unsent, 1); /* the message itself, for another try */
+    assert_int_equal(fixture_counters(f).processed, 0);
 }
 
 /* --- used after its end -------------------------------------------------------------------------------------- */
@@ -148,10 +148,10 @@ static semel_status send_by_the_last(semel_unit *unit, const semel_message *mess
 
 static void a_handlers_unit_is_of_no_use_afterwards(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    world_both_modes(inboxes, w, (semel_inbox_options){.size = sizeof(semel_inbox_options)});
-    semel_outbox *outbox = world_outbox(w, "mail");
+    fixture_both_modes(inboxes, f, (semel_inbox_options){.size = sizeof(semel_inbox_options)});
+    semel_outbox *outbox = fixture_outbox(f, "mail");
     EACH_MODE(inbox, inboxes)
     {
         semel_message first = text_message("1", "a"), second = text_message("2", "a");
@@ -162,21 +162,21 @@ static void a_handlers_unit_is_of_no_use_afterwards(void **state)
         OK(semel_inbox_receive(&out, inbox, &second, send_by_the_last, &self, &last_error));
         OUTCOME(SEMEL_PROCESSED, out);
         assert_int_equal(self.refused, SEMEL_EMISUSE);
-        assert_int_equal(world_counters(w).unsent, 0); /* nothing left with the second */
+        assert_int_equal(fixture_counters(f).unsent, 0); /* nothing left with the second */
     }
 }
 
 static void nor_is_one_that_was_ended_step_by_step(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "mail");
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "mail");
     static const char *const ids[ENDINGS] = {"commit", "fail", "rollback"};
     semel_unit *unit = NULL;
     semel_outcome out;
     for (int how = 0; how < ENDINGS; how++) {
         semel_message message = text_message(ids[how], "a");
-        OK(semel_unit_begin(&unit, w->store, &last_error));
+        OK(semel_unit_begin(&unit, f->store, &last_error));
         OK(semel_unit_claim(&out, unit, inbox, &message, &last_error));
         if (how == BY_ROLLBACK)
             semel_unit_rollback(unit);
@@ -186,7 +186,7 @@ static void nor_is_one_that_was_ended_step_by_step(void **state)
             OK(semel_unit_commit(unit, &last_error));
         expect_refusal(unit, inbox, outbox);
     }
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 /* --- values without data --------------------------------------------------------------------------------------- */
@@ -194,12 +194,12 @@ static void nor_is_one_that_was_ended_step_by_step(void **state)
 static semel_status give_nothing(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)
 {
-    const world *w = context;
+    const fixture *f = context;
     semel_value text = {.kind = SEMEL_VALUE_TEXT, .bytes = {NULL, 3}};
     semel_value bytes = {.kind = SEMEL_VALUE_BYTES, .bytes = {NULL, 3}};
     (void)message, (void)err;
     FAILS(SEMEL_EINVAL, semel_unit_set_result(unit, NULL, 3, &last_error));
-    if (!w->is_sqlite)
+    if (!f->is_sqlite)
         return SEMEL_OK;
     FAILS(SEMEL_EINVAL, semel_unit_queue(unit, "SELECT ?", &text, 1, &last_error));
     SAYS("value 1");
@@ -210,11 +210,11 @@ static semel_status give_nothing(semel_unit *unit, const semel_message *message,
 
 static void a_value_with_a_length_and_no_data_is_refused(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("m", "a");
     semel_outcome out;
-    OK(semel_inbox_receive(&out, inbox, &message, give_nothing, w, &last_error));
+    OK(semel_inbox_receive(&out, inbox, &message, give_nothing, f, &last_error));
     OUTCOME(SEMEL_PROCESSED, out);
 }
 

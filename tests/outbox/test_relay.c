@@ -32,29 +32,29 @@ static void each_preset_has_its_values(void **state)
     static const uint32_t expected[][6] = {{100, 30000, 1000, 10, 200, 60000},
                                            {1000, 60000, 200, 10, 100, 30000},
                                            {10, 30000, 2000, 25, 1000, 600000}};
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
     for (int preset = SEMEL_RELAY_BALANCED; preset <= SEMEL_RELAY_CAREFUL; preset++) {
         semel_relay_options options = {.size = sizeof options,
                                        .preset = (semel_relay_preset)preset};
-        const semel_relay_options *got = &world_relay(w, outbox, recorder, &options)->options;
+        const semel_relay_options *got = &fixture_relay(f, outbox, recorder, &options)->options;
         const uint32_t values[] = {got->batch,        got->lease_ms,   got->poll_ms,
                                    got->attempts_max, got->backoff_ms, got->backoff_max_ms};
         assert_memory_equal(values, expected[preset], sizeof values);
     }
-    const semel_relay_options *plain = &world_relay(w, outbox, recorder, NULL)->options;
+    const semel_relay_options *plain = &fixture_relay(f, outbox, recorder, NULL)->options;
     assert_int_equal(plain->batch, 100);
 }
 
 static void what_is_set_overrides_the_preset(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w)};
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f)};
     semel_relay_options options = {
         .size = sizeof options, .preset = SEMEL_RELAY_THROUGHPUT, .batch = 3, .lease_ms = 500};
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     send_many(outbox, 5);
     assert_int_equal(step(relay), 3);
     assert_int_equal(s.last_count, 3);
@@ -68,18 +68,18 @@ static void what_is_set_overrides_the_preset(void **state)
 
 static void what_is_confirmed_is_gone(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     const semel_message *message = full_message();
     OK(semel_outbox_send(outbox, message, &last_error));
-    assert_int_equal(world_counters(w).unsent, 1);
-    assert_true(world_counters(w).oldest_unsent_ms > 0);
+    assert_int_equal(fixture_counters(f).unsent, 1);
+    assert_true(fixture_counters(f).oldest_unsent_ms > 0);
     assert_int_equal(step(relay), 1);
     assert_int_equal(step(relay), 0);
     MESSAGE_EQUAL(message, semel_test_recorder_message(recorder, 0));
-    semel_counters counters = world_counters(w);
+    semel_counters counters = fixture_counters(f);
     assert_int_equal(counters.sent, 1);
     assert_int_equal(counters.resent, 0);
     assert_int_equal(counters.send_failed, 0);
@@ -89,143 +89,143 @@ static void what_is_confirmed_is_gone(void **state)
 
 static void what_is_refused_to_the_end_is_a_dead_letter(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 3};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     send(outbox, "bad");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 3);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(world_letters(w, NULL, 0), 0);
+        assert_int_equal(fixture_letters(f, NULL, 0), 0);
         assert_int_equal(step(relay), 0);
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     assert_int_equal(step(relay), 0);
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.name, "out");
     assert_int_equal(one.origin, SEMEL_DEAD_OUTBOX);
     assert_string_equal(one.message_id, "bad");
     assert_int_equal(one.attempts, 3);
     assert_non_null(strstr(one.error, "refused"));
-    assert_int_equal(world_counters(w).unsent, 0);
-    assert_int_equal(world_counters(w).dead, 1);
-    assert_int_equal(world_counters(w).send_failed, 3);
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    assert_int_equal(fixture_counters(f).dead, 1);
+    assert_int_equal(fixture_counters(f).send_failed, 3);
     assert_int_equal(semel_test_recorder_count(recorder), 0);
 }
 
 static void what_is_unroutable_waits_for_its_place(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     send(outbox, "early");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 20);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 20);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
     for (int i = 0; i < 41; i++) { /* the one refusal is the first, whatever was said before */
         assert_int_equal(step(relay), 0);
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
-    assert_int_equal(world_letters(w, NULL, 0), 0);
-    assert_int_equal(world_counters(w).send_failed, 41);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+    assert_int_equal(fixture_counters(f).send_failed, 41);
     assert_int_equal(step(relay), 1);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 /* As soon as it is answered, it is not sent again before its backoff is over. */
 static void what_is_unroutable_is_not_tried_in_a_hot_loop(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     send(outbox, "early");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 1);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(step(relay), 0);
         assert_int_equal(step(relay), 0);
-        assert_int_equal(world_counters(w).send_failed, i + 1);
-        semel_test_advance_ms(w->seam, 400);
+        assert_int_equal(fixture_counters(f).send_failed, i + 1);
+        semel_test_advance_ms(f->seam, 400);
     }
     assert_int_equal(step(relay), 1);
 }
 
 static void what_is_unroutable_to_the_end_is_a_dead_letter_if_asked_for(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {
         .size = sizeof options, .attempts_max = 3, .on_unroutable = SEMEL_UNROUTABLE_DEAD};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     send(outbox, "bad");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_NACKED, 5);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNROUTABLE, 2);
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(world_letters(w, NULL, 0), 0);
+        assert_int_equal(fixture_letters(f, NULL, 0), 0);
         assert_int_equal(step(relay), 0);
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
-    letter one = world_only_letter(w);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.message_id, "bad");
     assert_non_null(strstr(one.error, "no queue was bound for topic \"orders\""));
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 static void a_choice_that_does_not_exist_is_refused(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_relay *relay = NULL;
     semel_relay_options options = {.size = sizeof options, .on_unroutable = (semel_on_unroutable)2};
-    FAILS(SEMEL_EINVAL, semel_relay_open(&relay, world_outbox(w, "out"), world_recorder(w),
+    FAILS(SEMEL_EINVAL, semel_relay_open(&relay, fixture_outbox(f, "out"), fixture_recorder(f),
                                          &options, &last_error));
     SAYS("on_unroutable");
 }
 
 static void a_replayed_letter_is_sent_again_under_its_id(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out"), *other = world_outbox(w, "other");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out"), *other = fixture_outbox(f, "other");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     semel_message message = *full_message();
     OK(semel_outbox_send(outbox, &message, &last_error));
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 2);
     assert_int_equal(step(relay), 0);
-    int64_t id = world_only_letter(w).id;
+    int64_t id = fixture_only_letter(f).id;
     FAILS(SEMEL_ENOTFOUND, semel_outbox_replay(other, id, &last_error));
     OK(semel_outbox_replay(outbox, id, &last_error));
     FAILS(SEMEL_ENOTFOUND, semel_outbox_replay(outbox, id, &last_error)); /* it is gone */
     assert_int_equal(step(relay), 0); /* refused again: its attempts began anew, and are over */
-    OK(semel_outbox_replay(outbox, world_only_letter(w).id, &last_error));
+    OK(semel_outbox_replay(outbox, fixture_only_letter(f).id, &last_error));
     assert_int_equal(step(relay), 1);
     MESSAGE_EQUAL(&message, semel_test_recorder_message(recorder, 0));
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 static void what_has_no_answer_is_tried_for_ever(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     size_t sent;
     send(outbox, NULL);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNKNOWN, 40);
     for (int i = 0; i < 40; i++) {
         FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     assert_int_equal(step(relay), 1);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
-    assert_int_equal(world_counters(w).resent, 1);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+    assert_int_equal(fixture_counters(f).resent, 1);
     assert_int_equal(semel_test_recorder_count(recorder), 41);
     for (size_t i = 1; i < 41; i++) /* so that the receiver knows the copies */
         BYTES_EQUAL(semel_test_recorder_message(recorder, 0)->id,
@@ -235,10 +235,10 @@ static void what_has_no_answer_is_tried_for_ever(void **state)
 
 static void each_message_has_its_own_answer(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     char ids[64];
     send(outbox, "a");
     semel_message refused = text_message("b", "a");
@@ -247,41 +247,41 @@ static void each_message_has_its_own_answer(void **state)
     send(outbox, "c");
     semel_test_recorder_answer(recorder, "refused", SEMEL_PUBLISH_REFUSED, 1);
     assert_int_equal(step(relay), 2);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "a c ");
-    semel_test_advance_ms(w->seam, 200);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "a c ");
+    semel_test_advance_ms(f->seam, 200);
     assert_int_equal(step(relay), 1);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "a c b ");
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "a c b ");
 }
 
 static void a_message_that_is_put_off_leaves_when_it_is_due(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     semel_message later = text_message("later", "a");
     char ids[64];
     later.delay_ms = 5000;
     OK(semel_outbox_send(outbox, &later, &last_error));
     send(outbox, "now");
     assert_int_equal(step(relay), 1);
-    semel_test_advance_ms(w->seam, 4999);
+    semel_test_advance_ms(f->seam, 4999);
     assert_int_equal(step(relay), 0);
-    semel_test_advance_ms(w->seam, 1);
+    semel_test_advance_ms(f->seam, 1);
     assert_int_equal(step(relay), 1);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "now later ");
-    assert_int_equal(world_counters(w).resent, 0);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "now later ");
+    assert_int_equal(fixture_counters(f).resent, 0);
 }
 
 /* --- backoff ------------------------------------------------------------------------------------- */
 
 /* How long until the message is tried again, to the millisecond. */
-static int64_t time_until_tried(world *w, semel_relay *relay, const spy *s)
+static int64_t time_until_tried(fixture *f, semel_relay *relay, const spy *s)
 {
     size_t before = s->publishes;
     int64_t waited = 0;
     while (s->publishes == before && waited < 10000) {
-        semel_test_advance_ms(w->seam, 1);
+        semel_test_advance_ms(f->seam, 1);
         waited++;
         (void)step(relay);
     }
@@ -290,18 +290,18 @@ static int64_t time_until_tried(world *w, semel_relay *relay, const spy *s)
 
 static void delays_double_with_jitter_up_to_the_limit(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w)};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f)};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {
         .size = sizeof options, .attempts_max = 100, .backoff_ms = 20, .backoff_max_ms = 200};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     int between = 0;
     send(outbox, "bad");
     semel_test_recorder_answer(s.inner, NULL, SEMEL_PUBLISH_REFUSED, 100);
     (void)step(relay);
     for (int i = 0; i < 8; i++) {
-        int64_t most = i < 4 ? 20 << i : 200, waited = time_until_tried(w, relay, &s);
+        int64_t most = i < 4 ? 20 << i : 200, waited = time_until_tried(f, relay, &s);
         assert_in_range(waited, most / 2, most);
         between += waited != most && waited != most / 2;
     }
@@ -312,11 +312,11 @@ static void delays_double_with_jitter_up_to_the_limit(void **state)
 
 static void after_trouble_the_batch_is_one_and_then_doubles(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w), .publish_broken = SEMEL_EUNAVAILABLE};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f), .publish_broken = SEMEL_EUNAVAILABLE};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .batch = 10};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     static const size_t expected[] = {1, 2, 4, 8, 10, 10};
     size_t sent = 99;
     send_many(outbox, 60);
@@ -329,18 +329,18 @@ static void after_trouble_the_batch_is_one_and_then_doubles(void **state)
     s.publish_broken = SEMEL_OK;
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_int_equal(step(relay), expected[i]);
-    semel_test_advance_ms(w->seam, 60000); /* what failed is due again */
-    assert_int_equal(35 + world_drain(relay), 60);
-    assert_int_equal(world_counters(w).unsent, 0);
+    semel_test_advance_ms(f->seam, 60000); /* what failed is due again */
+    assert_int_equal(35 + fixture_drain(relay), 60);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 static void a_refused_message_is_no_trouble(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w)};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f)};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .batch = 10};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     send_many(outbox, 20);
     semel_test_recorder_answer(s.inner, NULL, SEMEL_PUBLISH_REFUSED, 1);
     assert_int_equal(step(relay), 9);
@@ -358,18 +358,18 @@ static void wherever_the_store_fails_nothing_is_lost(void **state)
                  {"relay.published", 2},
                  {"relay.settled", 2},
                  {"relay.done", 1}};
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        semel_transport *recorder = world_recorder(w);
-        semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+        semel_transport *recorder = fixture_recorder(f);
+        semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
         size_t sent;
         send(outbox, NULL);
-        semel_test_fault(w->seam, cases[i].point, 1, SEMEL_EUNAVAILABLE);
+        semel_test_fault(f->seam, cases[i].point, 1, SEMEL_EUNAVAILABLE);
         FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
-        semel_test_advance_ms(w->seam, 30000); /* the lease */
+        semel_test_advance_ms(f->seam, 30000); /* the lease */
         (void)step(relay);
-        assert_int_equal(world_counters(w).unsent, 0);
+        assert_int_equal(fixture_counters(f).unsent, 0);
         assert_int_equal(semel_test_recorder_count(recorder), cases[i].copies);
         if (cases[i].copies == 2)
             BYTES_EQUAL(semel_test_recorder_message(recorder, 0)->id,
@@ -381,33 +381,33 @@ static void wherever_the_store_fails_nothing_is_lost(void **state)
 static void a_conflict_is_begun_anew_and_nothing_is_sent_twice(void **state)
 {
     static const char *const points[] = {"relay.leased", "relay.settled"};
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         send(outbox, NULL);
-        semel_test_fault(w->seam, points[i], 1, SEMEL_ECONFLICT);
+        semel_test_fault(f->seam, points[i], 1, SEMEL_ECONFLICT);
         assert_int_equal(step(relay), 1);
         assert_int_equal(semel_test_recorder_count(recorder), i + 1);
-        assert_int_equal(world_counters(w).unsent, 0);
+        assert_int_equal(fixture_counters(f).unsent, 0);
     }
 }
 
 static void conflicts_without_an_end_come_to_an_end(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     size_t sent;
     send(outbox, NULL);
-    bent_open(w);
-    bent_break_commits(100, SEMEL_ECONFLICT);
+    failing_store_open(f);
+    failing_store_break_commits(100, SEMEL_ECONFLICT);
     FAILS(SEMEL_ECONFLICT, semel_relay_step(&sent, relay, 0, &last_error));
     assert_true(last_error.retryable);
     assert_int_equal(semel_test_recorder_count(recorder), 0);
-    bent_break_commits(3, SEMEL_ECONFLICT);
+    failing_store_break_commits(3, SEMEL_ECONFLICT);
     assert_int_equal(step(relay), 1);
     assert_int_equal(semel_test_recorder_count(recorder), 1);
 }
@@ -415,10 +415,10 @@ static void conflicts_without_an_end_come_to_an_end(void **state)
 /* The broker is full: what it did not take stays, and nothing else is asked of anybody. */
 static void a_full_broker_loses_nothing(void **state)
 {
-    world *w = *state;
-    semel_transport *queue = world_queue(w, "memory:?messages_max=5");
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, queue, NULL);
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:?messages_max=5");
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, queue, NULL);
     semel_delivery deliveries[20];
     size_t arrived = 0, count, sent;
     send_many(outbox, 20);
@@ -430,32 +430,32 @@ static void a_full_broker_loses_nothing(void **state)
             OK(semel_transport_settle(queue, &ack, 1, &last_error));
         }
         arrived += count;
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     assert_int_equal(arrived, 20);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* An outage costs attempts and proves nothing about the message: its first refusal is its first. */
 static void lost_answers_do_not_count_as_refusals(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     size_t sent;
     send(outbox, "1");
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_UNKNOWN, 5);
     for (int i = 0; i < 5; i++) {
         FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
-        semel_test_advance_ms(w->seam, 60000);
+        semel_test_advance_ms(f->seam, 60000);
     }
     for (int refusals = 1; refusals <= 2; refusals++) {
         semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
         assert_int_equal(step(relay), 0);
-        assert_int_equal(world_letters(w, NULL, 0), refusals == 2);
-        semel_test_advance_ms(w->seam, 60000);
+        assert_int_equal(fixture_letters(f, NULL, 0), refusals == 2);
+        semel_test_advance_ms(f->seam, 60000);
     }
 }
 

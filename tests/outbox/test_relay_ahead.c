@@ -19,7 +19,7 @@ typedef struct sight {
 } sight;
 
 typedef struct broker {
-    world *w;
+    fixture *f;
     semel_transport *recorder;
     semel_relay *relay;
     sight calls[CALLS_MAX];
@@ -92,12 +92,12 @@ static semel_status broker_publish_while(void *transport, semel_publish_result r
     seen->messages = count;
     if (self->count != self->fail_at)
         pass_on(self, results, messages, count);
-    seen->unsent_before = world_counters(self->w).unsent;
+    seen->unsent_before = fixture_counters(self->f).unsent;
     if (self->unmarked)
-        semel_test_fault(self->w->seam, "relay.settled", 1, SEMEL_EUNAVAILABLE);
+        semel_test_fault(self->f->seam, "relay.settled", 1, SEMEL_EUNAVAILABLE);
     if (meanwhile)
         meanwhile(context);
-    seen->unsent_after = world_counters(self->w).unsent;
+    seen->unsent_after = fixture_counters(self->f).unsent;
     if (self->count == self->stop_at || (self->enough && self->total >= self->enough))
         semel_relay_stop(self->relay);
     return self->count == self->fail_at
@@ -152,10 +152,10 @@ static void count_notice(void *context, const semel_error *trouble)
         b->over++;
 }
 
-static semel_outbox *open_scene(broker *b, world *w, uint32_t batch)
+static semel_outbox *open_scene(broker *b, fixture *f, uint32_t batch)
 {
     semel_transport *transport = NULL;
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options,
                                    .batch = batch,
                                    .lease_ms = HOUR_MS,
@@ -163,11 +163,11 @@ static semel_outbox *open_scene(broker *b, world *w, uint32_t batch)
                                    .poll_ms = 1,
                                    .notice = count_notice,
                                    .notice_context = b};
-    b->w = w;
-    b->recorder = world_recorder(w);
+    b->f = f;
+    b->recorder = fixture_recorder(f);
     OK(semel_transport_open_driver(&transport, &driver, b, NULL, &last_error));
-    world_keep(w, close_transport, transport);
-    b->relay = world_relay(w, outbox, transport, &options);
+    fixture_keep(f, close_transport, transport);
+    b->relay = fixture_relay(f, outbox, transport, &options);
     return outbox;
 }
 
@@ -189,15 +189,15 @@ static void send_many(semel_outbox *outbox, unsigned count)
 static void check_recorded(const broker *b, const char *ids)
 {
     char room[512];
-    assert_string_equal(world_recorded(room, sizeof room, b->recorder), ids);
+    assert_string_equal(fixture_recorded(room, sizeof room, b->recorder), ids);
 }
 
 /* Another relay finds this many: so they are not leased. */
 static void check_left(broker *b, semel_outbox *outbox, size_t count)
 {
-    semel_relay *other = world_relay(b->w, outbox, b->recorder, NULL);
-    assert_int_equal(world_drain(other), count);
-    assert_int_equal(world_counters(b->w).unsent, 0);
+    semel_relay *other = fixture_relay(b->f, outbox, b->recorder, NULL);
+    assert_int_equal(fixture_drain(other), count);
+    assert_int_equal(fixture_counters(b->f).unsent, 0);
 }
 
 /* --- the tests ----------------------------------------------------------------------------------------- */
@@ -214,8 +214,8 @@ static void a_batch_is_settled_while_the_next_one_is_under_way(void **state)
         assert_int_equal(b.calls[i].unsent_before, i ? 6 - BATCH * (i - 1) : 6);
         assert_int_equal(b.calls[i].unsent_after, 6 - BATCH * i);
     }
-    assert_int_equal(world_counters(b.w).unsent, 0);
-    assert_int_equal(world_counters(b.w).sent, 6);
+    assert_int_equal(fixture_counters(b.f).unsent, 0);
+    assert_int_equal(fixture_counters(b.f).sent, 6);
 }
 
 static void a_step_leases_nothing_ahead(void **state)
@@ -236,10 +236,10 @@ static void what_was_leased_ahead_is_given_back_when_it_is_stopped(void **state)
     send_many(outbox, 6);
     OK(semel_relay_run(b.relay, &last_error));
     check_recorded(&b, "1 2 ");
-    assert_int_equal(world_counters(b.w).sent, BATCH);
+    assert_int_equal(fixture_counters(b.f).sent, BATCH);
     check_left(&b, outbox, 4);
     check_recorded(&b, "1 2 3 4 5 6 ");
-    assert_int_equal(world_counters(b.w).resent, 0); /* given back is not tried */
+    assert_int_equal(fixture_counters(b.f).resent, 0); /* given back is not tried */
 }
 
 /* The answers to 3 and 4 are lost: they were not sent, and are tried again. 5 and 6 were leased ahead. */
@@ -250,8 +250,8 @@ static void what_was_leased_ahead_is_given_back_when_the_broker_fails(void **sta
     OK(semel_relay_run(b.relay, &last_error));
     assert_int_equal(b.total, 6);
     assert_int_equal(b.calls[2].messages, 1); /* trouble is met in small steps */
-    assert_int_equal(world_counters(b.w).unsent, 0);
-    assert_int_equal(world_counters(b.w).resent, 2);
+    assert_int_equal(fixture_counters(b.f).unsent, 0);
+    assert_int_equal(fixture_counters(b.f).resent, 2);
 }
 
 /* What was confirmed and could not be marked comes again when its lease is over, and nothing else does. */
@@ -260,11 +260,11 @@ static void a_store_that_fails_meanwhile_costs_a_copy_and_no_more(void **state)
     broker b = {.enough = 6};
     semel_outbox *outbox = open_scene(&b, *state, BATCH);
     send_many(outbox, 6);
-    semel_test_fault(b.w->seam, "relay.settled", 1, SEMEL_ESTORE);
+    semel_test_fault(b.f->seam, "relay.settled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
     check_recorded(&b, "1 2 3 4 ");
-    assert_int_equal(world_counters(b.w).unsent, 4);
-    semel_test_advance_ms(b.w->seam, HOUR_MS + 1);
+    assert_int_equal(fixture_counters(b.f).unsent, 4);
+    semel_test_advance_ms(b.f->seam, HOUR_MS + 1);
     check_left(&b, outbox, 4);
     check_recorded(&b, "1 2 3 4 5 6 1 2 ");
 }
@@ -275,7 +275,7 @@ static void a_store_that_cannot_lease_meanwhile_does_not_keep_the_last_from_bein
     broker b = {.enough = 6};
     semel_outbox *outbox = open_scene(&b, *state, BATCH);
     send_many(outbox, 6);
-    semel_test_fault(b.w->seam, "relay.leased", 2, SEMEL_ESTORE);
+    semel_test_fault(b.f->seam, "relay.leased", 2, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
     check_recorded(&b, "1 2 ");
     check_left(&b, outbox, 4);
@@ -287,11 +287,11 @@ static void the_last_settlement_is_part_of_the_run(void **state)
     broker b = {.stop_at = 1};
     semel_outbox *outbox = open_scene(&b, *state, BATCH);
     send_many(outbox, 6);
-    semel_test_fault(b.w->seam, "relay.settled", 1, SEMEL_ESTORE);
+    semel_test_fault(b.f->seam, "relay.settled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
-    assert_int_equal(world_counters(b.w).sent, 0);
-    assert_int_equal(world_drain(world_relay(b.w, outbox, b.recorder, NULL)), 4);
-    assert_int_equal(world_counters(b.w).unsent, BATCH);
+    assert_int_equal(fixture_counters(b.f).sent, 0);
+    assert_int_equal(fixture_drain(fixture_relay(b.f, outbox, b.recorder, NULL)), 4);
+    assert_int_equal(fixture_counters(b.f).unsent, BATCH);
 }
 
 /* It leases, and cannot mark what was sent: one trouble, however often it is met, and not over before that works. */
@@ -317,7 +317,7 @@ static void check_groups(const broker *b, unsigned groups, unsigned messages)
     }
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     broker *b = member->context;
     b->ended = semel_relay_run(b->relay, &b->why);
@@ -326,15 +326,15 @@ static void run(crew_member *member)
 /* What is tried again waits for its time, and so that passes. */
 static void run_while_time_passes(broker *b)
 {
-    crew_member member;
+    test_thread member;
     int64_t until = process_now_ms() + SOON_MS;
-    crew_start(&member, run, b);
+    test_thread_start(&member, run, b);
     while (atomic_load(&b->total) < b->enough && process_now_ms() < until) {
-        semel_test_advance_ms(b->w->seam, 10);
+        semel_test_advance_ms(b->f->seam, 10);
         process_nap();
     }
     semel_relay_stop(b->relay);
-    assert_true(crew_join(&member, SOON_MS));
+    assert_true(test_thread_join(&member, SOON_MS));
     if (b->ended)
         fail_msg("%s", b->why.text);
 }
@@ -350,8 +350,8 @@ static void groups_keep_their_order_though_the_broker_takes_only_some(void **sta
         send(outbox, i, names[i % GROUPS]);
     run_while_time_passes(&b);
     check_groups(&b, GROUPS, MESSAGES);
-    assert_true(world_counters(b.w).send_failed > 0);
-    assert_int_equal(world_counters(b.w).unsent, 0);
+    assert_true(fixture_counters(b.f).send_failed > 0);
+    assert_int_equal(fixture_counters(b.f).unsent, 0);
 }
 
 /* Nothing of a group is leased ahead while something of it is under way. */

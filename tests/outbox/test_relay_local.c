@@ -17,19 +17,19 @@ static size_t step(semel_relay *relay)
 
 static void inbox_and_outbox_must_fit_together(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_store *other = NULL;
     semel_inbox *inbox = NULL;
     semel_relay *relay = NULL;
-    FAILS(SEMEL_EINVAL, semel_relay_open_local(&relay, outbox, world_inbox(w, "claims", &claims),
-                                               work_do, NULL, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_relay_open_local(&relay, outbox, fixture_inbox(f, "claims", &claims),
+                                               scripted_handler_run, NULL, NULL, &last_error));
     SAYS("transaction mode");
     OK(semel_store_open(&other, "memory:", NULL, &last_error));
     OK(semel_inbox_open(&inbox, other, "inbox", NULL, &last_error));
-    FAILS(SEMEL_EINVAL,
-          semel_relay_open_local(&relay, outbox, inbox, work_do, NULL, NULL, &last_error));
+    FAILS(SEMEL_EINVAL, semel_relay_open_local(&relay, outbox, inbox, scripted_handler_run, NULL,
+                                               NULL, &last_error));
     SAYS("one store");
     semel_inbox_close(inbox);
     semel_store_close(other);
@@ -41,42 +41,42 @@ static void a_duplicate_leaves_the_outbox_whatever_the_policy(void **state)
     static const semel_on_duplicate policies[] = {SEMEL_DUPLICATE_SKIP, SEMEL_DUPLICATE_REPLAY,
                                                   SEMEL_DUPLICATE_REJECT};
     static const char *const names[] = {"skip", "replay", "reject"};
-    world *w = *state;
+    fixture *f = *state;
     for (size_t i = 0; i < 3; i++) {
         semel_inbox_options options = {.size = sizeof options, .on_duplicate = policies[i]};
-        semel_outbox *outbox = world_outbox(w, names[i]);
-        work todo = {.result = "done"};
-        semel_relay *relay =
-            world_local_relay(w, outbox, world_inbox(w, names[i], &options), work_do, &todo, NULL);
+        semel_outbox *outbox = fixture_outbox(f, names[i]);
+        scripted_handler todo = {.result = "done"};
+        semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, names[i], &options),
+                                                 scripted_handler_run, &todo, NULL);
         send(outbox, "1", "a");
         send(outbox, "1", "a");
-        assert_int_equal(world_drain(relay), 2);
+        assert_int_equal(fixture_drain(relay), 2);
         assert_int_equal(todo.runs, 1);
-        assert_int_equal(world_counters(w).unsent, 0);
+        assert_int_equal(fixture_counters(f).unsent, 0);
     }
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 static void other_content_under_a_known_key_is_kept_as_a_dead_letter(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    work todo = {0};
-    semel_relay *relay =
-        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), work_do, &todo, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    scripted_handler todo = {0};
+    semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL),
+                                             scripted_handler_run, &todo, NULL);
     send(outbox, "1", "a");
     send(outbox, "1", "other content");
-    (void)world_drain(relay);
+    (void)fixture_drain(relay);
     assert_int_equal(todo.runs, 1);
-    assert_int_equal(world_counters(w).unsent, 0);
-    letter one = world_only_letter(w);
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    letter one = fixture_only_letter(f);
     assert_string_equal(one.name, "inbox");
     assert_int_equal(one.origin, SEMEL_DEAD_INBOX);
 }
 
 /* A handler that works for two seconds, so many times. */
 typedef struct sleeper {
-    world *w;
+    fixture *f;
     unsigned runs;
     unsigned sleeps;
 } sleeper;
@@ -91,7 +91,7 @@ static semel_status sleep_once(semel_unit *unit, const semel_message *message, v
     self->runs++;
     if (self->sleeps) {
         self->sleeps--;
-        semel_test_advance_ms(self->w->seam, 2000);
+        semel_test_advance_ms(self->f->seam, 2000);
     }
     return SEMEL_OK;
 }
@@ -99,49 +99,49 @@ static semel_status sleep_once(semel_unit *unit, const semel_message *message, v
 /* Nobody else took it, so it is still ours: one run, and it is gone. */
 static void a_lease_that_ended_unnoticed_does_no_harm(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 1000};
-    sleeper self = {.w = w, .sleeps = 1};
-    semel_relay *relay =
-        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), sleep_once, &self, &options);
+    sleeper self = {.f = f, .sleeps = 1};
+    semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL), sleep_once,
+                                             &self, &options);
     send(outbox, "1", "a");
     assert_int_equal(step(relay), 1);
     assert_int_equal(self.runs, 1);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
     assert_int_equal(step(relay), 0);
 }
 
 /* What was not begun when half of the lease was over is given back, and its attempt with it. */
 static void what_is_late_is_shed(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 3000};
-    sleeper self = {.w = w, .sleeps = 1};
-    semel_relay *relay =
-        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), sleep_once, &self, &options);
+    sleeper self = {.f = f, .sleeps = 1};
+    semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL), sleep_once,
+                                             &self, &options);
     send(outbox, "1", "a");
     send(outbox, "2", "a");
     assert_int_equal(step(relay), 1);
     assert_int_equal(self.runs, 1);
     assert_int_equal(step(relay), 1);
     assert_int_equal(self.runs, 2);
-    assert_int_equal(world_counters(w).resent, 0);
+    assert_int_equal(fixture_counters(f).resent, 0);
 }
 
 static void each_attempt_is_counted_and_seen_by_the_handler(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    work todo = {.failures = 2};
-    semel_relay *relay =
-        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), work_do, &todo, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    scripted_handler todo = {.failures = 2};
+    semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL),
+                                             scripted_handler_run, &todo, NULL);
     send(outbox, "1", "a");
     for (uint32_t attempt = 1; attempt <= 3; attempt++) {
         assert_int_equal(step(relay), attempt == 3);
         assert_int_equal(todo.attempt, attempt);
-        semel_test_advance_ms(w->seam, 1000);
+        semel_test_advance_ms(f->seam, 1000);
     }
 }
 
@@ -161,11 +161,11 @@ static semel_status collide(semel_unit *unit, const semel_message *message, void
 static void a_conflict_is_met_with_patience(void **state)
 {
     enum { STEPS = 20, BEGUN_ANEW = 5 };
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
     unsigned runs = 0;
     semel_relay *relay =
-        world_local_relay(w, outbox, world_inbox(w, "inbox", NULL), collide, &runs, NULL);
+        fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL), collide, &runs, NULL);
     send(outbox, "c", "a");
     send(outbox, "h", "a");
     size_t sent = 0;
@@ -173,9 +173,9 @@ static void a_conflict_is_met_with_patience(void **state)
         sent += step(relay);
     assert_int_equal(sent, 1);
     assert_int_equal(runs, 1 + BEGUN_ANEW); /* it is not due again: time stands still */
-    assert_int_equal(world_letters(w, NULL, 0), 0);
-    assert_int_equal(world_counters(w).unsent, 1);
-    semel_test_advance_ms(w->seam, 60000);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+    assert_int_equal(fixture_counters(f).unsent, 1);
+    semel_test_advance_ms(f->seam, 60000);
     assert_int_equal(step(relay), 0);
     assert_int_equal(runs, 2 * (1 + BEGUN_ANEW));
 }

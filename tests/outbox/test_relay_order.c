@@ -25,10 +25,10 @@ static size_t step(semel_relay *relay)
 
 static void a_refused_message_holds_up_its_own_group_and_nothing_else(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w); /* does not promise to keep order by itself */
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f); /* does not promise to keep order by itself */
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     char ids[128];
     send_to(outbox, "g", "g1", "bad");
     send_to(outbox, "h", "h1", "good");
@@ -39,62 +39,62 @@ static void a_refused_message_holds_up_its_own_group_and_nothing_else(void **sta
     semel_test_recorder_answer(recorder, "bad", SEMEL_PUBLISH_REFUSED, 2);
     assert_int_equal(step(relay), 3);
     assert_int_equal(step(relay), 0); /* g1 waits out its backoff, the others behind it */
-    semel_test_advance_ms(w->seam, 200);
+    semel_test_advance_ms(f->seam, 200);
     assert_int_equal(step(relay), 0); /* refused again */
-    semel_test_advance_ms(w->seam, 400);
-    assert_int_equal(world_drain(relay), 3);
-    const char *seen = world_recorded(ids, sizeof ids, recorder);
+    semel_test_advance_ms(f->seam, 400);
+    assert_int_equal(fixture_drain(relay), 3);
+    const char *seen = fixture_recorded(ids, sizeof ids, recorder);
     assert_non_null(strstr(seen, "g1 g2 g3 "));
     assert_non_null(strstr(seen, "h1"));
     assert_true(strstr(seen, "h1") < strstr(seen, "h2"));
-    assert_int_equal(world_counters(w).resent, 1); /* g2 and g3 were never tried before */
+    assert_int_equal(fixture_counters(f).resent, 1); /* g2 and g3 were never tried before */
 }
 
 static void a_dead_letter_sets_its_group_free(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     char ids[64];
     send_to(outbox, "g", "1", "bad");
     send_to(outbox, "g", "2", "good");
     semel_test_recorder_answer(recorder, "bad", SEMEL_PUBLISH_REFUSED, 1);
     assert_int_equal(step(relay), 0); /* not before the letter is stored */
-    assert_int_equal(world_letters(w, NULL, 0), 1);
-    assert_int_equal(world_drain(relay), 1);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "2 ");
+    assert_int_equal(fixture_letters(f, NULL, 0), 1);
+    assert_int_equal(fixture_drain(relay), 1);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "2 ");
 }
 
 /* Refused, and no letter was stored: it comes again, and this time it is taken. */
 static void a_dead_letter_that_is_not_stored_is_not_overtaken(void **state)
 {
     enum { LEASE_MS = 30000 };
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1, .lease_ms = LEASE_MS};
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     char ids[64];
     size_t sent;
     send_to(outbox, "g", "1", "bad");
     send_to(outbox, "g", "2", "good");
     semel_test_recorder_answer(recorder, "bad", SEMEL_PUBLISH_REFUSED, 1);
-    semel_test_fault(w->seam, "relay.settled", 1, SEMEL_ESTORE);
+    semel_test_fault(f->seam, "relay.settled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
-    semel_test_advance_ms(w->seam, LEASE_MS + 1);
-    assert_int_equal(world_drain(relay), 2);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "1 2 ");
+    semel_test_advance_ms(f->seam, LEASE_MS + 1);
+    assert_int_equal(fixture_drain(relay), 2);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "1 2 ");
 }
 
 static void a_group_has_one_message_in_each_wave(void **state)
 {
-    world *w = *state;
-    spy unordered = {.inner = world_recorder(w)}, ordered = {.inner = world_recorder(w)};
-    semel_outbox *one = world_outbox(w, "one"), *other = world_outbox(w, "other");
-    semel_relay *by_waves = world_relay(w, one, spy_open(w, &unordered, 0), NULL);
-    semel_relay *at_once = world_relay(w, other, spy_open(w, &ordered, 1), NULL);
+    fixture *f = *state;
+    spy unordered = {.inner = fixture_recorder(f)}, ordered = {.inner = fixture_recorder(f)};
+    semel_outbox *one = fixture_outbox(f, "one"), *other = fixture_outbox(f, "other");
+    semel_relay *by_waves = fixture_relay(f, one, spy_open(f, &unordered, 0), NULL);
+    semel_relay *at_once = fixture_relay(f, other, spy_open(f, &ordered, 1), NULL);
     for (int i = 0; i < 4; i++) {
         send_to(one, "g", NULL, "t");
         send_to(other, "g", NULL, "t");
@@ -107,10 +107,10 @@ static void a_group_has_one_message_in_each_wave(void **state)
 
 static void a_message_that_is_put_off_holds_up_its_group(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     semel_message reminder = text_message("reminder", "a");
     char ids[64];
     reminder.group = "g";
@@ -118,12 +118,12 @@ static void a_message_that_is_put_off_holds_up_its_group(void **state)
     OK(semel_outbox_send(outbox, &reminder, &last_error));
     send_to(outbox, "g", "1", "t");
     send_to(outbox, "h", "2", "t");
-    assert_int_equal(world_drain(relay), 1);
-    semel_test_advance_ms(w->seam, 59999);
-    assert_int_equal(world_drain(relay), 0);
-    semel_test_advance_ms(w->seam, 1);
-    assert_int_equal(world_drain(relay), 2);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "2 reminder 1 ");
+    assert_int_equal(fixture_drain(relay), 1);
+    semel_test_advance_ms(f->seam, 59999);
+    assert_int_equal(fixture_drain(relay), 0);
+    semel_test_advance_ms(f->seam, 1);
+    assert_int_equal(fixture_drain(relay), 2);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "2 reminder 1 ");
 }
 
 /* --- many relays, random answers ----------------------------------------------------------------- */
@@ -163,36 +163,36 @@ static void assert_first_in_order(const semel_transport *recorder)
 
 static void first_deliveries_are_in_order_whatever_fails(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     uint64_t random = 99;
-    spy s = {.inner = world_recorder(w), .on_publish = answer_at_random, .context = &random};
-    semel_transport *transport = spy_open(w, &s, 0);
-    semel_outbox *outbox = world_outbox(w, "out");
+    spy s = {.inner = fixture_recorder(f), .on_publish = answer_at_random, .context = &random};
+    semel_transport *transport = spy_open(f, &s, 0);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay *relays[RELAYS];
     semel_relay_options options = {.size = sizeof options, .batch = 7, .attempts_max = 1000};
     for (int i = 0; i < RELAYS; i++)
-        relays[i] = world_relay(w, outbox, transport, &options);
+        relays[i] = fixture_relay(f, outbox, transport, &options);
     for (int i = 0; i < EACH * GROUPS; i++) {
         char id[16], group[16];
         (void)snprintf(id, sizeof id, "%d", i / GROUPS);
         (void)snprintf(group, sizeof group, "g%d", i % GROUPS);
         send_to(outbox, group, id, "t");
     }
-    for (int turn = 0; turn < 2000 && world_counters(w).unsent; turn++) {
+    for (int turn = 0; turn < 2000 && fixture_counters(f).unsent; turn++) {
         size_t sent;
         (void)semel_relay_step(&sent, relays[turn % RELAYS], 0, NULL);
-        semel_test_advance_ms(w->seam, turn % 3 ? 0 : 150);
+        semel_test_advance_ms(f->seam, turn % 3 ? 0 : 150);
         if (turn % 50 == 0)
-            semel_test_advance_ms(w->seam, 60000);
+            semel_test_advance_ms(f->seam, 60000);
     }
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
     assert_first_in_order(s.inner);
 }
 
 /* --- lateness ------------------------------------------------------------------------------------ */
 
 typedef struct slow {
-    world *w;
+    fixture *f;
     int64_t takes_ms;   /* the first publish */
     semel_relay *other; /* steps meanwhile, if there is one */
 } slow;
@@ -204,80 +204,80 @@ static void be_slow_once(spy *self, const semel_message *const messages[], size_
     (void)count;
     if (self->publishes > 1)
         return;
-    semel_test_advance_ms(how->w->seam, how->takes_ms);
+    semel_test_advance_ms(how->f->seam, how->takes_ms);
     if (how->other)
-        (void)world_drain(how->other);
+        (void)fixture_drain(how->other);
 }
 
 static void what_is_late_is_shed_and_counts_as_not_tried(void **state)
 {
-    world *w = *state;
-    slow how = {.w = w, .takes_ms = 501};
-    spy s = {.inner = world_recorder(w), .on_publish = be_slow_once, .context = &how};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    slow how = {.f = f, .takes_ms = 501};
+    spy s = {.inner = fixture_recorder(f), .on_publish = be_slow_once, .context = &how};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 1000};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 0), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 0), &options);
     char ids[64];
     for (const char *id = "1\0002\0003\0"; *id; id += 2)
         send_to(outbox, "g", id, "t");
     assert_int_equal(step(relay), 1); /* half of the lease is over */
     assert_int_equal(s.publishes, 1);
     assert_int_equal(step(relay), 2); /* at once: they were given back */
-    assert_string_equal(world_recorded(ids, sizeof ids, s.inner), "1 2 3 ");
-    assert_int_equal(world_counters(w).resent, 0);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, s.inner), "1 2 3 ");
+    assert_int_equal(fixture_counters(f).resent, 0);
 }
 
 /* The lease ended during the first message: another relay sent everything. Ours finds that out: what it has
  * not started it leaves alone, and what it settles is not its own any more. */
 static void a_relay_that_lost_its_lease_sends_and_settles_nothing_more(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 1000};
-    slow how = {.w = w, .takes_ms = 1000, .other = world_relay(w, outbox, recorder, &options)};
+    slow how = {.f = f, .takes_ms = 1000, .other = fixture_relay(f, outbox, recorder, &options)};
     spy s = {.inner = recorder, .on_publish = be_slow_once, .context = &how};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 0), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 0), &options);
     char ids[64];
     for (const char *id = "1\0002\0003\0"; *id; id += 2)
         send_to(outbox, "g", id, "t");
     (void)step(relay);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "1 2 3 1 ");
-    assert_int_equal(world_counters(w).unsent, 0);
-    assert_int_equal(world_drain(relay), 0);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "1 2 3 1 ");
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    assert_int_equal(fixture_drain(relay), 0);
 }
 
 /* The other way round: the late relay failed, and must not put back what the other has leased. */
 static void a_late_failure_does_not_disturb_the_new_owner(void **state)
 {
-    world *w = *state;
-    spy theirs = {.inner = world_recorder(w), .publish_broken = SEMEL_EUNAVAILABLE};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    spy theirs = {.inner = fixture_recorder(f), .publish_broken = SEMEL_EUNAVAILABLE};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 1000};
-    semel_relay *stale = world_relay(w, outbox, spy_open(w, &theirs, 0), &options);
-    semel_transport *recorder = world_recorder(w);
-    slow how = {.w = w, .takes_ms = 1000, .other = world_relay(w, outbox, recorder, &options)};
+    semel_relay *stale = fixture_relay(f, outbox, spy_open(f, &theirs, 0), &options);
+    semel_transport *recorder = fixture_recorder(f);
+    slow how = {.f = f, .takes_ms = 1000, .other = fixture_relay(f, outbox, recorder, &options)};
     size_t sent;
     theirs.on_publish = be_slow_once;
     theirs.context = &how;
     send_to(outbox, NULL, "1", "t");
     FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, stale, 0, &last_error));
-    assert_int_equal(world_counters(w).unsent, 0);
-    semel_test_advance_ms(w->seam, 60000);
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    semel_test_advance_ms(f->seam, 60000);
     theirs.publish_broken = SEMEL_OK;
-    assert_int_equal(world_drain(stale), 0);
+    assert_int_equal(fixture_drain(stale), 0);
     assert_int_equal(semel_test_recorder_count(recorder), 1);
 }
 
 static void within_its_lease_a_message_is_nobody_elses(void **state)
 {
-    world *w = *state;
-    semel_transport *recorder = world_recorder(w);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_transport *recorder = fixture_recorder(f);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .lease_ms = 1000};
-    slow how = {.w = w, .takes_ms = 999, .other = world_relay(w, outbox, recorder, &options)};
+    slow how = {.f = f, .takes_ms = 999, .other = fixture_relay(f, outbox, recorder, &options)};
     spy s = {.inner = recorder, .on_publish = be_slow_once, .context = &how};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 0), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 0), &options);
     send_to(outbox, "g", "1", "t");
     send_to(outbox, NULL, "2", "t");
     assert_int_equal(step(relay), 2);

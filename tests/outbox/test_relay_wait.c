@@ -47,12 +47,12 @@ static void *wait_in_step(void *context)
     return NULL;
 }
 
-static void start_waiting(waiting *self, world *w)
+static void start_waiting(waiting *self, fixture *f)
 {
     semel_relay_options slow = {.size = sizeof slow, .poll_ms = LONG_MS};
     semel_store_options options = {.size = sizeof options, .busy_ms = SOON_MS, .seam = &self->seam};
     self->seam = (semel_seam){.size = sizeof self->seam, .steady_ms = count_and_tell};
-    OK(semel_store_open(&self->store, w->url, &options, &last_error));
+    OK(semel_store_open(&self->store, f->url, &options, &last_error));
     OK(semel_store_migrate(self->store, &last_error));
     OK(semel_outbox_open(&self->outbox, self->store, "out", &last_error));
     semel_inbox_options inbox_options = {.size = sizeof inbox_options, .faults = self->outbox};
@@ -96,8 +96,9 @@ static void a_waiting_relay_is_woken_by_a_handler_that_sends(void **state)
     semel_message message = text_message("1", "a"), event = text_message(NULL, "event");
     semel_outcome outcome;
     start_waiting(&self, *state);
-    work todo = {.outbox = self.outbox, .sends = &event};
-    OK(semel_inbox_receive(&outcome, self.inbox, &message, work_do, &todo, &last_error));
+    scripted_handler todo = {.outbox = self.outbox, .sends = &event};
+    OK(semel_inbox_receive(&outcome, self.inbox, &message, scripted_handler_run, &todo,
+                           &last_error));
     check_woken(&self, 1);
 }
 
@@ -109,8 +110,9 @@ static void a_waiting_relay_is_woken_by_a_batch_that_sends(void **state)
     const semel_message *const both[] = {&one, &two};
     semel_outcome out[2];
     start_waiting(&self, *state);
-    work todo = {.outbox = self.outbox, .sends = &event};
-    OK(semel_inbox_receive_batch(out, self.inbox, both, 2, work_do, &todo, &last_error));
+    scripted_handler todo = {.outbox = self.outbox, .sends = &event};
+    OK(semel_inbox_receive_batch(out, self.inbox, both, 2, scripted_handler_run, &todo,
+                                 &last_error));
     check_woken(&self, 2);
 }
 
@@ -120,8 +122,9 @@ static void a_waiting_relay_is_woken_by_a_fault_that_is_announced(void **state)
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     start_waiting(&self, *state);
-    work todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    OK(semel_inbox_receive(&outcome, self.inbox, &message, work_do, &todo, &last_error));
+    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    OK(semel_inbox_receive(&outcome, self.inbox, &message, scripted_handler_run, &todo,
+                           &last_error));
     OUTCOME(SEMEL_DEAD, outcome);
     check_woken(&self, 1);
 }
@@ -137,8 +140,8 @@ static void a_waiting_relay_is_woken_to_be_stopped(void **state)
 /* A test's clock stands still, and the wait must end all the same. */
 static void a_wait_ends_though_the_clock_stands(void **state)
 {
-    world *w = *state;
-    semel_relay *relay = world_relay(w, world_outbox(w, "out"), world_recorder(w), NULL);
+    fixture *f = *state;
+    semel_relay *relay = fixture_relay(f, fixture_outbox(f, "out"), fixture_recorder(f), NULL);
     size_t sent = 99;
     OK(semel_relay_step(&sent, relay, 20, &last_error));
     assert_int_equal(sent, 0);
@@ -156,11 +159,11 @@ static void stop_at_the_third(spy *self, const semel_message *const messages[], 
 
 static void run_ends_when_it_is_stopped_and_finishes_its_turn(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w), .on_publish = stop_at_the_third};
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f), .on_publish = stop_at_the_third};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .batch = 2};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     s.context = relay;
     for (int i = 0; i < 10; i++) {
         semel_message message = text_message(NULL, "a");
@@ -168,13 +171,13 @@ static void run_ends_when_it_is_stopped_and_finishes_its_turn(void **state)
     }
     OK(semel_relay_run(relay, &last_error));
     assert_int_equal(semel_test_recorder_count(s.inner), 6);
-    assert_int_equal(world_counters(w).unsent, 4);
+    assert_int_equal(fixture_counters(f).unsent, 4);
     OK(semel_relay_run(relay, &last_error)); /* it stays stopped */
     assert_int_equal(s.publishes, 3);
 }
 
 typedef struct mending {
-    world *w;
+    fixture *f;
     semel_relay *relay;
 } mending;
 
@@ -183,7 +186,7 @@ static void mend_at_the_fifth(spy *self, const semel_message *const messages[], 
     mending *how = self->context;
     (void)messages;
     (void)count;
-    semel_test_advance_ms(how->w->seam, 5000); /* the messages' own backoff is over by then */
+    semel_test_advance_ms(how->f->seam, 5000); /* the messages' own backoff is over by then */
     if (self->publishes == 5)
         self->publish_broken = SEMEL_OK;
     if (self->publishes == 6)
@@ -192,15 +195,15 @@ static void mend_at_the_fifth(spy *self, const semel_message *const messages[], 
 
 static void run_waits_out_a_broker_that_is_away(void **state)
 {
-    world *w = *state;
-    mending how = {.w = w};
-    spy s = {.inner = world_recorder(w),
+    fixture *f = *state;
+    mending how = {.f = f};
+    spy s = {.inner = fixture_recorder(f),
              .publish_broken = SEMEL_EUNAVAILABLE,
              .on_publish = mend_at_the_fifth,
              .context = &how};
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .poll_ms = 1};
-    how.relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    how.relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     for (int i = 0; i < 20; i++) {
         semel_message message = text_message(NULL, "a");
         OK(semel_outbox_send(outbox, &message, &last_error));
@@ -208,7 +211,7 @@ static void run_waits_out_a_broker_that_is_away(void **state)
     OK(semel_relay_run(how.relay, &last_error));
     assert_int_equal(s.publishes, 6);
     assert_true(semel_test_recorder_count(s.inner) > 0);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 typedef struct notices {
@@ -241,12 +244,12 @@ static void mend_at_the_fifth_and_stop(spy *self, const semel_message *const mes
  * nothing is due. They do not mean that the broker is back. */
 static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_store *store = NULL;
     semel_outbox *outbox = NULL;
     semel_relay *relay = NULL;
     notices said = {0};
-    spy s = {.inner = world_recorder(w),
+    spy s = {.inner = fixture_recorder(f),
              .publish_broken = SEMEL_EUNAVAILABLE,
              .on_publish = mend_at_the_fifth_and_stop};
     semel_relay_options options = {.size = sizeof options,
@@ -256,10 +259,10 @@ static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **st
                                    .notice = write_down,
                                    .notice_context = &said};
     semel_message message = text_message("1", "a");
-    OK(semel_store_open(&store, w->url, NULL, &last_error));
+    OK(semel_store_open(&store, f->url, NULL, &last_error));
     OK(semel_store_migrate(store, &last_error));
     OK(semel_outbox_open(&outbox, store, "out", &last_error));
-    OK(semel_relay_open(&relay, outbox, spy_open(w, &s, 1), &options, &last_error));
+    OK(semel_relay_open(&relay, outbox, spy_open(f, &s, 1), &options, &last_error));
     s.context = relay;
     OK(semel_outbox_send(outbox, &message, &last_error));
     OK(semel_relay_run(relay, &last_error));
@@ -272,31 +275,32 @@ static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **st
 
 static void a_store_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     notices said = {0};
-    spy s = {.inner = world_recorder(w), .on_publish = mend_at_the_fifth_and_stop, .publishes = 5};
-    semel_outbox *outbox = world_outbox(w, "out");
+    spy s = {
+        .inner = fixture_recorder(f), .on_publish = mend_at_the_fifth_and_stop, .publishes = 5};
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {
         .size = sizeof options, .notice = write_down, .notice_context = &said};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), &options);
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), &options);
     semel_message message = text_message("1", "a");
     s.context = relay;
     OK(semel_outbox_send(outbox, &message, &last_error));
-    semel_test_fault(w->seam, "relay.leased", 1, SEMEL_EUNAVAILABLE);
+    semel_test_fault(f->seam, "relay.leased", 1, SEMEL_EUNAVAILABLE);
     OK(semel_relay_run(relay, &last_error));
     assert_string_equal(said.text, "trouble over ");
 }
 
 static void run_ends_with_an_error_that_will_not_pass(void **state)
 {
-    world *w = *state;
-    spy s = {.inner = world_recorder(w), .publish_broken = SEMEL_ETRANSPORT};
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), NULL);
+    fixture *f = *state;
+    spy s = {.inner = fixture_recorder(f), .publish_broken = SEMEL_ETRANSPORT};
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), NULL);
     semel_message message = text_message("1", "a");
     OK(semel_outbox_send(outbox, &message, &last_error));
     FAILS(SEMEL_ETRANSPORT, semel_relay_run(relay, &last_error));
-    assert_int_equal(world_counters(w).unsent, 1);
+    assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
 /* --- the store is free meanwhile ----------------------------------------------------------------- */
@@ -316,18 +320,18 @@ static void receive_meanwhile(spy *self, const semel_message *const messages[], 
     (void)count;
     if (self->publishes > 1)
         return;
-    other->status =
-        semel_inbox_receive(&other->outcome, other->inbox, &message, work_do, &(work){0}, NULL);
+    other->status = semel_inbox_receive(&other->outcome, other->inbox, &message,
+                                        scripted_handler_run, &(scripted_handler){0}, NULL);
     if (!other->status)
         other->status = semel_outbox_send(other->outbox, &message, NULL);
 }
 
 static void no_transaction_is_held_while_the_broker_is_talked_to(void **state)
 {
-    world *w = *state;
-    busy other = {.inbox = world_inbox(w, "inbox", NULL), .outbox = world_outbox(w, "out")};
-    spy s = {.inner = world_recorder(w), .on_publish = receive_meanwhile, .context = &other};
-    semel_relay *relay = world_relay(w, other.outbox, spy_open(w, &s, 1), NULL);
+    fixture *f = *state;
+    busy other = {.inbox = fixture_inbox(f, "inbox", NULL), .outbox = fixture_outbox(f, "out")};
+    spy s = {.inner = fixture_recorder(f), .on_publish = receive_meanwhile, .context = &other};
+    semel_relay *relay = fixture_relay(f, other.outbox, spy_open(f, &s, 1), NULL);
     semel_message message = text_message("1", "a");
     size_t sent;
     OK(semel_outbox_send(other.outbox, &message, &last_error));
@@ -335,7 +339,7 @@ static void no_transaction_is_held_while_the_broker_is_talked_to(void **state)
     assert_int_equal(sent, 1);
     assert_int_equal(other.status, SEMEL_OK);
     OUTCOME(SEMEL_PROCESSED, other.outcome);
-    assert_int_equal(world_drain(relay), 1);
+    assert_int_equal(fixture_drain(relay), 1);
 }
 
 int main(void)

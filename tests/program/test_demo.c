@@ -28,13 +28,15 @@ static int open_books(void **state)
     scratch_open(&b.directory);
     scratch_file(b.provider, &b.directory, "provider.db");
     scratch_file(b.ledger, &b.directory, "semel.db");
-    peek_run(b.provider,
-             "CREATE TABLE due (payment TEXT PRIMARY KEY, cents INTEGER NOT NULL);"
-             "CREATE TABLE received (shop TEXT, event TEXT, payment TEXT, cents INTEGER);"
-             "INSERT INTO due VALUES ('p1', 100), ('p2', 250), ('p3', 75);"
-             "INSERT INTO received VALUES ('semel', 'e1', 'p1', 100), ('semel', 'e2', 'p2', 250),"
-             "                            ('semel', 'e3', 'p3', 75);");
-    peek_run(b.ledger, SQL_LEDGER ";"
+    inspect_sqlite_run(
+        b.provider,
+        "CREATE TABLE due (payment TEXT PRIMARY KEY, cents INTEGER NOT NULL);"
+        "CREATE TABLE received (shop TEXT, event TEXT, payment TEXT, cents INTEGER);"
+        "INSERT INTO due VALUES ('p1', 100), ('p2', 250), ('p3', 75);"
+        "INSERT INTO received VALUES ('semel', 'e1', 'p1', 100), ('semel', 'e2', 'p2', 250),"
+        "                            ('semel', 'e3', 'p3', 75);");
+    inspect_sqlite_run(b.ledger,
+                       SQL_LEDGER ";"
                                   "INSERT INTO charge VALUES ('p1', 100), ('p2', 250), ('p3', 75)");
     *state = &b;
     return 0;
@@ -84,7 +86,7 @@ static void books_that_agree_are_exact(void **state)
 static void a_payment_charged_twice_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "INSERT INTO charge VALUES ('p2', 250)");
+    inspect_sqlite_run(b->ledger, "INSERT INTO charge VALUES ('p2', 250)");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.made, 4);
@@ -98,7 +100,7 @@ static void a_payment_charged_twice_is_found(void **state)
 static void a_payment_charged_four_times_counts_three(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "INSERT INTO charge VALUES ('p3', 75), ('p3', 75), ('p3', 75)");
+    inspect_sqlite_run(b->ledger, "INSERT INTO charge VALUES ('p3', 75), ('p3', 75), ('p3', 75)");
     verdict v = judged(b);
     assert_int_equal(v.twice, 3);
     assert_int_equal(v.over_cents, 225);
@@ -107,7 +109,7 @@ static void a_payment_charged_four_times_counts_three(void **state)
 static void a_payment_never_charged_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "DELETE FROM charge WHERE payment = 'p1'");
+    inspect_sqlite_run(b->ledger, "DELETE FROM charge WHERE payment = 'p1'");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.never, 1);
@@ -118,7 +120,8 @@ static void a_payment_never_charged_is_found(void **state)
 static void a_double_charge_does_not_make_up_for_a_missing_one(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "UPDATE charge SET payment = 'p2', cents = 250 WHERE payment = 'p1'");
+    inspect_sqlite_run(b->ledger,
+                       "UPDATE charge SET payment = 'p2', cents = 250 WHERE payment = 'p1'");
     verdict v = judged(b);
     assert_int_equal(v.made, v.due);
     assert_false(verdict_is_exact(&v));
@@ -129,12 +132,12 @@ static void a_double_charge_does_not_make_up_for_a_missing_one(void **state)
 static void a_wrong_amount_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "UPDATE charge SET cents = 101 WHERE payment = 'p1'");
+    inspect_sqlite_run(b->ledger, "UPDATE charge SET cents = 101 WHERE payment = 'p1'");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.wrong, 1);
     assert_int_equal(v.over_cents, 1);
-    peek_run(b->ledger, "UPDATE charge SET cents = 99 WHERE payment = 'p1'");
+    inspect_sqlite_run(b->ledger, "UPDATE charge SET cents = 99 WHERE payment = 'p1'");
     v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.wrong, 1);
@@ -144,7 +147,7 @@ static void a_wrong_amount_is_found(void **state)
 static void a_charge_that_nobody_owes_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->ledger, "INSERT INTO charge VALUES ('p9', 40)");
+    inspect_sqlite_run(b->ledger, "INSERT INTO charge VALUES ('p9', 40)");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.wrong, 1);
@@ -154,8 +157,8 @@ static void a_charge_that_nobody_owes_is_found(void **state)
 static void when_nothing_was_due_nothing_is_proved(void **state)
 {
     books *b = *state;
-    peek_run(b->provider, "DELETE FROM due; DELETE FROM received");
-    peek_run(b->ledger, "DELETE FROM charge");
+    inspect_sqlite_run(b->provider, "DELETE FROM due; DELETE FROM received");
+    inspect_sqlite_run(b->ledger, "DELETE FROM charge");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
 }
@@ -165,7 +168,7 @@ static void books_that_cannot_be_read_are_an_error(void **state)
     books *b = *state;
     verdict v;
     char error[256] = "";
-    peek_run(b->ledger, "DROP TABLE charge");
+    inspect_sqlite_run(b->ledger, "DROP TABLE charge");
     assert_int_equal(judge_shop(&v, b->provider, "semel", b->ledger, error, sizeof error), -1);
     assert_non_null(strstr(error, "charge"));
     assert_int_equal(judge_shop(&v, "/nowhere/x.db", "semel", b->ledger, error, sizeof error), -1);
@@ -176,7 +179,7 @@ static void books_that_cannot_be_read_are_an_error(void **state)
 static void an_event_that_never_came_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->provider, "DELETE FROM received WHERE payment = 'p3'");
+    inspect_sqlite_run(b->provider, "DELETE FROM received WHERE payment = 'p3'");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.events_lost, 1);
@@ -186,7 +189,7 @@ static void an_event_that_never_came_is_found(void **state)
 static void a_charge_announced_under_two_ids_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->provider, "INSERT INTO received VALUES ('semel', 'e4', 'p1', 100)");
+    inspect_sqlite_run(b->provider, "INSERT INTO received VALUES ('semel', 'e4', 'p1', 100)");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.events_doubled, 1);
@@ -196,7 +199,7 @@ static void a_charge_announced_under_two_ids_is_found(void **state)
 static void an_event_of_a_wrong_amount_is_found(void **state)
 {
     books *b = *state;
-    peek_run(b->provider, "UPDATE received SET cents = 1 WHERE payment = 'p1'");
+    inspect_sqlite_run(b->provider, "UPDATE received SET cents = 1 WHERE payment = 'p1'");
     verdict v = judged(b);
     assert_false(verdict_is_exact(&v));
     assert_int_equal(v.events_wrong, 1);
@@ -205,7 +208,7 @@ static void an_event_of_a_wrong_amount_is_found(void **state)
 static void another_shops_events_do_not_count(void **state)
 {
     books *b = *state;
-    peek_run(b->provider, "UPDATE received SET shop = 'naive' WHERE payment = 'p1'");
+    inspect_sqlite_run(b->provider, "UPDATE received SET shop = 'naive' WHERE payment = 'p1'");
     verdict v = judged(b);
     assert_int_equal(v.received, 2);
     assert_int_equal(v.events_lost, 1);

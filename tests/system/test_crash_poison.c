@@ -75,11 +75,12 @@ static uint32_t live_until_well(lives *l)
 static void check_only_the_poison_is_dead(const lives *l)
 {
     const char *url = l->stage.url;
-    assert_int_equal(look_number(url, "SELECT count(*) FROM semel_dead"), 1);
+    assert_int_equal(inspect_number(url, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
-        look_number(url, "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
+        inspect_number(url,
+                       "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
         1);
-    assert_true(look_number(url, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
+    assert_true(inspect_number(url, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
 }
 
 static void poison_is_found_out(void (*run)(lives *l, crash_world *w), semel_mode mode,

@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum {
-    DELIVERIES = 3000 / SLOWER,
+    DELIVERIES = 3000 / SANITIZER_SLOWDOWN,
     KILLS = 30,
     ROUNDS = 4, /* each with another seed */
     DUPLICATES_IN_TEN = 3,
@@ -173,13 +173,15 @@ static void check_the_broker(const show *now)
 static void check_the_file(const show *now)
 {
     const char *file = now->file;
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM effect"), now->keys);
-    assert_int_equal(peek_number(file, "SELECT count(DISTINCT item) FROM effect"), now->keys);
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM effect"), now->keys);
+    assert_int_equal(inspect_sqlite_number(file, "SELECT count(DISTINCT item) FROM effect"),
                      now->keys);
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_marker"), now->keys);
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_outbox"), 0);
-    assert_int_equal(peek_number(file, "SELECT count(*) FROM semel_dead"), 0);
+    assert_int_equal(
+        inspect_sqlite_number(file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+        now->keys);
+    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_marker"), now->keys);
+    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_dead"), 0);
 }
 
 static void play(uint32_t seed)

@@ -4,13 +4,13 @@
 
 static int setup(void **state)
 {
-    *state = stopped_open(NULL);
+    *state = sigstop_open(NULL);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    stopped_close(*state);
+    sigstop_close(*state);
     return 0;
 }
 

@@ -14,7 +14,7 @@
  * one of them fails once; elsewhere, in the variants and under sanitizers, as many as there is time for. */
 static long stride_of(const oom_operation *operation, long usual)
 {
-    return usual * (operation->stride ? operation->stride : 1) * SLOWER;
+    return usual * (operation->stride ? operation->stride : 1) * SANITIZER_SLOWDOWN;
 }
 
 static void survives_one(void **state)

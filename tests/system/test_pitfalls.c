@@ -13,11 +13,11 @@
 #include <signal.h>
 #include <stdio.h>
 
-static semel_unit *claim(world *w, semel_inbox *inbox, const semel_message *message)
+static semel_unit *claim(fixture *f, semel_inbox *inbox, const semel_message *message)
 {
     semel_unit *unit = NULL;
     semel_outcome outcome;
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, message, &last_error));
     OUTCOME(SEMEL_CLAIMED, outcome);
     return unit;
@@ -30,21 +30,21 @@ static void query(sqlite3 *db, const char *sql)
         fail_msg("%s: %s", sql, error);
 }
 
-static void query_in_unit(world *w, const char *sql)
+static void query_in_unit(fixture *f, const char *sql)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     query(semel_unit_sqlite(unit), sql);
     OK(semel_unit_commit(unit, &last_error));
 }
 
-static int count_rows(world *w, const char *table)
+static int count_rows(fixture *f, const char *table)
 {
     semel_unit *unit = NULL;
     sqlite3_stmt *statement = NULL;
     char sql[100];
     (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     assert_int_equal(sqlite3_prepare_v2(semel_unit_sqlite(unit), sql, -1, &statement, NULL), 0);
     assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
     int count = sqlite3_column_int(statement, 0);
@@ -59,20 +59,20 @@ static int count_rows(world *w, const char *table)
  * back: the message is lost. */
 static void p1_late_committer(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     semel_message first = text_message("1", "a"), second = text_message("2", "a");
     semel_unit *slow = NULL;
     char ids[32];
-    OK(semel_unit_begin(&slow, w->store, &last_error));
+    OK(semel_unit_begin(&slow, f->store, &last_error));
     OK(semel_unit_send(slow, outbox, &first, &last_error)); /* takes its id, and stalls */
     OK(semel_outbox_send(outbox, &second, &last_error));
-    assert_int_equal(world_drain(relay), 1);
+    assert_int_equal(fixture_drain(relay), 1);
     OK(semel_unit_commit(slow, &last_error));
-    assert_int_equal(world_drain(relay), 1);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "2 1 ");
+    assert_int_equal(fixture_drain(relay), 1);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "2 1 ");
 }
 
 /* --- P2 ------------------------------------------------------------------------------------------ */
@@ -81,12 +81,12 @@ typedef enum owner { MINE_BUT_LATE, ANOTHER, NOBODY, DONE, GONE, OWNERS } owner;
 typedef enum verb { COMMIT, FAIL, RENEW, ROLLBACK, VERBS } verb;
 
 /* What happened to the key after its first owner's lease was over; the new owner's unit, if it has one. */
-static semel_unit *pass_on(world *w, semel_inbox *inbox, const semel_message *message, owner to)
+static semel_unit *pass_on(fixture *f, semel_inbox *inbox, const semel_message *message, owner to)
 {
     semel_outcome outcome;
     if (to == MINE_BUT_LATE)
         return NULL;
-    semel_unit *unit = claim(w, inbox, message);
+    semel_unit *unit = claim(f, inbox, message);
     if (to == ANOTHER)
         return unit;
     if (to == NOBODY)
@@ -120,7 +120,7 @@ static void check_untouched(semel_inbox *inbox, const semel_message *message, ow
                             semel_unit *theirs)
 {
     static const uint32_t attempt[OWNERS] = {[MINE_BUT_LATE] = 2, [NOBODY] = 3, [GONE] = 1};
-    work todo = {0};
+    scripted_handler todo = {0};
     if (theirs)
         OK(semel_unit_commit(theirs, &last_error));
     RECEIVES(SEMEL_OK, attempt[left_by] ? SEMEL_PROCESSED : SEMEL_DUPLICATE, inbox, message, &todo);
@@ -131,21 +131,21 @@ static void check_untouched(semel_inbox *inbox, const semel_message *message, ow
  * one is working on: the other's work is lost, or done a third time. */
 static void p2_stale_owner(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM, .lease_ms = 1000};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     for (owner to = MINE_BUT_LATE; to < OWNERS; to++)
         for (verb what = COMMIT; what < VERBS; what++) {
             char id[16];
             (void)snprintf(id, sizeof id, "%d-%d", (int)to, (int)what);
             semel_message message = text_message(id, "a");
-            semel_unit *stale = claim(w, inbox, &message);
-            semel_test_advance_ms(w->seam, 1000);
-            semel_unit *theirs = pass_on(w, inbox, &message, to);
+            semel_unit *stale = claim(f, inbox, &message);
+            semel_test_advance_ms(f->seam, 1000);
+            semel_unit *theirs = pass_on(f, inbox, &message, to);
             act(stale, what);
             check_untouched(inbox, &message, to, theirs);
         }
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* --- P3 and P9: processes that die --------------------------------------------------------------- */
@@ -263,38 +263,38 @@ static semel_status insert(semel_unit *unit, const semel_message *message, void 
  * and somebody pays twice. */
 static void p4_effect_without_its_marker(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     char charge[] = "INSERT INTO charge VALUES (7)";
-    query_in_unit(w, "CREATE TABLE charge (amount)");
-    semel_test_fault(w->seam, "receive.handled", 1, SEMEL_ESTORE);
+    query_in_unit(f, "CREATE TABLE charge (amount)");
+    semel_test_fault(f->seam, "receive.handled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE,
           semel_inbox_receive(&outcome, inbox, &message, insert, charge, &last_error));
-    assert_int_equal(count_rows(w, "charge"), 0);
+    assert_int_equal(count_rows(f, "charge"), 0);
     OK(semel_inbox_receive(&outcome, inbox, &message, insert, charge, &last_error));
     OUTCOME(SEMEL_PROCESSED, outcome);
     OK(semel_inbox_receive(&outcome, inbox, &message, insert, charge, &last_error));
     OUTCOME(SEMEL_DUPLICATE, outcome);
-    assert_int_equal(count_rows(w, "charge"), 1);
+    assert_int_equal(count_rows(f, "charge"), 1);
 }
 
 /* Any "unique constraint" error is taken for "seen before": when the handler's own table objects, the
  * message is acknowledged and its work never done. */
 static void p6_constraint_of_the_business(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     char seat[] = "INSERT INTO seat VALUES (7)";
-    query_in_unit(w, "CREATE TABLE seat (number PRIMARY KEY); INSERT INTO seat VALUES (7)");
+    query_in_unit(f, "CREATE TABLE seat (number PRIMARY KEY); INSERT INTO seat VALUES (7)");
     FAILS(SEMEL_EHANDLER,
           semel_inbox_receive(&outcome, inbox, &message, insert, seat, &last_error));
     OUTCOME(SEMEL_FAILED, outcome);
     SAYS("UNIQUE constraint failed: seat.number");
-    query_in_unit(w, "DELETE FROM seat");
+    query_in_unit(f, "DELETE FROM seat");
     OK(semel_inbox_receive(&outcome, inbox, &message, insert, seat, &last_error));
     OUTCOME(SEMEL_PROCESSED, outcome);
 }
@@ -313,11 +313,12 @@ static void *receive_a_copy(void *context)
 {
     copy *self = context;
     semel_message message = text_message("1", "a");
-    work todo = {0};
+    scripted_handler todo = {0};
     enum { TIMES = 12 }; /* each waits some seconds */
     semel_status status = SEMEL_EBUSY;
     for (int i = 0; i < TIMES && status == SEMEL_EBUSY; i++)
-        status = semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &todo, NULL);
+        status = semel_inbox_receive(&self->outcome, self->inbox, &message, scripted_handler_run,
+                                     &todo, NULL);
     self->runs = todo.runs;
     return NULL;
 }
@@ -337,8 +338,8 @@ static semel_status be_raced(semel_unit *unit, const semel_message *message, voi
  * late. */
 static void p5_check_then_act(void **state)
 {
-    world *w = *state;
-    copy other = {.inbox = world_inbox(w, "inbox", NULL)};
+    fixture *f = *state;
+    copy other = {.inbox = fixture_inbox(f, "inbox", NULL)};
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     OK(semel_inbox_receive(&outcome, other.inbox, &message, be_raced, &other, &last_error));
@@ -356,12 +357,12 @@ static void p7_settlement(void **state)
 {
     static const semel_settle_verdict expected[] = {SEMEL_SETTLE_ACK, SEMEL_SETTLE_RETRY,
                                                     SEMEL_SETTLE_ACK, SEMEL_SETTLE_ACK};
-    world *w = *state;
-    spy s = {.inner = world_queue(w, "memory:")};
-    work todo = {.failures = 1, .only = "2"};
-    semel_route route = {"*", world_inbox(w, "inbox", NULL), work_do, &todo};
+    fixture *f = *state;
+    spy s = {.inner = fixture_queue(f, "memory:")};
+    scripted_handler todo = {.failures = 1, .only = "2"};
+    semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, &todo};
     semel_consumer_options options = {.size = sizeof options, .batch = 3};
-    semel_consumer *consumer = world_consumer(w, spy_open(w, &s, 1), &route, 1, &options);
+    semel_consumer *consumer = fixture_consumer(f, spy_open(f, &s, 1), &route, 1, &options);
     size_t settled;
     for (const char *id = "1\0002\0003\0"; *id; id += 2) {
         semel_message message = text_message(id, "a");
@@ -371,7 +372,7 @@ static void p7_settlement(void **state)
     }
     OK(semel_consumer_step(&settled, consumer, 0, &last_error));
     assert_int_equal(settled, 2);
-    semel_test_advance_ms(w->seam, 1000);
+    semel_test_advance_ms(f->seam, 1000);
     OK(semel_consumer_step(&settled, consumer, 0, &last_error));
     assert_int_equal(settled, 1);
     assert_int_equal(s.settle_count, 4);
@@ -399,24 +400,24 @@ static size_t sweep(semel_inbox *inbox)
  * its message is stuck. */
 static void p8_rows_that_no_sweep_sees(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {
         .size = sizeof options, .mode = SEMEL_CLAIM, .lease_ms = 1000, .retention_ms = 3600000};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message done = text_message("done", "a"), failed = text_message("failed", "a");
     semel_message dead = text_message("dead", "a"), crashed = text_message("crashed", "a");
     semel_message live = text_message("live", "a");
-    work bad = {.failures = 1}, worse = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &done, &(work){0});
+    scripted_handler bad = {.failures = 1}, worse = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &done, &(scripted_handler){0});
     RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &failed, &bad);
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &dead, &worse);
-    semel_unit *abandoned = claim(w, inbox, &crashed), *unit = claim(w, inbox, &live);
+    semel_unit *abandoned = claim(f, inbox, &crashed), *unit = claim(f, inbox, &live);
     OK(semel_unit_renew(unit, 2 * 3600000, &last_error));
     assert_int_equal(sweep(inbox), 0); /* all are young */
-    semel_test_advance_ms(w->seam, 3600001);
+    semel_test_advance_ms(f->seam, 3600001);
     assert_int_equal(sweep(inbox), 4);
     assert_int_equal(sweep(inbox), 0); /* the live claim is nobody's business */
-    semel_test_advance_ms(w->seam, 3600000);
+    semel_test_advance_ms(f->seam, 3600000);
     assert_int_equal(sweep(inbox), 1);
     semel_unit_rollback(abandoned);
     semel_unit_rollback(unit);
@@ -426,21 +427,21 @@ static void p8_rows_that_no_sweep_sees(void **state)
  * off is neither fetched nor dead. */
 static void p8_the_attempt_that_was_cut_off(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1};
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, outbox, recorder, &options);
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, &options);
     semel_message message = text_message("1", "a");
     size_t sent;
     OK(semel_outbox_send(outbox, &message, &last_error));
-    semel_test_fault(w->seam, "relay.taken", 1, SEMEL_EUNAVAILABLE);
+    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_EUNAVAILABLE);
     FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
-    semel_test_advance_ms(w->seam, 30000);
+    semel_test_advance_ms(f->seam, 30000);
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
-    assert_int_equal(world_drain(relay), 0);
-    assert_int_equal(world_letters(w, NULL, 0), 1);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_drain(relay), 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 1);
+    assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
 /* --- P10 ----------------------------------------------------------------------------------------- */
@@ -449,10 +450,10 @@ static void p8_the_attempt_that_was_cut_off(void **state)
  * all three have the same millisecond, so sorting by time puts them in any order. */
 static void p10_overtaking_in_backoff(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
-    semel_relay *relay = world_relay(w, outbox, recorder, NULL);
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
+    semel_relay *relay = fixture_relay(f, outbox, recorder, NULL);
     char ids[32];
     for (const char *id = "1\0002\0003\0"; *id; id += 2) {
         semel_message message = text_message(id, "a");
@@ -460,11 +461,11 @@ static void p10_overtaking_in_backoff(void **state)
         OK(semel_outbox_send(outbox, &message, &last_error));
     }
     semel_test_recorder_answer(recorder, NULL, SEMEL_PUBLISH_REFUSED, 1);
-    assert_int_equal(world_drain(relay), 0);
-    assert_int_equal(world_drain(relay), 0);
-    semel_test_advance_ms(w->seam, 200);
-    assert_int_equal(world_drain(relay), 3);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "1 2 3 ");
+    assert_int_equal(fixture_drain(relay), 0);
+    assert_int_equal(fixture_drain(relay), 0);
+    semel_test_advance_ms(f->seam, 200);
+    assert_int_equal(fixture_drain(relay), 3);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "1 2 3 ");
 }
 
 int main(void)

@@ -49,35 +49,35 @@ static void p11_retention_arithmetic(void **state)
                                           UINT64_C(4294967296),    /* 2^32 */
                                           UINT64_C(3155760000000), /* 100 years */
                                           0};
-    world *w = *state;
+    fixture *f = *state;
     for (size_t i = 0; i < sizeof retentions / sizeof *retentions; i++) {
         char name[16];
         semel_inbox_options options = {.size = sizeof options, .retention_ms = retentions[i]};
         uint64_t meant = retentions[i] ? retentions[i] : SEMEL_RETENTION_DEFAULT_MS;
         (void)snprintf(name, sizeof name, "inbox%zu", i);
-        semel_inbox *inbox = world_inbox(w, name, &options);
+        semel_inbox *inbox = fixture_inbox(f, name, &options);
         semel_message message = text_message("1", "a");
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(work){0});
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
         assert_int_equal(sweep(inbox, 10), 0);
-        semel_test_advance_ms(w->seam, (int64_t)meant);
+        semel_test_advance_ms(f->seam, (int64_t)meant);
         assert_int_equal(sweep(inbox, 10), 0);
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &(work){0});
-        semel_test_advance_ms(w->seam, 1);
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &(scripted_handler){0});
+        semel_test_advance_ms(f->seam, 1);
         assert_int_equal(sweep(inbox, 10), 1);
     }
 }
 
 static void p11_no_retention_and_for_ever(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options none = {.size = sizeof none, .retention_ms = SEMEL_RETENTION_NONE};
     semel_inbox_options ever = {.size = sizeof ever, .retention_ms = SEMEL_RETENTION_FOREVER};
-    semel_inbox *forgets = world_inbox(w, "forgets", &none),
-                *keeps = world_inbox(w, "keeps", &ever);
+    semel_inbox *forgets = fixture_inbox(f, "forgets", &none),
+                *keeps = fixture_inbox(f, "keeps", &ever);
     semel_message message = text_message("1", "a");
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, forgets, &message, &(work){0});
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, keeps, &message, &(work){0});
-    semel_test_advance_ms(w->seam, INT64_C(10000000) * hour_ms);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, forgets, &message, &(scripted_handler){0});
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, keeps, &message, &(scripted_handler){0});
+    semel_test_advance_ms(f->seam, INT64_C(10000000) * hour_ms);
     assert_int_equal(sweep(forgets, 10), 1);
     assert_int_equal(sweep(keeps, 10), 0);
 }
@@ -87,26 +87,26 @@ static void p11_no_retention_and_for_ever(void **state)
 static void p11_clocks_that_jump(void **state)
 {
     static const int64_t jumps[] = {1, -1, 24 * 365, -24 * 365 * 2};
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options,
                                    .mode = SEMEL_CLAIM,
                                    .on_in_flight = SEMEL_IN_FLIGHT_REPORT,
                                    .lease_ms = 300000,
                                    .retention_ms = (uint64_t)hour_ms};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message done = text_message("done", "a"), live = text_message("live", "a");
     semel_unit *unit = NULL;
     semel_outcome outcome;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &done, &(work){0});
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &done, &(scripted_handler){0});
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, &live, &last_error));
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
-        semel_test_jump_ms(w->seam, jumps[i] * hour_ms);
+        semel_test_jump_ms(f->seam, jumps[i] * hour_ms);
         assert_int_equal(sweep(inbox, 10), 0);
-        RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &live, &(work){0});
+        RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &live, &(scripted_handler){0});
     }
-    semel_test_advance_ms(w->seam, 299999); /* 300 seconds are 300 seconds */
-    RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &live, &(work){0});
+    semel_test_advance_ms(f->seam, 299999); /* 300 seconds are 300 seconds */
+    RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &live, &(scripted_handler){0});
     OK(semel_unit_commit(unit, &last_error));
 }
 
@@ -117,11 +117,11 @@ static void p11_clocks_that_jump(void **state)
 static void p12_clean_up_in_the_way(void **state)
 {
     enum { OLD = 600, ROWS = 50 };
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .retention_ms = (uint64_t)hour_ms};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
-    semel_inbox *other = world_inbox(w, "inbox", &options); /* a second sweeper */
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    semel_inbox *other = fixture_inbox(f, "inbox", &options); /* a second sweeper */
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message event = text_message(NULL, "event");
     size_t removed = 0, swept;
     int more = 1;
@@ -129,10 +129,10 @@ static void p12_clean_up_in_the_way(void **state)
         char id[16];
         (void)snprintf(id, sizeof id, "%d", i);
         semel_message message = text_message(id, "a");
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(work){0});
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
     }
     OK(semel_outbox_send(outbox, &event, &last_error));
-    semel_test_advance_ms(w->seam, 2 * hour_ms);
+    semel_test_advance_ms(f->seam, 2 * hour_ms);
     for (int turn = 0; more; turn++) {
         char id[24];
         OK(semel_inbox_sweep(&swept, &more, turn % 2 ? other : inbox, ROWS, &last_error));
@@ -140,13 +140,13 @@ static void p12_clean_up_in_the_way(void **state)
         removed += swept;
         (void)snprintf(id, sizeof id, "between%d", turn); /* the hot path in between */
         semel_message message = text_message(id, "a");
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(work){0});
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &(work){0});
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &(scripted_handler){0});
     }
     removed += sweep(inbox, ROWS) + sweep(other, ROWS);
     assert_int_equal(removed, OLD);
-    assert_int_equal(world_counters(w).swept, OLD);
-    assert_int_equal(world_counters(w).unsent, 1);
+    assert_int_equal(fixture_counters(f).swept, OLD);
+    assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
 /* --- P13 ----------------------------------------------------------------------------------------- */
@@ -156,22 +156,22 @@ static void receive_meanwhile(spy *self, const semel_message *const messages[], 
     semel_message message = text_message("meanwhile", "a");
     (void)messages;
     (void)count;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, self->context, &message, &(work){0});
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, self->context, &message, &(scripted_handler){0});
 }
 
 /* The rows are locked until the broker has answered: a broker that takes thirty seconds stops the database
  * for thirty seconds, and SQLite, which has one writer, altogether. */
 static void p13_transaction_over_broker_io(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    spy s = {.inner = world_recorder(w),
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    spy s = {.inner = fixture_recorder(f),
              .on_publish = receive_meanwhile,
-             .context = world_inbox(w, "inbox", NULL)};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 1), NULL);
+             .context = fixture_inbox(f, "inbox", NULL)};
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 1), NULL);
     semel_message message = text_message("1", "a");
     OK(semel_outbox_send(outbox, &message, &last_error));
-    assert_int_equal(world_drain(relay), 1);
+    assert_int_equal(fixture_drain(relay), 1);
 }
 
 /* --- P14 ----------------------------------------------------------------------------------------- */
@@ -184,9 +184,9 @@ static void p14_keys_that_look_alike(void **state)
         {"a", 1},         {"A", 1},    {"a ", 2},   {" a", 2},       {"a\0", 2},
         {"a\0b", 3},      {"a\t", 2},  {"\xff", 1}, {"\xff\xff", 2}, {"\xc3\xa9", 2},
         {"e\xcc\x81", 3}, {"\xc3", 1}, {"1", 1},    {"1.0", 3},      {"01", 2}};
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    work todo = {0};
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler todo = {0};
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
             semel_message message = {.size = sizeof message, .id = ids[i]};
@@ -198,12 +198,12 @@ static void p14_keys_that_look_alike(void **state)
 static void p14_keys_of_ten_kilobytes(void **state)
 {
     static char body[10240];
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {
         .size = sizeof options, .key = "json:/k", .on_mismatch = SEMEL_MISMATCH_IGNORE};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     semel_message message = {.size = sizeof message, .body = {body, sizeof body}};
-    work todo = {0};
+    scripted_handler todo = {0};
     memset(body, 'k', sizeof body);
     memcpy(body, "{\"k\":\"", 6);
     memcpy(body + sizeof body - 2, "\"}", 2);
@@ -218,14 +218,15 @@ static void p14_keys_of_ten_kilobytes(void **state)
  * sees it. */
 static void p14_one_id_for_two_consumers(void **state)
 {
-    world *w = *state;
-    semel_inbox *billing = world_inbox(w, "billing", NULL), *mail = world_inbox(w, "mail", NULL);
-    semel_inbox *mails = world_inbox(w, "mails", NULL), *Mail = world_inbox(w, "Mail", NULL);
+    fixture *f = *state;
+    semel_inbox *billing = fixture_inbox(f, "billing", NULL),
+                *mail = fixture_inbox(f, "mail", NULL);
+    semel_inbox *mails = fixture_inbox(f, "mails", NULL), *Mail = fixture_inbox(f, "Mail", NULL);
     semel_inbox *all[] = {billing, mail, mails, Mail};
     semel_message message = text_message("1", "a");
     for (size_t i = 0; i < 4; i++) {
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, all[i], &message, &(work){0});
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, all[i], &message, &(work){0});
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, all[i], &message, &(scripted_handler){0});
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, all[i], &message, &(scripted_handler){0});
     }
 }
 
@@ -235,19 +236,19 @@ static void p14_one_id_for_two_consumers(void **state)
  * one of them is believed. */
 static void p15_believed_before_the_commit(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "out");
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message message = text_message("1", "a"), event = text_message(NULL, "event");
-    work todo = {.outbox = outbox, .sends = &event};
-    semel_test_fault(w->seam, "receive.handled", 1, SEMEL_EUNAVAILABLE);
+    scripted_handler todo = {.outbox = outbox, .sends = &event};
+    semel_test_fault(f->seam, "receive.handled", 1, SEMEL_EUNAVAILABLE);
     RECEIVES(SEMEL_EUNAVAILABLE, SEMEL_FAILED, inbox, &message, &todo);
-    assert_int_equal(world_counters(w).processed, 0);
-    assert_int_equal(world_counters(w).captured, 0);
-    assert_int_equal(world_counters(w).unsent, 0);
+    assert_int_equal(fixture_counters(f).processed, 0);
+    assert_int_equal(fixture_counters(f).captured, 0);
+    assert_int_equal(fixture_counters(f).unsent, 0);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
-    assert_int_equal(world_counters(w).processed, 1);
-    assert_int_equal(world_counters(w).unsent, 1);
+    assert_int_equal(fixture_counters(f).processed, 1);
+    assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
 /* The connection is cut after COMMIT was sent. Whoever takes that for a failure does the work again; whoever
@@ -255,28 +256,28 @@ static void p15_believed_before_the_commit(void **state)
 static void p21_the_answer_to_commit_is_lost(void **state)
 {
     static const char *const points[] = {"receive.committed", "finish.committed"};
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message message = text_message("1", "a"), event = text_message(NULL, "event");
-    work todo = {.outbox = outbox, .sends = &event};
+    scripted_handler todo = {.outbox = outbox, .sends = &event};
     semel_outcome outcome;
-    world_both_modes(inboxes, w, (semel_inbox_options){0});
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     for (size_t mode = 0; mode < 2; mode++) {
-        semel_test_fault(w->seam, points[mode], 1, SEMEL_EUNKNOWN);
-        FAILS(SEMEL_EUNKNOWN,
-              semel_inbox_receive(&outcome, inboxes[mode], &message, work_do, &todo, &last_error));
+        semel_test_fault(f->seam, points[mode], 1, SEMEL_EUNKNOWN);
+        FAILS(SEMEL_EUNKNOWN, semel_inbox_receive(&outcome, inboxes[mode], &message,
+                                                  scripted_handler_run, &todo, &last_error));
         assert_int_equal(last_error.retryable, 1);
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inboxes[mode], &message, &todo);
         assert_int_equal(todo.runs, mode + 1);
-        assert_int_equal(world_counters(w).unsent, mode + 1);
+        assert_int_equal(fixture_counters(f).unsent, mode + 1);
     }
 }
 
 /* --- P16 and P18 --------------------------------------------------------------------------------- */
 
 typedef struct pause_plan {
-    world *w;
+    fixture *f;
     int64_t ms;
     semel_relay *other;
 } pause_plan;
@@ -288,47 +289,48 @@ static void pause_once(spy *self, const semel_message *const messages[], size_t 
     (void)count;
     if (self->publishes > 1)
         return;
-    semel_test_advance_ms(plan->w->seam, plan->ms);
+    semel_test_advance_ms(plan->f->seam, plan->ms);
     if (plan->other)
-        (void)world_drain(plan->other);
+        (void)fixture_drain(plan->other);
 }
 
 /* Three are leased together, the first takes longer than the lease: by its turn the third belongs to somebody
  * else, and both send it. */
 static void p16_the_tail_of_a_slow_batch(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    pause_plan plan = {.w = w, .ms = 20000};
-    spy s = {.inner = world_recorder(w), .on_publish = pause_once, .context = &plan};
-    semel_relay *relay = world_relay(w, outbox, spy_open(w, &s, 0), NULL); /* a lease of 30 s */
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    pause_plan plan = {.f = f, .ms = 20000};
+    spy s = {.inner = fixture_recorder(f), .on_publish = pause_once, .context = &plan};
+    semel_relay *relay = fixture_relay(f, outbox, spy_open(f, &s, 0), NULL); /* a lease of 30 s */
     char ids[32];
     size_t sent;
     send_three(outbox);
     OK(semel_relay_step(&sent, relay, 0, &last_error));
     assert_int_equal(sent, 1);
-    semel_test_advance_ms(w->seam, 20000); /* their lease would be over now */
-    assert_int_equal(world_drain(relay), 2);
-    assert_string_equal(world_recorded(ids, sizeof ids, s.inner), "1 2 3 ");
+    semel_test_advance_ms(f->seam, 20000); /* their lease would be over now */
+    assert_int_equal(fixture_drain(relay), 2);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, s.inner), "1 2 3 ");
 }
 
 /* The leader stands still for longer than its lease, another takes over, the first wakes up and goes on as if
  * nothing had been. */
 static void p18_a_leader_that_was_paused(void **state)
 {
-    world *w = *state;
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
-    pause_plan plan = {.w = w, .ms = 30000, .other = world_relay(w, outbox, recorder, NULL)};
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
+    pause_plan plan = {.f = f, .ms = 30000, .other = fixture_relay(f, outbox, recorder, NULL)};
     spy s = {.inner = recorder, .on_publish = pause_once, .context = &plan};
-    semel_relay *paused = world_relay(w, outbox, spy_open(w, &s, 0), NULL);
+    semel_relay *paused = fixture_relay(f, outbox, spy_open(f, &s, 0), NULL);
     char ids[32];
     size_t sent;
     send_three(outbox);
     OK(semel_relay_step(&sent, paused, 0, &last_error));
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "1 2 3 1 "); /* one, in flight */
-    assert_int_equal(world_counters(w).unsent, 0);
-    assert_int_equal(world_letters(w, NULL, 0), 0);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder),
+                        "1 2 3 1 "); /* one, in flight */
+    assert_int_equal(fixture_counters(f).unsent, 0);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
 /* --- P17 ----------------------------------------------------------------------------------------- */
@@ -337,22 +339,23 @@ static void p18_a_leader_that_was_paused(void **state)
  * replay inserts the key again, and fails for ever. */
 static void p17_replay_against_its_own_marker(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox *inboxes[2];
     semel_message message = text_message("1", "a");
-    world_both_modes(inboxes, w, (semel_inbox_options){.attempts_max = 2});
+    fixture_both_modes(inboxes, f, (semel_inbox_options){.attempts_max = 2});
     EACH_MODE(inbox, inboxes)
     {
-        work todo = {.failures = 3};
+        scripted_handler todo = {.failures = 3};
         semel_outcome outcome;
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
         RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
-        int64_t id = world_only_letter(w).id;
-        FAILS(SEMEL_EHANDLER, semel_inbox_replay(&outcome, inbox, id, work_do, &todo, &last_error));
-        OK(semel_inbox_replay(&outcome, inbox, id, work_do, &todo, &last_error));
+        int64_t id = fixture_only_letter(f).id;
+        FAILS(SEMEL_EHANDLER,
+              semel_inbox_replay(&outcome, inbox, id, scripted_handler_run, &todo, &last_error));
+        OK(semel_inbox_replay(&outcome, inbox, id, scripted_handler_run, &todo, &last_error));
         OUTCOME(SEMEL_PROCESSED, outcome);
         FAILS(SEMEL_ENOTFOUND,
-              semel_inbox_replay(&outcome, inbox, id, work_do, &todo, &last_error));
+              semel_inbox_replay(&outcome, inbox, id, scripted_handler_run, &todo, &last_error));
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
         assert_int_equal(todo.runs, 4);
     }
@@ -364,12 +367,12 @@ static void p17_replay_against_its_own_marker(void **state)
  * it must at least keep nobody from writing and sweeping. */
 static void p19_a_reader_that_stands(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .retention_ms = 1000};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     char path[SCRATCH_PATH];
     sqlite3 *reader = NULL;
-    assert_int_equal(sqlite3_open(scratch_file(path, &w->directory, "semel.db"), &reader),
+    assert_int_equal(sqlite3_open(scratch_file(path, &f->directory, "semel.db"), &reader),
                      SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM semel_marker", NULL, NULL, NULL),
@@ -378,22 +381,22 @@ static void p19_a_reader_that_stands(void **state)
         char id[16];
         (void)snprintf(id, sizeof id, "%d", i);
         semel_message message = text_message(id, "a");
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(work){0});
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
     }
-    semel_test_advance_ms(w->seam, 1001);
+    semel_test_advance_ms(f->seam, 1001);
     assert_int_equal(sweep(inbox, 1000), 100);
     sqlite3_close(reader);
 }
 
 /* --- P22 ----------------------------------------------------------------------------------------- */
 
-static void damage(world *w, const char *table)
+static void damage(fixture *f, const char *table)
 {
     char sql[128];
     semel_unit *unit = NULL;
     (void)snprintf(sql, sizeof sql, "UPDATE %s SET headers = x'ff00ff00ff' WHERE id = x'626164'",
                    table);
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     assert_int_equal(sqlite3_exec(semel_unit_sqlite(unit), sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_changes(semel_unit_sqlite(unit)), 1);
     OK(semel_unit_commit(unit, &last_error));
@@ -402,31 +405,32 @@ static void damage(world *w, const char *table)
 /* The first row of the page cannot be decoded: the page fails, and with it every other one, for ever. */
 static void p22_one_bad_row(void **state)
 {
-    world *w = *state;
-    semel_inbox *inbox = world_inbox(w, "inbox", NULL);
-    semel_outbox *outbox = world_outbox(w, "out");
-    semel_transport *recorder = world_recorder(w);
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_transport *recorder = fixture_recorder(f);
     semel_message bad = text_message("bad", "a"), good = text_message("good", "a");
-    work todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    scripted_handler todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
     letter letters[2];
     semel_outcome outcome;
     char ids[32];
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &bad, &todo);
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &good, &todo);
-    damage(w, "semel_dead");
-    assert_int_equal(world_letters(w, letters, 2), 2);
+    damage(f, "semel_dead");
+    assert_int_equal(fixture_letters(f, letters, 2), 2);
     assert_true(letters[0].damaged);
     assert_string_equal(letters[1].message_id, "good");
-    OK(semel_inbox_replay(&outcome, inbox, letters[1].id, work_do, &todo, &last_error));
-    FAILS(SEMEL_ESTORE,
-          semel_inbox_replay(&outcome, inbox, letters[0].id, work_do, &todo, &last_error));
-    OK(semel_dead_discard(w->store, letters[0].id, &last_error));
+    OK(semel_inbox_replay(&outcome, inbox, letters[1].id, scripted_handler_run, &todo,
+                          &last_error));
+    FAILS(SEMEL_ESTORE, semel_inbox_replay(&outcome, inbox, letters[0].id, scripted_handler_run,
+                                           &todo, &last_error));
+    OK(semel_dead_discard(f->store, letters[0].id, &last_error));
     OK(semel_outbox_send(outbox, &bad, &last_error));
     OK(semel_outbox_send(outbox, &good, &last_error));
-    damage(w, "semel_outbox");
-    assert_int_equal(world_drain(world_relay(w, outbox, recorder, NULL)), 1);
-    assert_string_equal(world_recorded(ids, sizeof ids, recorder), "good ");
-    assert_int_equal(world_counters(w).unsent, 1); /* and the bad one is still to be seen */
+    damage(f, "semel_outbox");
+    assert_int_equal(fixture_drain(fixture_relay(f, outbox, recorder, NULL)), 1);
+    assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "good ");
+    assert_int_equal(fixture_counters(f).unsent, 1); /* and the bad one is still to be seen */
 }
 
 /* --- P24 ----------------------------------------------------------------------------------------- */
@@ -435,25 +439,26 @@ static void p22_one_bad_row(void **state)
  * in the belief that it was done. */
 static void p24_silent_no_op(void **state)
 {
-    world *w = *state;
+    fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM, .lease_ms = 1000};
-    semel_inbox *inbox = world_inbox(w, "inbox", &options);
-    semel_outbox *outbox = world_outbox(w, "out");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    semel_outbox *outbox = fixture_outbox(f, "out");
     semel_message message = text_message("1", "a");
     semel_outcome outcome;
     semel_unit *unit = NULL;
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(w->store, 1, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_inbox_replay(&outcome, inbox, 1, work_do, NULL, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, 1, &last_error));
+    FAILS(SEMEL_ENOTFOUND,
+          semel_inbox_replay(&outcome, inbox, 1, scripted_handler_run, NULL, &last_error));
     FAILS(SEMEL_ENOTFOUND, semel_outbox_replay(outbox, 1, &last_error));
-    OK(semel_unit_begin(&unit, w->store, &last_error));
+    OK(semel_unit_begin(&unit, f->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
     OK(semel_unit_set_result(unit, "r", 1, &last_error));
-    semel_test_advance_ms(w->seam, 1000);
+    semel_test_advance_ms(f->seam, 1000);
     OK(semel_inbox_forget(inbox, &message, &last_error)); /* the row is gone under its hands */
     FAILS(SEMEL_ELOST, semel_unit_renew(unit, 0, &last_error));
     FAILS(SEMEL_ELOST, semel_unit_commit(unit, &last_error));
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(work){0});
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
 }
 
 int main(void)

@@ -107,14 +107,15 @@ static void check_once_per_key(race *r)
         assert_int_equal(atomic_load(&shared->tally.runs[key]), 1);
     assert_int_equal(atomic_load(&shared->outcomes[SEMEL_PROCESSED]), r->keys);
     assert_int_equal(atomic_load(&shared->outcomes[SEMEL_DUPLICATE]), r->keys * (PROCESSES - 1));
-    int64_t effects = peek_number(r->file, "SELECT count(DISTINCT item) FROM effect");
+    int64_t effects = inspect_sqlite_number(r->file, "SELECT count(DISTINCT item) FROM effect");
     assert_int_equal(effects, r->mode == SEMEL_CLAIM ? 0 : r->keys);
-    assert_int_equal(peek_number(r->file, "SELECT count(*) FROM effect"), effects);
-    assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
-                     r->keys);
-    assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT body) FROM semel_outbox"),
-                     r->keys);
-    assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_outbox"), r->keys);
+    assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM effect"), effects);
+    assert_int_equal(
+        inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+        r->keys);
+    assert_int_equal(
+        inspect_sqlite_number(r->file, "SELECT count(DISTINCT body) FROM semel_outbox"), r->keys);
+    assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_outbox"), r->keys);
 }
 
 static void run(semel_mode mode, unsigned keys,

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    WARM_UP = 4000 / SLOWER,
+    WARM_UP = 4000 / SANITIZER_SLOWDOWN,
     MEASURED = 1000,
     BATCH = 50,
     RETENTION_MS = 1000,

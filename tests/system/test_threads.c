@@ -18,10 +18,10 @@
 enum {
     THREADS = 64,
     BATCHERS = 8,
-    KEYS = 200 / SLOWER,
+    KEYS = 200 / SANITIZER_SLOWDOWN,
     BATCH_KEYS = 100,
     BATCH_SIZE = 20,
-    BATCHES = 80 / SLOWER,
+    BATCHES = 80 / SANITIZER_SLOWDOWN,
     FAILERS = 16,
     DEADLINE_MS = 30000
 };
@@ -93,11 +93,13 @@ static void check_effects(race *r, const ground *on)
     if (!on->sqlite)
         return;
     if (on->mode == SEMEL_TRANSACTION) {
-        assert_int_equal(peek_number(r->file, "SELECT count(*) FROM effect"), r->keys);
-        assert_int_equal(peek_number(r->file, "SELECT count(DISTINCT item) FROM effect"), r->keys);
+        assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM effect"), r->keys);
+        assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(DISTINCT item) FROM effect"),
+                         r->keys);
     }
-    assert_int_equal(peek_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
-                     r->keys);
+    assert_int_equal(
+        inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+        r->keys);
 }
 
 static void check_runs(race *r)
@@ -133,7 +135,7 @@ static semel_status wait_for_all(semel_unit *unit, unsigned key, void *context, 
     return SEMEL_OK;
 }
 
-static void receive_one_key(crew_member *member)
+static void receive_one_key(test_thread *member)
 {
     race *r = member->context;
     semel_status status;
@@ -148,7 +150,7 @@ static void one_key_in_64_threads_runs_once(void **state)
     race *r = race_open(on, 1, NULL);
     r->s.during = wait_for_all;
     r->s.context = r;
-    assert_true(crew_run(THREADS, receive_one_key, r));
+    assert_true(threads_run(THREADS, receive_one_key, r));
     check_runs(r);
     check_outcomes(r, THREADS);
     check_effects(r, on);
@@ -157,7 +159,7 @@ static void one_key_in_64_threads_runs_once(void **state)
 
 /* --- many keys ----------------------------------------------------------------------------------------------- */
 
-static void receive_all_keys(crew_member *member)
+static void receive_all_keys(test_thread *member)
 {
     race *r = member->context;
     unsigned order[KEYS];
@@ -174,7 +176,7 @@ static void many_keys_in_64_threads_run_once_each(void **state)
 {
     const ground *on = *state;
     race *r = race_open(on, KEYS, NULL);
-    assert_true(crew_run(THREADS, receive_all_keys, r));
+    assert_true(threads_run(THREADS, receive_all_keys, r));
     check_runs(r);
     check_outcomes(r, THREADS);
     check_effects(r, on);
@@ -198,7 +200,7 @@ static void deal(hand *h, uint32_t *seed)
     }
 }
 
-static void receive_batches(crew_member *member)
+static void receive_batches(test_thread *member)
 {
     race *r = member->context;
     uint32_t seed = member->index + 100;
@@ -226,7 +228,7 @@ static void overlapping_batches_in_8_threads_run_each_key_once(void **state)
     const ground *on = *state;
     race *r = race_open(on, BATCH_KEYS, NULL);
     unsigned deliveries = BATCHERS * BATCHES * BATCH_SIZE + BATCH_KEYS;
-    assert_true(crew_run(BATCHERS, receive_batches, r));
+    assert_true(threads_run(BATCHERS, receive_batches, r));
     receive_every_batch_key(r); /* whichever no batch had drawn */
     check_runs(r);
     assert_int_equal(count_of(r, SEMEL_PROCESSED), BATCH_KEYS);
@@ -246,7 +248,7 @@ static semel_status fail_now_and_then(semel_unit *unit, unsigned key, void *cont
     return shop_random(&seed, 3) ? SEMEL_OK : semel_fail(err, SEMEL_EHANDLER, "unlucky");
 }
 
-static void receive_until_settled(crew_member *member)
+static void receive_until_settled(test_thread *member)
 {
     race *r = member->context;
     unsigned order[KEYS];
@@ -271,7 +273,7 @@ static void handlers_that_fail_at_random_take_effect_once(void **state)
     race *r = race_open(on, KEYS, &options);
     r->s.during = fail_now_and_then;
     r->s.context = r;
-    assert_true(crew_run(FAILERS, receive_until_settled, r));
+    assert_true(threads_run(FAILERS, receive_until_settled, r));
     check_outcomes(r, FAILERS);
     check_effects(r, on);
     race_close(r);

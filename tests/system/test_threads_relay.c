@@ -26,7 +26,7 @@ enum {
     PRODUCERS = 2,
     RELAYS = 2,
     GROUPS = 8,
-    PER_GROUP = 100 / SLOWER,
+    PER_GROUP = 100 / SANITIZER_SLOWDOWN,
     UNGROUPED = 50,
     STOP_MS = 60000, /* far more than it takes, far less than what is waited for */
     LONG_MS = 600000
@@ -247,7 +247,7 @@ static void send_away(yard *y)
     semel_relay_close(relay);
 }
 
-static void produce_or_send_away(crew_member *member)
+static void produce_or_send_away(test_thread *member)
 {
     yard *y = member->context;
     if (member->index < PRODUCERS)
@@ -261,7 +261,7 @@ static void groups_keep_their_order(int sqlite, unsigned moods)
     yard *y = yard_open(sqlite, moods);
     semel_counters counters;
     atomic_store(&y->producing, PRODUCERS);
-    assert_true(crew_run(PRODUCERS + RELAYS, produce_or_send_away, y));
+    assert_true(threads_run(PRODUCERS + RELAYS, produce_or_send_away, y));
     assert_int_equal(y->broker.disordered, 0);
     assert_int_equal(y->broker.accepted, GROUPS * PER_GROUP + UNGROUPED);
     assert_int_equal(semel_store_counters(&counters, sizeof counters, y->s.store, NULL), SEMEL_OK);
@@ -290,13 +290,13 @@ static void wait_for(atomic_uint *count)
     assert_true(atomic_load(count) > 0);
 }
 
-static void run_relay(crew_member *member)
+static void run_relay(test_thread *member)
 {
     yard *y = member->context;
     y->ended = semel_relay_run(y->relay, NULL);
 }
 
-static void run_consumer(crew_member *member)
+static void run_consumer(test_thread *member)
 {
     yard *y = member->context;
     y->ended = semel_consumer_run(y->consumer, NULL);
@@ -320,20 +320,20 @@ static void open_consumer(yard *y, semel_transport *from)
     assert_int_equal(semel_consumer_open(&y->consumer, from, &route, 1, &options, NULL), SEMEL_OK);
 }
 
-static void check_ends(yard *y, crew_member *member)
+static void check_ends(yard *y, test_thread *member)
 {
-    assert_true(crew_join(member, STOP_MS));
+    assert_true(test_thread_join(member, STOP_MS));
     assert_int_equal(y->ended, SEMEL_OK);
 }
 
 static void a_waiting_relay_is_stopped_by_another_thread(void **state)
 {
     yard *y = yard_open(1, 0);
-    crew_member member;
+    test_thread member;
     (void)state;
     open_relay(y, LONG_MS);
     send_one(y, GROUPS, 1);
-    crew_start(&member, run_relay, y);
+    test_thread_start(&member, run_relay, y);
     wait_for(&y->broker.calls); /* it has sent that one, and waits for the next */
     semel_relay_stop(y->relay);
     check_ends(y, &member);
@@ -343,11 +343,11 @@ static void a_waiting_relay_is_stopped_by_another_thread(void **state)
 static void a_relay_whose_broker_is_down_is_stopped_by_another_thread(void **state)
 {
     yard *y = yard_open(1, MOOD_IS_DOWN);
-    crew_member member;
+    test_thread member;
     (void)state;
     open_relay(y, LONG_MS);
     send_one(y, GROUPS, 1);
-    crew_start(&member, run_relay, y);
+    test_thread_start(&member, run_relay, y);
     wait_for(&y->broker.calls); /* it has failed, and backs off for minutes */
     semel_relay_stop(y->relay);
     check_ends(y, &member);
@@ -359,7 +359,7 @@ static void a_waiting_consumer_is_stopped_by_another_thread(void **state)
     yard *y = yard_open(1, 0);
     semel_transport *queue;
     semel_publish_result result;
-    crew_member member;
+    test_thread member;
     char text[SHOP_TEXT];
     semel_message message = shop_message(text, 1);
     const semel_message *list[] = {&message};
@@ -367,7 +367,7 @@ static void a_waiting_consumer_is_stopped_by_another_thread(void **state)
     assert_int_equal(semel_transport_open(&queue, "memory:", NULL, NULL), SEMEL_OK);
     assert_int_equal(semel_transport_publish(&result, queue, list, 1, STOP_MS, NULL), SEMEL_OK);
     open_consumer(y, queue);
-    crew_start(&member, run_consumer, y);
+    test_thread_start(&member, run_consumer, y);
     wait_for(&y->tally.effects[1]); /* it has handled that one, and waits for the next */
     semel_consumer_stop(y->consumer);
     check_ends(y, &member);
@@ -380,10 +380,10 @@ static void a_waiting_consumer_is_stopped_by_another_thread(void **state)
 static void a_consumer_whose_broker_is_down_is_stopped_by_another_thread(void **state)
 {
     yard *y = yard_open(1, MOOD_IS_DOWN);
-    crew_member member;
+    test_thread member;
     (void)state;
     open_consumer(y, y->transport);
-    crew_start(&member, run_consumer, y);
+    test_thread_start(&member, run_consumer, y);
     wait_for(&y->broker.calls);
     semel_consumer_stop(y->consumer);
     check_ends(y, &member);
@@ -403,25 +403,25 @@ static void on_signal(int number)
 
 /* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it intercepts, and now and then
  * forgets it: then there is another one. Elsewhere one must do. */
-static int kill_and_join(crew_member *member)
+static int kill_and_join(test_thread *member)
 {
-    enum { SIGNALS = SLOWER > 1 ? 30 : 1 };
+    enum { SIGNALS = SANITIZER_SLOWDOWN > 1 ? 30 : 1 };
     for (int i = 0; i < SIGNALS; i++) {
         pthread_kill(member->thread, SIGUSR1);
-        if (crew_join(member, STOP_MS / SIGNALS))
+        if (test_thread_join(member, STOP_MS / SIGNALS))
             return 1;
     }
     return 0;
 }
 
 /* The signal comes to the very thread that runs. */
-static void stop_by_signal(yard *y, void (*run)(crew_member *member))
+static void stop_by_signal(yard *y, void (*run)(test_thread *member))
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
-    crew_member member;
+    test_thread member;
     signalled = y;
     sigaction(SIGUSR1, &action, &before);
-    crew_start(&member, run, y);
+    test_thread_start(&member, run, y);
     wait_for(&y->broker.calls);
     assert_true(kill_and_join(&member));
     assert_int_equal(y->ended, SEMEL_OK);

@@ -408,9 +408,9 @@ typedef struct rush {
 } rush;
 
 /* Some come back broken, some die while idle, some are dropped, and now and then the server is away. */
-static void hurry(crew_member *member)
+static void hurry(test_thread *member)
 {
-    enum { ROUNDS = 1000 / SLOWER };
+    enum { ROUNDS = 1000 / SANITIZER_SLOWDOWN };
     rush *r = member->context;
     for (unsigned i = 0; i < ROUNDS; i++) {
         void *connection = NULL;
@@ -436,7 +436,7 @@ static void in_a_rush_everybody_is_served_and_nobody_shares(void **state)
     static rush r;
     pool_case_begin(&r.f, LIMIT);
     r.f.server.every = 7;
-    assert_true(crew_run(CUSTOMERS, hurry, &r));
+    assert_true(threads_run(CUSTOMERS, hurry, &r));
     assert_int_equal(r.refused, 0);
     assert_true(r.f.server.open_max <= LIMIT);
     pool_case_end(&r.f);

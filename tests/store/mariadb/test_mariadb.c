@@ -383,13 +383,14 @@ static void prefixes_keep_stores_apart(void **state)
     semel_inbox *inboxes[2];
     semel_outcome out;
     semel_message message = text_message("m", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     (void)snprintf(other, sizeof other, "%.400s?prefix=semel_b_", url);
     for (int i = 0; i < 2; i++) {
         OK(semel_store_open(&stores[i], i ? url : other, NULL, &last_error)); /* the longer first */
         OK(semel_store_migrate(stores[i], &last_error));
         OK(semel_inbox_open(&inboxes[i], stores[i], "orders", NULL, &last_error));
-        OK(semel_inbox_receive(&out, inboxes[i], &message, work_do, &done, &last_error));
+        OK(semel_inbox_receive(&out, inboxes[i], &message, scripted_handler_run, &done,
+                               &last_error));
         assert_int_equal(out, SEMEL_PROCESSED);
     }
     assert_int_equal(server_number(url, "SELECT count(*) FROM semel_b_marker"), 1);

@@ -146,14 +146,14 @@ static void a_batch_goes_on_without_those_that_are_held(void **state)
 
 typedef struct copy {
     server_case *c;
-    crew_member thread;
+    test_thread thread;
     case_work todo;
     semel_outcome outcome;
     semel_status status;
     semel_error err;
 } copy;
 
-static void receive_copy(crew_member *member)
+static void receive_copy(test_thread *member)
 {
     copy *self = member->context;
     self->status = case_receive(self->c, &self->outcome, "m", &self->todo, &self->err);
@@ -190,12 +190,12 @@ static void when_the_first_rolls_back_one_of_the_others_proceeds(void **state)
         semel_unit *unit = take(c, &first, "m");
         for (int i = 0; i < COPIES; i++) {
             copies[i] = (copy){.c = c};
-            crew_start(&copies[i].thread, receive_copy, &copies[i]);
+            test_thread_start(&copies[i].thread, receive_copy, &copies[i]);
         }
         await_blocked(c, COPIES);
         semel_unit_rollback(unit);
         for (int i = 0; i < COPIES; i++) {
-            assert_true(crew_join(&copies[i].thread, CASE_WAIT_MS));
+            assert_true(test_thread_join(&copies[i].thread, CASE_WAIT_MS));
             if (copies[i].status)
                 fail_msg("%s", copies[i].err.text);
             done += copies[i].outcome == SEMEL_PROCESSED;
@@ -261,11 +261,11 @@ static void a_crowd_of_copies_hides_nothing(void **state)
     semel_unit *unit = take(c, &held, "m");
     for (int i = 0; i < 10; i++)
         RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
-    crew_start(&late.thread, receive_copy, &late);
+    test_thread_start(&late.thread, receive_copy, &late);
     await_blocked(c, 1);
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('m')"));
     OK(semel_unit_commit(unit, &last_error));
-    assert_true(crew_join(&late.thread, CASE_WAIT_MS));
+    assert_true(test_thread_join(&late.thread, CASE_WAIT_MS));
     assert_int_equal(late.outcome, SEMEL_DUPLICATE);
     assert_int_equal(case_times(c, "m"), 1);
     let_it_look_again();

@@ -178,7 +178,7 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
     PQfinish(conn);
 }
 
-static void join_in_thread(crew_member *member)
+static void join_in_thread(test_thread *member)
 {
     server_case *c = member->context;
     PGconn *conn = connect_to(c, "postgres");
@@ -205,7 +205,7 @@ static void join_in_thread(crew_member *member)
 static void many_join_at_once(void **state)
 {
     server_case *c = *state;
-    assert_true(crew_run(8, join_in_thread, c));
+    assert_true(threads_run(8, join_in_thread, c));
     assert_int_equal(case_times(c, "m-1"), 1);
 }
 

@@ -382,7 +382,7 @@ typedef struct asker {
     semel_error err;
 } asker;
 
-static void ask_for_a_unit(crew_member *member)
+static void ask_for_a_unit(test_thread *member)
 {
     asker *self = member->context;
     semel_unit *unit = NULL;
@@ -396,7 +396,7 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     server_case *c = *state;
     char url[SERVER_URL_ROOM];
     semel_unit *unit = NULL, *second = NULL;
-    crew_member thread;
+    test_thread thread;
     case_close(c);
     (void)snprintf(url, sizeof url, "%.490s&pool=1", c->url);
     case_open_at(c, url, 1500, NULL);
@@ -404,8 +404,8 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->store, &last_error));
     asker other = {.store = c->store};
     int64_t began = process_now_ms();
-    crew_start(&thread, ask_for_a_unit, &other);
-    assert_true(crew_join(&thread, CASE_WAIT_MS));
+    test_thread_start(&thread, ask_for_a_unit, &other);
+    assert_true(test_thread_join(&thread, CASE_WAIT_MS));
     assert_int_equal(other.status, SEMEL_EBUSY);
     assert_true(process_now_ms() - began >= 1499);
     semel_unit_rollback(unit);
@@ -413,9 +413,9 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     case_open_at(c, url, CASE_WAIT_MS, NULL); /* this thread may be kept from giving it back */
     OK(semel_unit_begin(&unit, c->store, &last_error));
     other.store = c->store;
-    crew_start(&thread, ask_for_a_unit, &other);
+    test_thread_start(&thread, ask_for_a_unit, &other);
     semel_unit_rollback(unit);
-    assert_true(crew_join(&thread, CASE_WAIT_MS));
+    assert_true(test_thread_join(&thread, CASE_WAIT_MS));
     assert_int_equal(other.status, SEMEL_OK);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }

@@ -38,7 +38,7 @@ typedef struct rival {
     int first_row;
     sem_t locked; /* it has its first row */
     unsigned runs;
-    crew_member thread;
+    test_thread thread;
     semel_outcome outcome;
     semel_status status;
     semel_error err;
@@ -91,7 +91,7 @@ static void queue_both(case_work *self, semel_unit *unit, const semel_message *m
         self->wrong = SEMEL_EGIVEUP;
 }
 
-static void be_a_rival(crew_member *member)
+static void be_a_rival(test_thread *member)
 {
     rival *me = member->context;
     me->status = case_receive(me->c, &me->outcome, me->id, &me->todo, &me->err);
@@ -108,9 +108,9 @@ static void meet(server_case *c, rival rivals[2])
         sem_init(&rivals[i].locked, 0, 0);
     }
     for (int i = 0; i < 2; i++)
-        crew_start(&rivals[i].thread, be_a_rival, &rivals[i]);
+        test_thread_start(&rivals[i].thread, be_a_rival, &rivals[i]);
     for (int i = 0; i < 2; i++)
-        assert_true(crew_join(&rivals[i].thread, CASE_WAIT_MS));
+        assert_true(test_thread_join(&rivals[i].thread, CASE_WAIT_MS));
 }
 
 static void a_deadlock_of_handlers_is_begun_anew(void **state)

@@ -27,7 +27,7 @@ typedef struct scene {
     semel_status status;
     semel_error err;
     atomic_int done; /* receiving */
-    crew_member thread;
+    test_thread thread;
 } scene;
 
 static void open_in(scene *s, case_mode mode)
@@ -57,14 +57,14 @@ static int teardown(void **state)
 
 /* --- calls that must end ------------------------------------------------------------------------------------ */
 
-static void receive(crew_member *member)
+static void receive(test_thread *member)
 {
     scene *s = member->context;
     s->status = case_receive(&s->c, &s->out, s->id, NULL, &s->err);
     atomic_store(&s->done, 1);
 }
 
-static void send_one(crew_member *member)
+static void send_one(test_thread *member)
 {
     scene *s = member->context;
     semel_message message = text_message("small", "paid");
@@ -72,7 +72,7 @@ static void send_one(crew_member *member)
 }
 
 /* More than the kernel takes for somebody who does not read. */
-static void send_much(crew_member *member)
+static void send_much(test_thread *member)
 {
     scene *s = member->context;
     semel_message message = text_message("large", "paid");
@@ -82,14 +82,14 @@ static void send_much(crew_member *member)
     free(body);
 }
 
-static void count(crew_member *member)
+static void count(test_thread *member)
 {
     scene *s = member->context;
     semel_counters counters;
     s->status = semel_store_counters(&counters, sizeof counters, s->c.store, &s->err);
 }
 
-static void sweep(crew_member *member)
+static void sweep(test_thread *member)
 {
     scene *s = member->context;
     size_t swept;
@@ -97,13 +97,13 @@ static void sweep(crew_member *member)
     s->status = semel_inbox_sweep(&swept, &more, s->c.inbox, 0, &s->err);
 }
 
-static void run_relay(crew_member *member)
+static void run_relay(test_thread *member)
 {
     scene *s = member->context;
     s->status = semel_relay_run(s->relay, &s->err);
 }
 
-static void run_consumer(crew_member *member)
+static void run_consumer(test_thread *member)
 {
     scene *s = member->context;
     s->status = semel_consumer_run(s->consumer, &s->err);
@@ -114,11 +114,11 @@ static int is_honest(semel_status status)
     return status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN || status == SEMEL_EBUSY;
 }
 
-static void ends(scene *s, void (*what)(crew_member *member), const char *name)
+static void ends(scene *s, void (*what)(test_thread *member), const char *name)
 {
     s->out = SEMEL_UNDECIDED;
-    crew_start(&s->thread, what, s);
-    if (!crew_join(&s->thread, CASE_WAIT_MS))
+    test_thread_start(&s->thread, what, s);
+    if (!test_thread_join(&s->thread, CASE_WAIT_MS))
         fail_msg("%s does not end while the server is frozen", name);
     if (!is_honest(s->status) || s->out != SEMEL_UNDECIDED)
         fail_msg("%s: %s, %s (%s)", name, semel_status_name(s->status), semel_outcome_name(s->out),
@@ -131,7 +131,7 @@ static void stops(scene *s)
         semel_relay_stop(s->relay);
     if (s->consumer)
         semel_consumer_stop(s->consumer);
-    if (!crew_join(&s->thread, CASE_WAIT_MS))
+    if (!test_thread_join(&s->thread, CASE_WAIT_MS))
         fail_msg("the run cannot be stopped while the server is frozen");
     if (s->status && !is_honest(s->status))
         fail_msg("the run: %s", s->err.text);
@@ -183,14 +183,14 @@ static void a_run_can_be_stopped(void **state)
     OK(semel_test_recorder_open(&broker, &last_error));
     OK(semel_relay_open(&s->relay, s->c.outbox, broker, NULL, &last_error));
     server_own_freeze(&s->own);
-    crew_start(&s->thread, run_relay, s);
+    test_thread_start(&s->thread, run_relay, s);
     stops(s);
     semel_relay_close(s->relay);
     s->relay = NULL;
     OK(semel_transport_open(&s->queue, "memory:", NULL, &last_error));
     OK(semel_transport_publish(&result, s->queue, &one, 1, CASE_WAIT_MS, &last_error));
     OK(semel_consumer_open(&s->consumer, s->queue, &route, 1, NULL, &last_error));
-    crew_start(&s->thread, run_consumer, s);
+    test_thread_start(&s->thread, run_consumer, s);
     stops(s);
     semel_consumer_close(s->consumer);
     s->consumer = NULL;
@@ -250,9 +250,9 @@ static void a_commit_that_waits_for_a_standby_is_not_processed(void **state)
         case_close(&s->c);
         case_open(&s->c, SHORT_MS, NULL);
         atomic_store(&s->done, 0);
-        crew_start(&s->thread, receive, s);
+        test_thread_start(&s->thread, receive, s);
         cancel_waits(s);
-        assert_true(crew_join(&s->thread, CASE_WAIT_MS));
+        assert_true(test_thread_join(&s->thread, CASE_WAIT_MS));
         if (s->status != SEMEL_EUNKNOWN)
             fail_msg("%s (%s)", semel_status_name(s->status), s->err.text);
         set_standby(s, "");

@@ -61,13 +61,13 @@ static void let_go(holder *h, int commits)
 typedef struct copy {
     server_case *c;
     case_work todo;
-    crew_member thread;
+    test_thread thread;
     semel_outcome outcome;
     semel_status status;
     semel_error err;
 } copy;
 
-static void receive_copy(crew_member *member)
+static void receive_copy(test_thread *member)
 {
     copy *self = member->context;
     self->status = case_receive(self->c, &self->outcome, "m", &self->todo, &self->err);
@@ -78,7 +78,7 @@ static void send_copy(copy *self, server_case *c)
 {
     *self = (copy){.c = c};
     uint64_t before = proxy_count(c->between).round_trips;
-    crew_start(&self->thread, receive_copy, self);
+    test_thread_start(&self->thread, receive_copy, self);
     if (c->mode != BY_CLAIM) {
         assert_true(case_await_blocked(c, 1));
     } else {
@@ -90,7 +90,7 @@ static void send_copy(copy *self, server_case *c)
 
 static void await_copy(copy *self, semel_outcome outcome)
 {
-    assert_true(crew_join(&self->thread, CASE_WAIT_MS));
+    assert_true(test_thread_join(&self->thread, CASE_WAIT_MS));
     if (self->status || self->outcome != outcome)
         fail_msg("%s, %s, %s", semel_status_name(self->status), semel_outcome_name(self->outcome),
                  self->err.text);
@@ -113,7 +113,7 @@ static void a_copy_waits_and_is_a_duplicate_when_the_first_commits(void **state)
     reopen(c, &patient);
     hold(&first, c, "m");
     send_copy(&second, c);
-    assert_false(crew_join(&second.thread, SOON_MS));
+    assert_false(test_thread_join(&second.thread, SOON_MS));
     let_go(&first, 1);
     await_copy(&second, SEMEL_DUPLICATE);
     if (c->mode != BY_QUEUE) /* whose handler only plans */
@@ -130,7 +130,7 @@ static void a_copy_waits_and_proceeds_when_the_first_rolls_back(void **state)
     reopen(c, &patient);
     hold(&first, c, "m");
     send_copy(&second, c);
-    assert_false(crew_join(&second.thread, SOON_MS));
+    assert_false(test_thread_join(&second.thread, SOON_MS));
     let_go(&first, 0);
     await_copy(&second, SEMEL_PROCESSED);
     assert_int_equal(case_times(c, "m"), 1);

@@ -48,10 +48,10 @@ typedef struct call {
     semel_outcome out;
     semel_status status;
     semel_error err;
-    crew_member thread;
+    test_thread thread;
 } call;
 
-static void make(crew_member *member)
+static void make(test_thread *member)
 {
     call *self = member->context;
     self->status = self->what(self);
@@ -63,8 +63,8 @@ static void ends_busy(call *self, semel_status (*what)(call *self), const char *
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     self->what = what;
     do { /* on a slow machine a connection may not be had in that time */
-        crew_start(&self->thread, make, self);
-        if (!crew_join(&self->thread, CASE_WAIT_MS))
+        test_thread_start(&self->thread, make, self);
+        if (!test_thread_join(&self->thread, CASE_WAIT_MS))
             fail_msg("%s waits for the lock", name);
     } while (self->status == SEMEL_EUNAVAILABLE && process_now_ms() < deadline);
     if (self->status != SEMEL_EBUSY)

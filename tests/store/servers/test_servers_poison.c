@@ -90,7 +90,7 @@ typedef struct scene {
     unsigned runs; /* of the poison; one thread */
     semel_status status;
     semel_error err;
-    crew_member thread;
+    test_thread thread;
 } scene;
 
 static int64_t session_of(const server_case *c, semel_unit *unit)
@@ -179,7 +179,7 @@ static void start_relay(scene *s)
                               &last_error));
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     scene *s = member->context;
     s->status =
@@ -192,7 +192,7 @@ static void stop(scene *s)
         semel_relay_stop(s->relay);
     else
         semel_consumer_stop(s->consumer);
-    if (!crew_join(&s->thread, CASE_WAIT_MS))
+    if (!test_thread_join(&s->thread, CASE_WAIT_MS))
         fail_msg("the run does not end");
     semel_relay_close(s->relay);
     semel_consumer_close(s->consumer);
@@ -229,7 +229,7 @@ static void poison_it(server_case *c, const poison *p, way how)
         start_relay(&s);
     else
         start_consumer(&s, how);
-    crew_start(&s.thread, run, &s);
+    test_thread_start(&s.thread, run, &s);
     int64_t deadline = process_now_ms() + 2 * CASE_WAIT_MS;
     while (!is_over(&s) && process_now_ms() < deadline)
         case_nap(c);

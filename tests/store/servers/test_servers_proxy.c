@@ -90,7 +90,7 @@ static void new_connections_are_refused_and_old_ones_stay(void **state)
     assert_int_equal(proxy_count(p->between).connections, 2);
 }
 
-static void insert_one(crew_member *member)
+static void insert_one(test_thread *member)
 {
     place *p = member->context;
     if (!run(p, "INSERT INTO %s VALUES (1)"))
@@ -100,14 +100,14 @@ static void insert_one(crew_member *member)
 static void answers_are_held_until_they_are_let_go(void **state)
 {
     place *p = *state;
-    crew_member client;
+    test_thread client;
     proxy_hold(p->between, 1);
-    crew_start(&client, insert_one, p);
+    test_thread_start(&client, insert_one, p);
     assert_true(proxy_wait_held(p->between, WAIT_MS));
     assert_int_equal(rows(p), 1);
-    assert_false(crew_join(&client, 50)); /* it is there, but nobody told the client */
+    assert_false(test_thread_join(&client, 50)); /* it is there, but nobody told the client */
     proxy_hold(p->between, 0);
-    assert_true(crew_join(&client, WAIT_MS));
+    assert_true(test_thread_join(&client, WAIT_MS));
     assert_int_equal(proxy_count(p->between).held, 0);
 }
 
@@ -239,7 +239,7 @@ static void a_server_that_is_down_is_a_connection_that_ends(void **state)
     proxy_close(between);
 }
 
-static void work_in_a_crowd(crew_member *member)
+static void work_in_a_crowd(test_thread *member)
 {
     const place *p = member->context;
     place mine = *p;
@@ -253,7 +253,7 @@ static void work_in_a_crowd(crew_member *member)
 static void a_crowd_passes(void **state)
 {
     place *p = *state;
-    assert_true(crew_run(CROWD, work_in_a_crowd, p));
+    assert_true(threads_run(CROWD, work_in_a_crowd, p));
     assert_int_equal(rows(p), 3 * CROWD);
     assert_int_equal(proxy_count(p->between).connections, 3 * CROWD + 1);
 }

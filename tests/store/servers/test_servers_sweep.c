@@ -124,7 +124,7 @@ static int receive_many(semel_inbox *inbox, fleet *f, unsigned who)
 }
 
 /* Each with a store of its own, as a process has; the last two receive. */
-static void sweep_or_receive(crew_member *member)
+static void sweep_or_receive(test_thread *member)
 {
     fleet *f = member->context;
     semel_store *store = NULL;
@@ -148,7 +148,7 @@ static void P12_eight_sweepers_and_nobody_is_hurt(void **state)
     case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
-    assert_true(crew_run(SWEEPERS + 2, sweep_or_receive, &f));
+    assert_true(threads_run(SWEEPERS + 2, sweep_or_receive, &f));
     assert_int_equal(atomic_load(&f.failures), 0);
     assert_int_equal(atomic_load(&f.swept), OLD); /* each row by one of them */
     assert_int_equal(count_old(c), 0);

@@ -106,7 +106,7 @@ typedef struct scene {
     semel_error why;
     atomic_int over; /* the run */
     atomic_uint overlooked;
-    crew_member member;
+    test_thread member;
 } scene;
 
 static semel_status overlook(semel_unit *unit, const semel_message *message, void *context,
@@ -130,7 +130,7 @@ static void publish(scene *s, const char *id)
     OK(semel_transport_publish(&result, s->transport, &one, 1, 0, &last_error));
 }
 
-static void run(crew_member *member)
+static void run(test_thread *member)
 {
     scene *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
@@ -147,12 +147,12 @@ static semel_counters counters(const server_case *c)
 static void run_until_counted(scene *s, const server_case *c, unsigned processed, unsigned dead)
 {
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
-    crew_start(&s->member, run, s);
+    test_thread_start(&s->member, run, s);
     while ((counters(c).processed < processed || counters(c).dead < dead) &&
            !atomic_load(&s->over) && process_now_ms() < deadline)
         process_nap();
     semel_consumer_stop(s->consumer);
-    assert_true(crew_join(&s->member, CASE_WAIT_MS));
+    assert_true(test_thread_join(&s->member, CASE_WAIT_MS));
     if (s->ended)
         fail_msg("the run ended: %s", s->why.text);
     assert_int_equal(counters(c).processed, processed);

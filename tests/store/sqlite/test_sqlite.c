@@ -23,7 +23,7 @@ static unsigned mode_of(const char *path, const char *suffix)
 static void a_new_file_is_its_owners_alone(void **state)
 {
     sqlite_case *c = *state;
-    work done = {0};
+    scripted_handler done = {0};
     mode_t before = umask(0);
     lite_open(c, 0);
     umask(before);
@@ -223,7 +223,7 @@ static void migrate_with_fault(sqlite_case *c, const char *point, int64_t tables
 static void an_interrupted_migration_goes_on_where_it_was(void **state)
 {
     sqlite_case *c = *state;
-    work done = {0};
+    scripted_handler done = {0};
     migrate_with_fault(c, "migrate.applied", 0);
     migrate_with_fault(c, "migrate.committed", 1);
     lite_open(c, 0);
@@ -280,7 +280,7 @@ static semel_status inspect(const semel_dead *dead, void *context, semel_error *
 static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
 {
     sqlite_case *c = *state;
-    work hopeless = {.failures = 3, .failure = SEMEL_EGIVEUP};
+    scripted_handler hopeless = {.failures = 3, .failure = SEMEL_EGIVEUP};
     inspection seen = {0};
     semel_outcome outcome;
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "a", &hopeless);
@@ -293,7 +293,7 @@ static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
     assert_int_equal(seen.damaged, 1);
     assert_int_equal(seen.whole, 2);
 
-    work never = {0};
+    scripted_handler never = {0};
     FAILS(SEMEL_ESTORE,
           semel_inbox_replay(&outcome, c->inbox, id, lite_handle, &never, &last_error));
     SAYS("damaged");

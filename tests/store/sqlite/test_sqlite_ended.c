@@ -43,7 +43,7 @@ static int setup(void **state)
     assert_int_equal(semel_store_migrate(s->store, &s->err), SEMEL_OK);
     assert_int_equal(semel_inbox_open(&s->inbox, s->store, "in", NULL, &s->err), SEMEL_OK);
     assert_int_equal(semel_outbox_open(&s->outbox, s->store, "out", &s->err), SEMEL_OK);
-    peek_run(s->file, "CREATE TABLE effect (data BLOB)");
+    inspect_sqlite_run(s->file, "CREATE TABLE effect (data BLOB)");
     *state = s;
     return 0;
 }
@@ -76,9 +76,10 @@ static semel_status handler(semel_unit *unit, const semel_message *message, void
 
 static void check_nothing_is_there(const shop *s)
 {
-    assert_int_equal(peek_number(s->file, "SELECT count(*) FROM semel_outbox"), 0);
-    assert_int_equal(peek_number(s->file, "SELECT count(*) FROM semel_marker WHERE state = 0"), 0);
-    assert_int_equal(peek_number(s->file, "SELECT count(*) FROM effect"), 0);
+    assert_int_equal(inspect_sqlite_number(s->file, "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(
+        inspect_sqlite_number(s->file, "SELECT count(*) FROM semel_marker WHERE state = 0"), 0);
+    assert_int_equal(inspect_sqlite_number(s->file, "SELECT count(*) FROM effect"), 0);
 }
 
 /* Afterwards the message is handled as if nothing had been. */
@@ -89,8 +90,8 @@ static void check_works_again(shop *s)
     assert_int_equal(semel_inbox_receive(&outcome, s->inbox, &order, handler, s, &s->err),
                      SEMEL_OK);
     assert_int_equal(outcome, SEMEL_PROCESSED);
-    assert_int_equal(peek_number(s->file, "SELECT count(*) FROM semel_outbox"), 1);
-    assert_int_equal(peek_number(s->file, "SELECT count(*) FROM effect"), 1);
+    assert_int_equal(inspect_sqlite_number(s->file, "SELECT count(*) FROM semel_outbox"), 1);
+    assert_int_equal(inspect_sqlite_number(s->file, "SELECT count(*) FROM effect"), 1);
 }
 
 #define ROLL_BACK "INSERT INTO effect VALUES (x'00'); ROLLBACK"

@@ -55,11 +55,11 @@ static void replace(sqlite_case *c)
 
 static void receiving_is_refused(sqlite_case *c)
 {
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_ESTORE, SEMEL_UNDECIDED, c->inbox, "known", &done);
     SAYS("removed or replaced");
     HANDLES(SEMEL_ESTORE, SEMEL_UNDECIDED, c->inbox, "new", &done);
-    HANDLES_BY(SEMEL_ESTORE, SEMEL_UNDECIDED, c->claims, "new", work_do, &done);
+    HANDLES_BY(SEMEL_ESTORE, SEMEL_UNDECIDED, c->claims, "new", scripted_handler_run, &done);
     assert_int_equal(done.runs, 0);
 }
 
@@ -103,7 +103,7 @@ static void open_relay(semel_relay **relay, semel_transport **recorder, sqlite_c
 
 static void goes_on_anew(sqlite_case *c)
 {
-    work done = {0};
+    scripted_handler done = {0};
     sqlite3_close_v2(c->other);
     c->other = NULL;
     lite_close(c);
@@ -121,7 +121,7 @@ static void without_its_file_a_store_refuses_all(sqlite_case *c, loss *lose)
     semel_transport *recorder = NULL;
     semel_relay *relay = NULL;
     semel_message message = text_message("sent", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "known", &done);
     OK(semel_outbox_send(c->outbox, &message, &last_error));
     open_relay(&relay, &recorder, c);
@@ -156,7 +156,7 @@ static void a_file_that_comes_back_is_taken_again(void **state)
 {
     sqlite_case *c = *state;
     char away[SCRATCH_PATH + 8];
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "known", &done);
     move_away(c);
     HANDLES(SEMEL_ESTORE, SEMEL_UNDECIDED, c->inbox, "new", &done);

@@ -70,7 +70,7 @@ static void survive(sqlite_case *c, semel_inbox *inbox, const char *prefix,
                     const oom_source *source)
 {
     int struck = 1;
-    for (long n = 1; struck; n += SLOWER) {
+    for (long n = 1; struck; n += SANITIZER_SLOWDOWN) {
         semel_outcome outcome = SEMEL_UNDECIDED;
         char id[32], sql[96];
         (void)snprintf(id, sizeof id, "%s-%ld", prefix, n);

@@ -87,7 +87,7 @@ static void a_lock_of_another_process_is_waited_for_up_to_busy_ms(void **state)
     sqlite_case *c = *state;
     pid_t pid;
     holder *child = start_holder(c, &pid);
-    work done = {0};
+    scripted_handler done = {0};
     want(child, LOCKED);
     int64_t before = process_now_ms();
     HANDLES(SEMEL_EBUSY, SEMEL_UNDECIDED, c->inbox, "m-1", &done);
@@ -108,7 +108,7 @@ static void a_lock_that_is_released_in_time_is_not_noticed(void **state)
     sqlite_case *c = *state;
     pid_t pid;
     holder *child = start_holder(c, &pid);
-    work done = {0};
+    scripted_handler done = {0};
     lite_close(c);
     lite_open(c, PATIENCE_MS);
     atomic_store(&child->release_after_ms, 50);
@@ -148,7 +148,7 @@ static void a_first_copy_is_one_fsync_and_a_duplicate_none(void **state)
 {
     sqlite_case *c = *state;
     semel_message mail = text_message("mail-1", "paid");
-    work done = {.outbox = c->outbox, .sends = &mail, .result = "receipt"};
+    scripted_handler done = {.outbox = c->outbox, .sends = &mail, .result = "receipt"};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "warm", &done);
     (void)sync_vfs_taken();
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
@@ -166,7 +166,7 @@ static void a_batch_is_one_fsync_and_a_batch_of_duplicates_none(void **state)
     semel_message messages[MANY];
     const semel_message *pointers[MANY];
     semel_outcome outcomes[MANY];
-    work done = {0};
+    scripted_handler done = {0};
     for (int i = 0; i < MANY; i++) {
         ids[i][0] = (char)('0' + i);
         ids[i][1] = 0;
@@ -190,8 +190,8 @@ static void a_claim_is_one_fsync_at_its_end(void **state)
     semel_message message = text_message("m-1", "10 EUR");
     semel_outcome outcome;
     semel_unit *unit = NULL;
-    work done = {0};
-    HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->claims, "warm", work_do, &done);
+    scripted_handler done = {0};
+    HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->claims, "warm", scripted_handler_run, &done);
     (void)sync_vfs_taken();
     OK(semel_unit_begin(&unit, c->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, c->claims, &message, &last_error));
@@ -206,15 +206,15 @@ static void a_claim_is_one_fsync_at_its_end(void **state)
 static void a_failed_attempt_is_no_fsync_and_a_dead_letter_is_one(void **state)
 {
     sqlite_case *c = *state;
-    work done = {0}, failing = {.failures = 1},
-         hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    scripted_handler done = {0}, failing = {.failures = 1},
+                     hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "warm", &done);
     (void)sync_vfs_taken();
     HANDLES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &failing);
     assert_int_equal(sync_vfs_taken(), 0);
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "m-1", &hopeless);
     assert_int_equal(sync_vfs_taken(), 1);
-    HANDLES_BY(SEMEL_OK, SEMEL_DEAD, c->claims, "m-1", work_do, &hopeless);
+    HANDLES_BY(SEMEL_OK, SEMEL_DEAD, c->claims, "m-1", scripted_handler_run, &hopeless);
     assert_int_equal(sync_vfs_taken(), 1);
 }
 
@@ -244,7 +244,7 @@ static void a_relay_needs_no_fsync(void **state)
 static void a_commit_without_an_answer_is_unknown_until_asked_again(void **state)
 {
     sqlite_case *c = *state;
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "warm", &done);
     sync_vfs_fail_next();
     HANDLES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c->inbox, "m-1", &done);
@@ -285,7 +285,7 @@ static void a_message_that_does_not_fit_is_not_half_there(void **state)
     sqlite_case *c = *state;
     memset(large, 'x', sizeof large);
     semel_message mail = {.size = sizeof mail, .body = {large, sizeof large}};
-    work sending = {.outbox = c->outbox, .sends = &mail};
+    scripted_handler sending = {.outbox = c->outbox, .sends = &mail};
     set_full(c, 1);
     HANDLES(SEMEL_ESTORE, SEMEL_FAILED, c->inbox, "m-1", &sending);
     SAYS("full");
@@ -309,7 +309,7 @@ static void on_a_full_disk_a_key_is_not_taken_and_later_it_is(void **state)
     char id[201];
     semel_status status = SEMEL_OK;
     semel_outcome outcome = SEMEL_UNDECIDED;
-    work done = {0};
+    scripted_handler done = {0};
     memset(id, 'k', 200);
     id[200] = 0;
     set_full(c, 1);
@@ -317,7 +317,8 @@ static void on_a_full_disk_a_key_is_not_taken_and_later_it_is(void **state)
         for (int at = 0, left = i; at < 4; at++, left /= 10)
             id[3 - at] = (char)('0' + left % 10);
         semel_message message = text_message(id, "10 EUR");
-        status = semel_inbox_receive(&outcome, c->inbox, &message, work_do, &done, &last_error);
+        status = semel_inbox_receive(&outcome, c->inbox, &message, scripted_handler_run, &done,
+                                     &last_error);
     }
     assert_int_equal(status, SEMEL_ESTORE);
     assert_int_equal(outcome, SEMEL_UNDECIDED);

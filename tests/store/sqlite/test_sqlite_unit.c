@@ -12,7 +12,7 @@ static void the_handlers_writes_commit_with_the_marker(void **state)
 {
     sqlite_case *c = *state;
     semel_message mail = text_message("mail-1", "paid");
-    work done = {.outbox = c->outbox, .sends = &mail};
+    scripted_handler done = {.outbox = c->outbox, .sends = &mail};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
     assert_int_equal(lite_effects(c), 1);
     assert_int_equal(lite_markers(c), 1);
@@ -25,7 +25,7 @@ static void the_handlers_writes_go_with_its_failure(void **state)
 {
     sqlite_case *c = *state;
     semel_message mail = text_message("mail-1", "paid");
-    work failing = {.failures = 1, .outbox = c->outbox, .sends = &mail};
+    scripted_handler failing = {.failures = 1, .outbox = c->outbox, .sends = &mail};
     HANDLES(SEMEL_EHANDLER, SEMEL_FAILED, c->inbox, "m-1", &failing);
     assert_int_equal(lite_effects(c), 0);
     assert_int_equal(lite_markers(c), 0);
@@ -41,7 +41,7 @@ static void in_a_batch_only_the_failed_ones_writes_go(void **state)
                                  text_message("c", "3")};
     const semel_message *pointers[3] = {&messages[0], &messages[1], &messages[2]};
     semel_outcome outcomes[3];
-    work failing = {.failures = 1, .only = "b"};
+    scripted_handler failing = {.failures = 1, .only = "b"};
     OK(semel_inbox_receive_batch(outcomes, c->inbox, pointers, 3, lite_handle, &failing,
                                  &last_error));
     assert_int_equal(outcomes[1], SEMEL_FAILED);
@@ -273,7 +273,7 @@ static void expect_misuse(sqlite_case *c, const char *sql)
     SAYS("COMMIT or ROLLBACK");
     assert_int_equal(lite_markers(c), 0);
     assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM effect"), 0);
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
 }
@@ -309,7 +309,7 @@ static void a_batch_whose_handler_ends_the_transaction_is_told(void **state)
     semel_message messages[2] = {text_message("a", "1"), text_message("b", "2")};
     const semel_message *pointers[2] = {&messages[0], &messages[1]};
     semel_outcome outcomes[2];
-    work done = {0};
+    scripted_handler done = {0};
     for (size_t i = 0; i < 3; i++) {
         FAILS(SEMEL_EMISUSE,
               semel_inbox_receive_batch(outcomes, c->inbox, pointers, 2, meddle,
@@ -341,7 +341,7 @@ static void a_handler_may_leave_a_read_open(void **state)
 {
     sqlite_case *c = *state;
     sqlite3_stmt *stmt = NULL;
-    work done = {0};
+    scripted_handler done = {0};
     SQL(lite_other(c), "INSERT INTO effect VALUES ('x')");
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", leave_select_open, &stmt);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
@@ -365,13 +365,14 @@ static semel_status receive_inside(semel_unit *unit, const semel_message *messag
     nesting *self = context;
     semel_message inner = text_message("inner", "10 EUR");
     semel_outcome outcome;
-    work unused = {0};
+    scripted_handler unused = {0};
     semel_unit *another = NULL;
     (void)unit;
     (void)message;
     (void)err;
     int64_t before = process_now_ms();
-    self->received = semel_inbox_receive(&outcome, self->inbox, &inner, work_do, &unused, NULL);
+    self->received =
+        semel_inbox_receive(&outcome, self->inbox, &inner, scripted_handler_run, &unused, NULL);
     self->begun = semel_unit_begin(&another, self->store, NULL);
     self->sent = semel_outbox_send(self->outbox, &inner, NULL);
     self->took_ms = process_now_ms() - before;
@@ -401,7 +402,7 @@ static void a_handler_may_receive_inside_a_claim(void **state)
     semel_message outer = text_message("outer", "10 EUR");
     semel_outcome outcome;
     semel_unit *unit = NULL;
-    work done = {0};
+    scripted_handler done = {0};
     OK(semel_unit_begin(&unit, c->store, &last_error));
     OK(semel_unit_claim(&outcome, unit, c->claims, &outer, &last_error));
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "inner", &done);
@@ -428,14 +429,14 @@ static int use_in_child(void *context)
     semel_unit *unit = NULL;
     semel_counters counters;
     semel_inbox *inbox = NULL;
-    work unused = {0};
+    scripted_handler unused = {0};
     size_t swept;
     int more;
     PROCESS_REQUIRE(semel_unit_begin(&unit, c->store, NULL) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->inbox, &message, work_do, &unused, NULL) ==
-                    SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->claims, &message, work_do, &unused, NULL) ==
-                    SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->inbox, &message, scripted_handler_run, &unused,
+                                        NULL) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->claims, &message, scripted_handler_run,
+                                        &unused, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_outbox_send(c->outbox, &message, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_dead_list(c->store, NULL, ignore_letter, NULL, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_store_migrate(c->store, NULL) == SEMEL_EMISUSE);
@@ -450,7 +451,7 @@ static int use_in_child(void *context)
 static void a_store_is_refused_in_a_child_process(void **state)
 {
     sqlite_case *c = *state;
-    work done = {0};
+    scripted_handler done = {0};
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "before", &done);
     assert_int_equal(process_run(use_in_child, c), PROCESS_OK);
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "after", &done); /* the parent's is as it was */

@@ -135,7 +135,7 @@ semel_transport *open_recorder(store_fixture *f);
 semel_relay *open_relay(store_fixture *f, semel_outbox *outbox, semel_transport *transport,
                         const semel_relay_options *options);
 semel_relay *open_local_relay(store_fixture *f, semel_outbox *outbox, semel_inbox *inbox,
-                              work *context, const semel_relay_options *options);
+                              scripted_handler *context, const semel_relay_options *options);
 
 semel_store *open_second_handle(store_fixture *f);
 
@@ -175,13 +175,13 @@ semel_counters counters_of(store_fixture *f);
 #define RECEIVES(outcome, inbox, message, work) \
     check_receive((outcome), (inbox), (message), (work), __FILE__, __LINE__)
 void check_receive(semel_outcome expected, semel_inbox *inbox, const semel_message *message,
-                   work *context, const char *file, int line);
+                   scripted_handler *context, const char *file, int line);
 
 /* A message with this id and a body that is always the same, received. */
 #define RECEIVES_ID(outcome, inbox, id, work) \
     check_receive_id((outcome), (inbox), (id), (work), __FILE__, __LINE__)
-void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id, work *context,
-                      const char *file, int line);
+void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id,
+                      scripted_handler *context, const char *file, int line);
 
 /* Begins a unit and claims the message with it; the unit is the test's to end. */
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message);

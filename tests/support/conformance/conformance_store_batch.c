@@ -43,8 +43,8 @@ static void spell(char *text, const semel_outcome *outcomes, size_t count)
     text[count] = 0;
 }
 
-static void check_batch(const char *expected, semel_inbox *inbox, const char *ids, work *context,
-                        const char *file, int line)
+static void check_batch(const char *expected, semel_inbox *inbox, const char *ids,
+                        scripted_handler *context, const char *file, int line)
 {
     parcel batch;
     semel_outcome outcomes[BATCH_ROOM];
@@ -52,7 +52,7 @@ static void check_batch(const char *expected, semel_inbox *inbox, const char *id
     pack(&batch, ids);
     check_forget();
     semel_status status = semel_inbox_receive_batch(outcomes, inbox, batch.pointers, batch.count,
-                                                    work_do, context, &last_error);
+                                                    scripted_handler_run, context, &last_error);
     spell(found, outcomes, batch.count);
     check_status(SEMEL_OK, status, "semel_inbox_receive_batch", file, line);
     if (strcmp(found, expected) != 0) {
@@ -67,7 +67,7 @@ static void a_batch_of_new_messages_is_handled_in_order(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     BATCH("PPPPP", inbox, "d a c e b", &done);
     assert_string_equal(done.ids, "d a c e b ");
     BATCH("ddddd", inbox, "a b c d e", &done);
@@ -79,7 +79,7 @@ static void a_batch_of_new_messages_is_handled_in_order(void **state)
 static void a_batch_of_nothing_is_fine(void **state)
 {
     store_fixture *f = *state;
-    work done = {0};
+    scripted_handler done = {0};
     BATCH("", open_inbox(f, "orders", NULL), "", &done);
     assert_int_equal(done.runs, 0);
 }
@@ -88,7 +88,7 @@ static void a_batch_may_mix_new_and_known(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work done = {0}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler done = {0}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "b", &done);
     RECEIVES_ID(SEMEL_DEAD, inbox, "d", &hopeless);
     BATCH("PdPDm", inbox, "a b c d b'", &done);
@@ -99,7 +99,7 @@ static void a_batch_may_mix_new_and_known(void **state)
 static void a_message_twice_in_a_batch_is_handled_once(void **state)
 {
     store_fixture *f = *state;
-    work done = {0};
+    scripted_handler done = {0};
     BATCH("PPddPm", open_inbox(f, "orders", NULL), "a b a b c a'", &done);
     assert_string_equal(done.ids, "a b c ");
 }
@@ -109,7 +109,7 @@ static void a_copy_of_what_failed_in_a_batch_failed_too(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work failing = {.failures = 9};
+    scripted_handler failing = {.failures = 9};
     BATCH("FF", inbox, "a a", &failing);
     assert_int_equal(failing.runs, f->mode == SEMEL_CLAIM ? 2 : 1);
     failing.failures = 0;
@@ -119,7 +119,7 @@ static void a_copy_of_what_failed_in_a_batch_failed_too(void **state)
 static void a_copy_of_what_was_given_up_in_a_batch_is_dead_too(void **state)
 {
     store_fixture *f = *state;
-    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     BATCH("DD", open_inbox(f, "orders", NULL), "a a", &hopeless);
     assert_int_equal(hopeless.runs, 1);
     assert_int_equal(count_letters(f), 1);
@@ -131,7 +131,8 @@ static void a_failure_in_a_batch_fails_one_message(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message mail = text_message("", "paid");
-    work failing = {.failures = 9, .only = "b", .outbox = open_outbox(f, "mail"), .sends = &mail};
+    scripted_handler failing = {
+        .failures = 9, .only = "b", .outbox = open_outbox(f, "mail"), .sends = &mail};
     BATCH("PFP", inbox, "a b c", &failing);
     assert_string_equal(last_error.text, "out of paper");
     assert_int_equal(counters_of(f).unsent, 2);
@@ -147,7 +148,7 @@ static void a_batch_of_failures_leaves_nothing_but_their_count(void **state)
     store_fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 3};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
-    work failing = {.failures = 99};
+    scripted_handler failing = {.failures = 99};
     BATCH("FFF", inbox, "a b c", &failing);
     BATCH("FFF", inbox, "a b c", &failing);
     assert_int_equal(failing.attempt, 2);
@@ -162,7 +163,7 @@ static void giving_up_in_a_batch_makes_one_dead_letter(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "b"};
+    scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "b"};
     BATCH("PDP", inbox, "a b c", &hopeless);
     assert_int_equal(count_letters(f), 1);
     BATCH("dDd", inbox, "a b c", &hopeless);
@@ -174,7 +175,7 @@ static void each_result_of_a_batch_stays_with_its_key(void **state)
     store_fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
-    work failing = {.failures = 1, .only = "b", .result = "receipt"}, plain = {0};
+    scripted_handler failing = {.failures = 1, .only = "b", .result = "receipt"}, plain = {0};
     BATCH("PFP", inbox, "a b c", &failing);
     BATCH("P", inbox, "b", &plain);
     RECEIVES_ID(SEMEL_REPLAYED, inbox, "a", &plain);
@@ -190,8 +191,9 @@ static void a_message_without_a_key_does_not_spoil_the_batch(void **state)
                                  text_message("c", "3")};
     const semel_message *pointers[3] = {&messages[0], &messages[1], &messages[2]};
     semel_outcome outcomes[3];
-    work done = {0};
-    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, 3, work_do, &done, &last_error));
+    scripted_handler done = {0};
+    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, 3, scripted_handler_run, &done,
+                                 &last_error));
     assert_int_equal(outcomes[0], SEMEL_PROCESSED);
     assert_int_equal(outcomes[1], SEMEL_MISSING_KEY);
     assert_int_equal(outcomes[2], SEMEL_PROCESSED);
@@ -204,13 +206,13 @@ static void a_batch_that_the_store_fails_is_undecided(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message mail = text_message("", "paid");
-    work done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
+    scripted_handler done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
     parcel batch;
     semel_outcome outcomes[3] = {SEMEL_PROCESSED, SEMEL_PROCESSED, SEMEL_PROCESSED};
     pack(&batch, "a b c");
     semel_test_fault(f->seam, "batch.marked", 1, SEMEL_ESTORE);
-    FAILS(SEMEL_ESTORE, semel_inbox_receive_batch(outcomes, inbox, batch.pointers, 3, work_do,
-                                                  &done, &last_error));
+    FAILS(SEMEL_ESTORE, semel_inbox_receive_batch(outcomes, inbox, batch.pointers, 3,
+                                                  scripted_handler_run, &done, &last_error));
     for (int i = 0; i < 3; i++)
         assert_int_equal(outcomes[i], SEMEL_UNDECIDED);
     assert_int_equal(counters_of(f).unsent, 0);
@@ -226,7 +228,7 @@ static void a_batch_in_a_conflict_is_begun_anew(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message mail = text_message("", "paid");
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        work done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
+        scripted_handler done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
         semel_test_fault(f->seam, points[i], 1, SEMEL_ECONFLICT);
         BATCH("PPP", inbox, i ? "d e f" : "a b c", &done);
         assert_int_equal(done.attempt, 1);
@@ -237,7 +239,7 @@ static void a_batch_in_a_conflict_is_begun_anew(void **state)
 
 enum { THOUSAND = 1000 };
 
-static void receive_thousand(semel_inbox *inbox, work *context, semel_outcome *outcomes,
+static void receive_thousand(semel_inbox *inbox, scripted_handler *context, semel_outcome *outcomes,
                              int backwards)
 {
     static char ids[THOUSAND][8];
@@ -248,7 +250,7 @@ static void receive_thousand(semel_inbox *inbox, work *context, semel_outcome *o
         messages[i] = text_message(ids[i], "10 EUR");
         pointers[i] = &messages[i];
     }
-    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, THOUSAND, work_do, context,
+    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, THOUSAND, scripted_handler_run, context,
                                  &last_error));
 }
 
@@ -257,7 +259,7 @@ static void a_thousand_messages_are_one_batch(void **state)
     static semel_outcome outcomes[THOUSAND];
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     receive_thousand(inbox, &done, outcomes, 0);
     for (int i = 0; i < THOUSAND; i++)
         assert_int_equal(outcomes[i], SEMEL_PROCESSED);
@@ -272,10 +274,10 @@ static void a_batch_over_the_limit_is_refused(void **state)
     static semel_outcome outcomes[SEMEL_BATCH_MAX + 1];
     static const semel_message *pointers[SEMEL_BATCH_MAX + 1];
     store_fixture *f = *state;
-    work done = {0};
+    scripted_handler done = {0};
     FAILS(SEMEL_ELIMIT,
           semel_inbox_receive_batch(outcomes, open_inbox(f, "orders", NULL), pointers,
-                                    SEMEL_BATCH_MAX + 1, work_do, &done, &last_error));
+                                    SEMEL_BATCH_MAX + 1, scripted_handler_run, &done, &last_error));
     assert_int_equal(done.runs, 0);
 }
 

@@ -22,7 +22,7 @@ static void a_live_claim_is_in_progress_for_others(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR"), other = text_message("m-2", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit *unit = claim_message(f, inbox, &message);
     RECEIVES(SEMEL_IN_PROGRESS, inbox, &message, &done);
     FAILS(SEMEL_EBUSY, semel_inbox_forget(inbox, &message, &last_error));
@@ -54,7 +54,7 @@ static void waiting_for_a_claim_ends_at_the_deadline(void **state)
     semel_inbox_options options = {.size = sizeof options, .lease_ms = LEASE_MS, .wait_ms = 5000};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     abandon_claim(f, inbox, &message);
     int64_t before = wall_of(f); /* which goes on by what semel sleeps, however long that takes */
     RECEIVES(SEMEL_IN_PROGRESS, inbox, &message, &done);
@@ -69,7 +69,7 @@ static void whoever_waits_beyond_the_lease_takes_over(void **state)
         .size = sizeof options, .lease_ms = LEASE_MS, .wait_ms = LEASE_MS + grains(f, 1000)};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     abandon_claim(f, inbox, &message);
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     assert_int_equal(done.attempt, 2);
@@ -80,7 +80,7 @@ static void renewing_makes_the_lease_longer(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit *unit = claim_message(f, inbox, &message);
     for (int i = 0; i < 3; i++) {
         pass_almost(f, LEASE_MS);
@@ -98,7 +98,7 @@ static void a_renewed_lease_ends_when_it_says(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit *unit = claim_message(f, inbox, &message);
     OK(semel_unit_renew(unit, 1000, &last_error));
     pass_ms(f, 1000);
@@ -111,7 +111,7 @@ static void rolling_back_frees_the_key_at_once(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit_rollback(claim_message(f, inbox, &message));
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     assert_int_equal(done.runs, 1);
@@ -124,7 +124,7 @@ static void what_a_claim_sends_and_answers_comes_with_its_commit(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_message message = text_message("m-1", "10 EUR");
-    work unused = {0};
+    scripted_handler unused = {0};
     semel_unit *unit = claim_message(f, inbox, &message);
     OK(semel_unit_send(unit, outbox, &message, &last_error));
     OK(semel_unit_set_result(unit, "receipt", 7, &last_error));
@@ -140,7 +140,7 @@ static void abandoned_claims_are_counted_until_it_is_dead(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work never = {0};
+    scripted_handler never = {0};
     for (int i = 0; i < 3; i++) {
         abandon_claim(f, inbox, &message);
         pass_ms(f, LEASE_MS);
@@ -164,7 +164,7 @@ static void redeliveries_are_counted_when_they_start(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work never = {0};
+    scripted_handler never = {0};
     for (message.delivery = 2; message.delivery <= 3; message.delivery++) {
         semel_unit *unit = claim_message(f, inbox, &message);
         assert_int_equal(semel_unit_attempt(unit), message.delivery);
@@ -180,7 +180,7 @@ static void a_redelivery_of_something_handled_is_a_duplicate(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_claims(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     for (message.delivery = 2; message.delivery < 9; message.delivery++)
         RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
@@ -198,8 +198,8 @@ typedef enum verb { COMMIT, FAIL, GIVE_UP, RENEW, ROLL_BACK } verb;
 static void let_happen(store_fixture *f, since what, semel_inbox *inbox,
                        const semel_message *message, semel_unit **new_owner)
 {
-    work done = {0}, failing = {.failures = 1},
-         hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler done = {0}, failing = {.failures = 1},
+                     hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     *new_owner = NULL;
     if (what == TAKEN_OVER)
         *new_owner = claim_message(f, inbox, message);
@@ -241,7 +241,7 @@ static void try_verb(verb what, semel_unit *stale)
 static void expect_unchanged(store_fixture *f, since what, semel_inbox *inbox,
                              const semel_message *message, semel_unit *new_owner)
 {
-    work done = {0};
+    scripted_handler done = {0};
     assert_int_equal(counters_of(f).unsent, 0);
     assert_int_equal(count_letters(f), what == DEAD);
     if (what == HANDLED) {

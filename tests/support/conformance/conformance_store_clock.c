@@ -53,7 +53,7 @@ static void a_jump_of_the_hosts_clock_sweeps_neither_early_nor_late(void **state
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_week(f);
-    work done = {0};
+    scripted_handler done = {0};
     for (size_t i = 0; i < JUMPS; i++) {
         RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
         semel_test_jump_ms(f->seam, jumps_ms[i]);
@@ -73,7 +73,7 @@ static void a_jump_of_the_hosts_clock_does_not_change_a_lease(void **state)
     for (size_t i = 0; i < JUMPS; i++) {
         char id[] = {(char)('a' + i), 0};
         semel_message message = text_message(id, "10 EUR");
-        work done = {0};
+        scripted_handler done = {0};
         semel_unit *unit = claim_message(f, inbox, &message);
         semel_test_jump_ms(f->seam, jumps_ms[i]);
         pass_almost(f, 30000);
@@ -147,7 +147,7 @@ static void time_goes_on_while_the_host_is_off(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_week(f);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     int64_t before = now_of(f);
     inbox = restart(f, 3 * DAY_MS);
@@ -165,7 +165,7 @@ static void a_lease_ends_while_the_host_is_off(void **state)
 {
     store_fixture *f = *state;
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     abandon_claim(f, open_week(f), &message);
     semel_inbox *inbox = restart(f, 10000);
     RECEIVES(SEMEL_IN_PROGRESS, inbox, &message, &done);
@@ -178,7 +178,7 @@ static void a_host_that_wakes_up_in_1970_forgets_nothing(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_week(f);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "before", &done);
     int64_t before = now_of(f);
 
@@ -201,7 +201,7 @@ static void a_host_that_was_in_1970_and_is_right_again_goes_on(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_week(f);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "before", &done);
     int64_t before = now_of(f);
     inbox = restart(f, -before);

@@ -6,7 +6,7 @@
 
 static void bury(store_fixture *f, semel_inbox *inbox, const char *id)
 {
-    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     (void)f;
     RECEIVES_ID(SEMEL_DEAD, inbox, id, &hopeless);
 }
@@ -17,7 +17,7 @@ static void what_keeps_failing_is_one_dead_letter(void **state)
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 3};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = *full_message();
-    work failing = {.failures = 99};
+    scripted_handler failing = {.failures = 99};
     message.time_ms = 0;
     RECEIVES(SEMEL_FAILED, inbox, &message, &failing);
     RECEIVES(SEMEL_FAILED, inbox, &message, &failing);
@@ -43,7 +43,7 @@ static void later_copies_of_a_dead_message_stay_dead(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work never = {0};
+    scripted_handler never = {0};
     bury(f, inbox, "m-1");
     for (int i = 0; i < 3; i++)
         RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &never);
@@ -74,7 +74,8 @@ static void a_dead_letter_is_announced_with_it(void **state)
         .size = sizeof options, .faults = faults, .fault_topic = "alarm"};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message letter = text_message("mail-1", "paid");
-    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
+    scripted_handler hopeless = {
+        .failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
     semel_transport *broker = open_recorder(f);
     RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);
     RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);
@@ -94,7 +95,7 @@ static void a_second_burial_replaces_the_first_under_its_id(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message first = text_message("m-1", "10 EUR"), second = text_message("m-1", "11 EUR");
-    work hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    scripted_handler hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
     bury(f, inbox, "m-0");
     RECEIVES(SEMEL_DEAD, inbox, &first, &hopeless);
     bury(f, inbox, "m-2");
@@ -251,7 +252,7 @@ static void a_discarded_message_is_not_handled_after_all(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work never = {0};
+    scripted_handler never = {0};
     bury(f, inbox, "m-1");
     OK(semel_dead_discard(f->store, only_letter(f), &last_error));
     RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &never);

@@ -221,14 +221,16 @@ static void a_dead_letter_does_not_go_with_the_power(void **state)
     semel_message messages[2] = {text_message("c", "10 EUR"), text_message("d", "10 EUR")};
     const semel_message *pointers[2] = {&messages[0], &messages[1]};
     semel_outcome outcomes[2];
-    work hopeless = {.failures = 3, .failure = SEMEL_EGIVEUP}, failing = {.failures = 2};
+    scripted_handler hopeless = {.failures = 3, .failure = SEMEL_EGIVEUP},
+                     failing = {.failures = 2};
     step_between(f);
     RECEIVES_ID(SEMEL_DEAD, inbox, "a", &hopeless);
     expect_durable_letters(1);
     RECEIVES_ID(SEMEL_FAILED, inbox, "b", &failing);
     RECEIVES_ID(SEMEL_DEAD, inbox, "b", &failing);
     expect_durable_letters(2);
-    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, 2, work_do, &hopeless, &last_error));
+    OK(semel_inbox_receive_batch(outcomes, inbox, pointers, 2, scripted_handler_run, &hopeless,
+                                 &last_error));
     assert_int_equal(outcomes[0], SEMEL_DEAD);
     assert_int_equal(outcomes[1], SEMEL_DEAD);
     expect_durable_letters(4);
@@ -255,7 +257,7 @@ static void a_dead_letter_of_a_hand_over_does_not_go_with_the_power(void **state
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work done = {0}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler done = {0}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &hopeless, NULL);
     semel_message known = text_message("a", "10 EUR"), refused = text_message("a", "11 EUR"),
                   other = text_message("b", "10 EUR");
@@ -283,7 +285,8 @@ static void overtake(void *context)
     self->status = semel_relay_step(&self->sent, self->relay, 0, &last_error);
 }
 
-static semel_relay *open_hand_over(store_fixture *f, semel_outbox *outbox, work *context)
+static semel_relay *open_hand_over(store_fixture *f, semel_outbox *outbox,
+                                   scripted_handler *context)
 {
     semel_inbox_options keyless = {.size = sizeof keyless,
                                    .key = "correlation-id",
@@ -302,7 +305,7 @@ static void a_hand_over_whose_lease_was_taken_over_leaves_nothing(void **state)
     semel_message event = text_message("m-1", "10 EUR"), mail = text_message("", "paid");
     step_between(f);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        work first = {.outbox = open_outbox(f, "mail"), .sends = &mail}, second = first;
+        scripted_handler first = {.outbox = open_outbox(f, "mail"), .sends = &mail}, second = first;
         first.failures = ends[i] != SEMEL_OK;
         first.failure = ends[i];
         overtaking other = {.f = f, .relay = open_hand_over(f, outbox, &second)};

@@ -15,7 +15,7 @@ static void a_message_is_handed_over_once(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, NULL);
     send_id(outbox, "m-1", NULL);
     assert_int_equal(relay_once(relay), 1);
@@ -35,7 +35,7 @@ static void what_the_inbox_knows_is_taken_out_without_running(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, NULL);
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     send_id(outbox, "m-1", NULL);
@@ -50,7 +50,7 @@ static void what_its_handler_sends_goes_with_it(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events"), *mail = open_outbox(f, "mail");
     semel_message letter = text_message("mail-1", "paid");
-    work failing = {.failures = 1, .outbox = mail, .sends = &letter};
+    scripted_handler failing = {.failures = 1, .outbox = mail, .sends = &letter};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &failing, NULL);
     semel_transport *broker = open_recorder(f);
@@ -69,7 +69,7 @@ static void a_failed_hand_over_waits_and_holds_up_its_group_only(void **state)
 {
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
-    work failing = {.failures = 1, .only = "a1"};
+    scripted_handler failing = {.failures = 1, .only = "a1"};
     uint32_t backoff_ms = grains(f, 1000);
     semel_relay_options options = {
         .size = sizeof options, .backoff_ms = backoff_ms, .backoff_max_ms = 8 * backoff_ms};
@@ -91,7 +91,7 @@ static void what_keeps_failing_is_a_dead_letter_of_the_inbox(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work failing = {.failures = 99};
+    scripted_handler failing = {.failures = 99};
     semel_relay_options options = {.size = sizeof options, .attempts_max = 3};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &failing, &options);
     send_id(outbox, "m-1", "g");
@@ -115,7 +115,8 @@ static void what_keeps_failing_is_a_dead_letter_of_the_inbox(void **state)
 
     failing.failures = 0;
     semel_outcome outcome;
-    OK(semel_inbox_replay(&outcome, inbox, only_letter(f), work_do, &failing, &last_error));
+    OK(semel_inbox_replay(&outcome, inbox, only_letter(f), scripted_handler_run, &failing,
+                          &last_error));
     assert_int_equal(outcome, SEMEL_PROCESSED);
 }
 
@@ -127,7 +128,7 @@ static void what_has_no_key_and_keeps_failing_is_a_dead_letter_too(void **state)
     semel_inbox_options keyless = {.size = sizeof keyless,
                                    .key = "correlation-id",
                                    .on_missing_key = SEMEL_MISSING_KEY_PROCESS};
-    work failing = {.failures = 99};
+    scripted_handler failing = {.failures = 99};
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", &keyless), &failing, &options);
@@ -146,7 +147,7 @@ static void a_hand_over_that_never_ends_is_counted_until_it_is_dead(void **state
 {
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
-    work never = {0};
+    scripted_handler never = {0};
     semel_relay_options options = {.size = sizeof options, .attempts_max = 2, .lease_ms = 30000};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &never, &options);
@@ -173,7 +174,7 @@ static void what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox(voi
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     semel_relay_options options = {.size = sizeof options, .attempts_max = 1, .lease_ms = 30000};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, &options);
     size_t sent;
@@ -194,7 +195,7 @@ static void a_hand_over_that_the_store_fails_is_done_again(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events"), *mail = open_outbox(f, "mail");
     semel_message letter = text_message("mail-1", "paid");
-    work done = {.outbox = mail, .sends = &letter};
+    scripted_handler done = {.outbox = mail, .sends = &letter};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &done, NULL);
     size_t sent;
@@ -221,7 +222,7 @@ static void what_the_inbox_refuses_is_kept_as_its_dead_letter(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events");
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, NULL);
     semel_message before = text_message("m-1", "other content");
     RECEIVES(SEMEL_PROCESSED, inbox, &before, &done);

@@ -33,7 +33,7 @@ static semel_message keyed(semel_bytes key)
 static void expect_all_different(store_fixture *f, const semel_bytes keys[], size_t count)
 {
     semel_inbox *inbox = open_inbox_by_body(f);
-    work done = {0};
+    scripted_handler done = {0};
     for (size_t i = 0; i < count; i++) {
         semel_message message = keyed(keys[i]);
         RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
@@ -88,12 +88,12 @@ static void keys_that_look_alike_are_different(void **state)
 static int are_refused(store_fixture *f, semel_bytes long_key)
 {
     semel_outcome outcome;
-    work done = {0};
+    scripted_handler done = {0};
     if (digest_built_in())
         return 0;
     semel_message message = keyed(long_key);
-    FAILS(SEMEL_EREJECTED, semel_inbox_receive(&outcome, open_inbox_by_body(f), &message, work_do,
-                                               &done, &last_error));
+    FAILS(SEMEL_EREJECTED, semel_inbox_receive(&outcome, open_inbox_by_body(f), &message,
+                                               scripted_handler_run, &done, &last_error));
     SAYS("SEMEL_OPENSSL=ON");
     assert_int_equal(done.runs, 0);
     return 1;
@@ -152,7 +152,7 @@ static void a_binary_id_is_a_key(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message one = *full_message(), other = *full_message();
-    work done = {0};
+    scripted_handler done = {0};
     one.time_ms = other.time_ms = 0;
     other.id = (semel_bytes){"\x00\xffid\xc4", 5};
     RECEIVES(SEMEL_PROCESSED, inbox, &one, &done);

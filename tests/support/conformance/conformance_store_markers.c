@@ -8,7 +8,7 @@ static void a_copy_is_a_duplicate(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
@@ -27,7 +27,7 @@ static void each_inbox_handles_the_same_message(void **state)
     store_fixture *f = *state;
     semel_inbox *billing = open_inbox(f, "billing", NULL);
     semel_inbox *shipping = open_inbox(f, "shipping", NULL);
-    work billed = {0}, shipped = {.failures = 1};
+    scripted_handler billed = {0}, shipped = {.failures = 1};
     RECEIVES_ID(SEMEL_PROCESSED, billing, "m-1", &billed);
     RECEIVES_ID(SEMEL_FAILED, shipping, "m-1", &shipped);
     RECEIVES_ID(SEMEL_DUPLICATE, billing, "m-1", &billed);
@@ -41,7 +41,7 @@ static void a_failed_run_is_followed_by_another(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work failing = {.failures = 2};
+    scripted_handler failing = {.failures = 2};
     RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
     assert_string_equal(last_error.text, "out of paper");
     RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
@@ -58,9 +58,9 @@ static void a_failed_run_leaves_neither_message_nor_result(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message mail = text_message("mail-1", "paid");
-    work failing = {
+    scripted_handler failing = {
         .failures = 1, .result = "half", .outbox = open_outbox(f, "mail"), .sends = &mail};
-    work plain = {0};
+    scripted_handler plain = {0};
     RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
     assert_int_equal(counters_of(f).unsent, 0);
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &plain);
@@ -82,7 +82,7 @@ static void what_is_rolled_back_never_happened(void **state)
     semel_unit_rollback(unit);
 
     assert_int_equal(counters_of(f).unsent, 0);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     assert_int_equal(counters_of(f).unsent, 0);
 }
@@ -128,18 +128,18 @@ static void a_unit_that_failed_is_counted(void **state)
 /* --- results -------------------------------------------------------------------------------------- */
 
 static semel_result *receive_result(semel_outcome expected, semel_inbox *inbox,
-                                    const semel_message *message, work *context)
+                                    const semel_message *message, scripted_handler *context)
 {
     semel_result *result = NULL;
     semel_outcome outcome = SEMEL_UNDECIDED;
-    OK(semel_inbox_receive_result(&outcome, &result, inbox, message, work_do, context,
+    OK(semel_inbox_receive_result(&outcome, &result, inbox, message, scripted_handler_run, context,
                                   &last_error));
     assert_int_equal(outcome, expected);
     return result;
 }
 
 static void expect_result(semel_outcome expected, semel_inbox *inbox, const semel_message *message,
-                          work *context, semel_bytes bytes)
+                          scripted_handler *context, semel_bytes bytes)
 {
     semel_result *result = receive_result(expected, inbox, message, context);
     assert_non_null(result);
@@ -153,7 +153,7 @@ static void the_result_comes_back_with_every_copy(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {.result = "receipt 7"};
+    scripted_handler done = {.result = "receipt 7"};
     expect_result(SEMEL_PROCESSED, inbox, &message, &done, semel_str("receipt 7"));
     expect_result(SEMEL_REPLAYED, inbox, &message, &done, semel_str("receipt 7"));
     expect_result(SEMEL_REPLAYED, inbox, &message, &done, semel_str("receipt 7"));
@@ -168,7 +168,7 @@ static void an_empty_result_is_a_result(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {.result = ""};
+    scripted_handler done = {.result = ""};
     expect_result(SEMEL_PROCESSED, inbox, &message, &done, semel_str(""));
     expect_result(SEMEL_REPLAYED, inbox, &message, &done, semel_str(""));
 }
@@ -179,7 +179,7 @@ static void without_a_result_a_copy_is_a_plain_duplicate(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     assert_null(receive_result(SEMEL_PROCESSED, inbox, &message, &done));
     assert_null(receive_result(SEMEL_DUPLICATE, inbox, &message, &done));
 }
@@ -191,7 +191,7 @@ static void a_result_is_kept_whatever_its_bytes_and_up_to_its_limit(void **state
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work unused = {0};
+    scripted_handler unused = {0};
     for (size_t i = 0; i < sizeof large; i++)
         large[i] = (unsigned char)(i * 31 >> 3);
     semel_unit *unit = claim_message(f, inbox, &message);
@@ -209,7 +209,7 @@ static void other_content_under_a_known_key_is_a_mismatch(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message ten = text_message("m-1", "10 EUR"), eleven = text_message("m-1", "11 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES(SEMEL_PROCESSED, inbox, &ten, &done);
     RECEIVES(SEMEL_MISMATCH, inbox, &eleven, &done);
     RECEIVES(SEMEL_DUPLICATE, inbox, &ten, &done);
@@ -223,7 +223,7 @@ static void where_mismatch_is_ignored_the_key_alone_decides(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_mismatch = SEMEL_MISMATCH_IGNORE};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message ten = text_message("m-1", "10 EUR"), eleven = text_message("m-1", "11 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES(SEMEL_PROCESSED, inbox, &ten, &done);
     RECEIVES(SEMEL_DUPLICATE, inbox, &eleven, &done);
 }
@@ -234,7 +234,7 @@ static void the_fingerprint_is_that_of_the_copy_that_was_handled(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message wrong = text_message("m-1", "-10 EUR"), right = text_message("m-1", "10 EUR");
-    work failing = {.failures = 1};
+    scripted_handler failing = {.failures = 1};
     RECEIVES(SEMEL_FAILED, inbox, &wrong, &failing);
     RECEIVES(SEMEL_PROCESSED, inbox, &right, &failing);
     RECEIVES(SEMEL_DUPLICATE, inbox, &right, &failing);
@@ -246,7 +246,7 @@ static void a_forgotten_key_is_new_again(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     OK(semel_inbox_forget(inbox, &message, &last_error));
@@ -261,7 +261,7 @@ static void a_forgotten_key_is_new_again(void **state)
 typedef struct copy {
     pthread_t thread;
     semel_inbox *inbox;
-    work done;
+    scripted_handler done;
     semel_outcome outcome;
     semel_status status;
 } copy;
@@ -270,8 +270,8 @@ static void *receive_copy(void *context)
 {
     copy *self = context;
     semel_message message = text_message("m-1", "10 EUR");
-    self->status =
-        semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &self->done, NULL);
+    self->status = semel_inbox_receive(&self->outcome, self->inbox, &message, scripted_handler_run,
+                                       &self->done, NULL);
     return NULL;
 }
 

@@ -9,7 +9,7 @@ static void migrating_again_changes_nothing(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     OK(semel_store_migrate(f->store, &last_error));
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
@@ -28,7 +28,7 @@ static void nothing_opens_before_it_is_migrated(void **state)
     assert_null(outbox);
 
     OK(semel_store_migrate(f->store, &last_error));
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, open_inbox(f, "orders", NULL), "m-1", &done);
 }
 
@@ -60,7 +60,7 @@ static void several_may_migrate_at_once(void **state)
         if (all[i].status)
             fail_msg("%s", all[i].err.text);
 
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, open_inbox_on(f, all[0].store, "orders", NULL), "m-1", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, open_inbox_on(f, all[2].store, "orders", NULL), "m-1", &done);
 }
@@ -70,7 +70,7 @@ static void two_handles_share_their_keys(void **state)
     store_fixture *f = *state;
     semel_inbox *one = open_inbox(f, "orders", NULL);
     semel_inbox *other = open_inbox_on(f, open_second_handle(f), "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, one, "m-1", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, other, "m-1", &done);
     RECEIVES_ID(SEMEL_PROCESSED, other, "m-2", &done);
@@ -83,7 +83,7 @@ static void two_handles_share_their_attempts(void **state)
 {
     store_fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 2};
-    work failing = {.failures = 9};
+    scripted_handler failing = {.failures = 9};
     RECEIVES_ID(SEMEL_FAILED, open_inbox(f, "orders", &options), "m-1", &failing);
     semel_inbox *other = open_inbox_on(f, open_second_handle(f), "orders", &options);
     RECEIVES_ID(SEMEL_DEAD, other, "m-1", &failing);
@@ -98,7 +98,7 @@ static void an_inbox_and_an_outbox_may_have_the_same_name(void **state)
     semel_outbox *outbox = open_outbox(f, "orders");
     semel_transport *broker = open_recorder(f);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {.outbox = outbox, .sends = &message};
+    scripted_handler done = {.outbox = outbox, .sends = &message};
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
     RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
     assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
@@ -116,7 +116,7 @@ static void keys_and_results_are_there_after_opening_again(void **state)
 {
     store_fixture *f = *state;
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
-    work done = {.result = "receipt 7"};
+    scripted_handler done = {.result = "receipt 7"};
     semel_message message = text_message("m-1", "10 EUR");
     RECEIVES(SEMEL_PROCESSED, open_inbox(f, "orders", &options), &message, &done);
     reopen(f);
@@ -124,7 +124,7 @@ static void keys_and_results_are_there_after_opening_again(void **state)
     semel_result *result = NULL;
     semel_outcome outcome;
     OK(semel_inbox_receive_result(&outcome, &result, open_inbox(f, "orders", &options), &message,
-                                  work_do, &done, &last_error));
+                                  scripted_handler_run, &done, &last_error));
     assert_int_equal(outcome, SEMEL_REPLAYED);
     BYTES_EQUAL(semel_str("receipt 7"), semel_result_bytes(result));
     semel_result_free(result);
@@ -145,7 +145,7 @@ static void unsent_messages_are_there_after_opening_again(void **state)
 static void dead_letters_are_there_after_opening_again(void **state)
 {
     store_fixture *f = *state;
-    work failing = {.failures = 9, .failure = SEMEL_EGIVEUP};
+    scripted_handler failing = {.failures = 9, .failure = SEMEL_EGIVEUP};
     RECEIVES_ID(SEMEL_DEAD, open_inbox(f, "orders", NULL), "m-1", &failing);
     int64_t id = only_letter(f);
     reopen(f);
@@ -159,7 +159,7 @@ static void a_claim_is_there_after_opening_again_until_its_lease_ends(void **sta
     store_fixture *f = *state;
     semel_inbox_options options = {
         .size = sizeof options, .lease_ms = 30000, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
-    work done = {0};
+    scripted_handler done = {0};
     semel_message message = text_message("m-1", "10 EUR");
     abandon_claim(f, open_inbox(f, "orders", &options), &message);
     reopen(f);
@@ -177,7 +177,7 @@ static void a_claim_holds_against_other_handles(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
     semel_inbox *other = open_inbox_on(f, open_second_handle(f), "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit *unit = claim_message(f, open_inbox(f, "orders", &options), &message);
     RECEIVES(SEMEL_IN_PROGRESS, other, &message, &done);
     FAILS(SEMEL_EBUSY, semel_inbox_forget(other, &message, &last_error));

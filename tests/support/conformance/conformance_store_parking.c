@@ -26,18 +26,18 @@ static void expect_sound(store_fixture *f)
         "WHERE o.outbox = g.outbox AND o.grp = g.grp AND o.parked ORDER BY o.seq LIMIT 1)",
         "SELECT count(*) FROM semel_outbox WHERE parked AND grp IS NULL"};
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
-        assert_int_equal(look_number(f->url, lost[i]), 0);
+        assert_int_equal(inspect_number(f->url, lost[i]), 0);
 }
 
 static int64_t count_parked(store_fixture *f)
 {
     expect_sound(f);
-    return look_number(f->url, "SELECT count(*) FROM semel_outbox WHERE parked");
+    return inspect_number(f->url, "SELECT count(*) FROM semel_outbox WHERE parked");
 }
 
 static int64_t count_groups(store_fixture *f)
 {
-    return look_number(f->url, "SELECT count(*) FROM semel_group");
+    return inspect_number(f->url, "SELECT count(*) FROM semel_group");
 }
 
 /* A group is known while it waits and while something parked is left of it, and then no more. */
@@ -103,9 +103,9 @@ static void commit_late(store_fixture *f, int64_t seq, const char *id, const cha
                    "INSERT INTO semel_outbox (seq, outbox, wake_ms, attempts, refusals, "
                    "captured_ms, grp, id) %s SELECT %lld, id, %s, 0, 0, 1, 'g', '%s' "
                    "FROM semel_scope WHERE kind = 2 AND name = 'mail'",
-                   look_is_postgres(f->url) ? "OVERRIDING SYSTEM VALUE" : "", (long long)seq,
+                   inspect_is_postgres(f->url) ? "OVERRIDING SYSTEM VALUE" : "", (long long)seq,
                    wake_ms, id);
-    look_run(f->url, sql);
+    inspect_run(f->url, sql);
 }
 
 /* It has the smallest number of its group, all of which is parked: it is the first, whatever the others wait for. */
@@ -131,8 +131,8 @@ static void one_that_commits_late_comes_before_those_that_wait(void **state)
     pass_ms(f, grains(f, 1000));
     assert_int_equal(relay_all(relay), 0); /* it is delayed, and holds up all of them */
     assert_int_equal(count_parked(f), 3);
-    look_run(f->url, "UPDATE semel_outbox SET wake_ms = 1 WHERE token IS NULL");
-    look_run(f->url, "UPDATE semel_group SET due_ms = 1");
+    inspect_run(f->url, "UPDATE semel_outbox SET wake_ms = 1 WHERE token IS NULL");
+    inspect_run(f->url, "UPDATE semel_group SET due_ms = 1");
     assert_int_equal(relay_all(relay), 3);
     recorded_ids(ids, sizeof ids, broker);
     assert_non_null(strstr(ids, "late later head next"));
@@ -146,7 +146,7 @@ static void migrate_to_first_version(store_fixture *f)
 {
     semel_test_fault(f->seam, "migrate.committed", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_store_migrate(f->store, &last_error));
-    assert_int_equal(look_number(f->url, "SELECT max(version) FROM semel_schema"), 1);
+    assert_int_equal(inspect_number(f->url, "SELECT max(version) FROM semel_schema"), 1);
 }
 
 static void add_old_row(store_fixture *f, const char *id, const char *group, const char *wake_ms,
@@ -158,13 +158,13 @@ static void add_old_row(store_fixture *f, const char *id, const char *group, con
                    "captured_ms, grp, id) SELECT id, %s, %s, %d, 0, 1, %s, '%s' FROM semel_scope "
                    "WHERE kind = 2 AND name = 'mail'",
                    wake_ms, token, attempts, group, id);
-    look_run(f->url, sql);
+    inspect_run(f->url, sql);
 }
 
 /* Of all kinds: ready, delayed, in backoff, leased by somebody who is gone or who is not. */
 static void add_old_rows(store_fixture *f)
 {
-    look_run(f->url, "INSERT INTO semel_scope (kind, name) VALUES (2, 'mail')");
+    inspect_run(f->url, "INSERT INTO semel_scope (kind, name) VALUES (2, 'mail')");
     add_old_row(f, "f1", "NULL", "1", "NULL", 0);
     add_old_row(f, "f2", "NULL", FAR_AWAY, "NULL", 1);
     add_old_row(f, "a1", "'a'", "1", "NULL", 0);
@@ -193,8 +193,8 @@ static void rows_of_the_first_version_leave_after_the_upgrade(void **state)
     assert_int_equal(relay_all(relay), 5);
     assert_int_equal(count_parked(f), 4);
     assert_int_equal(counters_of(f).unsent, 7);
-    look_run(f->url, "UPDATE semel_outbox SET wake_ms = 1");
-    look_run(f->url, "UPDATE semel_group SET due_ms = 1");
+    inspect_run(f->url, "UPDATE semel_outbox SET wake_ms = 1");
+    inspect_run(f->url, "UPDATE semel_group SET due_ms = 1");
     assert_int_equal(relay_all(relay), 7);
     recorded_ids(ids, sizeof ids, broker);
     for (char group[] = "a"; *group <= 'e'; ++*group) {

@@ -6,15 +6,17 @@
 
 static void bury(store_fixture *f, semel_inbox *inbox, const semel_message *message)
 {
-    work hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     (void)f;
     RECEIVES(SEMEL_DEAD, inbox, message, &hopeless);
 }
 
-static semel_outcome replay(semel_status expected, semel_inbox *inbox, int64_t id, work *context)
+static semel_outcome replay(semel_status expected, semel_inbox *inbox, int64_t id,
+                            scripted_handler *context)
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
-    FAILS(expected, semel_inbox_replay(&outcome, inbox, id, work_do, context, &last_error));
+    FAILS(expected,
+          semel_inbox_replay(&outcome, inbox, id, scripted_handler_run, context, &last_error));
     return outcome;
 }
 
@@ -24,7 +26,8 @@ static void a_replayed_letter_takes_effect_once(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR"), mail = text_message("mail-1", "paid");
-    work done = {.result = "receipt 7", .outbox = open_outbox(f, "mail"), .sends = &mail};
+    scripted_handler done = {
+        .result = "receipt 7", .outbox = open_outbox(f, "mail"), .sends = &mail};
     bury(f, inbox, &message);
     int64_t id = only_letter(f);
 
@@ -50,7 +53,7 @@ static void a_letter_is_replayed_as_it_came(void **state)
     message.time_ms = 0;
     message.delivery = 5;
     bury(f, inbox, &message);
-    work done = {.outbox = outbox, .sends = &message};
+    scripted_handler done = {.outbox = outbox, .sends = &message};
     assert_int_equal(replay(SEMEL_OK, inbox, only_letter(f), &done), SEMEL_PROCESSED);
     assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
     RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
@@ -61,8 +64,8 @@ static void a_letter_that_fails_again_stays(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message message = text_message("m-1", "10 EUR"), mail = text_message("mail-1", "paid");
-    work failing = {.failures = 2, .outbox = open_outbox(f, "mail"), .sends = &mail};
-    work never = {0};
+    scripted_handler failing = {.failures = 2, .outbox = open_outbox(f, "mail"), .sends = &mail};
+    scripted_handler never = {0};
     bury(f, inbox, &message);
     int64_t id = only_letter(f);
     for (int i = 0; i < 2; i++) {
@@ -84,7 +87,7 @@ static void a_letter_whose_message_was_handled_meanwhile_goes(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     bury(f, inbox, &message);
     OK(semel_inbox_forget(inbox, &message, &last_error));
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
@@ -98,7 +101,7 @@ static void a_letter_belongs_to_its_inbox(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message message = text_message("m-1", "10 EUR");
-    work never = {0};
+    scripted_handler never = {0};
     bury(f, inbox, &message);
     int64_t id = only_letter(f);
     replay(SEMEL_ENOTFOUND, open_inbox(f, "invoices", NULL), id, &never);
@@ -115,7 +118,7 @@ static void an_old_letter_can_still_be_replayed(void **state)
     semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     size_t swept;
     int more;
     message.time_ms = wall_of(f);
@@ -135,7 +138,7 @@ static void a_replay_that_the_store_fails_can_be_repeated(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     bury(f, inbox, &message);
     int64_t id = only_letter(f);
     semel_test_fault(f->seam, "replay.begun", 1, SEMEL_ESTORE);

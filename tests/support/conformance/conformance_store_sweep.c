@@ -33,7 +33,7 @@ static size_t sweep_round(semel_inbox *inbox, uint32_t rows)
 
 static void receive_many(semel_inbox *inbox, int from, int to)
 {
-    work done = {0};
+    scripted_handler done = {0};
     for (int i = from; i < to; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "%d", i);
@@ -59,7 +59,7 @@ static void a_key_is_remembered_for_its_retention_and_no_longer(void **state)
         (void)snprintf(name, sizeof name, "in%zu", i);
         (void)snprintf(id, sizeof id, "m%zu", i);
         semel_inbox *inbox = open_inbox(f, name, &options);
-        work done = {0};
+        scripted_handler done = {0};
         RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
         assert_int_equal(sweep_round(inbox, 100), 0);
         pass_almost(f, (int64_t)retention + 1);
@@ -75,7 +75,7 @@ static void a_retention_of_zero_forgets_at_the_next_sweep(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_NONE);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
     assert_int_equal(sweep_round(inbox, 100), 1);
@@ -87,7 +87,7 @@ static void a_retention_of_a_hundred_years_is_kept(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, (uint64_t)(100 * YEAR_MS));
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     assert_int_equal(sweep_round(inbox, 100), 0);
     pass_ms(f, 99 * YEAR_MS);
@@ -108,7 +108,7 @@ static void a_retention_beyond_all_time_is_kept(void **state)
     for (size_t i = 0; i < sizeof retentions_ms / sizeof *retentions_ms; i++) {
         char id[] = {(char)('a' + i), 0};
         semel_inbox *inbox = open_with_retention(f, retentions_ms[i]);
-        work done = {0};
+        scripted_handler done = {0};
         RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
         pass_ms(f, YEAR_MS);
         assert_int_equal(sweep_round(inbox, 100), 0);
@@ -120,7 +120,7 @@ static void forever_is_forever(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_FOREVER);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 1000 * YEAR_MS);
     assert_int_equal(sweep_round(inbox, 100), 0);
@@ -153,7 +153,7 @@ static void a_sweep_does_not_mind_being_overtaken(void **state)
     pass_ms(f, grains(f, 1001));
     for (int i = 0; more; i++) {
         char before[16], behind[16];
-        work done = {0};
+        scripted_handler done = {0};
         assert_true(i < 200);
         (void)snprintf(before, sizeof before, "a%d", i);
         (void)snprintf(behind, sizeof behind, "z%d", i);
@@ -165,7 +165,7 @@ static void a_sweep_does_not_mind_being_overtaken(void **state)
         total += swept;
     }
     assert_int_equal(total, 60);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "a0", &done);
     RECEIVES_ID(SEMEL_DUPLICATE, inbox, "z4", &done);
 }
@@ -189,7 +189,7 @@ static void two_sweepers_do_each_other_no_harm(void **state)
     total += sweep_round(one, 100);
     assert_int_equal(total, 100);
     assert_int_equal(sweep_round(other, 100), 0);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_DUPLICATE, other, "105", &done);
 }
 
@@ -213,7 +213,7 @@ static void a_sweep_is_of_its_own_inbox_only(void **state)
     store_fixture *f = *state;
     semel_inbox_options brief = {.size = sizeof brief, .retention_ms = 1};
     semel_inbox *one = open_inbox(f, "brief", &brief), *other = open_inbox(f, "orders", NULL);
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES_ID(SEMEL_PROCESSED, one, "m-1", &done);
     RECEIVES_ID(SEMEL_PROCESSED, other, "m-1", &done);
     pass_ms(f, 1000);
@@ -226,7 +226,7 @@ static void age_counts_from_the_last_change(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
-    work failing = {.failures = 1};
+    scripted_handler failing = {.failures = 1};
     RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 900));
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &failing);
@@ -242,7 +242,8 @@ static void failed_and_dead_keys_are_swept_in_the_end(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
-    work failing = {.failures = 1}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    scripted_handler failing = {.failures = 1},
+                     hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     RECEIVES_ID(SEMEL_FAILED, inbox, "failed", &failing);
     RECEIVES_ID(SEMEL_DEAD, inbox, "dead", &hopeless);
     pass_ms(f, grains(f, 1001));
@@ -256,7 +257,7 @@ static void a_live_claim_is_not_swept(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1));
     semel_message message = text_message("m-1", "10 EUR");
-    work done = {0};
+    scripted_handler done = {0};
     semel_unit *unit = claim_message(f, inbox, &message);
     pass_almost(f, grains(f, 30000));
     assert_int_equal(sweep_round(inbox, 100), 0);
@@ -280,13 +281,13 @@ static void an_abandoned_claim_is_swept_and_its_owner_stays_stale(void **state)
     pass_ms(f, grains(f, 30000));
     assert_int_equal(sweep_round(inbox, 100), 1);
     FAILS(SEMEL_ELOST, semel_unit_commit(unit, &last_error));
-    work done = {0};
+    scripted_handler done = {0};
     RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
 }
 
 typedef struct late_copy {
     semel_inbox *inbox;
-    work done;
+    scripted_handler done;
     semel_outcome outcome;
     semel_status status;
 } late_copy;
@@ -297,8 +298,8 @@ static void receive_late_copy(store_fixture *f, const char *point)
     semel_message message = text_message("m-1", "10 EUR");
     if (strcmp(point, "sweep.looked") != 0 || self->done.runs)
         return;
-    self->status =
-        semel_inbox_receive(&self->outcome, self->inbox, &message, work_do, &self->done, NULL);
+    self->status = semel_inbox_receive(&self->outcome, self->inbox, &message, scripted_handler_run,
+                                       &self->done, NULL);
 }
 
 /* It failed long ago, the sweep has found it, and then it comes again and is handled: the sweep must look twice, or the
@@ -308,7 +309,7 @@ static void what_is_handled_after_the_sweep_looked_stays(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
     late_copy late = {.inbox = open_inbox_on(f, open_second_handle(f), "orders", NULL)};
-    work failing = {.failures = 1};
+    scripted_handler failing = {.failures = 1};
     RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 1001));
     f->passing_context = &late;
@@ -324,7 +325,7 @@ static void an_unsent_message_is_never_swept(void **state)
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_message mail = text_message("mail-1", "paid");
-    work done = {.outbox = outbox, .sends = &mail};
+    scripted_handler done = {.outbox = outbox, .sends = &mail};
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_NONE);
     RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 100 * YEAR_MS);
@@ -338,7 +339,7 @@ static void a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known(void 
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
     semel_message dated = text_message("dated", "10 EUR"), undated = text_message("undated", "");
-    work done = {0};
+    scripted_handler done = {0};
     dated.time_ms = wall_of(f);
     RECEIVES(SEMEL_PROCESSED, inbox, &dated, &done);
     RECEIVES(SEMEL_PROCESSED, inbox, &undated, &done);

@@ -65,11 +65,12 @@ static void a_consumer_is_refused(semel_transport *transport, semel_store *store
 {
     semel_inbox *inbox = NULL;
     semel_consumer *consumer = NULL;
-    work done = {0};
+    scripted_handler done = {0};
     semel_error err;
     size_t settled;
     PROCESS_REQUIRE_OK(semel_inbox_open(&inbox, store, "in", NULL, &err), &err);
-    semel_route route = {.pattern = "*", .inbox = inbox, .handler = work_do, .context = &done};
+    semel_route route = {
+        .pattern = "*", .inbox = inbox, .handler = scripted_handler_run, .context = &done};
     PROCESS_REQUIRE_OK(semel_consumer_open(&consumer, transport, &route, 1, NULL, &err), &err);
     REFUSED(semel_consumer_step(&settled, consumer, RECEIVE_WAIT_MS, &err));
     REFUSED(semel_consumer_run(consumer, &err));
@@ -149,7 +150,7 @@ static void a_child_is_not_held_up_by_threads_of_its_parents(void **state)
 /* --- a consumer with something in hand --------------------------------------------------------------------- */
 
 /* The handler has run so often. */
-static void step_until(const work *done, unsigned runs, forked *in)
+static void step_until(const scripted_handler *done, unsigned runs, forked *in)
 {
     size_t settled;
     int64_t deadline = process_now_ms() + 2 * RECEIVE_WAIT_MS;
@@ -165,13 +166,13 @@ static void a_consumer_of_the_parents_may_be_closed_in_a_child(void **state)
     forked in = {.f = *state};
     semel_store *store = NULL;
     semel_inbox *inbox = NULL;
-    work fails_once = {.failures = 1};
+    scripted_handler fails_once = {.failures = 1};
     semel_consumer_options options = {.size = sizeof options, .backoff_ms = 1};
     OK(semel_store_open(&store, "memory:", NULL, &last_error));
     OK(semel_store_migrate(store, &last_error));
     OK(semel_inbox_open(&inbox, store, "in", NULL, &last_error));
     semel_route route = {
-        .pattern = "*", .inbox = inbox, .handler = work_do, .context = &fails_once};
+        .pattern = "*", .inbox = inbox, .handler = scripted_handler_run, .context = &fails_once};
     OK(semel_consumer_open(&in.inner, in.f->transport, &route, 1, &options, &last_error));
     publish_id(in.f, "m-1", NULL);
     step_until(&fails_once, 1, &in);

@@ -70,11 +70,12 @@ semel_relay *open_relay(store_fixture *f, semel_outbox *outbox, semel_transport 
 }
 
 semel_relay *open_local_relay(store_fixture *f, semel_outbox *outbox, semel_inbox *inbox,
-                              work *context, const semel_relay_options *options)
+                              scripted_handler *context, const semel_relay_options *options)
 {
     semel_relay *relay = NULL;
     assert_true(f->relay_count < FIXTURE_HANDLES);
-    OK(semel_relay_open_local(&relay, outbox, inbox, work_do, context, options, &last_error));
+    OK(semel_relay_open_local(&relay, outbox, inbox, scripted_handler_run, context, options,
+                              &last_error));
     f->relays[f->relay_count++] = relay;
     return relay;
 }
@@ -245,7 +246,7 @@ semel_counters counters_of(store_fixture *f)
 
 /* --- receiving ------------------------------------------------------------------------------------ */
 
-static semel_status status_of(semel_outcome outcome, const work *context)
+static semel_status status_of(semel_outcome outcome, const scripted_handler *context)
 {
     switch (outcome) {
     case SEMEL_FAILED:
@@ -262,12 +263,12 @@ static semel_status status_of(semel_outcome outcome, const work *context)
 }
 
 void check_receive(semel_outcome expected, semel_inbox *inbox, const semel_message *message,
-                   work *context, const char *file, int line)
+                   scripted_handler *context, const char *file, int line)
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
     check_forget();
     semel_status status =
-        semel_inbox_receive(&outcome, inbox, message, work_do, context, &last_error);
+        semel_inbox_receive(&outcome, inbox, message, scripted_handler_run, context, &last_error);
     if (outcome != expected) {
         print_error("the outcome is %s, not %s (%s: %s)\n", semel_outcome_name(outcome),
                     semel_outcome_name(expected), semel_status_name(status), last_error.text);
@@ -276,8 +277,8 @@ void check_receive(semel_outcome expected, semel_inbox *inbox, const semel_messa
     check_status(status_of(expected, context), status, "semel_inbox_receive", file, line);
 }
 
-void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id, work *context,
-                      const char *file, int line)
+void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id,
+                      scripted_handler *context, const char *file, int line)
 {
     semel_message message = text_message(id, "10 EUR");
     check_receive(expected, inbox, &message, context, file, line);
@@ -296,10 +297,10 @@ semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_mess
 void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *message)
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
-    work unused = {0};
+    scripted_handler unused = {0};
     semel_test_fault(f->seam, "claim.committed", 1, SEMEL_ESTORE);
-    FAILS(SEMEL_ESTORE,
-          semel_inbox_receive(&outcome, inbox, message, work_do, &unused, &last_error));
+    FAILS(SEMEL_ESTORE, semel_inbox_receive(&outcome, inbox, message, scripted_handler_run, &unused,
+                                            &last_error));
     assert_int_equal(outcome, SEMEL_UNDECIDED);
     assert_int_equal(unused.runs, 0);
 }

@@ -1,5 +1,5 @@
-/* A world's store with a bent driver: commits that fail when told to, and a limit on what a dead letter may hold. No
- * named point of the library does for these. What is bent is one for all stores of the process. */
+/* The store of a fixture with a driver whose commits fail on demand, and which limits what a dead letter may hold. No
+ * named point of the library can do that. The process has one such driver: its settings hold for all stores. */
 #ifndef SEMEL_TESTS_FAILING_STORE_H
 #define SEMEL_TESTS_FAILING_STORE_H
 
@@ -7,13 +7,13 @@
 
 #include <stdint.h>
 
-/* From now on until the world ends. */
-void bent_open(world *w);
+/* From now on until the fixture is closed. */
+void failing_store_open(fixture *f);
 
 /* So many of the next commits, of whatever unit, roll back and fail with `status`. */
-void bent_break_commits(unsigned count, semel_status status);
+void failing_store_break_commits(unsigned count, semel_status status);
 
 /* A dead letter with a longer body is SEMEL_ELIMIT. */
-void bent_limit_letters(size_t body_max);
+void failing_store_limit_letters(size_t body_max);
 
 #endif

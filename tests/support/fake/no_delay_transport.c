@@ -1,9 +1,9 @@
-/* See blunt.h. The driver's state is a pointer to the test's own blunt, so the test sees it as it changes. */
+/* See no_delay_transport.h. The driver's state is a pointer to the test's own no_delay, so the test sees it as it changes. */
 #include "support/fake/no_delay_transport.h"
 
-static blunt *blunt_of(void *transport)
+static no_delay *no_delay_of(void *transport)
 {
-    return *(blunt **)transport;
+    return *(no_delay **)transport;
 }
 
 static semel_status broken(int status, semel_error *err)
@@ -35,11 +35,11 @@ static semel_status publish(void *transport, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
                             semel_error *err)
 {
-    return semel_transport_publish(results, blunt_of(transport)->inner, messages, count, wait_ms,
+    return semel_transport_publish(results, no_delay_of(transport)->inner, messages, count, wait_ms,
                                    err);
 }
 
-static void count_in_hand(blunt *self, int more)
+static void count_in_hand(no_delay *self, int more)
 {
     int now = atomic_fetch_add(&self->in_hand, more) + more;
     int most = atomic_load(&self->in_hand_most);
@@ -50,7 +50,7 @@ static void count_in_hand(blunt *self, int more)
 static semel_status receive(void *transport, semel_delivery deliveries[], size_t max, size_t *count,
                             uint32_t wait_ms, semel_error *err)
 {
-    blunt *self = blunt_of(transport);
+    no_delay *self = no_delay_of(transport);
     int status = atomic_load(&self->receive_broken);
     atomic_fetch_add(&self->receives, 1);
     if (status)
@@ -63,7 +63,7 @@ static semel_status receive(void *transport, semel_delivery deliveries[], size_t
     return SEMEL_OK;
 }
 
-static void count_verdict(blunt *self, const semel_settle *settle)
+static void count_verdict(no_delay *self, const semel_settle *settle)
 {
     enum { TAGS = sizeof self->retried_tags / sizeof *self->retried_tags };
     if (settle->verdict == SEMEL_SETTLE_ACK) {
@@ -81,7 +81,7 @@ static void count_verdict(blunt *self, const semel_settle *settle)
 static semel_status settle(void *transport, const semel_settle settles[], size_t count,
                            semel_error *err)
 {
-    blunt *self = blunt_of(transport);
+    no_delay *self = no_delay_of(transport);
     int away = atomic_load(&self->settle_broken);
     semel_status status = SEMEL_OK;
     for (size_t i = 0; i < count; i++) {
@@ -102,8 +102,8 @@ static semel_status settle(void *transport, const semel_settle settles[], size_t
 static const semel_transport_driver driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS,
-    .scheme = "blunt",
-    .transport_size = sizeof(blunt *),
+    .scheme = "no-delay",
+    .transport_size = sizeof(no_delay *),
     .open = start,
     .close = end,
     .durability = durability,
@@ -117,11 +117,11 @@ static void close_transport(void *thing)
     semel_transport_close(thing);
 }
 
-semel_transport *blunt_open(world *w, blunt *self, const semel_seam *seam)
+semel_transport *no_delay_open(fixture *f, no_delay *self, const semel_seam *seam)
 {
     semel_transport *transport = NULL;
     semel_transport_options options = {.size = sizeof options, .seam = seam};
     OK(semel_transport_open_driver(&transport, &driver, self, &options, &last_error));
-    world_keep(w, close_transport, transport);
+    fixture_keep(f, close_transport, transport);
     return transport;
 }

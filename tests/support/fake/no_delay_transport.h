@@ -8,7 +8,7 @@
 #include <semel/sys/transport.h>
 #include <stdatomic.h>
 
-typedef struct blunt {
+typedef struct no_delay {
     /* What it is to do; may be changed at any time. */
     semel_transport *inner;
     atomic_int receive_broken; /* a semel_status: so the calls fail, and nothing is passed on */
@@ -25,9 +25,9 @@ typedef struct blunt {
     atomic_int in_hand; /* received and not settled, now and at most */
     atomic_int in_hand_most;
     uint64_t retried_tags[64]; /* the first ones, in the order of being given back */
-} blunt;
+} no_delay;
 
-/* With the clock of `seam` (NULL: the system's). Closed with the world. */
-semel_transport *blunt_open(world *w, blunt *self, const semel_seam *seam);
+/* With the clock of `seam` (NULL: the system's). Closed with the fixture. */
+semel_transport *no_delay_open(fixture *f, no_delay *self, const semel_seam *seam);
 
 #endif

@@ -90,12 +90,12 @@ static void close_transport(void *thing)
     semel_transport_close(thing);
 }
 
-semel_transport *spy_open(world *w, spy *self, int ordered)
+semel_transport *spy_open(fixture *f, spy *self, int ordered)
 {
     semel_transport *transport = NULL;
-    semel_transport_options options = {.size = sizeof options, .seam = w->host};
+    semel_transport_options options = {.size = sizeof options, .seam = f->host};
     OK(semel_transport_open_driver(&transport, ordered ? &keeps_order : &plain, self, &options,
                                    &last_error));
-    world_keep(w, close_transport, transport);
+    fixture_keep(f, close_transport, transport);
     return transport;
 }

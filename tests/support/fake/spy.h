@@ -29,7 +29,7 @@ typedef struct spy {
 } spy;
 
 /* `ordered`: whether it says so (SEMEL_TRANSPORT_ORDERED); what the inner one does is another matter.
- * Closed with the world. */
-semel_transport *spy_open(world *w, spy *spy, int ordered);
+ * Closed with the fixture. */
+semel_transport *spy_open(fixture *f, spy *spy, int ordered);
 
 #endif

@@ -1,4 +1,4 @@
-/* See look.h. On a server the session is kept, because a test that looks some thousand times would spend its time
+/* See inspect.h. On a server the session is kept, because a test that looks some thousand times would spend its time
  * connecting; each process has its own, and a new one when the last was cut. */
 #include "support/inspect/inspect.h"
 
@@ -24,12 +24,12 @@ enum { QUIET_MS = 60000 };
 
 typedef void row_call(const char *text, void *context);
 
-int look_is_server(const char *url)
+int inspect_is_server(const char *url)
 {
     return strncmp(url, SQLITE, strlen(SQLITE)) != 0;
 }
 
-int look_is_postgres(const char *url)
+int inspect_is_postgres(const char *url)
 {
     return url[0] == 'p';
 }
@@ -130,11 +130,11 @@ static void close_kept(void)
 {
     int ours = kept.on && kept.pid == getpid();
 #ifdef SEMEL_WITH_POSTGRES
-    if (ours && look_is_postgres(kept.url))
+    if (ours && inspect_is_postgres(kept.url))
         PQfinish(kept.on);
 #endif
 #ifdef SEMEL_WITH_MARIADB
-    if (ours && !look_is_postgres(kept.url))
+    if (ours && !inspect_is_postgres(kept.url))
         mysql_close(kept.on);
 #endif
     (void)ours;
@@ -149,11 +149,11 @@ static void *session_of(const char *url)
     (void)snprintf(kept.url, sizeof kept.url, "%s", url);
     kept.pid = getpid();
 #ifdef SEMEL_WITH_POSTGRES
-    if (look_is_postgres(url))
+    if (inspect_is_postgres(url))
         kept.on = open_postgres(url);
 #endif
 #ifdef SEMEL_WITH_MARIADB
-    if (!look_is_postgres(url))
+    if (!inspect_is_postgres(url))
         kept.on = open_mariadb(url);
 #endif
     if (!kept.on)
@@ -165,11 +165,11 @@ static int ask(const char *url, const char *sql, row_call *row, void *context)
 {
     void *on = session_of(url);
 #ifdef SEMEL_WITH_POSTGRES
-    if (look_is_postgres(url))
+    if (inspect_is_postgres(url))
         return ask_postgres(on, sql, row, context);
 #endif
 #ifdef SEMEL_WITH_MARIADB
-    if (!look_is_postgres(url))
+    if (!inspect_is_postgres(url))
         return ask_mariadb(on, sql, row, context);
 #endif
     (void)on, (void)sql, (void)row, (void)context;
@@ -187,20 +187,20 @@ static void ask_server(const char *url, const char *sql, row_call *row, void *co
 
 /* --- looks ------------------------------------------------------------------------------------------- */
 
-void look_each(const char *url, const char *sql, row_call *row, void *context)
+void inspect_each(const char *url, const char *sql, row_call *row, void *context)
 {
-    if (look_is_server(url))
+    if (inspect_is_server(url))
         ask_server(url, sql, row, context);
     else
-        peek_each(path_of(url), sql, row, context);
+        inspect_sqlite_each(path_of(url), sql, row, context);
 }
 
-void look_run(const char *url, const char *sql)
+void inspect_run(const char *url, const char *sql)
 {
-    if (look_is_server(url))
+    if (inspect_is_server(url))
         ask_server(url, sql, NULL, NULL);
     else
-        peek_run(path_of(url), sql);
+        inspect_sqlite_run(path_of(url), sql);
 }
 
 static void keep_first(const char *text, void *context)
@@ -211,10 +211,10 @@ static void keep_first(const char *text, void *context)
     *next = NULL;
 }
 
-int64_t look_number(const char *url, const char *sql)
+int64_t inspect_number(const char *url, const char *sql)
 {
     int64_t number = 0, *next = &number;
-    look_each(url, sql, keep_first, &next);
+    inspect_each(url, sql, keep_first, &next);
     return number;
 }
 
@@ -225,7 +225,7 @@ static void keep_next(const char *text, void *context)
 }
 
 /* UNION ALL promises no order, so each row says where it belongs. */
-void look_numbers(int64_t out[], const char *url, const char *const sqls[], size_t count)
+void inspect_numbers(int64_t out[], const char *url, const char *const sqls[], size_t count)
 {
     char all[2048] = "SELECT number FROM (";
     int64_t *next = out;
@@ -235,16 +235,16 @@ void look_numbers(int64_t out[], const char *url, const char *const sqls[], size
                        i ? " UNION ALL " : "", i, sqls[i]);
     }
     strcat(all, ") AS every_one ORDER BY place");
-    look_each(url, all, keep_next, &next);
+    inspect_each(url, all, keep_next, &next);
 }
 
-void look_pass_ms(const char *url, int64_t ms)
+void inspect_pass_ms(const char *url, int64_t ms)
 {
-    if (look_is_server(url))
+    if (inspect_is_server(url))
         server_pass_ms(url, ms);
 }
 
-void look_wait_quiet(const char *url)
+void inspect_wait_quiet(const char *url)
 {
     static const char postgres[] =
         "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
@@ -253,9 +253,9 @@ void look_wait_quiet(const char *url)
     static const char mariadb[] = "SELECT count(*) FROM information_schema.processlist"
                                   " WHERE db = database() AND id <> connection_id()";
     int64_t deadline = process_now_ms() + QUIET_MS;
-    if (!look_is_server(url))
+    if (!inspect_is_server(url))
         return;
-    while (look_number(url, look_is_postgres(url) ? postgres : mariadb)) {
+    while (inspect_number(url, inspect_is_postgres(url) ? postgres : mariadb)) {
         if (process_now_ms() > deadline)
             die(url, "somebody holds something there");
         process_nap();

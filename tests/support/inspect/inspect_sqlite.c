@@ -10,7 +10,7 @@ enum { BUSY_MS = 10000 };
 
 static void die(sqlite3 *db, const char *sql)
 {
-    (void)fprintf(stderr, "peek: %s: %s\n", sql, sqlite3_errmsg(db));
+    (void)fprintf(stderr, "inspect_sqlite: %s: %s\n", sql, sqlite3_errmsg(db));
     abort();
 }
 
@@ -23,7 +23,7 @@ static sqlite3 *look_into(const char *path)
     return db;
 }
 
-void peek_run(const char *path, const char *sql)
+void inspect_sqlite_run(const char *path, const char *sql)
 {
     sqlite3 *db = look_into(path);
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
@@ -31,8 +31,8 @@ void peek_run(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-void peek_each(const char *path, const char *sql, void (*row)(const char *text, void *context),
-               void *context)
+void inspect_sqlite_each(const char *path, const char *sql,
+                         void (*row)(const char *text, void *context), void *context)
 {
     sqlite3 *db = look_into(path);
     sqlite3_stmt *stmt = NULL;
@@ -56,9 +56,9 @@ static void keep_number(const char *text, void *context)
     *next = NULL;
 }
 
-int64_t peek_number(const char *path, const char *sql)
+int64_t inspect_sqlite_number(const char *path, const char *sql)
 {
     int64_t number = 0, *next = &number;
-    peek_each(path, sql, keep_number, &next);
+    inspect_sqlite_each(path, sql, keep_number, &next);
     return number;
 }

@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 /* Runs statements. Aborts on an error. */
-void peek_run(const char *path, const char *sql);
+void inspect_sqlite_run(const char *path, const char *sql);
 
 /* The first column of the first row; 0 if there is none or it is NULL. Aborts on an error. */
-int64_t peek_number(const char *path, const char *sql);
+int64_t inspect_sqlite_number(const char *path, const char *sql);
 
 /* Calls back with the first column of each row, as text. */
-void peek_each(const char *path, const char *sql, void (*row)(const char *text, void *context),
-               void *context);
+void inspect_sqlite_each(const char *path, const char *sql,
+                         void (*row)(const char *text, void *context), void *context);
 
 #endif

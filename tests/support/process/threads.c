@@ -1,4 +1,4 @@
-/* See crew.h. */
+/* See threads.h. */
 #include "support/process/threads.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@ enum { DEADLINE_MS = 120000 };
 
 static void *run(void *argument)
 {
-    crew_member *member = argument;
+    test_thread *member = argument;
     if (member->start)
         pthread_barrier_wait(member->start);
     member->work(member);
     return NULL;
 }
 
-static void start(crew_member *member)
+static void start(test_thread *member)
 {
     if (pthread_create(&member->thread, NULL, run, member) != 0) {
         perror("pthread_create");
@@ -24,13 +24,13 @@ static void start(crew_member *member)
     }
 }
 
-void crew_start(crew_member *member, void (*work)(crew_member *member), void *context)
+void test_thread_start(test_thread *member, void (*work)(test_thread *member), void *context)
 {
-    *member = (crew_member){.context = context, .work = work};
+    *member = (test_thread){.context = context, .work = work};
     start(member);
 }
 
-int crew_join(crew_member *member, unsigned deadline_ms)
+int test_thread_join(test_thread *member, unsigned deadline_ms)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -43,18 +43,18 @@ int crew_join(crew_member *member, unsigned deadline_ms)
     return pthread_timedjoin_np(member->thread, NULL, &until) == 0;
 }
 
-int crew_run(unsigned count, void (*work)(crew_member *member), void *context)
+int threads_run(unsigned count, void (*work)(test_thread *member), void *context)
 {
-    static crew_member members[CREW_MAX];
+    static test_thread members[THREADS_MAX];
     static pthread_barrier_t gate;
     int ended = 1;
     pthread_barrier_init(&gate, NULL, count);
     for (unsigned i = 0; i < count; i++) {
-        members[i] = (crew_member){.index = i, .context = context, .work = work, .start = &gate};
+        members[i] = (test_thread){.index = i, .context = context, .work = work, .start = &gate};
         start(&members[i]);
     }
     for (unsigned i = 0; i < count && ended; i++)
-        ended = crew_join(&members[i], DEADLINE_MS);
+        ended = test_thread_join(&members[i], DEADLINE_MS);
     if (ended)
         pthread_barrier_destroy(&gate);
     return ended;

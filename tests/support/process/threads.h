@@ -4,22 +4,22 @@
 
 #include <pthread.h>
 
-enum { CREW_MAX = 64 };
+enum { THREADS_MAX = 64 };
 
-typedef struct crew_member {
+typedef struct test_thread {
     unsigned index;
     void *context;
-    void (*work)(struct crew_member *member);
+    void (*work)(struct test_thread *member);
     pthread_barrier_t *start;
     pthread_t thread;
-} crew_member;
+} test_thread;
 
 /* Runs `work` in `count` threads; 1 if all of them ended in time. Threads that did not are left behind, so
  * the test must end then. */
-int crew_run(unsigned count, void (*work)(crew_member *member), void *context);
+int threads_run(unsigned count, void (*work)(test_thread *member), void *context);
 
-/* One thread; crew_join() is 0 if it did not end in time. */
-void crew_start(crew_member *member, void (*work)(crew_member *member), void *context);
-int crew_join(crew_member *member, unsigned deadline_ms);
+/* One thread; test_thread_join() is 0 if it did not end in time. */
+void test_thread_start(test_thread *member, void (*work)(test_thread *member), void *context);
+int test_thread_join(test_thread *member, unsigned deadline_ms);
 
 #endif

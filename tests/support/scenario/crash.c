@@ -1,4 +1,4 @@
-/* The world of a workflow, and the look at what it left. */
+/* The surroundings of a workflow, and the inspection of what it left. */
 #include "support/scenario/crash.h"
 
 #include "support/fixture/effect.h"
@@ -38,7 +38,7 @@ void crash_stage_open_on(crash_stage *stage, server_kind kind)
 
 void crash_stage_close(crash_stage *stage)
 {
-    if (look_is_server(stage->url))
+    if (inspect_is_server(stage->url))
         server_drop(stage->url);
     process_unshare(stage->shared, sizeof *stage->shared);
     scratch_close(&stage->dir);
@@ -98,7 +98,7 @@ void crash_world_close(crash_world *w)
 void crash_world_pass_ms(crash_world *w, int64_t ms)
 {
     semel_test_advance_ms(w->seam, ms);
-    look_pass_ms(w->stage->url, ms);
+    inspect_pass_ms(w->stage->url, ms);
 }
 
 void crash_world_report(crash_world *w)
@@ -165,7 +165,7 @@ static int64_t count_effects(const crash_world *w, const char *key)
 {
     char sql[128];
     (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE item = '%s'", key);
-    return look_number(w->stage->url, sql);
+    return inspect_number(w->stage->url, sql);
 }
 
 void crash_send(crash_world *w, const char *key, const char *topic, const char *group)
@@ -265,14 +265,14 @@ static int64_t different_ids(const broker_log *log)
 static int64_t committed_messages(const crash_stage *stage)
 {
     char sql[256];
-    const char *id = look_is_postgres(stage->url) ? "convert_from(id, 'UTF8')" : "id";
+    const char *id = inspect_is_postgres(stage->url) ? "convert_from(id, 'UTF8')" : "id";
     sent_set set = {0};
     broker_log_read(&set.log, stage->broker);
     (void)snprintf(sql, sizeof sql,
                    "SELECT %s FROM semel_outbox WHERE topic IS NULL OR topic <> 'in' UNION "
                    "SELECT %s FROM semel_dead WHERE origin = 2",
                    id, id);
-    look_each(stage->url, sql, count_unless_sent, &set);
+    inspect_each(stage->url, sql, count_unless_sent, &set);
     int64_t all = different_ids(&set.log) + (int64_t)set.here;
     broker_log_free(&set.log);
     return all;
@@ -297,7 +297,7 @@ const char *crash_check_killed(const crash_stage *stage, const crash_workflow *f
     int64_t n[COUNTS];
     if (flow->kind == CRASH_OTHER)
         return NULL;
-    look_numbers(n, stage->url, counts, COUNTS);
+    inspect_numbers(n, stage->url, counts, COUNTS);
     int64_t sent = committed_messages(stage);
     int64_t work = flow->kind == CRASH_CLAIM ? n[DONE] : n[EFFECTS];
     if (flow->kind == CRASH_TRANSACTION && n[DONE] != n[EFFECTS])
@@ -333,7 +333,7 @@ static const char *check_published(const crash_stage *stage, int64_t expected)
 const char *crash_check_ended(const crash_stage *stage, const crash_workflow *flow)
 {
     int64_t n[COUNTS];
-    look_numbers(n, stage->url, counts, COUNTS);
+    inspect_numbers(n, stage->url, counts, COUNTS);
     if (n[DONE] != flow->done)
         return "not as many keys are done as there should be";
     if (n[EFFECTS] != flow->effects || n[DIFFERENT_EFFECTS] != flow->effects)

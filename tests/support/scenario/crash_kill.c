@@ -71,7 +71,7 @@ static void make_template(const crash_stage *stage, const crash_workflow *flow)
 {
     attempt a = {stage, flow, NULL, 0};
     char text[SCRATCH_PATH];
-    if (flow->bare && !look_is_server(stage->url)) {
+    if (flow->bare && !inspect_is_server(stage->url)) {
         int fd = open(scratch_file(text, &stage->dir, "template.db"), O_WRONLY | O_CREAT, 0600);
         assert_true(fd >= 0);
         close(fd);
@@ -79,23 +79,23 @@ static void make_template(const crash_stage *stage, const crash_workflow *flow)
     if (flow->bare)
         return;
     assert_int_equal(process_run(prepare, &a), PROCESS_OK);
-    look_wait_quiet(stage->url);
-    if (!look_is_server(stage->url)) {
-        look_run(stage->url, "PRAGMA wal_checkpoint(TRUNCATE)");
+    inspect_wait_quiet(stage->url);
+    if (!inspect_is_server(stage->url)) {
+        inspect_run(stage->url, "PRAGMA wal_checkpoint(TRUNCATE)");
         scratch_copy(&stage->dir, "shop.db", "template.db");
         return;
     }
     for (size_t i = 0; i < sizeof kept_tables / sizeof *kept_tables; i++) {
         (void)snprintf(text, sizeof text, "CREATE TABLE kept_%s AS SELECT * FROM %s",
                        kept_tables[i], kept_tables[i]);
-        look_run(stage->url, text);
+        inspect_run(stage->url, text);
     }
 }
 
 /* All of it in one go: each look is a session of its own. */
 static void restore_tables(const crash_stage *stage)
 {
-    int postgres = look_is_postgres(stage->url);
+    int postgres = inspect_is_postgres(stage->url);
     /* Both have columns that they fill themselves: PostgreSQL is told to take our values, MariaDB not to mind. */
     char sql[1024];
     const char *numbers = postgres ? "OVERRIDING SYSTEM VALUE " : "";
@@ -107,12 +107,12 @@ static void restore_tables(const crash_stage *stage)
                        "DELETE FROM %s; INSERT INTO %s %sSELECT * FROM kept_%s;", name, name,
                        numbers, name);
     }
-    look_run(stage->url, sql);
+    inspect_run(stage->url, sql);
 }
 
 static void set_the_stage(crash_stage *stage, const crash_workflow *flow)
 {
-    if (!look_is_server(stage->url)) {
+    if (!inspect_is_server(stage->url)) {
         scratch_copy(&stage->dir, "template.db", "shop.db");
     } else if (flow->bare) {
         server_drop(stage->url);
@@ -147,11 +147,11 @@ static void run_through(crash_stage *stage, attempt *a)
     set_the_stage(stage, a->flow);
     int end = process_run(run_and_die, a);
     /* A server's clock runs: what was due apart may be due together, and a later time may not come. */
-    if (!(end == PROCESS_OK && a->nth > 1 && look_is_server(stage->url)))
+    if (!(end == PROCESS_OK && a->nth > 1 && inspect_is_server(stage->url)))
         check_end(end, a->point ? killed : PROCESS_OK, "first", a);
-    look_wait_quiet(stage->url);
+    inspect_wait_quiet(stage->url);
     if (!a->flow->bare) /* there is nothing yet that could get older */
-        look_pass_ms(stage->url, CRASH_LEASE_MS + 1);
+        inspect_pass_ms(stage->url, CRASH_LEASE_MS + 1);
     check(crash_check_killed(stage, a->flow), a);
     check_end(process_run(run_again, a), PROCESS_OK, "second", a);
     check(crash_check_ended(stage, a->flow), a);
@@ -172,13 +172,13 @@ static void check_points(const crash_stage *stage, const crash_workflow *flow)
 /* On a server an attempt takes a dozen sessions: one time for each point, the first or the last in turn. */
 static uint32_t first_time(const crash_stage *stage, uint32_t passed, uint32_t covered)
 {
-    return passed && look_is_server(stage->url) && covered % 2 ? passed : 1;
+    return passed && inspect_is_server(stage->url) && covered % 2 ? passed : 1;
 }
 
 /* The time after this one at which to kill; beyond `passed` when it was the last. */
 static uint32_t next_time(const crash_stage *stage, uint32_t nth, uint32_t passed)
 {
-    if (SLOWER > 1 || look_is_server(stage->url) || nth == passed)
+    if (SANITIZER_SLOWDOWN > 1 || inspect_is_server(stage->url) || nth == passed)
         return passed + 1;
     return nth < 3 ? nth + 1 : passed;
 }

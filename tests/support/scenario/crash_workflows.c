@@ -200,7 +200,7 @@ static void prepare_refused_handoff(crash_world *w)
 
 static int64_t count_waiting(const crash_world *w)
 {
-    return look_number(w->stage->url, "SELECT count(*) FROM semel_outbox WHERE topic = 'in'");
+    return inspect_number(w->stage->url, "SELECT count(*) FROM semel_outbox WHERE topic = 'in'");
 }
 
 /* What the handlers send stays for the relay that comes last. */

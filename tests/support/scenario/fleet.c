@@ -68,11 +68,11 @@ static void leave(member *m)
 
 /* --- receiving ------------------------------------------------------------------------------------------ */
 
-/* The group of a key that only one lane receives, and in order. A batch of which one message fails goes on with
- * the next one, so the lane of batches has no order. */
+/* The group of a key that only one process receives, and in order. A batch of which one message fails goes on with
+ * the next one, so the process that receives batches has no order. */
 static const char *group_of(const fleet *f, unsigned key)
 {
-    static const char *const groups[FLEET_LANES] = {"transaction", "queued", "claim", NULL};
+    static const char *const groups[FLEET_RECEIVERS] = {"transaction", "queued", "claim", NULL};
     return key < f->common ? NULL : groups[(key - f->common) / f->own];
 }
 
@@ -134,10 +134,10 @@ static void receive_batch(member *m, const unsigned keys[], unsigned count, uint
             receive(m, &messages[i], delivery + 1);
 }
 
-static int lane(void *context)
+static int receiver(void *context)
 {
-    static const semel_mode modes[FLEET_LANES] = {SEMEL_TRANSACTION, SEMEL_QUEUED, SEMEL_CLAIM,
-                                                  SEMEL_TRANSACTION};
+    static const semel_mode modes[FLEET_RECEIVERS] = {SEMEL_TRANSACTION, SEMEL_QUEUED, SEMEL_CLAIM,
+                                                      SEMEL_TRANSACTION};
     fleet *f = context;
     fleet_shared *shared = f->shared;
     fleet_role me = f->starting;
@@ -223,4 +223,5 @@ static int reader(void *context)
     return PROCESS_OK;
 }
 
-process_body *const fleet_bodies[FLEET_SIZE] = {lane, lane, lane, lane, relay, relay, reader};
+process_body *const fleet_bodies[FLEET_SIZE] = {receiver, receiver, receiver, receiver,
+                                                relay,    relay,    reader};

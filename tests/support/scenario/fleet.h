@@ -27,13 +27,13 @@ typedef enum fleet_role {
     FLEET_SIZE
 } fleet_role;
 
-enum { FLEET_LANES = FLEET_RELAY, FLEET_PLAN_MAX = 2000, FLEET_DEADLINE_MS = 90000 };
+enum { FLEET_RECEIVERS = FLEET_RELAY, FLEET_PLAN_MAX = 2000, FLEET_DEADLINE_MS = 90000 };
 
 typedef struct fleet_shared {
-    atomic_uint reached[FLEET_LANES]; /* deliveries that were started */
-    atomic_uint acked[FLEET_LANES];   /* ... and acknowledged */
-    atomic_uint read;                 /* entries of the broker file that the reader has received */
-    atomic_uint allowed;              /* as far as the broker delivers, in each lane */
+    atomic_uint reached[FLEET_RECEIVERS]; /* deliveries that were started */
+    atomic_uint acked[FLEET_RECEIVERS];   /* ... and acknowledged */
+    atomic_uint read;    /* entries of the broker file that the reader has received */
+    atomic_uint allowed; /* as far as the broker delivers, to each receiver */
     atomic_int last_sent, last_published;     /* relays and reader end when there is no more */
     atomic_uint troubles[SEMEL_EHANDLER + 1]; /* errors that passed, by status */
 } fleet_shared;
@@ -43,8 +43,8 @@ typedef struct fleet {
     char url[SERVER_URL_ROOM];
     char broker[SCRATCH_PATH];
     unsigned common, own; /* keys that all receive, and that one receives */
-    unsigned plan[FLEET_LANES][FLEET_PLAN_MAX];
-    unsigned planned; /* deliveries in each lane */
+    unsigned plan[FLEET_RECEIVERS][FLEET_PLAN_MAX];
+    unsigned planned; /* deliveries to each receiver */
     fleet_shared *shared;
     fleet_role starting; /* for the process that begins */
     pid_t pids[FLEET_SIZE];
@@ -62,7 +62,7 @@ void fleet_start_all(fleet *f);
 /* SIGKILL, and a new one. */
 void fleet_kill(fleet *f, fleet_role role);
 
-/* Deliveries acknowledged, in all lanes together; and waiting until there are so many. */
+/* Deliveries acknowledged, by all receivers together; and waiting until there are so many. */
 unsigned fleet_acked(const fleet *f);
 void fleet_wait_acked(const fleet *f, unsigned acked);
 

@@ -13,16 +13,16 @@
 
 unsigned fleet_keys(const fleet *f)
 {
-    return f->common + FLEET_LANES * f->own;
+    return f->common + FLEET_RECEIVERS * f->own;
 }
 
 /* --- the plan ------------------------------------------------------------------------------------------- */
 
 /* Own keys ascending, common ones in any order, and after each with one chance in four something that came
- * before. All lanes have the same number of deliveries. */
-static void plan_lane(fleet *f, fleet_role lane, uint32_t *seed)
+ * before. All receivers have the same number of deliveries. */
+static void plan_receiver(fleet *f, fleet_role role, uint32_t *seed)
 {
-    unsigned common[FLEET_PLAN_MAX], commons = 0, owns = 0, at = 0, *plan = f->plan[lane];
+    unsigned common[FLEET_PLAN_MAX], commons = 0, owns = 0, at = 0, *plan = f->plan[role];
     for (unsigned i = 0; i < f->common; i++)
         common[i] = i;
     shop_shuffle(common, f->common, seed);
@@ -31,7 +31,7 @@ static void plan_lane(fleet *f, fleet_role lane, uint32_t *seed)
         if (at && (!left || (f->planned - at > left && shop_random(seed, 4) == 0)))
             plan[at] = plan[shop_random(seed, at)];
         else if (shop_random(seed, left) < f->own - owns)
-            plan[at] = f->common + lane * f->own + owns++;
+            plan[at] = f->common + role * f->own + owns++;
         else
             plan[at] = common[commons++];
         at++;
@@ -57,8 +57,8 @@ void fleet_open(fleet *f, const char *url, unsigned common, unsigned own, uint32
     f->planned = (common + own) * 5 / 4;
     assert_true(f->planned <= FLEET_PLAN_MAX);
     f->shared = process_share(sizeof *f->shared);
-    for (unsigned lane = 0; lane < FLEET_LANES; lane++)
-        plan_lane(f, (fleet_role)lane, &seed);
+    for (unsigned role = 0; role < FLEET_RECEIVERS; role++)
+        plan_receiver(f, (fleet_role)role, &seed);
     assert_int_equal(process_run(build, f), PROCESS_OK);
 }
 
@@ -92,8 +92,8 @@ void fleet_kill(fleet *f, fleet_role role)
 unsigned fleet_acked(const fleet *f)
 {
     unsigned all = 0;
-    for (unsigned lane = 0; lane < FLEET_LANES; lane++)
-        all += atomic_load(&f->shared->acked[lane]);
+    for (unsigned role = 0; role < FLEET_RECEIVERS; role++)
+        all += atomic_load(&f->shared->acked[role]);
     return all;
 }
 
@@ -156,7 +156,7 @@ void fleet_check(const fleet *f)
     enum { COUNTS = sizeof counts / sizeof *counts };
     int64_t keys = fleet_keys(f), n[COUNTS];
     const int64_t expected[COUNTS] = {keys, keys, keys, keys, 2 * keys, 2 * keys, 0, 0};
-    look_numbers(n, f->url, counts, COUNTS);
+    inspect_numbers(n, f->url, counts, COUNTS);
     for (int i = 0; i < COUNTS; i++)
         if (n[i] != expected[i])
             fail_msg("%s: %lld, not %lld", counts[i], (long long)n[i], (long long)expected[i]);

@@ -281,7 +281,7 @@ static void empty_database(oom_world *w)
 }
 
 /* Nothing is done here that would warm up what the operation needs. */
-static void world_open(oom_world *w, const oom_operation *operation)
+static void fixture_open(oom_world *w, const oom_operation *operation)
 {
     REQUIRE_OK(semel_test_seam_open(&w->seam, 1, &why));
     if (operation->bare) {
@@ -296,7 +296,7 @@ static void world_open(oom_world *w, const oom_operation *operation)
         operation->prepare(w);
 }
 
-static void world_close(oom_world *w)
+static void fixture_close(oom_world *w)
 {
     semel_transport_close(w->queue);
     semel_transport_close(w->transport);
@@ -436,7 +436,7 @@ static void check_failure(const strike *s, semel_status status, const semel_erro
 static int try_once(oom_world *w, const strike *s)
 {
     semel_error err = {0};
-    world_open(w, s->operation);
+    fixture_open(w, s->operation);
     s->source->arm(s->nth);
     semel_status status = s->operation->act(w, &err);
     int struck = s->source->disarm();
@@ -446,7 +446,7 @@ static int try_once(oom_world *w, const strike *s)
     if (status)
         complain(s, "afterwards, without a fault", err.text);
     check_end(w, s);
-    world_close(w);
+    fixture_close(w);
     return struck;
 }
 

@@ -1,4 +1,4 @@
-/* See stopped.h. */
+/* See sigstop.h. */
 #include "support/scenario/sigstop.h"
 
 #include "support/base/check.h"
@@ -14,14 +14,14 @@
 
 static int build(void *context)
 {
-    stopped *now = context;
+    sigstop *now = context;
     shop_build(now->url);
     return PROCESS_OK;
 }
 
-stopped *stopped_open(const char *url)
+sigstop *sigstop_open(const char *url)
 {
-    stopped *now = calloc(1, sizeof *now);
+    sigstop *now = calloc(1, sizeof *now);
     assert_non_null(now);
     scratch_open(&now->dir);
     scratch_file(now->broker, &now->dir, "broker");
@@ -34,7 +34,7 @@ stopped *stopped_open(const char *url)
     return now;
 }
 
-void stopped_close(stopped *now)
+void sigstop_close(sigstop *now)
 {
     process_unshare(now->shared, sizeof *now->shared);
     scratch_close(&now->dir);
@@ -44,13 +44,13 @@ void stopped_close(stopped *now)
 /* --- relays ------------------------------------------------------------------------------------------ */
 
 typedef struct brake {
-    stopped_where where;
+    sigstop_where where;
     uint32_t slow_ms;
     int used;
-    const stopped *now;
+    const sigstop *now;
 } brake;
 
-static void stop_at(brake *b, stopped_where here)
+static void stop_at(brake *b, sigstop_where here)
 {
     if (b->where != here || b->used)
         return;
@@ -58,9 +58,9 @@ static void stop_at(brake *b, stopped_where here)
     raise(SIGSTOP);
 }
 
-static void wait_to_be_allowed(const stopped *now)
+static void wait_to_be_allowed(const sigstop *now)
 {
-    int64_t deadline = process_now_ms() + STOPPED_DEADLINE_MS / 2;
+    int64_t deadline = process_now_ms() + SIGSTOP_DEADLINE_MS / 2;
     unsigned allowed;
     while ((allowed = atomic_load(&now->shared->allowed)) != 0 &&
            atomic_load(&now->shared->sent) >= allowed && process_now_ms() < deadline)
@@ -90,7 +90,7 @@ static semel_status at_point(void *context, const char *point)
     return SEMEL_OK;
 }
 
-static void require_passing(const stopped_plan *plan, semel_status status, const semel_error *err)
+static void require_passing(const sigstop_plan *plan, semel_status status, const semel_error *err)
 {
     int passing = plan->cut && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN);
     if (status && !passing)
@@ -99,21 +99,21 @@ static void require_passing(const stopped_plan *plan, semel_status status, const
 
 /* A step may find something and give it back, if this process was kept from sending it for half of the lease: so one
  * that is to stop steps on until it has. */
-static void steps(const brake *b, const stopped_plan *plan, semel_relay *relay, semel_store *store)
+static void steps(const brake *b, const sigstop_plan *plan, semel_relay *relay, semel_store *store)
 {
-    struct stopped_shared *shared = b->now->shared;
+    struct sigstop_shared *shared = b->now->shared;
     semel_error err;
     semel_counters counters = {.unsent = UINT64_MAX};
     do {
         size_t sent = 0;
-        uint32_t wait_ms = plan->drain ? 10 : STOPPED_DEADLINE_MS / 2;
+        uint32_t wait_ms = plan->drain ? 10 : SIGSTOP_DEADLINE_MS / 2;
         require_passing(plan, semel_relay_step(&sent, relay, wait_ms, &err), &err);
         atomic_fetch_add(&shared->sent, (unsigned)sent);
         require_passing(plan, semel_store_counters(&counters, sizeof counters, store, &err), &err);
     } while (plan->drain ? counters.unsent >= plan->drain : plan->where && !b->used);
 }
 
-int stopped_relay(stopped *now, const stopped_plan *plan)
+int sigstop_relay(sigstop *now, const sigstop_plan *plan)
 {
     semel_error err;
     semel_store *store;
@@ -125,11 +125,11 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
         .path = now->broker, .before = before_publishing, .after = after_publishing, .context = &b};
     semel_seam seam = {.size = sizeof seam, .context = &b, .fault = at_point};
     semel_store_options with_seam = {
-        .size = sizeof with_seam, .busy_ms = STOPPED_DEADLINE_MS / 2, .seam = &seam};
+        .size = sizeof with_seam, .busy_ms = SIGSTOP_DEADLINE_MS / 2, .seam = &seam};
     semel_relay_options options = {.size = sizeof options,
                                    .batch = plan->batch,
                                    .lease_ms =
-                                       plan->lease_ms ? plan->lease_ms : STOPPED_DEADLINE_MS,
+                                       plan->lease_ms ? plan->lease_ms : SIGSTOP_DEADLINE_MS,
                                    .poll_ms = 5};
     PROCESS_REQUIRE_OK(semel_store_open(&store, now->url, &with_seam, &err), &err);
     PROCESS_REQUIRE_OK(semel_outbox_open(&outbox, store, "out", &err), &err);
@@ -143,7 +143,7 @@ int stopped_relay(stopped *now, const stopped_plan *plan)
     return PROCESS_OK;
 }
 
-void stopped_check_sent(const stopped *now, unsigned count)
+void sigstop_check_sent(const sigstop *now, unsigned count)
 {
     broker_log log;
     char body[SHOP_TEXT];
@@ -154,6 +154,6 @@ void stopped_check_sent(const stopped *now, unsigned count)
     }
     assert_true(broker_log_is_ordered(&log));
     broker_log_free(&log);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_outbox"), 0);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_dead"), 0);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_dead"), 0);
 }

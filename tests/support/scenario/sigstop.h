@@ -8,54 +8,54 @@
 #include "support/servers/server.h"
 
 /* The lease of those that are overtaken; the others have time. */
-enum { STOPPED_LEASE_MS = 600, STOPPED_DEADLINE_MS = 60000 };
+enum { SIGSTOP_LEASE_MS = 600, SIGSTOP_DEADLINE_MS = 60000 };
 
-typedef struct stopped_end {
+typedef struct sigstop_end {
     semel_status status;
     semel_outcome outcome;
-} stopped_end;
+} sigstop_end;
 
 typedef struct stopped {
     scratch dir;
     char url[SERVER_URL_ROOM], broker[SCRATCH_PATH];
-    struct stopped_shared {
+    struct sigstop_shared {
         shop_tally tally;
-        stopped_end first;   /* of the process that is stopped */
-        stopped_end second;  /* of the one that comes meanwhile */
+        sigstop_end first;   /* of the process that is stopped */
+        sigstop_end second;  /* of the one that comes meanwhile */
         atomic_uint sent;    /* by the relays, together */
         atomic_uint allowed; /* the broker takes no more before this is more; 0: all */
     } * shared;
-} stopped;
+} sigstop;
 
 /* With the tables of a shop. `url` NULL: SQLite, in a file of its own. */
-stopped *stopped_open(const char *url);
-void stopped_close(stopped *now);
+sigstop *sigstop_open(const char *url);
+void sigstop_close(sigstop *now);
 
 /* --- relays ------------------------------------------------------------------------------------------ */
 
-typedef enum stopped_where {
+typedef enum sigstop_where {
     STOP_NOWHERE,
     STOP_BEFORE_PUBLISHING,
     STOP_AFTER_PUBLISHING,
     STOP_IN_TAKE,  /* its transaction is open, and the leases are in it */
     STOP_IN_SETTLE /* the same with what it settled */
-} stopped_where;
+} sigstop_where;
 
-typedef struct stopped_plan {
-    stopped_where where; /* it stops itself there, once */
+typedef struct sigstop_plan {
+    sigstop_where where; /* it stops itself there, once */
     uint32_t batch;      /* 0: the default */
     uint32_t lease_ms;   /* 0: longer than anything takes */
     /* 0: one step that finds something, or until it stopped; else until this many are left, less one */
     unsigned drain;
     uint32_t slow_ms; /* how long the broker takes for a batch */
     int cut;          /* its connection may be cut meanwhile: errors that pass are waited out */
-} stopped_plan;
+} sigstop_plan;
 
 /* Inside a process: relays until its plan is over. */
-int stopped_relay(stopped *now, const stopped_plan *plan);
+int sigstop_relay(sigstop *now, const sigstop_plan *plan);
 
 /* Messages 1 to `count` were published under one id each, those of a group in order, and none is left. */
-void stopped_check_sent(const stopped *now, unsigned count);
+void sigstop_check_sent(const sigstop *now, unsigned count);
 
 /* --- tests ------------------------------------------------------------------------------------------- */
 

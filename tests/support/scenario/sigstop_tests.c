@@ -1,4 +1,4 @@
-/* The tests of stopped.h that are the same on every store. On the real clock, since it is the kernel that stops
+/* The tests of sigstop.h that are the same on every store. On the real clock, since it is the kernel that stops
  * them; nothing here waits for time to pass, only for things to happen. */
 #include "support/scenario/sigstop.h"
 
@@ -15,15 +15,15 @@
 enum { MESSAGES = 6, GROUPED = 4 };
 
 /* On a server time is made to pass; on SQLite whoever wants what it had leased waits for the end of that. */
-static void wait_past_its_lease(const stopped *now, pid_t first)
+static void wait_past_its_lease(const sigstop *now, pid_t first)
 {
-    assert_true(process_wait_stopped(first, STOPPED_DEADLINE_MS));
-    look_pass_ms(now->url, STOPPED_LEASE_MS);
+    assert_true(process_wait_stopped(first, SIGSTOP_DEADLINE_MS));
+    inspect_pass_ms(now->url, SIGSTOP_LEASE_MS);
 }
 
 static int fill_outbox(void *context)
 {
-    stopped *now = context;
+    sigstop *now = context;
     char text[SHOP_TEXT];
     shop s;
     shop_open(&s, now->url, NULL, &now->shared->tally);
@@ -38,65 +38,65 @@ static int fill_outbox(void *context)
 
 static int relay_stopped_after_publishing(void *context)
 {
-    return stopped_relay(
-        context, &(stopped_plan){.where = STOP_AFTER_PUBLISHING, .lease_ms = STOPPED_LEASE_MS});
+    return sigstop_relay(
+        context, &(sigstop_plan){.where = STOP_AFTER_PUBLISHING, .lease_ms = SIGSTOP_LEASE_MS});
 }
 
 static int relay_stopped_before_publishing(void *context)
 {
-    return stopped_relay(
-        context, &(stopped_plan){.where = STOP_BEFORE_PUBLISHING, .lease_ms = STOPPED_LEASE_MS});
+    return sigstop_relay(
+        context, &(sigstop_plan){.where = STOP_BEFORE_PUBLISHING, .lease_ms = SIGSTOP_LEASE_MS});
 }
 
 static int relay_stopped_and_then_all(void *context)
 {
-    return stopped_relay(context, &(stopped_plan){.where = STOP_BEFORE_PUBLISHING, .drain = 1});
+    return sigstop_relay(context, &(sigstop_plan){.where = STOP_BEFORE_PUBLISHING, .drain = 1});
 }
 
 static int relay_all(void *context)
 {
-    return stopped_relay(context, &(stopped_plan){.drain = 1});
+    return sigstop_relay(context, &(sigstop_plan){.drain = 1});
 }
 
 /* All that a settlement could change, as one number. */
-static int64_t leases(const stopped *now)
+static int64_t leases(const sigstop *now)
 {
-    return look_number(now->url,
-                       "SELECT sum(seq * 31 + wake_ms % 1000003 + attempts * 7 + token % 1000003) "
-                       "FROM semel_outbox WHERE token IS NOT NULL");
+    return inspect_number(
+        now->url, "SELECT sum(seq * 31 + wake_ms % 1000003 + attempts * 7 + token % 1000003) "
+                  "FROM semel_outbox WHERE token IS NOT NULL");
 }
 
 void a_relay_overtaken_while_stopped_settles_nothing(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     assert_int_equal(process_run(fill_outbox, now), PROCESS_OK);
     pid_t first = process_start(relay_stopped_after_publishing, now);
     wait_past_its_lease(now, first);
     pid_t second = process_start(relay_stopped_and_then_all, now);
     assert_true(process_wait_stopped(
-        second, STOPPED_DEADLINE_MS)); /* the leases are the second one's now */
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_outbox"), MESSAGES);
+        second, SIGSTOP_DEADLINE_MS)); /* the leases are the second one's now */
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_outbox"), MESSAGES);
     int64_t before = leases(now);
     kill(first, SIGCONT);
-    assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_outbox"), MESSAGES);
+    assert_int_equal(process_wait(first, SIGSTOP_DEADLINE_MS), PROCESS_OK);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_outbox"), MESSAGES);
     assert_int_equal(leases(now), before);
     kill(second, SIGCONT);
-    assert_int_equal(process_wait(second, STOPPED_DEADLINE_MS), PROCESS_OK);
-    stopped_check_sent(now, MESSAGES);
+    assert_int_equal(process_wait(second, SIGSTOP_DEADLINE_MS), PROCESS_OK);
+    sigstop_check_sent(now, MESSAGES);
 }
 
 void a_relay_that_publishes_late_keeps_the_order_of_first_deliveries(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     assert_int_equal(process_run(fill_outbox, now), PROCESS_OK);
     pid_t first = process_start(relay_stopped_before_publishing, now);
     wait_past_its_lease(now, first);
     assert_int_equal(process_run(relay_all, now), PROCESS_OK);
-    stopped_check_sent(now, MESSAGES);
+    sigstop_check_sent(now, MESSAGES);
     kill(first, SIGCONT);
-    assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
-    stopped_check_sent(now, MESSAGES);
+    assert_int_equal(process_wait(first, SIGSTOP_DEADLINE_MS), PROCESS_OK);
+    sigstop_check_sent(now, MESSAGES);
 }
 
 /* --- claims -------------------------------------------------------------------------------------------------- */
@@ -111,16 +111,16 @@ static semel_status stop_in_handler(semel_unit *unit, unsigned key, void *contex
 }
 
 /* Two attempts are allowed: that of the one that is stopped, and that of the one that overtakes it. */
-static void claim_with(stopped *now, semel_mode mode,
+static void claim_with(sigstop *now, semel_mode mode,
                        semel_status (*during)(semel_unit *, unsigned, void *, semel_error *),
                        void *context)
 {
     shop s;
-    stopped_end *mine = during ? &now->shared->first : &now->shared->second;
+    sigstop_end *mine = during ? &now->shared->first : &now->shared->second;
     semel_inbox_options options = {.size = sizeof options,
                                    .mode = mode,
-                                   .wait_ms = STOPPED_DEADLINE_MS / 2,
-                                   .lease_ms = during ? STOPPED_LEASE_MS : STOPPED_DEADLINE_MS,
+                                   .wait_ms = SIGSTOP_DEADLINE_MS / 2,
+                                   .lease_ms = during ? SIGSTOP_LEASE_MS : SIGSTOP_DEADLINE_MS,
                                    .attempts_max = 2};
     shop_open(&s, now->url, &options, &now->shared->tally);
     s.during = during;
@@ -155,30 +155,31 @@ static int claim(void *context)
     return PROCESS_OK;
 }
 
-static void check_handled_once(const stopped *now)
+static void check_handled_once(const sigstop *now)
 {
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_marker WHERE state = 0"), 1);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_outbox"), 1);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM semel_dead"), 0);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+                     1);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_outbox"), 1);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_dead"), 0);
 }
 
-static void overtake(stopped *now, process_body *body)
+static void overtake(sigstop *now, process_body *body)
 {
     pid_t first = process_start(body, now);
     wait_past_its_lease(now, first);
     assert_int_equal(process_run(claim, now), PROCESS_OK);
     assert_int_equal(now->shared->second.outcome, SEMEL_PROCESSED);
     check_handled_once(now);
-    int64_t at = look_number(now->url, "SELECT at_ms FROM semel_marker");
+    int64_t at = inspect_number(now->url, "SELECT at_ms FROM semel_marker");
     kill(first, SIGCONT);
-    assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
+    assert_int_equal(process_wait(first, SIGSTOP_DEADLINE_MS), PROCESS_OK);
     check_handled_once(now);
-    assert_int_equal(look_number(now->url, "SELECT at_ms FROM semel_marker"), at);
+    assert_int_equal(inspect_number(now->url, "SELECT at_ms FROM semel_marker"), at);
 }
 
 void a_claim_overtaken_while_stopped_cannot_commit(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     overtake(now, claim_and_stop);
     assert_int_equal(now->shared->first.status, SEMEL_ELOST);
     assert_int_equal(now->shared->first.outcome, SEMEL_UNDECIDED);
@@ -186,7 +187,7 @@ void a_claim_overtaken_while_stopped_cannot_commit(void **state)
 
 void a_claim_overtaken_while_stopped_cannot_fail(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     overtake(now, claim_stop_and_fail);
     assert_int_equal(now->shared->first.status, SEMEL_EHANDLER);
     assert_int_equal(now->shared->first.outcome, SEMEL_FAILED);
@@ -194,7 +195,7 @@ void a_claim_overtaken_while_stopped_cannot_fail(void **state)
 
 void a_claim_overtaken_while_stopped_cannot_make_a_dead_letter(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     overtake(now, claim_stop_and_give_up);
     assert_int_equal(now->shared->first.status, SEMEL_EGIVEUP);
     assert_int_equal(now->shared->first.outcome, SEMEL_FAILED);
@@ -217,16 +218,16 @@ static int transact(void *context)
 /* There is no lease to run out: the copy waits for the transaction, however long it is stopped. */
 void a_copy_waits_for_a_transaction_that_is_stopped(void **state)
 {
-    stopped *now = *state;
+    sigstop *now = *state;
     pid_t first = process_start(transact_and_stop, now);
     wait_past_its_lease(now, first);
     pid_t second = process_start(transact, now);
     kill(first, SIGCONT);
-    assert_int_equal(process_wait(first, STOPPED_DEADLINE_MS), PROCESS_OK);
-    assert_int_equal(process_wait(second, STOPPED_DEADLINE_MS), PROCESS_OK);
+    assert_int_equal(process_wait(first, SIGSTOP_DEADLINE_MS), PROCESS_OK);
+    assert_int_equal(process_wait(second, SIGSTOP_DEADLINE_MS), PROCESS_OK);
     assert_int_equal(now->shared->first.outcome, SEMEL_PROCESSED);
     assert_int_equal(now->shared->second.outcome, SEMEL_DUPLICATE);
     assert_int_equal(now->shared->tally.runs[1], 1);
-    assert_int_equal(look_number(now->url, "SELECT count(*) FROM effect"), 1);
+    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM effect"), 1);
     check_handled_once(now);
 }

@@ -1,5 +1,5 @@
 /* What dev/servers started, seen from a test. It knows where they are from the file that dev/servers wrote,
- * and does nothing by itself that the script can do. A session of its own for each look, as in peek.c: so
+ * and does nothing by itself that the script can do. A session of its own for each look, as in inspect_sqlite.c: so
  * none stays open over a fork, and none is in the way of a crash. See server.h. */
 #include "support/servers/server.h"
 

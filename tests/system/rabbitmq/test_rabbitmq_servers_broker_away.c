@@ -13,7 +13,7 @@ static server_own broker;
 typedef struct half {
     service v;
     tally *notices;
-    crew_member runner;
+    test_thread runner;
 } half;
 
 /* Messages go from the outbox by the exchange into the queue, and are handled. */
@@ -32,7 +32,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     return status;
 }
 
-static void run_half(crew_member *member)
+static void run_half(test_thread *member)
 {
     service *v = member->context;
     semel_status status =
@@ -74,16 +74,16 @@ static void start(whole *w, const server_place *database, const char *queue)
 
 static void go(whole *w)
 {
-    crew_start(&w->consumer.runner, run_half, &w->consumer.v);
-    crew_start(&w->relay.runner, run_half, &w->relay.v);
+    test_thread_start(&w->consumer.runner, run_half, &w->consumer.v);
+    test_thread_start(&w->relay.runner, run_half, &w->relay.v);
 }
 
 static void stop(whole *w)
 {
     semel_consumer_stop(w->consumer.v.consumer);
     semel_relay_stop(w->relay.v.relay);
-    assert_true(crew_join(&w->consumer.runner, KIT_WAIT_MS));
-    assert_true(crew_join(&w->relay.runner, KIT_WAIT_MS));
+    assert_true(test_thread_join(&w->consumer.runner, KIT_WAIT_MS));
+    assert_true(test_thread_join(&w->relay.runner, KIT_WAIT_MS));
     service_close(&w->consumer.v);
     service_close(&w->relay.v);
 }

@@ -317,7 +317,7 @@ static void check_store(const drill *d)
     };
     enum { DONE = 5, MARKERS = 5, DEAD = 6, COUNTS = 7 };
     int64_t found[COUNTS];
-    look_numbers(found, d->s->store, counts, COUNTS);
+    inspect_numbers(found, d->s->store, counts, COUNTS);
     for (size_t i = 0; i < DONE; i++)
         if (found[i] != d->published - d->given_up)
             fail_msg("%s: %d, not %u", counts[i], (int)found[i], d->published - d->given_up);

@@ -11,7 +11,7 @@ typedef struct scenery {
     scene s;
     char dead[BROKER_NAME_ROOM]; /* what the broker gives up */
     service v;
-    crew_member runner;
+    test_thread runner;
 } scenery;
 
 static void take_time(void)
@@ -31,7 +31,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     return status;
 }
 
-static void run_consumer(crew_member *member)
+static void run_consumer(test_thread *member)
 {
     service *v = member->context;
     PROCESS_REQUIRE_OK(semel_consumer_run(v->consumer, &v->err), &v->err);
@@ -68,13 +68,13 @@ static void start(scenery *y, uint32_t workers, uint32_t batch)
                                                    .backoff_max_ms = 200,
                                                    .notice = note_trouble,
                                                    .notice_context = y->s.tally});
-    crew_start(&y->runner, run_consumer, &y->v);
+    test_thread_start(&y->runner, run_consumer, &y->v);
 }
 
 static void stop(scenery *y)
 {
     semel_consumer_stop(y->v.consumer);
-    assert_true(crew_join(&y->runner, KIT_WAIT_MS));
+    assert_true(test_thread_join(&y->runner, KIT_WAIT_MS));
     service_close(&y->v);
 }
 

@@ -19,7 +19,7 @@ static void count_run(case_work *self, semel_unit *unit, const semel_message *me
 }
 
 /* Each in an order of its own; what may pass is waited out. */
-static void receive_all(crew_member *member)
+static void receive_all(test_thread *member)
 {
     server_case *c = member->context;
     unsigned keys[KEYS];
@@ -46,7 +46,7 @@ static int receive_in_process(void *context)
     c->inbox = NULL;
     c->store = NULL;
     case_open_at(c, c->url, CASE_BUSY_MS, NULL);
-    PROCESS_REQUIRE(crew_run(THREADS, receive_all, c));
+    PROCESS_REQUIRE(threads_run(THREADS, receive_all, c));
     case_close(c);
     return PROCESS_OK;
 }
@@ -71,7 +71,7 @@ static void all_at_once_in_threads_and_processes(void **state)
 
 /* --- batches that overlap ------------------------------------------------------------------------- */
 
-static void receive_shuffled(crew_member *member)
+static void receive_shuffled(test_thread *member)
 {
     server_case *c = member->context;
     unsigned keys[KEYS];
@@ -105,7 +105,7 @@ static void batches_with_the_same_keys_do_not_deadlock(void **state)
 {
     server_case *c = *state;
     runs = process_share(sizeof *runs);
-    assert_true(crew_run(THREADS, receive_shuffled, c));
+    assert_true(threads_run(THREADS, receive_shuffled, c));
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), KEYS);
     assert_int_equal(case_number(c, "SELECT count(DISTINCT id) FROM effect"), KEYS);
     assert_int_equal(atomic_load(runs), KEYS);
@@ -117,14 +117,14 @@ static void batches_with_the_same_keys_at_every_isolation(void **state)
 {
     server_case *c = *state;
     runs = process_share(sizeof *runs);
-    assert_true(crew_run(THREADS, receive_shuffled, c));
+    assert_true(threads_run(THREADS, receive_shuffled, c));
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), KEYS);
     assert_int_equal(case_number(c, "SELECT count(DISTINCT id) FROM effect"), KEYS);
     process_unshare(runs, sizeof *runs);
 }
 
 /* Several processes that open the same inbox for the first time, at a strict isolation. */
-static void open_one(crew_member *member)
+static void open_one(test_thread *member)
 {
     server_case *c = member->context;
     semel_store *store = NULL;
@@ -144,7 +144,7 @@ static void open_one(crew_member *member)
 static void names_are_made_by_many_at_once(void **state)
 {
     server_case *c = *state;
-    assert_true(crew_run(THREADS, open_one, c));
+    assert_true(threads_run(THREADS, open_one, c));
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_scope WHERE name LIKE 'inbox-%'"),
                      10);
 }

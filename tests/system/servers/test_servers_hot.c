@@ -15,7 +15,7 @@ enum {
     PROCESSES = 8,
     THREADS = 8,
     BATCH = 20,
-    KEYS = 1000 / SLOWER / BATCH * BATCH,
+    KEYS = 1000 / SANITIZER_SLOWDOWN / BATCH * BATCH,
     COPIES = 8, /* of each key */
     EVERY = PROCESSES * THREADS / COPIES,
     DEADLINE_MS = 120000
@@ -127,7 +127,7 @@ typedef struct post {
     shop s;
 } post;
 
-static void work(crew_member *member)
+static void work(test_thread *member)
 {
     post *p = member->context;
     wait_for_the_others(p->r->shared);
@@ -148,7 +148,7 @@ static int compete(void *context)
     (void)snprintf(p.s.url, sizeof p.s.url, "%s", p.r->url);
     p.s.tally = &p.r->shared->tally;
     p.s.queued = p.r->how->queued;
-    PROCESS_REQUIRE(crew_run(THREADS, work, &p));
+    PROCESS_REQUIRE(threads_run(THREADS, work, &p));
     shop_close(&p.s);
     return PROCESS_OK;
 }
@@ -164,7 +164,7 @@ static void check_counts(const race *r)
     };
     enum { COUNTS = sizeof counts / sizeof *counts };
     int64_t n[COUNTS];
-    look_numbers(n, r->url, counts, COUNTS);
+    inspect_numbers(n, r->url, counts, COUNTS);
     for (int i = 0; i < COUNTS; i++)
         if (n[i] != KEYS)
             fail_msg("%s: %lld, not %d", counts[i], (long long)n[i], KEYS);

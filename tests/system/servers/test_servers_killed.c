@@ -8,7 +8,12 @@
 #include "support/scenario/fleet.h"
 #include "support/servers/server_each.h"
 
-enum { COMMON = 600 / SLOWER, OWN = 100 / SLOWER, CRASHES = 3, IN_ORDER = 2 };
+enum {
+    COMMON = 600 / SANITIZER_SLOWDOWN,
+    OWN = 100 / SANITIZER_SLOWDOWN,
+    CRASHES = 3,
+    IN_ORDER = 2
+};
 
 static void wait_until_noticed(const fleet *f, unsigned before)
 {
@@ -39,7 +44,7 @@ static void a_server_that_dies_under_load_loses_nothing_and_repeats_nothing(void
     server_own_start(&own, kind_of_state(state));
     server_fresh(url, &own.at);
     fleet_open(&f, url, COMMON, OWN, 3);
-    unsigned stretch = FLEET_LANES * f.planned / (CRASHES + 1);
+    unsigned stretch = FLEET_RECEIVERS * f.planned / (CRASHES + 1);
     atomic_store(&f.shared->allowed, f.planned);
     fleet_start_all(&f);
     for (unsigned i = 1; i <= CRASHES; i++) {

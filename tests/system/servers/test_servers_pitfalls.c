@@ -212,7 +212,7 @@ static void count_run(case_work *self, semel_unit *unit, const semel_message *me
     atomic_fetch_add(&runs, 1);
 }
 
-static void receive_the_one(crew_member *member)
+static void receive_the_one(test_thread *member)
 {
     semel_outcome out;
     semel_error err = {0};
@@ -232,7 +232,7 @@ static void p5_check_then_act(void **state)
     (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->url, CROWD);
     case_open_at(c, url, CASE_WAIT_MS, NULL);
     atomic_store(&runs, 0);
-    assert_true(crew_run(CROWD, receive_the_one, c));
+    assert_true(threads_run(CROWD, receive_the_one, c));
     assert_int_equal(case_times(c, "m"), 1);
     if (c->mode == BY_TRANSACTION && strstr(c->url, "read-committed"))
         assert_int_equal(atomic_load(&runs), 1);
@@ -302,7 +302,7 @@ static void p13_transaction_over_broker_io(void **state)
 
 enum { RELAYS = 4, MESSAGES = 120 };
 
-static void drain(crew_member *member)
+static void drain(test_thread *member)
 {
     desk *d = member->context;
     semel_transport *recorder = NULL;
@@ -332,7 +332,7 @@ static void p13_skip_locked_in_a_snapshot(void **state)
         send(c, id, i % 3 ? NULL : i % 2 ? "a" : "b");
     }
     atomic_store(&runs, 0);
-    assert_true(crew_run(RELAYS, drain, &d));
+    assert_true(threads_run(RELAYS, drain, &d));
     assert_int_equal(atomic_load(&runs), MESSAGES);
     assert_int_equal(case_unsent(c), 0);
 }

@@ -145,7 +145,7 @@ static void p18_a_relay_that_was_stopped(void **state)
 
 /* --- P19 ------------------------------------------------------------------------------------------- */
 
-enum { BACKLOG = 4000 / SLOWER, TAKEN = 40, LOOK_MS = 500 };
+enum { BACKLOG = 4000 / SANITIZER_SLOWDOWN, TAKEN = 40, LOOK_MS = 500 };
 
 static void send_backlog(server_case *c)
 {
@@ -205,7 +205,7 @@ static void p19_an_old_snapshot(void **state)
                   BACKLOG, (long long)ms, (long long)reads, (long long)worst);
     guest_run(old, "COMMIT");
     guest_close(old);
-    if (SLOWER ==
+    if (SANITIZER_SLOWDOWN ==
         1) /* besides, it looks at all of them twice a second: how often that is depends */
         assert_true(reads < worst / 2 + ms / LOOK_MS * 2 * BACKLOG);
 }
@@ -214,7 +214,7 @@ static void p19_an_old_snapshot(void **state)
 
 enum { WRITERS = 50, OFFICES = 3, MAILS = 2, ALL = WRITERS * OFFICES * MAILS, FAR_MS = 600000 };
 
-static void write_mails(crew_member *member)
+static void write_mails(test_thread *member)
 {
     server_case *c = member->context;
     for (int i = 0; i < MAILS; i++) {
@@ -235,7 +235,7 @@ static int be_an_office(void *context)
     c->outbox = NULL;
     (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->url, WRITERS);
     case_open_at(c, url, DEADLINE_MS, NULL);
-    PROCESS_REQUIRE(crew_run(WRITERS, write_mails, c));
+    PROCESS_REQUIRE(threads_run(WRITERS, write_mails, c));
     case_close(c);
     return PROCESS_OK;
 }

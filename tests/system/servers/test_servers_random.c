@@ -9,9 +9,9 @@
 #include <time.h>
 
 enum {
-    COMMON = 240 / SLOWER,
-    OWN = 80 / SLOWER,
-    KILLS = 28 / SLOWER,
+    COMMON = 240 / SANITIZER_SLOWDOWN,
+    OWN = 80 / SANITIZER_SLOWDOWN,
+    KILLS = 28 / SANITIZER_SLOWDOWN,
     PAUSE_MAX_US = 2000,
 };
 
@@ -28,8 +28,8 @@ static void perform(fleet *f, uint32_t seed)
     fleet_start_all(f);
     for (unsigned i = 1; i <= KILLS; i++) {
         atomic_store(&f->shared->allowed, i * stretch);
-        fleet_wait_acked(f, FLEET_LANES * (i - 1) * stretch +
-                                shop_random(&seed, FLEET_LANES * stretch));
+        fleet_wait_acked(f, FLEET_RECEIVERS * (i - 1) * stretch +
+                                shop_random(&seed, FLEET_RECEIVERS * stretch));
         wait_a_moment(&seed);
         fleet_kill(f, (fleet_role)shop_random(&seed, FLEET_SIZE));
     }

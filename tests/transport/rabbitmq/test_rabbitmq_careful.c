@@ -140,7 +140,7 @@ typedef struct late {
     semel_error err;
 } late;
 
-static void publish_late(crew_member *member)
+static void publish_late(test_thread *member)
 {
     late *l = member->context;
     const semel_message *message = &l->message;
@@ -154,7 +154,7 @@ static void a_late_refusal_is_not_taken_for_the_next_message(void **state)
     const semel_message spoiled = addressed(SPOILED, "a");
     semel_publish_result result = SEMEL_PUBLISH_CONFIRMED;
     char through[SERVER_URL_ROOM];
-    crew_member publisher;
+    test_thread publisher;
     rabbit_kit kit;
     late next = {.kit = &kit, .message = addressed("healthy", "a")};
     (void)state;
@@ -173,10 +173,10 @@ static void a_late_refusal_is_not_taken_for_the_next_message(void **state)
     } while (proxy_count(between).request_bytes == before);
     assert_true(proxy_wait_held(between, KIT_WAIT_MS));
     before = proxy_count(between).request_bytes;
-    crew_start(&publisher, publish_late, &next);
+    test_thread_start(&publisher, publish_late, &next);
     EVENTUALLY(proxy_count(between).request_bytes > before);
     proxy_hold(between, 0);
-    assert_true(crew_join(&publisher, 2 * KIT_WAIT_MS));
+    assert_true(test_thread_join(&publisher, 2 * KIT_WAIT_MS));
     assert_int_equal(next.result, SEMEL_PUBLISH_UNKNOWN);
     assert_int_equal(next.status, SEMEL_EUNAVAILABLE);
     assert_non_null(strstr(next.err.text, "PRECONDITION_FAILED"));

@@ -63,7 +63,7 @@ typedef struct closing {
     const char *name; /* of the connection; NULL: the queue is deleted */
 } closing;
 
-static void close_soon(crew_member *member)
+static void close_soon(test_thread *member)
 {
     closing *what = member->context;
     if (what->name)
@@ -79,12 +79,12 @@ static void close_and_expect_lost(rabbit_kit *kit, const char *name, const char 
     int64_t until = process_now_ms() + KIT_WAIT_MS;
     semel_status status = SEMEL_OK;
     while (!(status && strstr(last_error.text, why)) && process_now_ms() < until) {
-        crew_member other = {0};
+        test_thread other = {0};
         semel_delivery one;
         size_t got = 0;
-        crew_start(&other, close_soon, &what);
+        test_thread_start(&other, close_soon, &what);
         status = semel_transport_receive(kit->transport, &one, 1, &got, TRY_MS, &last_error);
-        assert_true(crew_join(&other, KIT_WAIT_MS));
+        assert_true(test_thread_join(&other, KIT_WAIT_MS));
         assert_true(!status || (status == SEMEL_EUNAVAILABLE && last_error.retryable));
     }
     assert_int_equal(status, SEMEL_EUNAVAILABLE);
@@ -222,7 +222,7 @@ typedef struct cutting {
 } cutting;
 
 /* At other moments each time: after so many more bytes. */
-static void cut_again_and_again(crew_member *member)
+static void cut_again_and_again(test_thread *member)
 {
     cutting *what = member->context;
     for (unsigned i = 1; i <= CUTS && !atomic_load(&what->over); i++) {
@@ -260,17 +260,17 @@ static void what_is_confirmed_between_cuts_is_there(void **state)
     unsigned char seen[CUT_MESSAGES] = {0};
     unsigned trouble = 0;
     cutting what = {0};
-    crew_member cutter = {0};
+    test_thread cutter = {0};
     rabbit_kit kit;
     (void)state;
     for (unsigned i = 0; i < CUT_MESSAGES; i++)
         (void)snprintf(ids[i], sizeof ids[i], "%u", i);
     what.between = publish_through(&kit, CLASSIC, "");
-    crew_start(&cutter, cut_again_and_again, &what);
+    test_thread_start(&cutter, cut_again_and_again, &what);
     for (int64_t until = process_now_ms() + KIT_WAIT_MS; !trouble && process_now_ms() < until;)
         publish_all(&kit, ids, &trouble); /* again, if the cutter slept meanwhile */
     atomic_store(&what.over, 1);
-    assert_true(crew_join(&cutter, KIT_WAIT_MS));
+    assert_true(test_thread_join(&cutter, KIT_WAIT_MS));
     assert_int_not_equal(trouble, 0);
     kit_reopen(&kit);
     for (size_t left = CUT_MESSAGES; left > 0;) { /* what is not there is waited for in vain */

@@ -288,7 +288,7 @@ typedef struct crowd {
 
 enum { CROWD = 4, CROWD_BATCHES = 15, CROWD_BATCH = 20 };
 
-static void publish_in_a_crowd(crew_member *member)
+static void publish_in_a_crowd(test_thread *member)
 {
     crowd *all = member->context;
     for (unsigned batch = 0; batch < CROWD_BATCHES; batch++) {
@@ -318,7 +318,7 @@ static void threads_get_the_results_of_their_own_batches(void **state)
     int64_t expected = 0;
     (void)state;
     open_publisher(&kit);
-    assert_true(crew_run(CROWD, publish_in_a_crowd, &all));
+    assert_true(threads_run(CROWD, publish_in_a_crowd, &all));
     assert_int_equal(atomic_load(&all.wrong), 0);
     for (unsigned member = 0; member < CROWD; member++)
         for (unsigned i = 0; i < CROWD_BATCH; i++)

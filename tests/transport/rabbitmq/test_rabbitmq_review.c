@@ -228,7 +228,7 @@ typedef struct ending {
 } ending;
 
 /* There is time for the transport's own thread to have tried to tell the broker of the acknowledgement. */
-static void publish_and_close(crew_member *member)
+static void publish_and_close(test_thread *member)
 {
     ending *e = member->context;
     const semel_message message = text_message("in vain", "10 EUR"), *one = &message;
@@ -249,7 +249,7 @@ static void open_by_middle(rabbit_kit *kit, middle *m)
 static void a_broker_that_does_not_read_hangs_neither_publishing_nor_closing(void **state)
 {
     middle *m = process_share(sizeof *m);
-    crew_member closer;
+    test_thread closer;
     rabbit_kit kit;
     ending end = {.kit = &kit};
     (void)state;
@@ -265,8 +265,8 @@ static void a_broker_that_does_not_read_hangs_neither_publishing_nor_closing(voi
     assert_true(process_wait_stopped(between, KIT_WAIT_MS));
     assert_true(fill_sockets_to(atomic_load(&m->port)) >= 2);
     kit_ack(&kit, one); /* to be told the broker in half a second, or at the end */
-    crew_start(&closer, publish_and_close, &end);
-    int ended = crew_join(&closer, KIT_WAIT_MS);
+    test_thread_start(&closer, publish_and_close, &end);
+    int ended = test_thread_join(&closer, KIT_WAIT_MS);
     (void)kill(between, SIGKILL);
     assert_int_equal(process_wait(between, KIT_WAIT_MS), PROCESS_KILLED + SIGKILL);
     assert_true(ended);

@@ -164,7 +164,7 @@ static void close_connections(town *t)
     }
 }
 
-static void live(crew_member *member)
+static void live(test_thread *member)
 {
     town *t = member->context;
     if (member->index < PUBLISHERS)
@@ -209,7 +209,7 @@ static void live_together(const char *kind, unsigned closers)
     assert_int_equal(pthread_mutex_init(&t->lock, NULL), 0);
     atomic_store(&t->publishers_left, PUBLISHERS);
     t->until = process_now_ms() + DEADLINE_MS;
-    assert_true(crew_run(PUBLISHERS + RECEIVERS + SETTLERS + closers, live, t));
+    assert_true(threads_run(PUBLISHERS + RECEIVERS + SETTLERS + closers, live, t));
     assert_int_equal(atomic_load(&t->wrong), 0);
     assert_int_equal(atomic_load(&t->published), MESSAGES);
     assert_int_equal(atomic_load(&t->received), MESSAGES);

@@ -142,7 +142,7 @@ static void pause_stream(unsigned sent)
 }
 
 /* Batches of numbered messages, until one fails. */
-static void publish_stream(crew_member *member)
+static void publish_stream(test_thread *member)
 {
     stream *s = member->context;
     while (s->end == SEMEL_OK && atomic_load(&s->sent) + STREAM_BATCH <= STREAM_MAX) {
@@ -197,15 +197,15 @@ static void expect_confirmed(rabbit_kit *kit, stream *s)
 static void kill_while_publishing(const char *parameters)
 {
     rabbit_kit kit;
-    crew_member publisher = {0};
+    test_thread publisher = {0};
     stream s = {.kit = &kit, .confirmed = calloc(STREAM_MAX, 1)};
     open_own(&kit, parameters);
     kit_publish_only(&kit, "");
     let_the_broker_remember_its_queues();
-    crew_start(&publisher, publish_stream, &s);
+    test_thread_start(&publisher, publish_stream, &s);
     EVENTUALLY(atomic_load(&s.known) > 500);
     server_own_crash(&own);
-    assert_true(crew_join(&publisher, 2 * KIT_WAIT_MS));
+    assert_true(test_thread_join(&publisher, 2 * KIT_WAIT_MS));
     assert_int_equal(s.end, SEMEL_EUNAVAILABLE);
     assert_false(s.wrong);
     server_own_restart(&own);
@@ -390,7 +390,7 @@ static semel_status count_tries(void *context, const char *point)
     return SEMEL_OK;
 }
 
-static void run_service(crew_member *member)
+static void run_service(test_thread *member)
 {
     service *v = member->context;
     semel_status status =
@@ -415,7 +415,7 @@ static unsigned troubles_before(heard *by_relay)
     return atomic_load(&by_relay->troubles);
 }
 
-static void start_relay(crew_member *runner, service *v, const scene *s, heard *notices)
+static void start_relay(test_thread *runner, service *v, const scene *s, heard *notices)
 {
     notices->seam =
         (semel_seam){.size = sizeof notices->seam, .context = notices, .fault = count_tries};
@@ -428,23 +428,23 @@ static void start_relay(crew_member *runner, service *v, const scene *s, heard *
                                              .notice = hear,
                                              .notice_context = notices},
                        &notices->seam);
-    crew_start(runner, run_service, v);
+    test_thread_start(runner, run_service, v);
 }
 
-static void start_consumer(crew_member *runner, service *v, scene *s, heard *notices)
+static void start_consumer(test_thread *runner, service *v, scene *s, heard *notices)
 {
     service_open_consumer(v, s, NULL, (semel_inbox_options){0},
                           (semel_consumer_options){.notice = hear, .notice_context = notices});
-    crew_start(runner, run_service, v);
+    test_thread_start(runner, run_service, v);
 }
 
-static void stop_service(crew_member *runner, service *v)
+static void stop_service(test_thread *runner, service *v)
 {
     if (v->consumer)
         semel_consumer_stop(v->consumer);
     else
         semel_relay_stop(v->relay);
-    assert_true(crew_join(runner, KIT_WAIT_MS));
+    assert_true(test_thread_join(runner, KIT_WAIT_MS));
     service_close(v);
 }
 
@@ -453,7 +453,7 @@ static void stop_service(crew_member *runner, service *v)
 static void a_relay_waits_for_disk_space_while_a_consumer_goes_on(void **state)
 {
     service relay, consumer;
-    crew_member relaying = {0}, consuming = {0};
+    test_thread relaying = {0}, consuming = {0};
     heard by_relay = {0}, by_consumer = {0};
     scene s;
     (void)state;

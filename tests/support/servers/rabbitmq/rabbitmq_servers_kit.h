@@ -105,7 +105,7 @@ static inline void scene_close(scene *s)
             (void)process_wait(s->children[i], KIT_WAIT_MS);
         }
     kit_close(&s->kit);
-    if (look_is_server(s->store))
+    if (inspect_is_server(s->store))
         server_drop(s->store);
     scratch_close(&s->directory);
     process_unshare(s->tally, sizeof *s->tally);
@@ -232,34 +232,34 @@ static inline unsigned runs_of(const scene *s, const char *id)
 
 static inline int64_t effects(const scene *s)
 {
-    return look_number(s->store, "SELECT count(*) FROM effect");
+    return inspect_number(s->store, "SELECT count(*) FROM effect");
 }
 
 static inline int64_t effects_of(const scene *s, const char *id)
 {
     char sql[128];
     (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE item = '%s'", id);
-    return look_number(s->store, sql);
+    return inspect_number(s->store, sql);
 }
 
 static inline int64_t dead_letters(const scene *s)
 {
-    return look_number(s->store, "SELECT count(*) FROM semel_dead");
+    return inspect_number(s->store, "SELECT count(*) FROM semel_dead");
 }
 
 static inline int64_t unsent(const scene *s)
 {
-    return look_number(s->store, "SELECT count(*) FROM semel_outbox");
+    return inspect_number(s->store, "SELECT count(*) FROM semel_outbox");
 }
 
 /* What a dead process had leased or claimed may be had at once. So leases can be as long as a turn may take. */
 static inline void end_leases(const scene *s)
 {
-    if (look_is_server(s->store))
-        look_wait_quiet(s->store);
-    look_run(s->store, "UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL");
-    look_run(s->store,
-             "UPDATE semel_marker SET lease_until_ms = 1 WHERE lease_until_ms IS NOT NULL");
+    if (inspect_is_server(s->store))
+        inspect_wait_quiet(s->store);
+    inspect_run(s->store, "UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL");
+    inspect_run(s->store,
+                "UPDATE semel_marker SET lease_until_ms = 1 WHERE lease_until_ms IS NOT NULL");
 }
 
 /* Each of these messages had its effect once, and nobody else had one. */
@@ -330,7 +330,7 @@ static inline void service_open_store(service *v, const scene *s, const semel_se
 {
     semel_store_options options = {.size = sizeof options,
                                    .seam = seam,
-                                   .busy_ms = look_is_server(s->store) ? 0 : KIT_WAIT_MS};
+                                   .busy_ms = inspect_is_server(s->store) ? 0 : KIT_WAIT_MS};
     int64_t until = process_now_ms() + KIT_WAIT_MS;
     semel_status status;
     *v = (service){0};
@@ -440,7 +440,7 @@ static inline int has_ended(pid_t pid)
  * (test_threads_relay.c): there it is sent again. */
 static inline int stop_and_wait(pid_t pid)
 {
-    enum { AGAIN_MS = SLOWER > 1 ? 3000 : KIT_WAIT_MS };
+    enum { AGAIN_MS = SANITIZER_SLOWDOWN > 1 ? 3000 : KIT_WAIT_MS };
     int64_t until = process_now_ms() + KIT_WAIT_MS, next = 0;
     for (; !has_ended(pid) && process_now_ms() < until; process_nap())
         if (process_now_ms() >= next) {

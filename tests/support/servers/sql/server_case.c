@@ -297,7 +297,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, case_
         self->after(self, unit, message);
     if (!status && self->wrong)
         status = semel_fail(err, self->wrong, "something went wrong in the handler");
-    return status ? status : work_do(unit, message, &self->work, err);
+    return status ? status : scripted_handler_run(unit, message, &self->work, err);
 }
 
 semel_status case_handle(semel_unit *unit, const semel_message *message, void *context,

@@ -98,7 +98,7 @@ void case_retire(server_case *c); /* the proxy, too: children may start threads 
 
 /* The context of case_handle(). */
 typedef struct case_work {
-    work work; /* done after the effect was written */
+    scripted_handler work; /* done after the effect was written */
     void (*before)(struct case_work *self, semel_unit *unit, const semel_message *message);
     void (*after)(struct case_work *self, semel_unit *unit, const semel_message *message);
     void *context;
