@@ -22,7 +22,7 @@ static void check_claim(semel_status status, semel_outcome outcome, semel_unit *
     check_forget();
     check_status(status, semel_unit_claim(&got, unit, inbox, message, &last_error),
                  "semel_unit_claim()", file, line);
-    fixture_check_outcome(outcome, got, file, line);
+    check_outcome(outcome, got, file, line);
 }
 
 static semel_unit *begin_and_claim(fixture *f, semel_inbox *inbox, const semel_message *message)

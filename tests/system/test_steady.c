@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "support/base/sanitizer.h"
 #include "support/base/scratch.h"
+#include "support/fake/stub_transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,75 +44,19 @@ typedef struct steady {
 
 /* --- a broker that takes everything ------------------------------------------------------------------------------ */
 
-static semel_status open_hole(void *transport, const char *argument,
-                              const semel_transport_settings *settings, semel_error *err)
+static semel_status confirm_all(void *context, semel_publish_result results[],
+                                const semel_message *const messages[], size_t count,
+                                semel_error *err)
 {
-    (void)transport;
-    (void)argument;
-    (void)settings;
-    (void)err;
-    return SEMEL_OK;
-}
-
-static void close_hole(void *transport)
-{
-    (void)transport;
-}
-
-static semel_durability durability_of_hole(const void *transport)
-{
-    (void)transport;
-    return SEMEL_DURABLE_NOT;
-}
-
-static semel_status publish_into_hole(void *transport, semel_publish_result results[],
-                                      const semel_message *const messages[], size_t count,
-                                      uint32_t wait_ms, semel_error *err)
-{
-    (void)transport;
+    (void)context;
     (void)messages;
-    (void)wait_ms;
     (void)err;
     for (size_t i = 0; i < count; i++)
         results[i] = SEMEL_PUBLISH_CONFIRMED;
     return SEMEL_OK;
 }
 
-static semel_status receive_from_hole(void *transport, semel_delivery deliveries[], size_t max,
-                                      size_t *count, uint32_t wait_ms, semel_error *err)
-{
-    (void)transport;
-    (void)deliveries;
-    (void)max;
-    (void)wait_ms;
-    (void)err;
-    *count = 0;
-    return SEMEL_OK;
-}
-
-static semel_status settle_with_hole(void *transport, const semel_settle settles[], size_t count,
-                                     semel_error *err)
-{
-    (void)transport;
-    (void)settles;
-    (void)count;
-    (void)err;
-    return SEMEL_OK;
-}
-
-static const semel_transport_driver hole = {
-    .version = SEMEL_TRANSPORT_DRIVER_VERSION,
-    .scheme = "hole",
-    .transport_size = 1,
-    .open = open_hole,
-    .close = close_hole,
-    .durability = durability_of_hole,
-    .publish = publish_into_hole,
-    .receive = receive_from_hole,
-    .settle = settle_with_hole,
-};
-
-/* --- the world --------------------------------------------------------------------------------------------------- */
+/* --- the surroundings --------------------------------------------------------------------------------------------------- */
 
 static void must(semel_status status, const semel_error *err)
 {
@@ -137,7 +82,7 @@ static steady *open_steady(int sqlite, semel_mode mode)
                                  .retention_ms = RETENTION_MS};
     must(semel_inbox_open(&s->inbox, s->store, "in", &inbox, &err), &err);
     must(semel_outbox_open(&s->outbox, s->store, "out", &err), &err);
-    must(semel_transport_open_driver(&s->transport, &hole, NULL, NULL, &err), &err);
+    must(stub_transport_open(&s->transport, confirm_all, NULL, &err), &err);
     semel_relay_options relay = {.size = sizeof relay, .batch = BATCH};
     must(semel_relay_open(&s->relay, s->outbox, s->transport, &relay, &err), &err);
     return s;

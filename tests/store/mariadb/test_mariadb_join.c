@@ -54,7 +54,7 @@ static void commit_all(server_case *c, unsigned long flags, const char *id)
     SQL(my, "COMMIT");
     assert_int_equal(effects(c), before + 4);
     assert_int_equal(case_unsent(c), unsent + 1);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
     mysql_close(my);
 }
 
@@ -80,7 +80,7 @@ static void it_goes_with_the_callers_rollback(void **state)
         OK(semel_unit_commit(unit, &last_error));
         SQL(my, "ROLLBACK");
         assert_int_equal(case_unsent(c), 0);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
         mysql_close(my);
     }
 }
@@ -100,7 +100,7 @@ static void rolling_it_back_leaves_the_callers_earlier_work(void **state)
         SQL(my, "INSERT INTO effect VALUES ('later')");
         SQL(my, "COMMIT");
         mysql_close(my);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
     }
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect WHERE id = 'inside'"), 0);
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect WHERE id = 'earlier'"), KINDS);
@@ -123,13 +123,13 @@ static void a_queued_statement_that_fails_undoes_the_unit_only(void **state)
         mysql_close(my);
     }
     assert_int_equal(effects(c), KINDS);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
 static void what_is_there_is_told(void **state)
 {
     server_case *c = *state;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "done", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "done", NULL);
     for (int i = 0; i < KINDS; i++) {
         MYSQL *my = connect_to(c, c->name, all_flags[i]);
         SQL(my, "START TRANSACTION");
@@ -161,8 +161,8 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
             OK(semel_unit_commit(unit, &last_error));
     }
     SQL(my, "COMMIT");
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m0", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m0", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m1", NULL);
     mysql_close(my);
 }
 
@@ -189,7 +189,7 @@ static void only_an_open_transaction_is_joined(void **state)
     assert_int_equal(claim(c, unit, "m"), SEMEL_CLAIMED);
     OK(semel_unit_commit(unit, &last_error));
     SQL(my, "COMMIT");
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     mysql_close(my);
 }
 
@@ -206,7 +206,7 @@ static void another_database_is_refused(void **state)
     assert_int_equal(claim(c, unit, "m"), SEMEL_CLAIMED);
     OK(semel_unit_commit(unit, &last_error));
     SQL(my, "COMMIT");
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     mysql_close(my);
 
     char sql[128], url[SERVER_URL_ROOM];
@@ -280,7 +280,7 @@ static void a_caller_whose_connection_breaks_gets_an_error(void **state)
     server_run(c->url, sql);
     FAILS(SEMEL_EUNAVAILABLE, semel_unit_commit(unit, &last_error));
     mysql_close(my);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
 /* --- copies in flight ----------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ static void every_fingerprint_is_compared(void **state)
     semel_message message = text_message("m", "10 EUR");
     case_work todo = {.wrong = SEMEL_OK};
     semel_outcome out;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char sql[128];
         (void)snprintf(sql, sizeof sql, "UPDATE semel_marker SET fingerprint = %s", kept[i]);
@@ -30,7 +30,7 @@ static void every_fingerprint_is_compared(void **state)
         }
     }
     server_run(c->url, "UPDATE semel_marker SET fingerprint = NULL");
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 
@@ -40,11 +40,11 @@ static void without_fingerprints_the_key_alone_decides(void **state)
     semel_inbox_options options = {.size = sizeof options, .on_mismatch = SEMEL_MISMATCH_IGNORE};
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     for (int i = 0; i < 8; i++)
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     server_run(c->url, "UPDATE semel_marker SET fingerprint = 2");
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 
@@ -225,9 +225,9 @@ static void nobody_waits_for_a_key_that_is_not_its_own(void **state)
     OK(semel_inbox_open(&claims, c->store, "orders", &options, &last_error));
     semel_unit *unit = take(c, &held, "m");
     int64_t began = process_now_ms();
-    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "z", &failing);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "z", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "z", NULL);
+    CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "z", &failing);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "z", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "z", NULL);
     OK(semel_unit_begin(&second, c->store, &last_error));
     OK(semel_unit_claim(&out, second, claims, &message, &last_error));
     OK(semel_unit_renew(second, 60000, &last_error));
@@ -248,19 +248,19 @@ static void a_crowd_of_copies_hides_nothing(void **state)
     server_case *c = *state;
     semel_message held;
     copy late = {.c = c};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "old", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "old", NULL);
     for (int round = 0; round < 3; round++) {
         char id[] = {'n', (char)('0' + round), 0};
         for (int i = 0; i < 10; i++)
-            RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
+            CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
     }
     for (int i = 0; i < 10; i++)
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
     semel_unit *unit = take(c, &held, "m");
     for (int i = 0; i < 10; i++)
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
     test_thread_start(&late.thread, receive_copy, &late);
     await_blocked(c, 1);
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('m')"));
@@ -275,12 +275,12 @@ static void a_crowd_of_copies_hides_nothing(void **state)
 static void a_crowd_of_copies_costs_one_round_trip_each(void **state)
 {
     server_case *c = *state;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "old", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "old", NULL);
     for (int i = 0; i < 10; i++)
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
     proxy_forget(c->between);
     for (int i = 0; i < 10; i++)
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "old", NULL);
     assert_int_equal(proxy_count(c->between).round_trips, 10);
 }
 
@@ -293,7 +293,7 @@ static void a_crowd_that_is_replayed_gets_its_results(void **state)
     semel_outcome out;
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     for (int i = 0; i < 8; i++) {
         semel_result *result = NULL;
         OK(semel_inbox_receive_result(&out, &result, c->inbox, &message, case_handle, &todo,

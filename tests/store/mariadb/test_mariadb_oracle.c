@@ -83,8 +83,8 @@ static void messages_are_processed_once_and_what_they_send_is_relayed(void **sta
         (void)snprintf(out, sizeof out, "of-m-%d", i);
         semel_message message = text_message(out, "it's \"10\" EUR\\");
         case_work todo = {.work = {.outbox = c->outbox, .sends = &message}};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
         assert_int_equal(case_times(c, id), 1);
     }
     assert_int_equal(case_unsent(c), MESSAGES * each);
@@ -109,14 +109,14 @@ static void old_markers_are_swept(void **state)
     server_case *c = *state;
     size_t swept = 0, all = 0;
     int more = 1;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     server_pass_ms(c->url, 1000);
     while (more) {
         OK(semel_inbox_sweep(&swept, &more, c->inbox, 0, &last_error));
         all += swept;
     }
     assert_int_equal(all, c->mode == BY_BATCH ? CASE_BATCH : 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
 static void a_transaction_of_the_callers_is_joined(void **state)
@@ -133,7 +133,7 @@ static void a_transaction_of_the_callers_is_joined(void **state)
     OK(semel_unit_commit(unit, &last_error));
     SQL(my, "COMMIT");
     mysql_close(my);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 

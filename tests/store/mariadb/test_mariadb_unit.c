@@ -123,7 +123,7 @@ static void show_habit(server_case *c, int index, const semel_message *mail)
     if (case_times(c, id) != habits[index].commits || case_times(c, "stray") != 0)
         fail_msg("%s: done %d times, stray %d", habits[index].name, case_times(c, id),
                  case_times(c, "stray"));
-    RECEIVES(SEMEL_OK, habits[index].commits ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, id, NULL);
+    CASE_RECEIVES(SEMEL_OK, habits[index].commits ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, id, NULL);
     if (case_times(c, id) != 1 || case_unsent(c) != 0)
         fail_msg("%s: in the end done %d times", habits[index].name, case_times(c, id));
 }
@@ -132,7 +132,7 @@ static void a_handler_that_misbehaves_is_told_so(void **state)
 {
     server_case *c = *state;
     semel_message mail = text_message("mail", "paid");
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
     for (int i = 0; i < HABITS; i++) {
         show_habit(c, i, NULL);
         show_habit(c, i, &mail);
@@ -179,7 +179,7 @@ static void a_statement_that_fails_is_the_handlers_own_affair(void **state)
 {
     server_case *c = *state;
     case_work todo = {.after = try_the_impossible};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 1);
 }
 
@@ -224,7 +224,7 @@ static void a_deadlock_is_begun_anew_whatever_the_handler_made_of_it(void **stat
         char id[] = {'m', (char)('0' + i), 0};
         loser me = {.prepared = i & 1, .ignores = i & 2, .conflicts = 2};
         case_work todo = {.after = lose_once, .context = &me};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
         assert_int_equal(me.runs, 3);
         assert_int_equal(case_times(c, id), 1);
         assert_int_equal(todo.work.attempt, 1);
@@ -332,10 +332,10 @@ static void a_handlers_session_is_set_as_the_server_is(void **state)
     OK(semel_relay_open(&relay, c->outbox, broker, NULL, &last_error));
     for (int i = 0; i < 3; i++) { /* with relaxed transactions in between, on the same connection */
         char id[] = {'m', (char)('0' + i), 0};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
         OK(semel_relay_step(&sent, relay, 0, &last_error));
         for (int k = 0; k < 6; k++) /* and looks without one */
-            RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
+            CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
     }
     semel_relay_close(relay);
     semel_transport_close(broker);
@@ -384,7 +384,7 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit_rollback(unit);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
     assert_int_equal(other.status, SEMEL_OK);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
 static int use_in_child(void *context)
@@ -416,7 +416,7 @@ static void a_store_is_not_carried_over_fork(void **state)
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('m')"));
     OK(semel_unit_commit(unit, &last_error));
     OK(semel_inbox_sweep(&swept, &more, c->inbox, 0, &last_error));
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 

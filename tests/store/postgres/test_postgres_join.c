@@ -88,7 +88,7 @@ static void it_commits_with_the_callers_transaction(void **state)
     SQL(conn, "COMMIT");
     assert_int_equal(effects(c), 4);
     assert_int_equal(case_unsent(c), 1);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m-1", NULL);
     PQfinish(conn);
 }
 
@@ -104,7 +104,7 @@ static void it_goes_with_the_callers_rollback(void **state)
     OK(semel_unit_commit(unit, &last_error));
     SQL(conn, "ROLLBACK");
     assert_int_equal(case_unsent(c), 0);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
     PQfinish(conn);
 }
 
@@ -120,7 +120,7 @@ static void rolling_it_back_leaves_the_callers_earlier_work(void **state)
     SQL(conn, "INSERT INTO effect VALUES ('later'); COMMIT");
     assert_int_equal(effects(c), 2);
     assert_int_equal(case_times(c, "m-1"), 0);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
     PQfinish(conn);
 }
 
@@ -138,7 +138,7 @@ static void rolling_it_back_mends_a_failed_transaction(void **state)
     assert_int_equal(PQtransactionStatus(conn), PQTRANS_INTRANS);
     SQL(conn, "COMMIT");
     assert_int_equal(effects(c), 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
     PQfinish(conn);
 }
 
@@ -153,7 +153,7 @@ static void a_queued_statement_that_fails_undoes_the_unit_only(void **state)
     FAILS(SEMEL_EHANDLER, semel_unit_commit(unit, &last_error));
     SQL(conn, "COMMIT");
     assert_int_equal(effects(c), 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
     PQfinish(conn);
 }
 
@@ -289,7 +289,7 @@ static void a_caller_that_ends_its_transaction_is_told_so(void **state)
         SQL(conn, ends[i]);
         FAILS(SEMEL_EMISUSE, semel_unit_commit(unit, &last_error));
         PQfinish(conn);
-        RECEIVES(SEMEL_OK, i ? SEMEL_PROCESSED : SEMEL_DUPLICATE, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, i ? SEMEL_PROCESSED : SEMEL_DUPLICATE, c, id, NULL);
     }
 }
 
@@ -305,7 +305,7 @@ static void a_caller_whose_connection_breaks_gets_an_error(void **state)
     semel_status status = semel_unit_commit(unit, &last_error);
     assert_true(status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN);
     PQfinish(conn);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
 }
 
 /* --- a copy in flight ----------------------------------------------------------------------------- */

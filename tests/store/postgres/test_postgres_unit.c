@@ -127,7 +127,7 @@ static void show_habit(server_case *c, const bad_habit *habit, const semel_messa
                  last_error.text);
     if (case_times(c, id) != habit->commits)
         fail_msg("%s: done %d times", habit->name, case_times(c, id));
-    RECEIVES(SEMEL_OK, habit->commits ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, id, NULL);
+    CASE_RECEIVES(SEMEL_OK, habit->commits ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, id, NULL);
     if (case_times(c, id) != 1 || case_unsent(c) != 0)
         fail_msg("%s: in the end done %d times, and %d sent", habit->name, case_times(c, id),
                  (int)case_unsent(c));
@@ -207,7 +207,7 @@ static void unusual_handlers_get_all_or_nothing(void **state)
         leave_pipeline_mode_on, leave_it_nonblocking, deallocate_all, discard_plans,
         end_the_session,        set_a_strict_timeout, forget_the_path};
     for (int i = 0; i < 3; i++) /* until all is prepared */
-        RECEIVES(SEMEL_OK, i ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, "warm", NULL);
+        CASE_RECEIVES(SEMEL_OK, i ? SEMEL_DUPLICATE : SEMEL_PROCESSED, c, "warm", NULL);
     for (int i = 0; i < (int)(sizeof deeds / sizeof *deeds); i++) {
         char id[16];
         semel_outcome out;
@@ -220,7 +220,7 @@ static void unusual_handlers_get_all_or_nothing(void **state)
         assert_true(!status == (out == SEMEL_PROCESSED));
         assert_int_equal(case_times(c, id), !status);
         assert_int_equal(case_settle(c, id, NULL), status ? SEMEL_PROCESSED : SEMEL_DUPLICATE);
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "warm", NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "warm", NULL);
     }
 }
 
@@ -365,7 +365,7 @@ static void a_dead_letter_is_committed_as_work_is(void **state)
         case_number(c, "SELECT count(*) FROM commits WHERE what = 'semel_marker' AND how = 'off'") >
             0,
         c->mode != BY_BATCH);
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "n", &hopeless);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "n", &hopeless);
     assert_int_equal(
         case_number(c, "SELECT count(*) FROM commits WHERE what = 'semel_dead' AND how = 'on'"),
         letters);
@@ -417,7 +417,7 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit_rollback(unit);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
     assert_int_equal(other.status, SEMEL_OK);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
 static int use_in_child(void *context)
@@ -442,7 +442,7 @@ static void a_store_is_not_carried_over_fork(void **state)
     assert_int_equal(process_run(use_in_child, c), PROCESS_OK);
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('m')"));
     OK(semel_unit_commit(unit, &last_error));
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 

@@ -159,11 +159,11 @@ static void a_serialization_failure_is_begun_anew(void **state)
     case_work loud = {.after = write_what_was_changed, .context = c};
     case_work quiet = {.after = write_and_ignore, .context = c};
     make_rows(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "loud", &loud);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "loud", &loud);
     assert_int_equal(sum(c), 11);
     assert_int_equal(case_times(c, "loud"), 1);
     assert_int_equal(loud.work.attempt, 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "quiet", &quiet);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "quiet", &quiet);
     assert_int_equal(sum(c), 22);
     assert_int_equal(case_times(c, "quiet"), 1);
 }
@@ -189,13 +189,13 @@ static void conflicts_without_an_end_come_to_an_end(void **state)
 {
     server_case *c = *state;
     case_work todo = {.after = always_conflict, .context = c};
-    RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, c, "m", &todo);
     assert_true(last_error.retryable);
     if (c->mode == BY_TRANSACTION)
         assert_int_equal(todo.work.runs, RETRIES + 1);
     assert_int_equal(case_times(c, "m"), 0);
     todo = (case_work){.wrong = SEMEL_OK};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     assert_int_equal(todo.work.attempt, 1);
 }
 
@@ -225,9 +225,9 @@ static void is_the_handlers_failure(server_case *c, const char *id, const char *
     assert_int_equal(last_error.status, SEMEL_EHANDLER);
     assert_true(last_error.retryable);
     assert_int_equal(case_times(c, id), 0);
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, c, id, &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, c, id, &todo);
     assert_int_equal(todo.work.attempt, ATTEMPTS);
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, c, id, &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, c, id, &todo);
     assert_int_equal(case_times(c, id), 0);
 }
 
@@ -240,7 +240,7 @@ static void a_violation_of_the_applications_own_is_the_handlers_failure(void **s
     is_the_handlers_failure(c, "m", "INSERT INTO invoice VALUES (1)");
     int per_message = c->mode == BY_BATCH ? CASE_BATCH : 1;
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_dead"), per_message);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
 }
 
 /* Its name, its columns, its index: all as ours, but for where it is. */
@@ -274,10 +274,10 @@ static void p6_business_violation(void **state)
     static const char sql[] = "INSERT INTO invoice VALUES (1)";
     case_work todo = {.after = put_the_same_again, .context = (void *)(uintptr_t)sql};
     server_run(c->url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
-    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 0);
     server_run(c->url, "DELETE FROM invoice");
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 
@@ -298,8 +298,8 @@ static void a_deferred_violation_is_the_handlers_failure_too(void **state)
     reopen(c, &options);
     server_run(c->url, "CREATE TABLE invoice (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);"
                        "INSERT INTO invoice VALUES (1)");
-    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 0);
 }
 
@@ -324,7 +324,7 @@ static void a_queued_statement_that_is_none_is_the_handlers_failure(void **state
         assert_true(status == SEMEL_EHANDLER || status == SEMEL_EINVAL);
         assert_int_equal(out, SEMEL_FAILED);
         assert_int_equal(case_times(c, id), 0);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
         assert_int_equal(case_times(c, id), 1);
     }
 }
@@ -355,18 +355,18 @@ static void errors_are_told_by_number_and_not_by_text(void **state)
     for (c.mode = BY_QUEUE; c.mode <= BY_CLAIM; c.mode++) {
         const char *id = c.mode == BY_QUEUE ? "queued" : "claimed";
         case_open(&c, CASE_BUSY_MS, &options);
-        RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, &c, id, &todo);
+        CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, &c, id, &todo);
         SAYS(shape->kind == SERVER_POSTGRES ? "doppelter" : "Doppelter");
-        RECEIVES(SEMEL_OK, SEMEL_DEAD, &c, id, &todo);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, &c, id, &todo);
         case_close(&c);
     }
     c.mode = BY_QUEUE;
     case_open(&c, CASE_BUSY_MS, NULL);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, &c, "m", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, &c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "m", NULL);
     todo = (case_work){.after = always_conflict, .context = &c};
     c.mode = BY_TRANSACTION;
-    RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, &c, "n", &todo);
+    CASE_RECEIVES(SEMEL_ECONFLICT, SEMEL_UNDECIDED, &c, "n", &todo);
     case_remove(&c);
     server_own_stop(&own);
 }

@@ -26,14 +26,14 @@ static void a_handler_that_commits_and_fails_has_not_failed(void **state)
         {"COMMIT", "INSERT INTO nowhere VALUES (1)"},
         {"COMMIT", "BEGIN", "INSERT INTO effect VALUES ('stray')"},
         {"COMMIT", "BEGIN", "INSERT INTO nowhere VALUES (1)"}};
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         case_work todo = {.after = run_and_fail, .context = (void *)(uintptr_t)ends[i]};
-        RECEIVES(SEMEL_EMISUSE, SEMEL_UNDECIDED, c, id, &todo);
+        CASE_RECEIVES(SEMEL_EMISUSE, SEMEL_UNDECIDED, c, id, &todo);
         assert_false(last_error.retryable);
         SAYS("is committed");
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, id, NULL);
         assert_int_equal(case_times(c, id), 1);
     }
     assert_int_equal(case_times(c, "stray"), 0);
@@ -51,10 +51,10 @@ static void one_that_rolls_back_and_fails_has_failed(void **state)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         case_work todo = {.after = run_and_fail, .context = (void *)(uintptr_t)ends[i]};
-        RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, id, &todo);
+        CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, id, &todo);
         assert_int_equal(case_times(c, id), 0);
         case_work fine = {.wrong = SEMEL_OK};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &fine);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &fine);
         assert_int_equal(fine.work.attempt, 2);
     }
     assert_int_equal(case_times(c, "stray"), 0);
@@ -79,9 +79,9 @@ static void a_table_that_changed_costs_no_attempt(void **state)
     for (int i = 0; i < 2; i++) {
         char id[] = {'m', (char)('0' + i), 0}, next[] = {'n', (char)('0' + i), 0};
         case_work before = {.after = queue_a_look}, after = {.after = queue_a_look};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &before);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &before);
         server_run(c->url, changes[i]);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, next, &after);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, next, &after);
         assert_int_equal(after.work.attempt, 1);
         assert_int_equal(case_times(c, next), 1);
     }

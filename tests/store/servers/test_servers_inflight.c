@@ -119,7 +119,7 @@ static void a_copy_waits_and_is_a_duplicate_when_the_first_commits(void **state)
     if (c->mode != BY_QUEUE) /* whose handler only plans */
         assert_int_equal(second.todo.work.runs, 0);
     assert_int_equal(case_times(c, "m"), 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
 }
 
 static void a_copy_waits_and_proceeds_when_the_first_rolls_back(void **state)
@@ -134,7 +134,7 @@ static void a_copy_waits_and_proceeds_when_the_first_rolls_back(void **state)
     let_go(&first, 0);
     await_copy(&second, SEMEL_PROCESSED);
     assert_int_equal(case_times(c, "m"), 1);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
 }
 
 /* --- waiting has an end --------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static void a_copy_waits_and_proceeds_when_the_first_rolls_back(void **state)
 static void is_busy(server_case *c)
 {
     case_work todo = {.wrong = SEMEL_OK};
-    RECEIVES(c->mode == BY_BATCH ? SEMEL_OK : SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", &todo);
+    CASE_RECEIVES(c->mode == BY_BATCH ? SEMEL_OK : SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", &todo);
     assert_int_equal(last_error.status, SEMEL_EBUSY);
     assert_true(last_error.retryable);
     if (c->mode != BY_QUEUE)
@@ -162,8 +162,8 @@ static void the_wait_for_the_first_ends_at_its_deadline(void **state)
     assert_in_range(process_now_ms() - began, WAIT_MS - 1, WAIT_MS + LATE_MS);
     is_busy(c);
     let_go(&first, 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
     assert_int_equal(case_times(c, "n"), 1);
 }
@@ -180,7 +180,7 @@ static void a_copy_in_flight_is_reported_at_once(void **state)
     is_busy(c);
     is_busy(c);
     assert_true(process_now_ms() - began < LATE_MS);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
     let_go(&first, 0); /* which tells the server, and does not wait */
     assert_int_equal(case_settle(c, "m", NULL), SEMEL_PROCESSED);
     assert_int_equal(case_times(c, "m"), 1);

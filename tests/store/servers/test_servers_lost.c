@@ -24,7 +24,7 @@ typedef void lose(proxy *p, const char *pattern);
 
 static void warm_up(server_case *c)
 {
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
 }
 
 /* From inside the handler, because in claim mode an earlier COMMIT stores the claim. */
@@ -52,13 +52,13 @@ static void the_answer_of_a_commit_is_lost(void **state)
     server_case *c = *state;
     case_work todo = {.after = arm_answer, .context = c};
     warm_up(c);
-    RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
     assert_true(last_error.retryable);
     assert_int_equal(proxy_count(c->between).lost, 1);
     assert_int_equal(case_times(c, "m"), 1);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
 }
 
 static void the_request_of_a_commit_is_lost(void **state)
@@ -66,13 +66,13 @@ static void the_request_of_a_commit_is_lost(void **state)
     server_case *c = *state;
     case_work todo = {.after = arm_request, .context = c};
     warm_up(c);
-    RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
     assert_int_equal(proxy_count(c->between).lost, 1);
     assert_int_equal(case_times(c, "m"), 0);
     let_leases_end(c); /* a claim is still there, and ends with its lease */
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 1);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &todo);
 }
 
 /* The claim itself: nobody knows that it is held, and the work has not begun. */
@@ -85,11 +85,11 @@ static void the_answer_of_a_claim_is_lost(void **state)
     case_open(c, CASE_BUSY_MS, &options);
     warm_up(c);
     arm(c, proxy_lose_answer);
-    RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
     assert_int_equal(todo.work.runs, 0);
-    RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", &todo);
     let_leases_end(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 1);
     assert_int_equal(todo.work.runs, 1);
 }
@@ -100,10 +100,10 @@ static void the_answer_of_a_recorded_failure_is_lost(void **state)
     server_case *c = *state;
     case_work todo = {.work = {.failures = 1}, .after = arm_answer, .context = c};
     warm_up(c);
-    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
     assert_int_equal(proxy_count(c->between).lost, 1);
     assert_int_equal(case_times(c, "m"), 0);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     assert_int_equal(todo.work.attempt, 2);
     assert_int_equal(case_times(c, "m"), 1);
 }
@@ -323,7 +323,7 @@ static void idle_connections_that_were_cut_cost_nothing(void **state)
         char id[16];
         (void)snprintf(id, sizeof id, "m-%d", i);
         proxy_cut(c->between);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
+        CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, NULL);
     }
 }
 
@@ -340,15 +340,15 @@ static void a_server_ends_and_comes_back(void **state)
     warm_up(&c);
     server_own_halt(&own);
     server_own_restart(&own);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, &c, "after a halt", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, &c, "after a halt", NULL);
     case_close(&c);
     case_open_at(&c, c.url, SHORT_MS, NULL);
     server_own_crash(&own);
     FAILS(SEMEL_EUNAVAILABLE, case_receive(&c, &out, "after a crash", NULL, &last_error));
     server_own_restart(&own);
     assert_int_equal(case_settle(&c, "after a crash", NULL), SEMEL_PROCESSED);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "warm", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "after a halt", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "warm", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, &c, "after a halt", NULL);
     assert_int_equal(case_number(&c, "SELECT count(*) FROM effect"), 3);
     case_remove(&c);
     server_own_stop(&own);

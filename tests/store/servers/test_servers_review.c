@@ -141,11 +141,11 @@ static void after_a_key_in_flight_nothing_is_left_open(void **state)
     OK(semel_unit_begin(&unit, other, &last_error));
     OK(semel_unit_claim(&out, unit, elsewhere, &message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
-    RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, c, "m", NULL);
     OK(semel_unit_commit(unit, &last_error));
     assert_int_equal(case_open_transactions(c), 0);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "n", NULL);
     assert_int_equal(case_times(c, "n"), 1);
     semel_inbox_close(elsewhere);
     semel_store_close(other);

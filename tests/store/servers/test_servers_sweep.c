@@ -61,10 +61,10 @@ static void P12_a_round_removes_what_is_old_and_nothing_else(void **state)
     case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "new", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "new", NULL);
     assert_int_equal(sweep_round(c->inbox, STEP), OLD);
     assert_int_equal(count_old(c), 0);
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "new", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "new", NULL);
     assert_int_equal(sweep_round(c->inbox, STEP), 0);
 }
 
@@ -230,7 +230,7 @@ static void P12_a_sweep_waits_for_no_unit_and_has_its_own_connection(void **stat
     OK(semel_inbox_open(&elsewhere, other, "orders", &a_day, &last_error));
     assert_int_equal(sweep_round(elsewhere, STEP), OLD);
     OK(semel_unit_commit(unit, &last_error));
-    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     semel_inbox_close(elsewhere);
     semel_store_close(other);
 }

@@ -81,9 +81,9 @@ static void the_handlers_own_statement_is_the_only_one_more(void **state)
 {
     server_case *c = *state;
     warm_up(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "native", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "native", NULL);
     (void)trips(c);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     assert_int_equal(trips(c), 3);
 }
 

@@ -16,7 +16,7 @@
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
 
 #include "support/base/check.h"
-#include "support/fixture/scripted_handler.h"
+#include "support/fixture/receives.h"
 
 #include <pthread.h>
 #include <semel/test.h>
@@ -170,18 +170,6 @@ void check_about(int64_t expected, int64_t ms, const store_fixture *f, const cha
 
 /* The counters of f->store. */
 semel_counters counters_of(store_fixture *f);
-
-/* Receives, and checks the outcome and the status that belongs to it. */
-#define RECEIVES(outcome, inbox, message, work) \
-    check_receive((outcome), (inbox), (message), (work), __FILE__, __LINE__)
-void check_receive(semel_outcome expected, semel_inbox *inbox, const semel_message *message,
-                   scripted_handler *context, const char *file, int line);
-
-/* A message with this id and a body that is always the same, received. */
-#define RECEIVES_ID(outcome, inbox, id, work) \
-    check_receive_id((outcome), (inbox), (id), (work), __FILE__, __LINE__)
-void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id,
-                      scripted_handler *context, const char *file, int line);
 
 /* Begins a unit and claims the message with it; the unit is the test's to end. */
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message);

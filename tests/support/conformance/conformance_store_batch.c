@@ -89,8 +89,8 @@ static void a_batch_may_mix_new_and_known(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     scripted_handler done = {0}, hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "b", &done);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "d", &hopeless);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "b", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "d", &hopeless);
     BATCH("PdPDm", inbox, "a b c d b'", &done);
     assert_string_equal(done.ids, "b a c ");
 }
@@ -178,9 +178,9 @@ static void each_result_of_a_batch_stays_with_its_key(void **state)
     scripted_handler failing = {.failures = 1, .only = "b", .result = "receipt"}, plain = {0};
     BATCH("PFP", inbox, "a b c", &failing);
     BATCH("P", inbox, "b", &plain);
-    RECEIVES_ID(SEMEL_REPLAYED, inbox, "a", &plain);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "b", &plain);
-    RECEIVES_ID(SEMEL_REPLAYED, inbox, "c", &plain);
+    RECEIVES_ID(SEMEL_OK, SEMEL_REPLAYED, inbox, "a", &plain);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "b", &plain);
+    RECEIVES_ID(SEMEL_OK, SEMEL_REPLAYED, inbox, "c", &plain);
 }
 
 static void a_message_without_a_key_does_not_spoil_the_batch(void **state)

@@ -8,7 +8,7 @@ static void bury(store_fixture *f, semel_inbox *inbox, const char *id)
 {
     scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
     (void)f;
-    RECEIVES_ID(SEMEL_DEAD, inbox, id, &hopeless);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, id, &hopeless);
 }
 
 static void what_keeps_failing_is_one_dead_letter(void **state)
@@ -19,12 +19,12 @@ static void what_keeps_failing_is_one_dead_letter(void **state)
     semel_message message = *full_message();
     scripted_handler failing = {.failures = 99};
     message.time_ms = 0;
-    RECEIVES(SEMEL_FAILED, inbox, &message, &failing);
-    RECEIVES(SEMEL_FAILED, inbox, &message, &failing);
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &failing);
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &failing);
     assert_int_equal(count_letters(f), 0);
     pass_ms(f, grains(f, 5000));
     int64_t now = now_of(f);
-    RECEIVES(SEMEL_DEAD, inbox, &message, &failing);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &failing);
 
     letters found;
     letters_read(&found, f->store, NULL);
@@ -46,7 +46,7 @@ static void later_copies_of_a_dead_message_stay_dead(void **state)
     scripted_handler never = {0};
     bury(f, inbox, "m-1");
     for (int i = 0; i < 3; i++)
-        RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &never);
+        RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &never);
     assert_int_equal(never.runs, 0);
     assert_int_equal(count_letters(f), 1);
     assert_int_equal(counters_of(f).dead, 4);
@@ -77,8 +77,8 @@ static void a_dead_letter_is_announced_with_it(void **state)
     scripted_handler hopeless = {
         .failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
     semel_transport *broker = open_recorder(f);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &hopeless);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &hopeless);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &hopeless);
     assert_int_equal(relay_once(open_relay(f, mail, open_recorder(f), NULL)), 0);
     assert_int_equal(relay_once(open_relay(f, faults, broker, NULL)), 1);
     const semel_message *fault = semel_test_recorder_message(broker, 0);
@@ -97,10 +97,10 @@ static void a_second_burial_replaces_the_first_under_its_id(void **state)
     semel_message first = text_message("m-1", "10 EUR"), second = text_message("m-1", "11 EUR");
     scripted_handler hopeless = {.failures = 2, .failure = SEMEL_EGIVEUP};
     bury(f, inbox, "m-0");
-    RECEIVES(SEMEL_DEAD, inbox, &first, &hopeless);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &first, &hopeless);
     bury(f, inbox, "m-2");
     OK(semel_inbox_forget(inbox, &first, &last_error));
-    RECEIVES(SEMEL_DEAD, inbox, &second, &hopeless);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &second, &hopeless);
 
     letters found;
     letters_read(&found, f->store, NULL);
@@ -255,7 +255,7 @@ static void a_discarded_message_is_not_handled_after_all(void **state)
     scripted_handler never = {0};
     bury(f, inbox, "m-1");
     OK(semel_dead_discard(f->store, only_letter(f), &last_error));
-    RECEIVES_ID(SEMEL_DEAD, inbox, "m-1", &never);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &never);
     assert_int_equal(never.runs, 0);
     assert_int_equal(count_letters(f), 0);
 }

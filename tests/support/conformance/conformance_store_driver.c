@@ -224,10 +224,10 @@ static void a_dead_letter_does_not_go_with_the_power(void **state)
     scripted_handler hopeless = {.failures = 3, .failure = SEMEL_EGIVEUP},
                      failing = {.failures = 2};
     step_between(f);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "a", &hopeless);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "a", &hopeless);
     expect_durable_letters(1);
-    RECEIVES_ID(SEMEL_FAILED, inbox, "b", &failing);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "b", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "b", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "b", &failing);
     expect_durable_letters(2);
     OK(semel_inbox_receive_batch(outcomes, inbox, pointers, 2, scripted_handler_run, &hopeless,
                                  &last_error));
@@ -262,7 +262,7 @@ static void a_dead_letter_of_a_hand_over_does_not_go_with_the_power(void **state
     semel_message known = text_message("a", "10 EUR"), refused = text_message("a", "11 EUR"),
                   other = text_message("b", "10 EUR");
     step_between(f);
-    RECEIVES(SEMEL_PROCESSED, inbox, &known, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &known, &done);
     OK(semel_outbox_send(outbox, &refused, &last_error));
     OK(semel_outbox_send(outbox, &other, &last_error));
     assert_int_equal(relay_all(relay), 2);

@@ -25,7 +25,7 @@ static void a_message_is_handed_over_once(void **state)
     assert_string_equal(done.id, "m-1");
 
     semel_message copy = text_message("m-1", "10 EUR"); /* the time is not a part of the content */
-    RECEIVES(SEMEL_DUPLICATE, inbox, &copy, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &copy, &done);
     assert_int_equal(counters_of(f).processed, 1);
     assert_int_equal(counters_of(f).sent, 1);
 }
@@ -37,7 +37,7 @@ static void what_the_inbox_knows_is_taken_out_without_running(void **state)
     semel_inbox *inbox = open_inbox(f, "projection", NULL);
     scripted_handler done = {0};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, NULL);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     send_id(outbox, "m-1", NULL);
     assert_int_equal(relay_once(relay), 1);
     assert_int_equal(done.runs, 1);
@@ -181,7 +181,7 @@ static void what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox(voi
     send_id(outbox, "m-1", NULL);
     semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 30000);
     relay_once(relay);
     assert_int_equal(counters_of(f).unsent, 0);
@@ -225,7 +225,7 @@ static void what_the_inbox_refuses_is_kept_as_its_dead_letter(void **state)
     scripted_handler done = {0};
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, NULL);
     semel_message before = text_message("m-1", "other content");
-    RECEIVES(SEMEL_PROCESSED, inbox, &before, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &before, &done);
     send_id(outbox, "m-1", NULL);
     relay_once(relay);
     assert_int_equal(done.runs, 1);

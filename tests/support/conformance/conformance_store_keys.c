@@ -36,11 +36,11 @@ static void expect_all_different(store_fixture *f, const semel_bytes keys[], siz
     scripted_handler done = {0};
     for (size_t i = 0; i < count; i++) {
         semel_message message = keyed(keys[i]);
-        RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
     }
     for (size_t i = 0; i < count; i++) {
         semel_message message = keyed(keys[i]);
-        RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &done);
     }
     assert_int_equal(done.runs, count);
 }
@@ -155,10 +155,10 @@ static void a_binary_id_is_a_key(void **state)
     scripted_handler done = {0};
     one.time_ms = other.time_ms = 0;
     other.id = (semel_bytes){"\x00\xffid\xc4", 5};
-    RECEIVES(SEMEL_PROCESSED, inbox, &one, &done);
-    RECEIVES(SEMEL_PROCESSED, inbox, &other, &done);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &one, &done);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &other, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &one, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &other, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &one, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &other, &done);
 }
 
 const store_test store_key_tests[] = {

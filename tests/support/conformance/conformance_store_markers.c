@@ -9,9 +9,9 @@ static void a_copy_is_a_duplicate(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
     assert_int_equal(done.runs, 1);
     assert_int_equal(done.attempt, 1);
     assert_string_equal(done.key, "m-1");
@@ -28,10 +28,10 @@ static void each_inbox_handles_the_same_message(void **state)
     semel_inbox *billing = open_inbox(f, "billing", NULL);
     semel_inbox *shipping = open_inbox(f, "shipping", NULL);
     scripted_handler billed = {0}, shipped = {.failures = 1};
-    RECEIVES_ID(SEMEL_PROCESSED, billing, "m-1", &billed);
-    RECEIVES_ID(SEMEL_FAILED, shipping, "m-1", &shipped);
-    RECEIVES_ID(SEMEL_DUPLICATE, billing, "m-1", &billed);
-    RECEIVES_ID(SEMEL_PROCESSED, shipping, "m-1", &shipped);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, billing, "m-1", &billed);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, shipping, "m-1", &shipped);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, billing, "m-1", &billed);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, shipping, "m-1", &shipped);
     assert_int_equal(billed.runs, 1);
     assert_int_equal(shipped.runs, 2);
 }
@@ -42,12 +42,12 @@ static void a_failed_run_is_followed_by_another(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     scripted_handler failing = {.failures = 2};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
     assert_string_equal(last_error.text, "out of paper");
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &failing);
     assert_int_equal(failing.attempt, 3);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &failing);
     assert_int_equal(failing.runs, 3);
     assert_int_equal(counters_of(f).failed, 2);
 }
@@ -61,10 +61,10 @@ static void a_failed_run_leaves_neither_message_nor_result(void **state)
     scripted_handler failing = {
         .failures = 1, .result = "half", .outbox = open_outbox(f, "mail"), .sends = &mail};
     scripted_handler plain = {0};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
     assert_int_equal(counters_of(f).unsent, 0);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &plain);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &plain);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &plain);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &plain);
     assert_int_equal(counters_of(f).unsent, 0);
 }
 
@@ -83,7 +83,7 @@ static void what_is_rolled_back_never_happened(void **state)
 
     assert_int_equal(counters_of(f).unsent, 0);
     scripted_handler done = {0};
-    RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
     assert_int_equal(counters_of(f).unsent, 0);
 }
 
@@ -210,9 +210,9 @@ static void other_content_under_a_known_key_is_a_mismatch(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message ten = text_message("m-1", "10 EUR"), eleven = text_message("m-1", "11 EUR");
     scripted_handler done = {0};
-    RECEIVES(SEMEL_PROCESSED, inbox, &ten, &done);
-    RECEIVES(SEMEL_MISMATCH, inbox, &eleven, &done);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &ten, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &ten, &done);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_MISMATCH, inbox, &eleven, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &ten, &done);
     assert_int_equal(done.runs, 1);
     assert_int_equal(counters_of(f).mismatched, 1);
 }
@@ -224,8 +224,8 @@ static void where_mismatch_is_ignored_the_key_alone_decides(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message ten = text_message("m-1", "10 EUR"), eleven = text_message("m-1", "11 EUR");
     scripted_handler done = {0};
-    RECEIVES(SEMEL_PROCESSED, inbox, &ten, &done);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &eleven, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &ten, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &eleven, &done);
 }
 
 /* A message that failed may be corrected by its sender: what counts is the content that was handled. */
@@ -235,10 +235,10 @@ static void the_fingerprint_is_that_of_the_copy_that_was_handled(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message wrong = text_message("m-1", "-10 EUR"), right = text_message("m-1", "10 EUR");
     scripted_handler failing = {.failures = 1};
-    RECEIVES(SEMEL_FAILED, inbox, &wrong, &failing);
-    RECEIVES(SEMEL_PROCESSED, inbox, &right, &failing);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &right, &failing);
-    RECEIVES(SEMEL_MISMATCH, inbox, &wrong, &failing);
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &wrong, &failing);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &right, &failing);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &right, &failing);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_MISMATCH, inbox, &wrong, &failing);
 }
 
 static void a_forgotten_key_is_new_again(void **state)
@@ -248,11 +248,11 @@ static void a_forgotten_key_is_new_again(void **state)
     semel_message message = text_message("m-1", "10 EUR");
     scripted_handler done = {0};
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
-    RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
     OK(semel_inbox_forget(inbox, &message, &last_error));
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
-    RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
-    RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &done);
     assert_int_equal(done.runs, 2);
 }
 

@@ -44,10 +44,10 @@ static void a_message_leaves_if_its_handler_succeeds(void **state)
     semel_relay *relay = open_relay(f, outbox, broker, NULL);
     semel_message message = text_message("mail-1", "paid");
     scripted_handler failing = {.failures = 1, .outbox = outbox, .sends = &message};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
     assert_int_equal(relay_once(relay), 0);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &failing);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &failing);
     assert_int_equal(relay_once(relay), 1);
     assert_int_equal(relay_once(relay), 0);
 }
@@ -59,7 +59,7 @@ static void a_message_arrives_as_it_was_sent(void **state)
     semel_outbox *outbox = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
     scripted_handler done = {.outbox = outbox, .sends = full_message()};
-    RECEIVES_ID(SEMEL_PROCESSED, open_inbox(f, "orders", NULL), "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, open_inbox(f, "orders", NULL), "m-1", &done);
     assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
     MESSAGE_EQUAL(full_message(), semel_test_recorder_message(broker, 0));
 }

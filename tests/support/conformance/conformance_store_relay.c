@@ -1,5 +1,6 @@
 /* The relay against brokers that refuse, lose answers, or take longer than the lease. */
 #include "support/conformance/conformance_store.h"
+#include "support/fake/stub_transport.h"
 
 #include <semel/sys/transport.h>
 #include <string.h>
@@ -217,34 +218,13 @@ typedef struct slow_broker {
     unsigned published;
 } slow_broker;
 
-static semel_status slow_open(void *transport, const char *argument,
-                              const semel_transport_settings *settings, semel_error *err)
-{
-    (void)settings;
-    (void)err;
-    *(slow_broker **)transport = (slow_broker *)(uintptr_t)argument;
-    return SEMEL_OK;
-}
-
-static void slow_close(void *transport)
-{
-    (void)transport;
-}
-
-static semel_durability slow_durability(const void *transport)
-{
-    (void)transport;
-    return SEMEL_DURABLE_NOT;
-}
-
-static semel_status slow_publish(void *transport, semel_publish_result results[],
+static semel_status slow_publish(void *context, semel_publish_result results[],
                                  const semel_message *const messages[], size_t count,
-                                 uint32_t wait_ms, semel_error *err)
+                                 semel_error *err)
 {
-    slow_broker *self = *(slow_broker **)transport;
+    slow_broker *self = context;
     size_t sent = 0;
     (void)messages;
-    (void)wait_ms;
     self->published += (unsigned)count;
     pass_ms(self->fixture, self->takes_ms);
     if (self->meanwhile)
@@ -255,43 +235,11 @@ static semel_status slow_publish(void *transport, semel_publish_result results[]
                                                  : SEMEL_OK;
 }
 
-static semel_status slow_receive(void *transport, semel_delivery deliveries[], size_t max,
-                                 size_t *count, uint32_t wait_ms, semel_error *err)
-{
-    (void)transport;
-    (void)deliveries;
-    (void)max;
-    (void)wait_ms;
-    (void)err;
-    *count = 0;
-    return SEMEL_OK;
-}
-
-static semel_status slow_settle(void *transport, const semel_settle settles[], size_t count,
-                                semel_error *err)
-{
-    (void)transport;
-    (void)settles;
-    (void)count;
-    (void)err;
-    return SEMEL_OK;
-}
-
-static const semel_transport_driver slow_driver = {.version = SEMEL_TRANSPORT_DRIVER_VERSION,
-                                                   .scheme = "slow",
-                                                   .transport_size = sizeof(slow_broker *),
-                                                   .open = slow_open,
-                                                   .close = slow_close,
-                                                   .durability = slow_durability,
-                                                   .publish = slow_publish,
-                                                   .receive = slow_receive,
-                                                   .settle = slow_settle};
-
 static semel_transport *open_slow(store_fixture *f, slow_broker *broker)
 {
     semel_transport *transport = NULL;
     broker->fixture = f;
-    OK(semel_transport_open_driver(&transport, &slow_driver, broker, NULL, &last_error));
+    OK(stub_transport_open(&transport, slow_publish, broker, &last_error));
     f->transports[f->transport_count++] = transport;
     return transport;
 }

@@ -37,7 +37,7 @@ static void receive_many(semel_inbox *inbox, int from, int to)
     for (int i = from; i < to; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "%d", i);
-        RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, id, &done);
     }
 }
 
@@ -60,14 +60,14 @@ static void a_key_is_remembered_for_its_retention_and_no_longer(void **state)
         (void)snprintf(id, sizeof id, "m%zu", i);
         semel_inbox *inbox = open_inbox(f, name, &options);
         scripted_handler done = {0};
-        RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, id, &done);
         assert_int_equal(sweep_round(inbox, 100), 0);
         pass_almost(f, (int64_t)retention + 1);
         assert_int_equal(sweep_round(inbox, 100), 0);
-        RECEIVES_ID(SEMEL_DUPLICATE, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, id, &done);
         pass_grain(f);
         assert_int_equal(sweep_round(inbox, 100), 1);
-        RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, id, &done);
     }
 }
 
@@ -76,10 +76,10 @@ static void a_retention_of_zero_forgets_at_the_next_sweep(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_NONE);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
     assert_int_equal(sweep_round(inbox, 100), 1);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
 }
 
 /* It reaches back beyond 1970: that must not come out as "everything". */
@@ -88,11 +88,11 @@ static void a_retention_of_a_hundred_years_is_kept(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, (uint64_t)(100 * YEAR_MS));
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     assert_int_equal(sweep_round(inbox, 100), 0);
     pass_ms(f, 99 * YEAR_MS);
     assert_int_equal(sweep_round(inbox, 100), 0);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
     if (f->quirks->flags & STORE_SERVER_CLOCK)
         return; /* it cannot be moved to the year 2070, and before that nothing is so old */
     pass_ms(f, 2 * YEAR_MS);
@@ -109,10 +109,10 @@ static void a_retention_beyond_all_time_is_kept(void **state)
         char id[] = {(char)('a' + i), 0};
         semel_inbox *inbox = open_with_retention(f, retentions_ms[i]);
         scripted_handler done = {0};
-        RECEIVES_ID(SEMEL_PROCESSED, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, id, &done);
         pass_ms(f, YEAR_MS);
         assert_int_equal(sweep_round(inbox, 100), 0);
-        RECEIVES_ID(SEMEL_DUPLICATE, inbox, id, &done);
+        RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, id, &done);
     }
 }
 
@@ -121,10 +121,10 @@ static void forever_is_forever(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_FOREVER);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 1000 * YEAR_MS);
     assert_int_equal(sweep_round(inbox, 100), 0);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
 }
 
 static void a_sweep_goes_in_bounded_steps_to_its_end(void **state)
@@ -158,16 +158,16 @@ static void a_sweep_does_not_mind_being_overtaken(void **state)
         (void)snprintf(before, sizeof before, "a%d", i);
         (void)snprintf(behind, sizeof behind, "z%d", i);
         if (i < 5) {
-            RECEIVES_ID(SEMEL_PROCESSED, inbox, before, &done);
-            RECEIVES_ID(SEMEL_PROCESSED, inbox, behind, &done);
+            RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, before, &done);
+            RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, behind, &done);
         }
         OK(semel_inbox_sweep(&swept, &more, inbox, 10, &last_error));
         total += swept;
     }
     assert_int_equal(total, 60);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "a0", &done);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "z4", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "a0", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "z4", &done);
 }
 
 static void two_sweepers_do_each_other_no_harm(void **state)
@@ -190,7 +190,7 @@ static void two_sweepers_do_each_other_no_harm(void **state)
     assert_int_equal(total, 100);
     assert_int_equal(sweep_round(other, 100), 0);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_DUPLICATE, other, "105", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, other, "105", &done);
 }
 
 static void sweepers_on_two_handles_do_each_other_no_harm(void **state)
@@ -214,11 +214,11 @@ static void a_sweep_is_of_its_own_inbox_only(void **state)
     semel_inbox_options brief = {.size = sizeof brief, .retention_ms = 1};
     semel_inbox *one = open_inbox(f, "brief", &brief), *other = open_inbox(f, "orders", NULL);
     scripted_handler done = {0};
-    RECEIVES_ID(SEMEL_PROCESSED, one, "m-1", &done);
-    RECEIVES_ID(SEMEL_PROCESSED, other, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, one, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, other, "m-1", &done);
     pass_ms(f, 1000);
     assert_int_equal(sweep_round(one, 100), 1);
-    RECEIVES_ID(SEMEL_DUPLICATE, other, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, other, "m-1", &done);
 }
 
 /* Age counts from the last change, not from the first (P11): a key whose work took its time is not old. */
@@ -227,12 +227,12 @@ static void age_counts_from_the_last_change(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
     scripted_handler failing = {.failures = 1};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 900));
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 900));
     assert_int_equal(sweep_round(inbox, 100), 0);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 101));
     assert_int_equal(sweep_round(inbox, 100), 1);
 }
@@ -244,8 +244,8 @@ static void failed_and_dead_keys_are_swept_in_the_end(void **state)
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
     scripted_handler failing = {.failures = 1},
                      hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "failed", &failing);
-    RECEIVES_ID(SEMEL_DEAD, inbox, "dead", &hopeless);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "failed", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "dead", &hopeless);
     pass_ms(f, grains(f, 1001));
     assert_int_equal(sweep_round(inbox, 100), 2);
     assert_int_equal(count_letters(f),
@@ -261,12 +261,12 @@ static void a_live_claim_is_not_swept(void **state)
     semel_unit *unit = claim_message(f, inbox, &message);
     pass_almost(f, grains(f, 30000));
     assert_int_equal(sweep_round(inbox, 100), 0);
-    RECEIVES(SEMEL_IN_PROGRESS, inbox, &message, &done);
+    RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &message, &done);
     OK(semel_unit_renew(unit, 0, &last_error));
     pass_almost(f, grains(f, 30000));
     assert_int_equal(sweep_round(inbox, 100), 0);
     OK(semel_unit_commit(unit, &last_error));
-    RECEIVES(SEMEL_DUPLICATE, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &done);
     pass_ms(f, grains(f, 2));
     assert_int_equal(sweep_round(inbox, 100), 1);
 }
@@ -282,7 +282,7 @@ static void an_abandoned_claim_is_swept_and_its_owner_stays_stale(void **state)
     assert_int_equal(sweep_round(inbox, 100), 1);
     FAILS(SEMEL_ELOST, semel_unit_commit(unit, &last_error));
     scripted_handler done = {0};
-    RECEIVES(SEMEL_PROCESSED, inbox, &message, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
 }
 
 typedef struct late_copy {
@@ -310,14 +310,14 @@ static void what_is_handled_after_the_sweep_looked_stays(void **state)
     semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
     late_copy late = {.inbox = open_inbox_on(f, open_second_handle(f), "orders", NULL)};
     scripted_handler failing = {.failures = 1};
-    RECEIVES_ID(SEMEL_FAILED, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &failing);
     pass_ms(f, grains(f, 1001));
     f->passing_context = &late;
     f->passing = receive_late_copy;
     assert_int_equal(sweep_round(inbox, 100), 0);
     OK(late.status);
     assert_int_equal(late.outcome, SEMEL_PROCESSED);
-    RECEIVES_ID(SEMEL_DUPLICATE, inbox, "m-1", &failing);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &failing);
 }
 
 static void an_unsent_message_is_never_swept(void **state)
@@ -327,7 +327,7 @@ static void an_unsent_message_is_never_swept(void **state)
     semel_message mail = text_message("mail-1", "paid");
     scripted_handler done = {.outbox = outbox, .sends = &mail};
     semel_inbox *inbox = open_with_retention(f, SEMEL_RETENTION_NONE);
-    RECEIVES_ID(SEMEL_PROCESSED, inbox, "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 100 * YEAR_MS);
     assert_int_equal(sweep_round(inbox, 100), 1);
     assert_int_equal(counters_of(f).unsent, 1);
@@ -341,13 +341,14 @@ static void a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known(void 
     semel_message dated = text_message("dated", "10 EUR"), undated = text_message("undated", "");
     scripted_handler done = {0};
     dated.time_ms = wall_of(f);
-    RECEIVES(SEMEL_PROCESSED, inbox, &dated, &done);
-    RECEIVES(SEMEL_PROCESSED, inbox, &undated, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &dated, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &undated, &done);
     pass_ms(f, grains(f, 1001));
-    RECEIVES(SEMEL_DUPLICATE, inbox, &dated, &done); /* late, but its marker is still there */
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &dated,
+             &done); /* late, but its marker is still there */
     assert_int_equal(sweep_round(inbox, 100), 2);
-    RECEIVES(SEMEL_STALE, inbox, &dated, &done);
-    RECEIVES(SEMEL_PROCESSED, inbox, &undated, &done);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &dated, &done);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &undated, &done);
     assert_int_equal(done.runs, 3);
 }
 

@@ -246,44 +246,6 @@ semel_counters counters_of(store_fixture *f)
 
 /* --- receiving ------------------------------------------------------------------------------------ */
 
-static semel_status status_of(semel_outcome outcome, const scripted_handler *context)
-{
-    switch (outcome) {
-    case SEMEL_FAILED:
-        return context->failure ? context->failure : SEMEL_EHANDLER;
-    case SEMEL_IN_PROGRESS:
-        return SEMEL_EBUSY;
-    case SEMEL_MISMATCH:
-    case SEMEL_STALE:
-    case SEMEL_MISSING_KEY:
-        return SEMEL_EREJECTED;
-    default:
-        return SEMEL_OK;
-    }
-}
-
-void check_receive(semel_outcome expected, semel_inbox *inbox, const semel_message *message,
-                   scripted_handler *context, const char *file, int line)
-{
-    semel_outcome outcome = SEMEL_UNDECIDED;
-    check_forget();
-    semel_status status =
-        semel_inbox_receive(&outcome, inbox, message, scripted_handler_run, context, &last_error);
-    if (outcome != expected) {
-        print_error("the outcome is %s, not %s (%s: %s)\n", semel_outcome_name(outcome),
-                    semel_outcome_name(expected), semel_status_name(status), last_error.text);
-        _fail(file, line);
-    }
-    check_status(status_of(expected, context), status, "semel_inbox_receive", file, line);
-}
-
-void check_receive_id(semel_outcome expected, semel_inbox *inbox, const char *id,
-                      scripted_handler *context, const char *file, int line)
-{
-    semel_message message = text_message(id, "10 EUR");
-    check_receive(expected, inbox, &message, context, file, line);
-}
-
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message)
 {
     semel_unit *unit = NULL;

@@ -1,5 +1,7 @@
-/* The sources of bad luck, the world that it strikes, and the loop over all allocations. */
+/* The sources of bad luck, the surroundings that it strikes, and the loop over all allocations. */
 #include "support/scenario/oom.h"
+
+#include "support/fake/stub_transport.h"
 
 #include "base/mem.h"
 
@@ -126,32 +128,11 @@ static void keep(char out[OOM_TEXT], const char *text)
     (void)snprintf(out, OOM_TEXT, "%s", text ? text : "(none)");
 }
 
-static semel_status sink_open(void *transport, const char *argument,
-                              const semel_transport_settings *settings, semel_error *err)
-{
-    (void)settings;
-    (void)err;
-    *(const void **)transport = argument;
-    return SEMEL_OK;
-}
-
-static void sink_close(void *transport)
-{
-    (void)transport;
-}
-
-static semel_durability sink_durability(const void *transport)
-{
-    (void)transport;
-    return SEMEL_DURABLE_POWER;
-}
-
-static semel_status sink_publish(void *transport, semel_publish_result results[],
+static semel_status sink_publish(void *context, semel_publish_result results[],
                                  const semel_message *const messages[], size_t count,
-                                 uint32_t wait_ms, semel_error *err)
+                                 semel_error *err)
 {
-    oom_sink *sink = *(oom_sink **)transport;
-    (void)wait_ms;
+    oom_sink *sink = context;
     (void)err;
     for (size_t i = 0; i < count && sink->count < OOM_SINK_MAX; i++) {
         semel_bytes header = semel_message_header(messages[i], "trace");
@@ -167,41 +148,7 @@ static semel_status sink_publish(void *transport, semel_publish_result results[]
     return SEMEL_OK;
 }
 
-static semel_status sink_receive(void *transport, semel_delivery deliveries[], size_t max,
-                                 size_t *count, uint32_t wait_ms, semel_error *err)
-{
-    (void)transport;
-    (void)deliveries;
-    (void)max;
-    (void)wait_ms;
-    (void)err;
-    *count = 0;
-    return SEMEL_OK;
-}
-
-static semel_status sink_settle(void *transport, const semel_settle settles[], size_t count,
-                                semel_error *err)
-{
-    (void)transport;
-    (void)settles;
-    (void)count;
-    (void)err;
-    return SEMEL_OK;
-}
-
-static const semel_transport_driver sink_driver = {
-    .version = SEMEL_TRANSPORT_DRIVER_VERSION,
-    .scheme = "sink",
-    .transport_size = sizeof(oom_sink *),
-    .open = sink_open,
-    .close = sink_close,
-    .durability = sink_durability,
-    .publish = sink_publish,
-    .receive = sink_receive,
-    .settle = sink_settle,
-};
-
-/* --- the world ------------------------------------------------------------------------------------------------- */
+/* --- the surroundings ------------------------------------------------------------------------------------------------- */
 
 #define REQUIRE_OK(call)                         \
     do {                                         \
@@ -238,7 +185,7 @@ static void open_rest(oom_world *w, const oom_operation *operation)
     REQUIRE_OK(semel_outbox_open(&w->outbox, w->store, "out", &why));
     REQUIRE_OK(semel_outbox_open(&w->box, w->store, "box", &why));
     REQUIRE_OK(semel_inbox_open(&w->inbox, w->store, "in", &options, &why));
-    REQUIRE_OK(semel_transport_open_driver(&w->transport, &sink_driver, &w->sink, NULL, &why));
+    REQUIRE_OK(stub_transport_open(&w->transport, sink_publish, &w->sink, &why));
 }
 
 static void run_sql(oom_world *w, const char *sql)

@@ -1,6 +1,6 @@
 /* Running out of memory, on purpose: at the nth allocation, for every n.
  *
- * An operation is tried on a world that is made anew for each n: it fails or succeeds, then the same is done
+ * An operation is tried in surroundings that are made anew for each n: it fails or succeeds, then the same is done
  * without a fault and must succeed, and then everything must be there exactly once. */
 #ifndef SEMEL_TESTS_OOM_H
 #define SEMEL_TESTS_OOM_H
@@ -64,7 +64,7 @@ typedef struct oom_world {
 typedef struct oom_operation {
     const char *name;
     semel_inbox_options inbox; /* `size` is filled in */
-    int bare;                  /* the world has no store: opening one is the operation */
+    int bare;                  /* there is no store: opening one is the operation */
     int sqlite_only;
     long
         stride; /* of SQLite's allocations, where they are very many and mostly of one kind; 0: 1 */
@@ -85,7 +85,7 @@ void oom_everywhere(const oom_operation *operation, const oom_source *source, oo
 /* For operations. */
 semel_message oom_message(const char *id);
 semel_handler
-    oom_handler; /* writes an effect, stores a result, sends a message; its context is a world */
+    oom_handler; /* writes an effect, stores a result, sends a message; its context is an oom_world */
 semel_status oom_receive(oom_world *w, const char *id, uint32_t delivery, semel_error *err);
 semel_status oom_open_store(oom_world *w, semel_error *err);
 

@@ -196,7 +196,7 @@ static void p2_stale_owner(void **state)
             act(stale, what);
             if (theirs)
                 OK(semel_unit_commit(theirs, &last_error));
-            RECEIVES(SEMEL_OK, attempt[to] ? SEMEL_PROCESSED : SEMEL_DUPLICATE, c, id, &todo);
+            CASE_RECEIVES(SEMEL_OK, attempt[to] ? SEMEL_PROCESSED : SEMEL_DUPLICATE, c, id, &todo);
             assert_int_equal(todo.work.attempt, attempt[to]);
         }
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_dead"), 0);
@@ -359,11 +359,11 @@ static void p15_believed_before_the_commit(void **state)
     desk_open(&d, c, NULL);
     todo.work.outbox = c->outbox;
     todo.work.sends = &mail;
-    RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
     OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
     assert_int_equal(counters.processed + counters.captured + counters.duplicates, 0);
     assert_int_equal(step(&d), 0);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
     int messages = c->mode == BY_BATCH ? CASE_BATCH : 1;
     assert_int_equal(step(&d), messages);
     assert_int_equal(case_times(c, "m"), 1);

@@ -354,8 +354,8 @@ static void p21_the_answer_to_commit_is_lost(void **state)
     semel_message again = text_message("m", "10 EUR");
     semel_outcome out;
     again.delivery = 2;
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
-    RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "warm", NULL);
+    CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
     OK(semel_inbox_receive(&out, c->inbox, &again, case_handle, &todo, &last_error));
     assert_int_equal(out, SEMEL_DUPLICATE);
     assert_int_equal(case_times(c, "m"), 1);

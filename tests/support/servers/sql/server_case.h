@@ -114,7 +114,7 @@ semel_handler case_queue; /* by queueing in any case */
 semel_status case_receive(server_case *c, semel_outcome *out, const char *id, case_work *todo,
                           semel_error *err);
 
-#define RECEIVES(status, outcome, c, id, todo) \
+#define CASE_RECEIVES(status, outcome, c, id, todo) \
     case_receives((status), (outcome), (c), (id), (todo), __FILE__, __LINE__)
 void case_receives(semel_status status, semel_outcome outcome, server_case *c, const char *id,
                    case_work *todo, const char *file, int line);
