@@ -6,16 +6,13 @@
 
 /* --- the shared servers --------------------------------------------------------------------------- */
 
-static void both_servers_answer(void **state)
+static void the_server_answers(void **state)
 {
-    (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        server_place at;
-        server_find(&at, kinds[i]);
-        assert_int_equal(server_number(at.url, "SELECT 41 + 1"), 42);
-        assert_int_equal(access(at.socket, F_OK), 0);
-        assert_int_equal(access(at.pid_file, F_OK), 0);
-    }
+    server_place at;
+    server_find(&at, kind_of_state(state));
+    assert_int_equal(server_number(at.url, "SELECT 41 + 1"), 42);
+    assert_int_equal(access(at.socket, F_OK), 0);
+    assert_int_equal(access(at.pid_file, F_OK), 0);
 }
 
 static void a_fresh_store_is_empty_and_nobody_elses(void **state)
@@ -23,7 +20,7 @@ static void a_fresh_store_is_empty_and_nobody_elses(void **state)
     place *p = *state;
     place other = {0};
     server_place shared;
-    server_find(&shared, kind_of(p->url));
+    server_find(&shared, server_kind_of(p->url));
     server_fresh(other.url, &shared);
     assert_string_not_equal(p->url, other.url);
     make_table(&other); /* would fail if it were the same */
@@ -62,8 +59,9 @@ static void dropping_ends_sessions_that_are_in_the_way(void **state)
 /* The columns of semel's tables that are times, and the keys. */
 static void make_tables_with_times(const place *p)
 {
-    const char *key = kind_of(p->url) == SERVER_POSTGRES ? "key bytea" : "`key` varbinary(9)";
-    const char *quoted = kind_of(p->url) == SERVER_POSTGRES ? "key" : "`key`";
+    const char *key =
+        server_kind_of(p->url) == SERVER_POSTGRES ? "key bytea" : "`key` varbinary(9)";
+    const char *quoted = server_kind_of(p->url) == SERVER_POSTGRES ? "key" : "`key`";
     char sql[512];
     (void)snprintf(sql, sizeof sql,
                    "CREATE TABLE semel_marker (inbox int, %s, at_ms bigint, lease_until_ms bigint,"
@@ -103,7 +101,7 @@ static void time_passes_but_not_for_rows_that_are_locked(void **state)
 
 static void a_crash_keeps_what_was_committed(void **state)
 {
-    server_kind kind = *(const server_kind *)*state;
+    server_kind kind = kind_of_state(state);
     server_own own;
     session open;
     server_own_start(&own, kind);
@@ -125,7 +123,7 @@ static void a_crash_keeps_what_was_committed(void **state)
 
 static void several_stand_side_by_side(void **state)
 {
-    server_kind kind = *(const server_kind *)*state;
+    server_kind kind = kind_of_state(state);
     server_own one, other;
     server_own_start(&one, kind);
     server_own_start(&other, kind);
@@ -163,13 +161,13 @@ static void it_ends_with_the_process_that_started_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_servers_answer),
-        IN_BOTH(a_fresh_store_is_empty_and_nobody_elses),
-        IN_BOTH(each_row_is_read),
-        IN_BOTH(dropping_ends_sessions_that_are_in_the_way),
-        IN_BOTH(time_passes_but_not_for_rows_that_are_locked),
-        OF_BOTH(a_crash_keeps_what_was_committed),
-        OF_BOTH(several_stand_side_by_side),
+        ON_EACH(the_server_answers, NULL, NULL),
+        IN_PLACE(a_fresh_store_is_empty_and_nobody_elses),
+        IN_PLACE(each_row_is_read),
+        IN_PLACE(dropping_ends_sessions_that_are_in_the_way),
+        IN_PLACE(time_passes_but_not_for_rows_that_are_locked),
+        ON_EACH(a_crash_keeps_what_was_committed, NULL, NULL),
+        ON_EACH(several_stand_side_by_side, NULL, NULL),
         cmocka_unit_test(it_ends_with_the_process_that_started_it),
     };
     return cmocka_run_group_tests_name("servers", tests, NULL, NULL);

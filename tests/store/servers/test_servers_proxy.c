@@ -148,7 +148,7 @@ static void an_answer_is_lost_and_the_request_is_not(void **state)
 static void an_answer_to_many_statements_is_lost(void **state)
 {
     place *p = *state;
-    int is_postgres = kind_of(p->url) == SERVER_POSTGRES;
+    int is_postgres = server_kind_of(p->url) == SERVER_POSTGRES;
     proxy_lose_answer(p->between, "COMMIT");
     assert_false(run(p, is_postgres
                             ? "BEGIN; INSERT INTO %s VALUES (1); COMMIT; SELECT pg_sleep(0.2);"
@@ -226,7 +226,7 @@ static void a_server_that_is_down_is_a_connection_that_ends(void **state)
     server_own own;
     session s;
     char through[SERVER_URL_ROOM];
-    server_own_start(&own, *(const server_kind *)*state);
+    server_own_start(&own, kind_of_state(state));
     proxy *between = proxy_open(own.at.url);
     proxy_url(through, between, own.at.url);
     server_own_crash(&own);
@@ -261,19 +261,19 @@ static void a_crowd_passes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(it_passes_everything_and_counts),
-        IN_BOTH(what_is_long_passes_whole),
-        IN_BOTH(cut_connections_are_gone_and_new_ones_work),
-        IN_BOTH(a_fork_does_not_keep_what_is_cut),
-        IN_BOTH(new_connections_are_refused_and_old_ones_stay),
-        IN_BOTH(answers_are_held_until_they_are_let_go),
-        IN_BOTH(each_answer_is_late),
-        IN_BOTH(an_answer_is_lost_and_the_request_is_not),
-        IN_BOTH(an_answer_to_many_statements_is_lost),
-        IN_BOTH(a_request_is_lost),
+        IN_PLACE(it_passes_everything_and_counts),
+        IN_PLACE(what_is_long_passes_whole),
+        IN_PLACE(cut_connections_are_gone_and_new_ones_work),
+        IN_PLACE(a_fork_does_not_keep_what_is_cut),
+        IN_PLACE(new_connections_are_refused_and_old_ones_stay),
+        IN_PLACE(answers_are_held_until_they_are_let_go),
+        IN_PLACE(each_answer_is_late),
+        IN_PLACE(an_answer_is_lost_and_the_request_is_not),
+        IN_PLACE(an_answer_to_many_statements_is_lost),
+        IN_PLACE(a_request_is_lost),
         cmocka_unit_test(a_pattern_is_found_in_pieces),
-        OF_BOTH(a_server_that_is_down_is_a_connection_that_ends),
-        IN_BOTH(a_crowd_passes),
+        ON_EACH(a_server_that_is_down_is_a_connection_that_ends, NULL, NULL),
+        IN_PLACE(a_crowd_passes),
     };
     return cmocka_run_group_tests_name("servers_proxy", tests, NULL, NULL);
 }

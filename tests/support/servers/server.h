@@ -13,7 +13,15 @@
 
 #include <stdint.h>
 
-typedef enum server_kind { SERVER_POSTGRES = 1, SERVER_MARIADB, SERVER_RABBITMQ } server_kind;
+typedef enum server_kind {
+    SERVER_POSTGRES = 1,
+    SERVER_MARIADB,
+    SERVER_RABBITMQ,
+    SERVER_KINDS
+} server_kind;
+
+const char *server_name(server_kind kind); /* "postgres" */
+server_kind server_kind_of(const char *url);
 
 enum { SERVER_URL_ROOM = 512, SERVER_HOST_ROOM = 64 };
 

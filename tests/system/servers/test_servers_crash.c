@@ -42,9 +42,9 @@ static void add(programme *all, server_kind kind, const crash_workflow *flow)
     size_t i = all->count++;
     assert_true(i < 2 * SCENES_MAX);
     all->scenes[i] = (scene){kind, flow};
-    (void)snprintf(
-        all->names[i], NAME_ROOM, "%s: %s%s", kind == SERVER_POSTGRES ? "postgres" : "mariadb",
-        flow ? "survives a kill everywhere: " : "every point was covered", flow ? flow->name : "");
+    (void)snprintf(all->names[i], NAME_ROOM, "%s: %s%s", server_name(kind),
+                   flow ? "survives a kill everywhere: " : "every point was covered",
+                   flow ? flow->name : "");
     all->tests[i] = (struct CMUnitTest){all->names[i],
                                         flow ? survives_a_kill_everywhere : every_point_was_covered,
                                         NULL, NULL, &all->scenes[i]};

@@ -5,7 +5,7 @@
 
 #include "support/base/check.h"
 #include "support/servers/proxy.h"
-#include "support/servers/server.h"
+#include "support/servers/server_each.h"
 
 #include <libpq-fe.h>
 #include <mysql.h>
@@ -22,11 +22,6 @@ typedef struct session {
     MYSQL *my;
 } session;
 
-static inline server_kind kind_of(const char *url)
-{
-    return url[0] == 'p' ? SERVER_POSTGRES : SERVER_MARIADB;
-}
-
 /* 0 if it cannot. Multiple statements make a pipeline, as far as there is one. */
 static inline int session_open(session *s, const char *url)
 {
@@ -34,7 +29,7 @@ static inline int session_open(session *s, const char *url)
     unsigned port;
     *s = (session){0};
     server_address(url, host, &port);
-    if (kind_of(url) == SERVER_POSTGRES) {
+    if (server_kind_of(url) == SERVER_POSTGRES) {
         (void)snprintf(text, sizeof text, "host=%s port=%u user=postgres dbname=postgres", host,
                        port);
         s->pg = PQconnectdb(text);
@@ -100,7 +95,7 @@ static inline int setup(void **state)
 {
     server_place shared;
     place *p = calloc(1, sizeof *p);
-    server_find(&shared, *(const server_kind *)*state);
+    server_find(&shared, kind_of_state(state));
     server_fresh(p->url, &shared);
     make_table(p);
     p->between = proxy_open(p->url);
@@ -133,17 +128,6 @@ static inline int64_t rows(const place *p)
 
 /* --- a test for each server ----------------------------------------------------------------------- */
 
-static const server_kind kinds[] = {SERVER_POSTGRES, SERVER_MARIADB};
-
-/* clang-format off */
-#define SERVERS_TEST(index, suffix, function, before, after) \
-    {#function suffix, function, before, after, (void *)(uintptr_t)&kinds[index]}
-#define IN_BOTH(function) /* *state is a place */ \
-    SERVERS_TEST(0, ", postgres", function, setup, teardown), \
-    SERVERS_TEST(1, ", mariadb", function, setup, teardown)
-#define OF_BOTH(function) /* *state is a server_kind */ \
-    SERVERS_TEST(0, ", postgres", function, NULL, NULL), \
-    SERVERS_TEST(1, ", mariadb", function, NULL, NULL)
-/* clang-format on */
+#define IN_PLACE(function) ON_EACH(function, setup, teardown) /* *state is a place */
 
 #endif
