@@ -455,6 +455,18 @@ static void a_dead_letter_is_replayed_through_its_route(void **state)
     OUTCOME(SEMEL_UNDECIDED, outcome);
 }
 
+static void routes_with_one_inbox_and_two_contexts_are_refused(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler one = {0}, two = {0};
+    semel_route routes[] = {{"*", inbox, scripted_handler_run, &one},
+                            {"*", inbox, scripted_handler_run, &two}};
+    semel_consumer *consumer;
+    FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, fixture_queue(f, "memory:"), routes, 2, NULL,
+                                            &last_error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +504,8 @@ int main(void)
         ON_BOTH("a copy in progress elsewhere comes back", a_copy_in_progress_elsewhere_comes_back),
         ON_BOTH("a dead letter is replayed through its route",
                 a_dead_letter_is_replayed_through_its_route),
+        ON_BOTH("routes with one inbox and two contexts are refused",
+                routes_with_one_inbox_and_two_contexts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

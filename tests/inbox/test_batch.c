@@ -438,6 +438,20 @@ static void a_lost_lease_fails_its_own_message_only(void **state)
     assert_int_equal(last_error.status, SEMEL_ELOST);
 }
 
+static void a_batch_does_not_swallow_other_content_behind_a_dead_message(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_message one = text_message("k", "a"), two = text_message("k", "b");
+    const semel_message *messages[] = {&one, &two};
+    semel_outcome out[2];
+    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    OK(semel_inbox_receive_batch(out, inbox, messages, 2, scripted_handler_run, &todo,
+                                 &last_error));
+    OUTCOME(SEMEL_DEAD, out[0]);
+    OUTCOME(SEMEL_MISMATCH, out[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +484,8 @@ int main(void)
                   a_commit_that_is_refused_is_the_handlers_failure),
         ON_SQLITE("a handler that ends the transaction is found out",
                   a_handler_that_ends_the_transaction_is_found_out),
+        ON_BOTH("a batch does not swallow other content behind a dead message",
+                a_batch_does_not_swallow_other_content_behind_a_dead_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

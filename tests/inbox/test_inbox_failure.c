@@ -279,6 +279,50 @@ static void faults_must_be_in_the_same_store(void **state)
     semel_store_close(other);
 }
 
+static void a_store_in_trouble_uses_up_no_attempts(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_message message = text_message("1", "a");
+    scripted_handler todo = {0};
+    for (uint32_t delivery = 2; delivery < 10; delivery++) {
+        message.delivery = delivery;
+        semel_test_fault(f->seam, "receive.begun", 1, SEMEL_EBUSY);
+        RECEIVES(SEMEL_EBUSY, SEMEL_UNDECIDED, inbox, &message, &todo);
+    }
+    semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+}
+
+static void a_conflict_uses_up_no_attempts(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    semel_message message = text_message("1", "a");
+    scripted_handler todo = {.failures = 5, .failure = SEMEL_ECONFLICT};
+    message.delivery = 2;
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.runs, 6);
+    assert_int_equal(todo.attempt, 2);
+}
+
+static void a_claim_that_is_rolled_back_uses_up_no_attempt(void **state)
+{
+    fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    semel_message message = text_message("1", "a");
+    for (int i = 0; i < 10; i++) {
+        semel_outcome outcome;
+        semel_unit *unit;
+        OK(semel_unit_begin(&unit, f->store, &last_error));
+        OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
+        OUTCOME(SEMEL_CLAIMED, outcome);
+        assert_int_equal(semel_unit_attempt(unit), 1);
+        semel_unit_rollback(unit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +347,10 @@ int main(void)
                 failures_that_are_not_the_last_are_not_announced),
         ON_BOTH("letter and announcement come together", letter_and_announcement_come_together),
         ON_BOTH("faults must be in the same store", faults_must_be_in_the_same_store),
+        ON_BOTH("a store in trouble uses up no attempts", a_store_in_trouble_uses_up_no_attempts),
+        ON_BOTH("a conflict uses up no attempts", a_conflict_uses_up_no_attempts),
+        ON_BOTH("a claim that is rolled back uses up no attempt",
+                a_claim_that_is_rolled_back_uses_up_no_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,6 +366,27 @@ static void the_native_handle_is_there_while_a_transaction_is(void **state)
     semel_unit_rollback(unit);
 }
 
+/* Counting a redelivery, and claiming, end the transaction: what was done in it must not vanish silently. */
+static void work_before_the_claim_is_refused(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_message message = text_message("1", "a"), event = text_message("e", "a");
+    semel_outcome outcome;
+    semel_unit *unit;
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
+    message.delivery = 2;
+    EACH_MODE(inbox, inboxes)
+    {
+        OK(semel_unit_begin(&unit, f->store, &last_error));
+        OK(semel_unit_send(unit, outbox, &event, &last_error));
+        FAILS(SEMEL_EMISUSE, semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
+        semel_unit_rollback(unit);
+    }
+    assert_int_equal(fixture_counters(f).unsent, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +411,7 @@ int main(void)
         ON_SQLITE("one thread has one unit at a time", one_thread_has_one_unit_of_sqlite),
         ON_BOTH("the native handle is there while a transaction is",
                 the_native_handle_is_there_while_a_transaction_is),
+        ON_BOTH("work before the claim is refused", work_before_the_claim_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,6 +259,29 @@ static void letters_are_listed_by_filter_and_page(void **state)
     assert_int_equal(seen, 2);
 }
 
+static void a_refused_letter_that_fails_again_is_still_one(void **state)
+{
+    fixture *f = *state;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
+    scripted_handler todo = {.failures = 1};
+    semel_route route = {"*", fixture_inbox(f, "inbox", &options), scripted_handler_run, &todo};
+    semel_consumer *consumer = fixture_consumer(f, queue, &route, 1, NULL);
+    semel_message stale = text_message("1", "a");
+    const semel_message *batch[] = {&stale};
+    semel_publish_result result;
+    semel_outcome outcome;
+    size_t settled;
+    stale.time_ms = 1000;
+    OK(semel_transport_publish(&result, queue, batch, 1, 0, &last_error));
+    OK(semel_consumer_step(&settled, consumer, 0, &last_error));
+    int64_t id = fixture_only_letter(f).id;
+    FAILS(SEMEL_EHANDLER, semel_consumer_replay(&outcome, consumer, id, &last_error));
+    id = fixture_only_letter(f).id;
+    OK(semel_consumer_replay(&outcome, consumer, id, &last_error));
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +302,8 @@ int main(void)
         ON_BOTH("forgetting needs a key that is known and free",
                 forgetting_needs_a_key_that_is_known_and_free),
         ON_BOTH("letters are listed by filter and page", letters_are_listed_by_filter_and_page),
+        ON_BOTH("a refused letter that fails again is still one",
+                a_refused_letter_that_fails_again_is_still_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
-/* Units that are used when they must not be: ended inside their handler, or used after their end. Each is refused and
- * changes nothing; above all, nothing of it leaves with somebody else's transaction. And values without data. */
+/* Units that are used when they must not be: ended inside their handler, used after their end, joined twice. Each is
+ * refused and changes nothing; above all, nothing of it leaves with another transaction. And values without data. */
 #include "support/fixture/fixture.h"
+
+#include <semel/sqlite.h>
 
 /* --- ended inside the handler ----------------------------------------------------------------------------- */
 
@@ -218,6 +220,44 @@ static void a_value_with_a_length_and_no_data_is_refused(void **state)
     OUTCOME(SEMEL_PROCESSED, out);
 }
 
+static semel_status leave_insert_open(semel_unit *unit, const semel_message *message, void *context,
+                                      semel_error *err)
+{
+    sqlite3_stmt **stmt = context;
+    (void)message, (void)err;
+    sqlite3_exec(semel_unit_sqlite(unit), "CREATE TABLE t (a)", NULL, NULL, NULL);
+    sqlite3_prepare_v2(semel_unit_sqlite(unit), "INSERT INTO t VALUES (1), (2) RETURNING a", -1,
+                       stmt, NULL);
+    return sqlite3_step(*stmt) == SQLITE_ROW ? SEMEL_OK : SEMEL_EHANDLER;
+}
+
+static void one_connection_is_joined_by_one_unit_at_a_time(void **state)
+{
+    fixture *f = *state;
+    semel_unit *first, *second;
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(strchr(f->url, ':') + 1, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    OK(semel_unit_join_sqlite(&first, f->store, db, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&second, f->store, db, &last_error));
+    OK(semel_unit_commit(first, &last_error));
+    OK(semel_unit_join_sqlite(&second, f->store, db, &last_error));
+    semel_unit_rollback(second);
+    sqlite3_close(db);
+}
+
+static void a_handler_may_leave_an_insert_unfinished(void **state)
+{
+    fixture *f = *state;
+    semel_message message = text_message("1", "a");
+    semel_outcome outcome;
+    sqlite3_stmt *stmt = NULL;
+    OK(semel_inbox_receive(&outcome, fixture_inbox(f, "inbox", NULL), &message, leave_insert_open,
+                           &stmt, &last_error));
+    OUTCOME(SEMEL_PROCESSED, outcome);
+    sqlite3_finalize(stmt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +269,10 @@ int main(void)
         ON_BOTH("nor is one that was ended step by step", nor_is_one_that_was_ended_step_by_step),
         ON_BOTH("a value with a length and no data is refused",
                 a_value_with_a_length_and_no_data_is_refused),
+        ON_SQLITE("one connection is joined by one unit at a time",
+                  one_connection_is_joined_by_one_unit_at_a_time),
+        ON_SQLITE("a handler may leave an insert unfinished",
+                  a_handler_may_leave_an_insert_unfinished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

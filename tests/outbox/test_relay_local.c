@@ -180,6 +180,26 @@ static void a_conflict_is_met_with_patience(void **state)
     assert_int_equal(runs, 2 * (1 + BEGUN_ANEW));
 }
 
+static void a_hand_off_in_trouble_uses_up_no_attempts(void **state)
+{
+    fixture *f = *state;
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    scripted_handler todo = {0};
+    semel_relay *relay = fixture_local_relay(f, outbox, inbox, scripted_handler_run, &todo, NULL);
+    size_t sent;
+    send(outbox, "1", "a");
+    send(outbox, "2", "a");
+    for (int i = 0; i < 20; i++) {
+        semel_test_fault(f->seam, "handoff.marked", 1, SEMEL_EUNAVAILABLE);
+        FAILS(SEMEL_EUNAVAILABLE, semel_relay_step(&sent, relay, 0, &last_error));
+    }
+    semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
+    assert_int_equal(fixture_drain(relay), 2);
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(fixture_letters(f, NULL, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +214,8 @@ int main(void)
         ON_BOTH("each attempt is counted and seen by the handler",
                 each_attempt_is_counted_and_seen_by_the_handler),
         ON_BOTH("a conflict is met with patience", a_conflict_is_met_with_patience),
+        ON_BOTH("a hand-off in trouble uses up no attempts",
+                a_hand_off_in_trouble_uses_up_no_attempts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

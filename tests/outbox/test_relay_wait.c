@@ -1,4 +1,5 @@
-/* Waiting, being woken, running and stopping; and that the store is free while the broker is talked to.
+/* Waiting, being woken, running and stopping, and what the watcher is told of a broker that is away; and that the store
+ * is free while the relay talks to the broker.
  *
  * The tests with a thread use the real clock and wait for conditions, with deadlines far below the poll
  * interval that would end the wait without a wake-up. */
@@ -342,6 +343,100 @@ static void no_transaction_is_held_while_the_broker_is_talked_to(void **state)
     assert_int_equal(fixture_drain(relay), 1);
 }
 
+/* --- stopped for good, and a broker that takes nothing ------------------------------------------- */
+
+typedef struct relaying {
+    spy spy;
+    semel_relay *relay;
+    unsigned troubles, reliefs;
+    unsigned reliefs_at_last; /* when something was published for the last time */
+} relaying;
+
+static void stop_the_relay(spy *self, const semel_message *const messages[], size_t count)
+{
+    relaying *r = self->context;
+    (void)messages, (void)count;
+    semel_relay_stop(r->relay);
+}
+
+static void a_relay_that_was_stopped_stays_so(void **state)
+{
+    fixture *f = *state;
+    semel_relay_options one = {.size = sizeof one, .batch = 1};
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = stop_the_relay}};
+    r.spy.context = &r;
+    semel_transport *transport = spy_open(f, &r.spy, 0);
+    semel_message message = text_message("1", "a");
+    for (size_t i = 0; i < 3; i++)
+        OK(semel_outbox_send(outbox, &message, &last_error));
+    for (unsigned relays = 1; relays <= 2; relays++) {
+        r.relay = fixture_relay(f, outbox, transport, &one);
+        for (unsigned runs = 0; runs < 2; runs++) {
+            OK(semel_relay_run(r.relay, &last_error));
+            assert_int_equal(r.spy.publishes, relays);
+        }
+    }
+    r.relay = fixture_relay(f, outbox, transport, &one);
+    semel_relay_stop(r.relay);
+    OK(semel_relay_run(r.relay, &last_error));
+    assert_int_equal(semel_test_recorder_count(r.spy.inner), 2);
+}
+
+static void note_relay(void *context, const semel_error *trouble)
+{
+    relaying *r = context;
+    r->troubles += trouble != NULL;
+    r->reliefs += !trouble;
+}
+
+/* Away, then refusing, then without a place for it, then well. */
+static void play_the_broker(spy *self, const semel_message *const messages[], size_t count)
+{
+    static const semel_publish_result answers[] = {
+        SEMEL_PUBLISH_UNKNOWN, SEMEL_PUBLISH_UNKNOWN,    SEMEL_PUBLISH_NACKED,
+        SEMEL_PUBLISH_NACKED,  SEMEL_PUBLISH_UNROUTABLE, SEMEL_PUBLISH_CONFIRMED};
+    relaying *r = self->context;
+    size_t at = self->publishes - 1;
+    (void)messages;
+    r->reliefs_at_last = r->reliefs;
+    self->publish_broken = answers[at] == SEMEL_PUBLISH_UNKNOWN ? SEMEL_EUNAVAILABLE : SEMEL_OK;
+    if (!self->publish_broken)
+        semel_test_recorder_answer(self->inner, NULL, answers[at], count);
+    if (answers[at] == SEMEL_PUBLISH_CONFIRMED)
+        semel_relay_stop(r->relay);
+}
+
+static void a_broker_that_takes_nothing_is_not_back(void **state)
+{
+    fixture *f = *state;
+    semel_store *store; /* with the system's clock: what was refused waits a moment by it */
+    semel_outbox *outbox;
+    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = play_the_broker}};
+    semel_message message = text_message("1", "a");
+    semel_relay_options options = {.size = sizeof options,
+                                   .poll_ms = 5,
+                                   .backoff_ms = 1,
+                                   .backoff_max_ms = 2,
+                                   .attempts_max = 100,
+                                   .notice = note_relay,
+                                   .notice_context = &r};
+    r.spy.context = &r;
+    OK(semel_store_open(&store, "memory:", NULL, &last_error));
+    OK(semel_store_migrate(store, &last_error));
+    OK(semel_outbox_open(&outbox, store, "out", &last_error));
+    OK(semel_relay_open(&r.relay, outbox, spy_open(f, &r.spy, 0), &options, &last_error));
+    OK(semel_outbox_send(outbox, &message, &last_error));
+    OK(semel_relay_run(r.relay, &last_error));
+    assert_int_equal(r.spy.publishes, 6);
+    assert_int_equal(r.troubles, 1);
+    assert_int_equal(r.reliefs_at_last, 0);
+    assert_int_equal(r.reliefs, 1);
+    semel_relay_close(r.relay);
+    semel_outbox_close(outbox);
+    semel_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +461,9 @@ int main(void)
                 run_ends_with_an_error_that_will_not_pass),
         ON_BOTH("no transaction is held while the broker is talked to",
                 no_transaction_is_held_while_the_broker_is_talked_to),
+        ON_BOTH("a relay that was stopped stays so", a_relay_that_was_stopped_stays_so),
+        ON_MEMORY("a broker that takes nothing is not back",
+                  a_broker_that_takes_nothing_is_not_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

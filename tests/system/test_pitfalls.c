@@ -1,5 +1,5 @@
 /* What goes wrong in systems like this one: P1 to P10, each with the smallest schedule that fails elsewhere.
- * P11 to P24 are in test_pitfalls_late.c. Above each test stands what the naive design does.
+ * P11 to P24 are in test_pitfalls_p11_p24.c. Above each test stands what the naive design does.
  *
  * Not here, because it cannot happen with memory, SQLite and the memory transport:
  *   P1 on SQLite, which has one writer, so ids commit in their order; P1's second half (xid8 cursors);

@@ -1,4 +1,4 @@
-/* The store suite on memory: */
+/* The store suite on the memory store. */
 #include "support/conformance/conformance_store.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What only SQLite has: the file, its settings, its schema, its URL. Units are in test_sqlite_unit.c,
- * locks, fsyncs and full disks in test_sqlite_trouble.c. */
+ * locks, fsyncs and full disks in test_sqlite_disk.c. */
 #include "support/fixture/sqlite_case.h"
 
 #include <semel/test.h>

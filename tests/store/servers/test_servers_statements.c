@@ -1,4 +1,5 @@
-/* What a review with fresh eyes found on the servers, each with the test that would have found it before. */
+/* Statements and bytes of the application's that a server does not take as they are: how values are read, what becomes
+ * of messages whose statements fail, and that nothing is left open. */
 #include "support/servers/sql/server_case.h"
 
 #include <stdio.h>

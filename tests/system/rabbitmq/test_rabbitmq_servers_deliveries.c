@@ -1,4 +1,5 @@
-/* What a hostile reading of the consumer and of the transport brought to light, on a real broker with a real store. */
+/* Deliveries of a real broker to consumers with a real store: messages that kill beside messages that do not, the order
+ * of what a closed consumer had, counts that publishers invent, and messages over a limit. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { WORKERS = 8, ATTEMPTS = 3, LIVES_MAX = 12, SLOW_MS = 150, PATIENCE_MS = 100 };

@@ -1,5 +1,5 @@
-/* What a review of the inbox could prove, on the stores at hand: whom a conflict or a lost store is blamed on, and how
- * often a handler runs for it. The servers' side is in test_servers_trouble.c. */
+/* Commits and completions that fail: what a conflict or a lost store is counted as, and how often a handler runs for
+ * it. The servers' side is in test_servers_commits.c. */
 #include "support/fake/failing_store.h"
 #include "support/fixture/effect.h"
 #include "support/inspect/inspect_sqlite.h"

@@ -1,5 +1,5 @@
-/* What a review of the consumer could prove: what is said of trouble, how often a message that ends the run is handled
- * in it, and what becomes of a dead letter that is too large for the store.
+/* Running: what ends a run and what does not, what the watcher is told of outages, and that a consumer that was stopped
+ * stays so.
  *
  * The store has the test's seam, for its faults; transports have the system's clock, which backoffs need to pass. */
 #include "support/base/sanitizer.h"
@@ -163,126 +163,144 @@ static void what_a_run_ended_by_does_not_keep_it_from_working_later(void **state
     close_scene(&s);
 }
 
-/* --- a letter that the store does not take -------------------------------------------------------------------- */
+/* --- a batch whose store goes away ---------------------------------------------------------------------------- */
 
-enum { BODY_MAX = 100, BODY = 1000 };
-
-static semel_status give_up(semel_unit *unit, const semel_message *message, void *context,
-                            semel_error *err)
+static semel_inbox *inbox_by_claims(fixture *f)
 {
-    scripted_handler *todo = context;
-    (void)unit;
-    todo->runs++;
-    return message->body.len > BODY_MAX ? semel_fail(err, SEMEL_EGIVEUP, "no such customer")
-                                        : SEMEL_OK;
+    semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
+    return fixture_inbox(f, "inbox", &claims);
 }
 
-static semel_status see_body(const semel_dead *dead, void *context, semel_error *err)
+/* k1 fails for a reason of its own, and then the store is gone: what the call returns is the second. */
+static semel_status miss_k1(semel_unit *unit, const semel_message *message, void *context,
+                            semel_error *err)
 {
-    (void)err;
-    *(size_t *)context = dead->message->body.len;
+    unsigned *runs = context;
+    (void)unit;
+    ++*runs;
+    if (memcmp(message->id.data, "k1", 2) == 0 && *runs == 1)
+        return semel_fail(err, SEMEL_ENOTFOUND, "the customer is not there");
     return SEMEL_OK;
 }
 
-/* One letter and one announcement, both without the body, and the letter says so. */
-static void check_bodiless(fixture *f, const char *why, const char *id)
-{
-    size_t body = 1;
-    letter one = fixture_only_letter(f);
-    assert_non_null(strstr(one.error, why));
-    assert_non_null(strstr(one.error, "1000 bytes is more than the store takes"));
-    assert_string_equal(one.message_id, id);
-    OK(semel_dead_list(f->store, NULL, see_body, &body, &last_error));
-    assert_int_equal(body, 0);
-}
-
-static void check_announced_once(fixture *f, semel_outbox *faults)
-{
-    semel_transport *recorder = fixture_recorder(f);
-    assert_int_equal(fixture_drain(fixture_relay(f, faults, recorder, NULL)), 1);
-    const semel_message *fault = semel_test_recorder_message(recorder, 0);
-    assert_int_equal(fault->body.len, 0);
-}
-
-static semel_message large_message(const char *id)
-{
-    static char body[BODY];
-    semel_message message = text_message(id, "");
-    memset(body, 'x', sizeof body);
-    message.body = (semel_bytes){body, sizeof body};
-    return message;
-}
-
-static void step_through(fixture *f, semel_mode mode, uint32_t batch, semel_message large,
-                         const char *why)
-{
-    semel_outbox *faults = fixture_outbox(f, "faults");
-    semel_inbox_options options = {.size = sizeof options, .mode = mode, .faults = faults};
-    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
-    scripted_handler todo = {0};
-    scene s;
-    failing_store_open(f);
-    failing_store_limit_letters(BODY_MAX);
-    open_scene(&s, f, (semel_route){"order.*", inbox, give_up, &todo},
-               (semel_consumer_options){.batch = batch});
-    publish(&s, large);
-    publish(&s, text_message("small", "a"));
-    publish(&s, text_message("little", "a"));
-    step_until_acked(&s, 3);
-    check_bodiless(f, why, "large");
-    check_announced_once(f, faults);
-    assert_int_equal(fixture_counters(f).dead, 1);
-    close_scene(&s);
-}
-
-static void a_letter_too_large_for_the_store_is_kept_without_its_body(void **state)
-{
-    step_through(*state, SEMEL_TRANSACTION, 1, large_message("large"), "no such customer");
-}
-
-/* A handler would take the empty body for the message's own. */
-static void such_a_letter_is_not_replayed(void **state)
+static void a_batch_says_why_it_ended_and_not_what_failed_before(void **state)
 {
     fixture *f = *state;
-    scripted_handler todo = {0};
-    semel_outcome out;
-    semel_inbox *inboxes[2];
-    semel_message large = large_message("large");
-    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
-    failing_store_open(f);
-    failing_store_limit_letters(BODY_MAX);
-    EACH_MODE(inbox, inboxes)
-    {
-        OK(semel_inbox_receive(&out, inbox, &large, give_up, &todo, &last_error));
-        OUTCOME(SEMEL_DEAD, out);
+    unsigned runs = 0;
+    semel_outcome out[2];
+    semel_error why = {0};
+    semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a");
+    const semel_message *const all[] = {&k1, &k2};
+    semel_inbox *inbox = inbox_by_claims(f);
+    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    semel_status status = semel_inbox_receive_batch(out, inbox, all, 2, miss_k1, &runs, &why);
+    assert_int_equal(status, SEMEL_EUNAVAILABLE);
+    assert_int_equal(why.status, SEMEL_EUNAVAILABLE);
+    assert_true(why.retryable);
+    OUTCOME(SEMEL_FAILED, out[0]);
+    OUTCOME(SEMEL_UNDECIDED, out[1]);
+}
+
+static void publish_id(semel_transport *transport, const char *id)
+{
+    semel_message message = text_message(id, "a");
+    const semel_message *one = &message;
+    semel_publish_result result;
+    OK(semel_transport_publish(&result, transport, &one, 1, 0, &last_error));
+    assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
+}
+
+typedef struct patient {
+    semel_consumer *consumer;
+    semel_status ended;
+    atomic_uint troubles, reliefs;
+} patient;
+
+static void note_patient(void *context, const semel_error *trouble)
+{
+    patient *p = context;
+    atomic_fetch_add(trouble ? &p->troubles : &p->reliefs, 1);
+}
+
+static void run_patient(test_thread *member)
+{
+    patient *p = member->context;
+    p->ended = semel_consumer_run(p->consumer, NULL);
+}
+
+static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void **state)
+{
+    fixture *f = *state;
+    patient p = {0};
+    no_delay broker = {0};
+    unsigned runs = 0;
+    test_thread member;
+    semel_route route = {"*", inbox_by_claims(f), miss_k1, &runs};
+    semel_consumer_options options = {.size = sizeof options,
+                                      .batch = 2,
+                                      .backoff_ms = 1,
+                                      .backoff_max_ms = 4,
+                                      .notice = note_patient,
+                                      .notice_context = &p};
+    OK(semel_transport_open(&broker.inner, "memory:", NULL, &last_error));
+    OK(semel_consumer_open(&p.consumer, no_delay_open(f, &broker, NULL), &route, 1, &options,
+                           &last_error));
+    publish_id(broker.inner, "k1");
+    publish_id(broker.inner, "k2");
+    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
+    test_thread_start(&member, run_patient, &p);
+    WAIT_UNTIL(atomic_load(&broker.acked) == 2);
+    semel_consumer_stop(p.consumer);
+    assert_true(test_thread_join(&member, SOON_MS));
+    assert_int_equal(p.ended, SEMEL_OK);
+    assert_int_equal(broker.acked, 2);
+    assert_int_equal(p.troubles, 1);
+    assert_int_equal(p.reliefs, 1);
+    semel_consumer_close(p.consumer);
+    semel_transport_close(broker.inner);
+}
+
+/* --- stopping is for good -------------------------------------------------------------------------------------- */
+
+static semel_status stop_the_run(semel_unit *unit, const semel_message *message, void *context,
+                                 semel_error *err)
+{
+    patient *p = context;
+    (void)unit, (void)message, (void)err;
+    atomic_fetch_add(&p->reliefs, 1);
+    semel_consumer_stop(p->consumer);
+    return SEMEL_OK;
+}
+
+static void open_stopping(patient *p, semel_transport *transport, semel_inbox *inbox)
+{
+    semel_route route = {"*", inbox, stop_the_run, p};
+    *p = (patient){0};
+    OK(semel_consumer_open(&p->consumer, transport, &route, 1, NULL, &last_error));
+}
+
+/* Also if it never ran; and what it left is there for the next one. */
+static void a_consumer_that_was_stopped_stays_so(void **state)
+{
+    fixture *f = *state;
+    patient p;
+    semel_transport *queue = fixture_queue(f, "memory:");
+    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
+    for (size_t i = 0; i < 3; i++)
+        publish_id(queue, (const char *const[]){"1", "2", "3"}[i]);
+    for (unsigned consumers = 0; consumers < 2; consumers++) {
+        open_stopping(&p, queue, inbox);
+        for (unsigned runs = 0; runs < 2; runs++) {
+            OK(semel_consumer_run(p.consumer, &last_error));
+            assert_int_equal(p.reliefs, 1);
+        }
+        semel_consumer_close(p.consumer);
     }
-    letter kept[2];
-    assert_int_equal(fixture_letters(f, kept, 2), 2);
-    for (size_t i = 0; i < 2; i++) {
-        FAILS(SEMEL_EREJECTED,
-              semel_inbox_replay(&out, inboxes[i], kept[i].id, give_up, &todo, &last_error));
-        SAYS("without its body");
-        OUTCOME(SEMEL_UNDECIDED, out);
-    }
-    assert_int_equal(todo.runs, 2);
-    assert_int_equal(fixture_letters(f, NULL, 0), 2);
-}
-
-static void it_is_in_claim_mode(void **state)
-{
-    step_through(*state, SEMEL_CLAIM, 1, large_message("large"), "no such customer");
-}
-
-static void it_is_in_a_batch(void **state)
-{
-    step_through(*state, SEMEL_TRANSACTION, 3, large_message("large"), "no such customer");
-}
-
-static void it_is_if_no_route_fits(void **state)
-{
-    semel_message unrouted = large_message("large");
-    unrouted.type = "offer";
-    step_through(*state, SEMEL_TRANSACTION, 1, unrouted, "no route fits");
+    open_stopping(&p, queue, inbox);
+    semel_consumer_stop(p.consumer);
+    OK(semel_consumer_run(p.consumer, &last_error));
+    assert_int_equal(p.reliefs, 0);
+    semel_consumer_close(p.consumer);
 }
 
 int main(void)
@@ -292,12 +310,11 @@ int main(void)
         ON_MEMORY("an error that ends the run is met once", an_error_that_ends_the_run_is_met_once),
         ON_MEMORY("what a run ended by does not keep it from working later",
                   what_a_run_ended_by_does_not_keep_it_from_working_later),
-        ON_BOTH("a letter too large for the store is kept without its body",
-                a_letter_too_large_for_the_store_is_kept_without_its_body),
-        ON_BOTH("such a letter is not replayed", such_a_letter_is_not_replayed),
-        ON_BOTH("it is in claim mode", it_is_in_claim_mode),
-        ON_BOTH("it is in a batch", it_is_in_a_batch),
-        ON_BOTH("it is if no route fits", it_is_if_no_route_fits),
+        ON_BOTH("a batch says why it ended, and not what failed before",
+                a_batch_says_why_it_ended_and_not_what_failed_before),
+        ON_BOTH("a run does not end because of what failed before the store did",
+                a_run_does_not_end_because_of_what_failed_before_the_store_did),
+        ON_BOTH("a consumer that was stopped stays so", a_consumer_that_was_stopped_stays_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

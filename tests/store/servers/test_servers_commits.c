@@ -1,5 +1,5 @@
-/* What a review of the consumer and the inbox could prove, on the servers: conflicts that a statement raises at the
- * commit, and a handler that overlooks a failed one. The rest is in test_inbox_trouble.c and test_consumer_trouble.c. */
+/* Commits that fail on the servers: conflicts that a statement raises at the commit, and a handler that overlooks a
+ * failed statement. The memory store and SQLite are in test_inbox_conflicts.c. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"

@@ -1,10 +1,9 @@
-/* What a hostile reading of the consumer, of batches and of the relay brought to light, so that it stays away.
+/* Suspects, which a worker handles one at a time, and the only attempt of a message.
  *
  * Suspects are deliveries that came again: whoever had them before may have died of them. Here they are made by
  * receiving everything once and giving it back. Inboxes are in claim mode where handlers are to meet: no transaction
  * of the memory store keeps them apart then. */
 #include "support/fake/no_delay_transport.h"
-#include "support/fake/spy.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
 
@@ -190,88 +189,6 @@ static void a_suspect_that_failed_here_is_none_any_more(void **state)
     assert_int_equal(s.agains.most, EACH);
 }
 
-/* --- a batch whose store goes away ---------------------------------------------------------------------------- */
-
-/* k1 fails for a reason of its own, and then the store is gone: what the call returns is the second. */
-static semel_status miss_k1(semel_unit *unit, const semel_message *message, void *context,
-                            semel_error *err)
-{
-    unsigned *runs = context;
-    (void)unit;
-    ++*runs;
-    if (memcmp(message->id.data, "k1", 2) == 0 && *runs == 1)
-        return semel_fail(err, SEMEL_ENOTFOUND, "the customer is not there");
-    return SEMEL_OK;
-}
-
-static void a_batch_says_why_it_ended_and_not_what_failed_before(void **state)
-{
-    fixture *f = *state;
-    unsigned runs = 0;
-    semel_outcome out[2];
-    semel_error why = {0};
-    semel_message k1 = text_message("k1", "a"), k2 = text_message("k2", "a");
-    const semel_message *const all[] = {&k1, &k2};
-    semel_inbox *inbox = inbox_by_claims(f);
-    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
-    semel_status status = semel_inbox_receive_batch(out, inbox, all, 2, miss_k1, &runs, &why);
-    assert_int_equal(status, SEMEL_EUNAVAILABLE);
-    assert_int_equal(why.status, SEMEL_EUNAVAILABLE);
-    assert_true(why.retryable);
-    OUTCOME(SEMEL_FAILED, out[0]);
-    OUTCOME(SEMEL_UNDECIDED, out[1]);
-}
-
-typedef struct patient {
-    semel_consumer *consumer;
-    semel_status ended;
-    atomic_uint troubles, reliefs;
-} patient;
-
-static void note_trouble(void *context, const semel_error *trouble)
-{
-    patient *p = context;
-    atomic_fetch_add(trouble ? &p->troubles : &p->reliefs, 1);
-}
-
-static void run_patient(test_thread *member)
-{
-    patient *p = member->context;
-    p->ended = semel_consumer_run(p->consumer, NULL);
-}
-
-static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void **state)
-{
-    fixture *f = *state;
-    patient p = {0};
-    no_delay broker = {0};
-    unsigned runs = 0;
-    test_thread member;
-    semel_route route = {"*", inbox_by_claims(f), miss_k1, &runs};
-    semel_consumer_options options = {.size = sizeof options,
-                                      .batch = 2,
-                                      .backoff_ms = 1,
-                                      .backoff_max_ms = 4,
-                                      .notice = note_trouble,
-                                      .notice_context = &p};
-    OK(semel_transport_open(&broker.inner, "memory:", NULL, &last_error));
-    OK(semel_consumer_open(&p.consumer, no_delay_open(f, &broker, NULL), &route, 1, &options,
-                           &last_error));
-    publish(broker.inner, "k1");
-    publish(broker.inner, "k2");
-    semel_test_fault(f->seam, "claim.stored", 2, SEMEL_EUNAVAILABLE);
-    test_thread_start(&member, run_patient, &p);
-    WAIT_UNTIL(atomic_load(&broker.acked) == 2);
-    semel_consumer_stop(p.consumer);
-    assert_true(test_thread_join(&member, SOON_MS));
-    assert_int_equal(p.ended, SEMEL_OK);
-    assert_int_equal(broker.acked, 2);
-    assert_int_equal(p.troubles, 1);
-    assert_int_equal(p.reliefs, 1);
-    semel_consumer_close(p.consumer);
-    semel_transport_close(broker.inner);
-}
-
 /* --- one attempt ---------------------------------------------------------------------------------------------- */
 
 static void the_only_attempt_is_had_though_the_first_delivery_never_began(void **state)
@@ -337,143 +254,6 @@ static void who_dies_of_the_only_attempt_leaves_a_dead_letter(void **state)
     scratch_close(&directory);
 }
 
-/* --- stopping is for good -------------------------------------------------------------------------------------- */
-
-static semel_status stop_the_run(semel_unit *unit, const semel_message *message, void *context,
-                                 semel_error *err)
-{
-    patient *p = context;
-    (void)unit, (void)message, (void)err;
-    atomic_fetch_add(&p->reliefs, 1);
-    semel_consumer_stop(p->consumer);
-    return SEMEL_OK;
-}
-
-static void open_stopping(patient *p, semel_transport *transport, semel_inbox *inbox)
-{
-    semel_route route = {"*", inbox, stop_the_run, p};
-    *p = (patient){0};
-    OK(semel_consumer_open(&p->consumer, transport, &route, 1, NULL, &last_error));
-}
-
-/* Also if it never ran; and what it left is there for the next one. */
-static void a_consumer_that_was_stopped_stays_so(void **state)
-{
-    fixture *f = *state;
-    patient p;
-    semel_transport *queue = fixture_queue(f, "memory:");
-    semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
-    for (size_t i = 0; i < 3; i++)
-        publish(queue, (const char *const[]){"1", "2", "3"}[i]);
-    for (unsigned consumers = 0; consumers < 2; consumers++) {
-        open_stopping(&p, queue, inbox);
-        for (unsigned runs = 0; runs < 2; runs++) {
-            OK(semel_consumer_run(p.consumer, &last_error));
-            assert_int_equal(p.reliefs, 1);
-        }
-        semel_consumer_close(p.consumer);
-    }
-    open_stopping(&p, queue, inbox);
-    semel_consumer_stop(p.consumer);
-    OK(semel_consumer_run(p.consumer, &last_error));
-    assert_int_equal(p.reliefs, 0);
-    semel_consumer_close(p.consumer);
-}
-
-typedef struct relaying {
-    spy spy;
-    semel_relay *relay;
-    unsigned troubles, reliefs;
-    unsigned reliefs_at_last; /* when something was published for the last time */
-} relaying;
-
-static void stop_the_relay(spy *self, const semel_message *const messages[], size_t count)
-{
-    relaying *r = self->context;
-    (void)messages, (void)count;
-    semel_relay_stop(r->relay);
-}
-
-static void a_relay_that_was_stopped_stays_so(void **state)
-{
-    fixture *f = *state;
-    semel_relay_options one = {.size = sizeof one, .batch = 1};
-    semel_outbox *outbox = fixture_outbox(f, "out");
-    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = stop_the_relay}};
-    r.spy.context = &r;
-    semel_transport *transport = spy_open(f, &r.spy, 0);
-    semel_message message = text_message("1", "a");
-    for (size_t i = 0; i < 3; i++)
-        OK(semel_outbox_send(outbox, &message, &last_error));
-    for (unsigned relays = 1; relays <= 2; relays++) {
-        r.relay = fixture_relay(f, outbox, transport, &one);
-        for (unsigned runs = 0; runs < 2; runs++) {
-            OK(semel_relay_run(r.relay, &last_error));
-            assert_int_equal(r.spy.publishes, relays);
-        }
-    }
-    r.relay = fixture_relay(f, outbox, transport, &one);
-    semel_relay_stop(r.relay);
-    OK(semel_relay_run(r.relay, &last_error));
-    assert_int_equal(semel_test_recorder_count(r.spy.inner), 2);
-}
-
-/* --- a broker that is there and takes nothing ------------------------------------------------------------------ */
-
-static void note_relay(void *context, const semel_error *trouble)
-{
-    relaying *r = context;
-    r->troubles += trouble != NULL;
-    r->reliefs += !trouble;
-}
-
-/* Away, then refusing, then without a place for it, then well. */
-static void play_the_broker(spy *self, const semel_message *const messages[], size_t count)
-{
-    static const semel_publish_result answers[] = {
-        SEMEL_PUBLISH_UNKNOWN, SEMEL_PUBLISH_UNKNOWN,    SEMEL_PUBLISH_NACKED,
-        SEMEL_PUBLISH_NACKED,  SEMEL_PUBLISH_UNROUTABLE, SEMEL_PUBLISH_CONFIRMED};
-    relaying *r = self->context;
-    size_t at = self->publishes - 1;
-    (void)messages;
-    r->reliefs_at_last = r->reliefs;
-    self->publish_broken = answers[at] == SEMEL_PUBLISH_UNKNOWN ? SEMEL_EUNAVAILABLE : SEMEL_OK;
-    if (!self->publish_broken)
-        semel_test_recorder_answer(self->inner, NULL, answers[at], count);
-    if (answers[at] == SEMEL_PUBLISH_CONFIRMED)
-        semel_relay_stop(r->relay);
-}
-
-static void a_broker_that_takes_nothing_is_not_back(void **state)
-{
-    fixture *f = *state;
-    semel_store *store; /* with the system's clock: what was refused waits a moment by it */
-    semel_outbox *outbox;
-    relaying r = {.spy = {.inner = fixture_recorder(f), .on_publish = play_the_broker}};
-    semel_message message = text_message("1", "a");
-    semel_relay_options options = {.size = sizeof options,
-                                   .poll_ms = 5,
-                                   .backoff_ms = 1,
-                                   .backoff_max_ms = 2,
-                                   .attempts_max = 100,
-                                   .notice = note_relay,
-                                   .notice_context = &r};
-    r.spy.context = &r;
-    OK(semel_store_open(&store, "memory:", NULL, &last_error));
-    OK(semel_store_migrate(store, &last_error));
-    OK(semel_outbox_open(&outbox, store, "out", &last_error));
-    OK(semel_relay_open(&r.relay, outbox, spy_open(f, &r.spy, 0), &options, &last_error));
-    OK(semel_outbox_send(outbox, &message, &last_error));
-    OK(semel_relay_run(r.relay, &last_error));
-    assert_int_equal(r.spy.publishes, 6);
-    assert_int_equal(r.troubles, 1);
-    assert_int_equal(r.reliefs_at_last, 0);
-    assert_int_equal(r.reliefs, 1);
-    semel_relay_close(r.relay);
-    semel_outbox_close(outbox);
-    semel_store_close(store);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,17 +264,9 @@ int main(void)
         ON_MEMORY("what failed here is no suspect", what_failed_here_is_no_suspect),
         ON_MEMORY("a suspect that failed here is none any more",
                   a_suspect_that_failed_here_is_none_any_more),
-        ON_BOTH("a batch says why it ended, and not what failed before",
-                a_batch_says_why_it_ended_and_not_what_failed_before),
-        ON_BOTH("a run does not end because of what failed before the store did",
-                a_run_does_not_end_because_of_what_failed_before_the_store_did),
         ON_BOTH("the only attempt is had though the first delivery never began",
                 the_only_attempt_is_had_though_the_first_delivery_never_began),
         cmocka_unit_test(who_dies_of_the_only_attempt_leaves_a_dead_letter),
-        ON_BOTH("a consumer that was stopped stays so", a_consumer_that_was_stopped_stays_so),
-        ON_BOTH("a relay that was stopped stays so", a_relay_that_was_stopped_stays_so),
-        ON_MEMORY("a broker that takes nothing is not back",
-                  a_broker_that_takes_nothing_is_not_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
