@@ -35,7 +35,7 @@ if(bench_sources)
 endif()
 
 # Compiled as a reader of the docs would: the compiler's own dialect, public headers, the shared library.
-# Two of them are services, which need servers: tests/check_services.sh runs those.
+# Two of them are services, which need servers: tests/program/check_services.sh runs those.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 set(services ${examples})
 list(FILTER services INCLUDE REGEX "/(orders|inventory)\\.c$")

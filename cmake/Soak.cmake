@@ -18,4 +18,4 @@ else()
   semel_add_test(soak_short semel-soak --minutes 0 --messages 3000 --kills 12 --store postgres)
   set(soak soak_short)
 endif()
-set_tests_properties(${soak} PROPERTIES PROCESSORS 2 COST 100) # a dozen processes; early, for it takes long
+set_tests_properties(${soak} PROPERTIES PROCESSORS 2 COST 100 LABELS soak) # a dozen processes; early, for it takes long

@@ -1,4 +1,4 @@
-/* Which symbols leave the library. Everything else is hidden, and tests/exports.txt lists what is not.
+/* Which symbols leave the library. Everything else is hidden, and tests/program/exports.txt lists what is not.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_EXPORT_H
 #define SEMEL_EXPORT_H

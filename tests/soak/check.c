@@ -4,7 +4,7 @@
  * before has committed: so there the first of each number must come in order. */
 #include "soak.h"
 
-#include "support/look.h"
+#include "support/inspect/inspect.h"
 
 #include <semel/semel.h>
 #include <stdio.h>
@@ -138,7 +138,7 @@ static soak_tally checker_close(checker *c)
 static soak_tally check_store(const soak_run *run, unsigned stage)
 {
     checker *c = checker_open(run);
-    look_each(run->urls[stage], "SELECT item FROM effect ORDER BY serial", see_row, c);
+    inspect_each(run->urls[stage], "SELECT item FROM effect ORDER BY serial", see_row, c);
     return checker_close(c);
 }
 

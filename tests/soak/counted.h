@@ -1,6 +1,6 @@
 /* A transport that counts its deliveries, copies included, and those of them that came again. */
-#ifndef SEMEL_TESTS_SOAK_COUNTED_H
-#define SEMEL_TESTS_SOAK_COUNTED_H
+#ifndef SEMEL_TESTS_COUNTED_H
+#define SEMEL_TESTS_COUNTED_H
 
 #include <semel/sys/transport.h>
 #include <stdatomic.h>

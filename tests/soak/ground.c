@@ -9,8 +9,8 @@
  * anybody works; the processes of the run only check them. */
 #include "soak.h"
 
-#include "support/broker.h"
-#include "support/look.h"
+#include "support/inspect/inspect.h"
+#include "support/servers/rabbitmq/broker.h"
 
 #include <fcntl.h>
 #include <semel/semel.h>
@@ -80,7 +80,7 @@ static void build_store(const soak_run *run, unsigned stage)
     semel_store_close(store);
     soak_print(sql, sizeof sql, "CREATE TABLE effect (serial %s PRIMARY KEY, item text NOT NULL)",
                run->store == SOAK_SQLITE ? "integer" : "bigserial");
-    look_run(run->urls[stage], sql);
+    inspect_run(run->urls[stage], sql);
 }
 
 /* A look for deliveries makes sure that the transport has been to the broker. */

@@ -5,7 +5,7 @@
  * once, which is what a crash of that database is. */
 #include "soak.h"
 
-#include "support/shop.h"
+#include "support/fixture/shop.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>

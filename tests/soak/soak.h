@@ -2,9 +2,9 @@
 #ifndef SEMEL_TESTS_SOAK_H
 #define SEMEL_TESTS_SOAK_H
 
-#include "support/process.h"
-#include "support/scratch.h"
-#include "support/server.h"
+#include "support/base/scratch.h"
+#include "support/process/process.h"
+#include "support/servers/server.h"
 
 #include <signal.h>
 #include <stdatomic.h>

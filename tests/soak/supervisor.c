@@ -5,8 +5,8 @@
  * and looks into the stores only when the killing is over. */
 #include "soak.h"
 
-#include "support/look.h"
-#include "support/slower.h"
+#include "support/base/sanitizer.h"
+#include "support/inspect/inspect.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -144,7 +144,7 @@ static void judge_end(soak_seat *seat, int end)
 /* The thread sanitizer forgets a signal now and then (test_threads_relay.c): there it is sent again, after a while. */
 static void tell_again(const soak_seat *seat)
 {
-    if (SLOWER > 1 && process_now_ms() - seat->told_ms > AGAIN_MS)
+    if (SANITIZER_SLOWDOWN > 1 && process_now_ms() - seat->told_ms > AGAIN_MS)
         kill(seat->pid, SIGTERM);
 }
 
@@ -327,10 +327,10 @@ static void look(supervisor *s)
     static const char *const sqls[] = {"SELECT count(*) FROM effect",
                                        "SELECT count(*) FROM semel_outbox"};
     int64_t numbers[2];
-    look_numbers(numbers, s->run->urls[0], sqls, 2);
+    inspect_numbers(numbers, s->run->urls[0], sqls, 2);
     s->effects[0] = numbers[0];
     s->unsent = numbers[1];
-    s->effects[1] = look_number(s->run->urls[1], sqls[0]);
+    s->effects[1] = inspect_number(s->run->urls[1], sqls[0]);
 }
 
 /* Everything is where it belongs, and nothing is under way that could still be handled twice. */

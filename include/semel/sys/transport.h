@@ -10,7 +10,7 @@
  *  - Only `durability` is called in a child of the process that opened the transport: there the core refuses all other
  *    calls itself, and `close` is left out, since locks may be held for ever and threads are gone.
  *
- * A new backend is done when tests/support/conformance_transport.c passes against the real thing.
+ * A new backend is done when tests/support/conformance/conformance_transport.c passes against the real thing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SYS_TRANSPORT_H
 #define SEMEL_SYS_TRANSPORT_H

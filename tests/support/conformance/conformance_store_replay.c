@@ -1,0 +1,161 @@
+/* Replaying a dead letter (P17): it takes effect once, it is not swallowed by its own marker, and if it
+ * fails again nothing is lost. */
+#include "support/conformance/conformance_store.h"
+
+#include <string.h>
+
+static void bury(store_fixture *f, semel_inbox *inbox, const semel_message *message)
+{
+    scripted_handler hopeless = {.failures = 1, .failure = SEMEL_EGIVEUP};
+    (void)f;
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, message, &hopeless);
+}
+
+static semel_outcome replay(semel_status expected, semel_inbox *inbox, int64_t id,
+                            scripted_handler *context)
+{
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    FAILS(expected,
+          semel_inbox_replay(&outcome, inbox, id, scripted_handler_run, context, &last_error));
+    return outcome;
+}
+
+static void a_replayed_letter_takes_effect_once(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    semel_message message = text_message("m-1", "10 EUR"), mail = text_message("mail-1", "paid");
+    scripted_handler done = {
+        .result = "receipt 7", .outbox = open_outbox(f, "mail"), .sends = &mail};
+    bury(f, inbox, &message);
+    int64_t id = only_letter(f);
+
+    assert_int_equal(replay(SEMEL_OK, inbox, id, &done), SEMEL_PROCESSED);
+    assert_int_equal(done.runs, 1);
+    assert_string_equal(done.id, "m-1");
+    assert_int_equal(count_letters(f), 0);
+    assert_int_equal(counters_of(f).unsent, 1);
+    RECEIVES(SEMEL_OK, SEMEL_REPLAYED, inbox, &message, &done);
+
+    assert_int_equal(replay(SEMEL_ENOTFOUND, inbox, id, &done), SEMEL_UNDECIDED);
+    assert_int_equal(done.runs, 1);
+    assert_int_equal(counters_of(f).unsent, 1);
+}
+
+static void a_letter_is_replayed_as_it_came(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_outbox *outbox = open_outbox(f, "mail");
+    semel_transport *broker = open_recorder(f);
+    semel_message message = *full_message();
+    message.time_ms = 0;
+    message.delivery = 5;
+    bury(f, inbox, &message);
+    scripted_handler done = {.outbox = outbox, .sends = &message};
+    assert_int_equal(replay(SEMEL_OK, inbox, only_letter(f), &done), SEMEL_PROCESSED);
+    assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &done);
+}
+
+static void a_letter_that_fails_again_stays(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message message = text_message("m-1", "10 EUR"), mail = text_message("mail-1", "paid");
+    scripted_handler failing = {.failures = 2, .outbox = open_outbox(f, "mail"), .sends = &mail};
+    scripted_handler never = {0};
+    bury(f, inbox, &message);
+    int64_t id = only_letter(f);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(replay(SEMEL_EHANDLER, inbox, id, &failing), SEMEL_FAILED);
+        assert_string_equal(last_error.text, "out of paper");
+        assert_int_equal(only_letter(f), id);
+        assert_int_equal(counters_of(f).unsent, 0);
+        RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message,
+                 &never); /* the letter alone may be replayed */
+    }
+    assert_int_equal(replay(SEMEL_OK, inbox, id, &failing), SEMEL_PROCESSED);
+    assert_int_equal(count_letters(f), 0);
+    assert_int_equal(never.runs, 0);
+    assert_int_equal(failing.runs, 3);
+}
+
+/* Somebody forgot the key, and a copy was handled: the letter has nothing left to do. */
+static void a_letter_whose_message_was_handled_meanwhile_goes(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler done = {0};
+    bury(f, inbox, &message);
+    OK(semel_inbox_forget(inbox, &message, &last_error));
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
+    assert_int_equal(replay(SEMEL_OK, inbox, only_letter(f), &done), SEMEL_DUPLICATE);
+    assert_int_equal(done.runs, 1);
+    assert_int_equal(count_letters(f), 0);
+}
+
+static void a_letter_belongs_to_its_inbox(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler never = {0};
+    bury(f, inbox, &message);
+    int64_t id = only_letter(f);
+    replay(SEMEL_ENOTFOUND, open_inbox(f, "invoices", NULL), id, &never);
+    replay(SEMEL_ENOTFOUND, inbox, id + 1, &never);
+    FAILS(SEMEL_ENOTFOUND, semel_outbox_replay(open_outbox(f, "orders"), id, &last_error));
+    assert_int_equal(never.runs, 0);
+    assert_int_equal(count_letters(f), 1);
+}
+
+/* Letters lie for weeks before somebody looks: longer than the retention, whose sweep takes the marker. */
+static void an_old_letter_can_still_be_replayed(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler done = {0};
+    size_t swept;
+    int more;
+    message.time_ms = wall_of(f);
+    bury(f, inbox, &message);
+    pass_ms(f, grains(f, 100000));
+    OK(semel_inbox_sweep(&swept, &more, inbox, 100, &last_error));
+    assert_int_equal(swept, 1);
+    assert_int_equal(replay(SEMEL_OK, inbox, only_letter(f), &done), SEMEL_PROCESSED);
+    assert_int_equal(done.runs, 1);
+    assert_int_equal(count_letters(f), 0);
+    RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &done);
+}
+
+/* Before the commit nothing has happened: marker, letter and effect are as they were. */
+static void a_replay_that_the_store_fails_can_be_repeated(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler done = {0};
+    bury(f, inbox, &message);
+    int64_t id = only_letter(f);
+    semel_test_fault(f->seam, "replay.begun", 1, SEMEL_ESTORE);
+    replay(SEMEL_ESTORE, inbox, id, &done);
+    assert_int_equal(only_letter(f), id);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &done);
+    assert_int_equal(done.runs, 0);
+    assert_int_equal(replay(SEMEL_OK, inbox, id, &done), SEMEL_PROCESSED);
+}
+
+const store_test store_replay_tests[] = {
+    STORE_TEST(a_replayed_letter_takes_effect_once),
+    STORE_TEST(a_letter_is_replayed_as_it_came),
+    STORE_TEST(a_letter_that_fails_again_stays),
+    STORE_TEST(a_letter_whose_message_was_handled_meanwhile_goes),
+    STORE_TEST(a_letter_belongs_to_its_inbox),
+    STORE_TEST(an_old_letter_can_still_be_replayed),
+    STORE_TEST(a_replay_that_the_store_fails_can_be_repeated),
+    {NULL, NULL, 0}};

@@ -1,0 +1,358 @@
+/* The tools of the store suite: opening what a test needs, asking what it found. See
+ * conformance_store.h. */
+#include "support/conformance/conformance_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- opening and closing -------------------------------------------------------------------------- */
+
+/* Where two threads meet, one of them may be kept from going on for this long. */
+enum { PATIENCE_MS = 60000 };
+
+semel_store *open_second_handle(store_fixture *f)
+{
+    semel_store_options options = {
+        .size = sizeof options, .busy_ms = PATIENCE_MS, .seam = &f->store_seam};
+    semel_store *store = NULL;
+    assert_true(f->store_count < FIXTURE_STORES);
+    OK(semel_store_open(&store, f->url, &options, &last_error));
+    f->stores[f->store_count++] = store;
+    return store;
+}
+
+semel_inbox *open_inbox_on(store_fixture *f, semel_store *store, const char *name,
+                           const semel_inbox_options *options)
+{
+    semel_inbox_options chosen = {.size = sizeof chosen, .wait_ms = PATIENCE_MS};
+    semel_inbox *inbox = NULL;
+    assert_true(f->inbox_count < FIXTURE_HANDLES);
+    if (options)
+        chosen = *options;
+    chosen.mode = f->mode;
+    OK(semel_inbox_open(&inbox, store, name, &chosen, &last_error));
+    f->inboxes[f->inbox_count++] = inbox;
+    return inbox;
+}
+
+semel_inbox *open_inbox(store_fixture *f, const char *name, const semel_inbox_options *options)
+{
+    return open_inbox_on(f, f->store, name, options);
+}
+
+semel_outbox *open_outbox(store_fixture *f, const char *name)
+{
+    semel_outbox *outbox = NULL;
+    assert_true(f->outbox_count < FIXTURE_HANDLES);
+    OK(semel_outbox_open(&outbox, f->store, name, &last_error));
+    f->outboxes[f->outbox_count++] = outbox;
+    return outbox;
+}
+
+semel_transport *open_recorder(store_fixture *f)
+{
+    semel_transport *recorder = NULL;
+    assert_true(f->transport_count < FIXTURE_HANDLES);
+    OK(semel_test_recorder_open(&recorder, &last_error));
+    f->transports[f->transport_count++] = recorder;
+    return recorder;
+}
+
+semel_relay *open_relay(store_fixture *f, semel_outbox *outbox, semel_transport *transport,
+                        const semel_relay_options *options)
+{
+    semel_relay *relay = NULL;
+    assert_true(f->relay_count < FIXTURE_HANDLES);
+    OK(semel_relay_open(&relay, outbox, transport, options, &last_error));
+    f->relays[f->relay_count++] = relay;
+    return relay;
+}
+
+semel_relay *open_local_relay(store_fixture *f, semel_outbox *outbox, semel_inbox *inbox,
+                              scripted_handler *context, const semel_relay_options *options)
+{
+    semel_relay *relay = NULL;
+    assert_true(f->relay_count < FIXTURE_HANDLES);
+    OK(semel_relay_open_local(&relay, outbox, inbox, scripted_handler_run, context, options,
+                              &last_error));
+    f->relays[f->relay_count++] = relay;
+    return relay;
+}
+
+/* Also after a test that failed half way, with whatever it had opened by then. */
+void close_all(store_fixture *f)
+{
+    while (f->relay_count)
+        semel_relay_close(f->relays[--f->relay_count]);
+    while (f->transport_count)
+        semel_transport_close(f->transports[--f->transport_count]);
+    while (f->inbox_count)
+        semel_inbox_close(f->inboxes[--f->inbox_count]);
+    while (f->outbox_count)
+        semel_outbox_close(f->outboxes[--f->outbox_count]);
+    while (f->store_count)
+        semel_store_close(f->stores[--f->store_count]);
+}
+
+void reopen(store_fixture *f)
+{
+    close_all(f);
+    f->store = open_second_handle(f);
+}
+
+/* --- time ----------------------------------------------------------------------------------------- */
+
+/* Both clocks go on together: semel reads the seam's, too, for a message's age and for its own waits. The
+ * server is told of short spans when they have become a long one: an owed second is less than a grain, and
+ * semel waits for a claim in steps of milliseconds. One at a time, since rows that are locked do not age. */
+static void pass(store_fixture *f, int64_t ms, int64_t owed_max_ms)
+{
+    semel_test_advance_ms(f->seam, ms);
+    if (!f->quirks->pass_ms)
+        return;
+    pthread_mutex_lock(&f->time_lock);
+    f->passed_ms += ms;
+    f->owed_ms += ms;
+    if (f->owed_ms > owed_max_ms) {
+        f->quirks->pass_ms(f->url, f->owed_ms);
+        f->owed_ms = 0;
+    }
+    pthread_mutex_unlock(&f->time_lock);
+}
+
+void pass_ms(store_fixture *f, int64_t ms)
+{
+    pass(f, ms, 0);
+}
+
+void pass_almost(store_fixture *f, int64_t ms)
+{
+    assert_true(ms >= f->grain_ms);
+    pass_ms(f, ms - f->grain_ms);
+}
+
+void pass_grain(store_fixture *f)
+{
+    pass_ms(f, f->grain_ms);
+}
+
+uint32_t grains(const store_fixture *f, uint32_t count)
+{
+    int64_t ms = f->grain_ms * count;
+    assert_true(ms <= UINT32_MAX);
+    return (uint32_t)ms;
+}
+
+int64_t now_on(store_fixture *f, semel_store *store)
+{
+    int64_t now = 0;
+    OK(semel_store_now(&now, store, &last_error));
+    return now + f->passed_ms;
+}
+
+int64_t now_of(store_fixture *f)
+{
+    return now_on(f, f->store);
+}
+
+int64_t wall_of(store_fixture *f)
+{
+    return f->store_seam.wall_ms(f->store_seam.context);
+}
+
+void check_about(int64_t expected, int64_t ms, const store_fixture *f, const char *file, int line)
+{
+    if (ms >= expected && ms - expected < f->grain_ms)
+        return;
+    print_error("%lld is not %lld, nor in the %lld ms from then\n", (long long)ms,
+                (long long)expected, (long long)f->grain_ms);
+    _fail(file, line);
+}
+
+/* --- the seam of the stores ----------------------------------------------------------------------- */
+
+enum { SERVER_GRAIN_MS = 20000, OWED_MAX_MS = 1000 };
+
+static const semel_seam *inner(void *context)
+{
+    store_fixture *f = context;
+    return semel_test_seam_get(f->seam);
+}
+
+static int64_t inner_wall_ms(void *context)
+{
+    return inner(context)->wall_ms(inner(context)->context);
+}
+
+static int64_t inner_steady_ms(void *context)
+{
+    return inner(context)->steady_ms(inner(context)->context);
+}
+
+static void inner_boot_id(void *context, char id[37])
+{
+    inner(context)->boot_id(inner(context)->context, id);
+}
+
+static void inner_random(void *context, void *bytes, size_t len)
+{
+    inner(context)->random(inner(context)->context, bytes, len);
+}
+
+static semel_status inner_fault(void *context, const char *point)
+{
+    store_fixture *f = context;
+    if (f->passing)
+        f->passing(f, point);
+    return inner(context)->fault(inner(context)->context, point);
+}
+
+/* From whichever thread semel sleeps in. */
+static void sleep_for_both(void *context, uint32_t ms)
+{
+    pass(context, ms, OWED_MAX_MS);
+}
+
+void clock_open(store_fixture *f)
+{
+    OK(semel_test_seam_open(&f->seam, 1, &last_error));
+    assert_int_equal(pthread_mutex_init(&f->time_lock, NULL), 0);
+    f->grain_ms = f->quirks->flags & STORE_SERVER_CLOCK ? SERVER_GRAIN_MS : 1;
+    f->store_seam = (semel_seam){.size = sizeof f->store_seam,
+                                 .context = f,
+                                 .wall_ms = inner_wall_ms,
+                                 .steady_ms = inner_steady_ms,
+                                 .boot_id = inner_boot_id,
+                                 .sleep_ms = sleep_for_both,
+                                 .random = inner_random,
+                                 .fault = inner_fault};
+}
+
+void clock_close(store_fixture *f)
+{
+    pthread_mutex_destroy(&f->time_lock);
+    semel_test_seam_close(f->seam);
+}
+
+/* --- counts --------------------------------------------------------------------------------------- */
+
+semel_counters counters_of(store_fixture *f)
+{
+    semel_counters counters = {0};
+    OK(semel_store_counters(&counters, sizeof counters, f->store, &last_error));
+    return counters;
+}
+
+/* --- receiving ------------------------------------------------------------------------------------ */
+
+semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message)
+{
+    semel_unit *unit = NULL;
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    OK(semel_unit_begin(&unit, f->store, &last_error));
+    OK(semel_unit_claim(&outcome, unit, inbox, message, &last_error));
+    assert_int_equal(outcome, SEMEL_CLAIMED);
+    return unit;
+}
+
+void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *message)
+{
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    scripted_handler unused = {0};
+    semel_test_fault(f->seam, "claim.committed", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_inbox_receive(&outcome, inbox, message, scripted_handler_run, &unused,
+                                            &last_error));
+    assert_int_equal(outcome, SEMEL_UNDECIDED);
+    assert_int_equal(unused.runs, 0);
+}
+
+/* --- sending -------------------------------------------------------------------------------------- */
+
+size_t relay_once(semel_relay *relay)
+{
+    size_t sent = 0;
+    OK(semel_relay_step(&sent, relay, 0, &last_error));
+    return sent;
+}
+
+size_t relay_all(semel_relay *relay)
+{
+    enum { TURNS_MAX = 10000 };
+    size_t total = 0, turns = 0;
+    for (size_t sent; (sent = relay_once(relay)) > 0; turns++) {
+        assert_true(turns < TURNS_MAX);
+        total += sent;
+    }
+    return total;
+}
+
+void recorded_ids(char *text, size_t size, const semel_transport *recorder)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < semel_test_recorder_count(recorder); i++) {
+        semel_bytes id = semel_test_recorder_message(recorder, i)->id;
+        int len = snprintf(text + used, size - used, "%s%.*s", i ? " " : "", (int)id.len,
+                           (const char *)id.data);
+        assert_true(len >= 0 && used + (size_t)len < size);
+        used += (size_t)len;
+    }
+}
+
+/* --- dead letters --------------------------------------------------------------------------------- */
+
+static semel_status keep(const semel_dead *dead, void *context, semel_error *err)
+{
+    letters *all = context;
+    if (all->count == sizeof all->all / sizeof *all->all)
+        return semel_fail(err, SEMEL_ELIMIT, "more dead letters than a test expects");
+    struct letter *one = &all->all[all->count];
+    *one = (struct letter){.id = dead->id,
+                           .origin = dead->origin,
+                           .key_len = dead->key.len,
+                           .attempts = dead->attempts,
+                           .at_ms = dead->at_ms};
+    (void)snprintf(one->name, sizeof one->name, "%s", dead->name);
+    (void)snprintf(one->error, sizeof one->error, "%s", dead->error);
+    if (dead->key.len > sizeof one->key)
+        return semel_fail(err, SEMEL_ELIMIT, "the key of a dead letter has %zu bytes",
+                          dead->key.len);
+    memcpy(one->key, dead->key.data, dead->key.len);
+    semel_status status =
+        dead->message ? semel_message_copy(&one->message, dead->message, err) : SEMEL_OK;
+    all->count += !status;
+    return status;
+}
+
+void letters_read(letters *out, semel_store *store, const semel_dead_filter *filter)
+{
+    out->count = 0;
+    OK(semel_dead_list(store, filter, keep, out, &last_error));
+}
+
+void letters_free(letters *all)
+{
+    while (all->count)
+        semel_message_free(all->all[--all->count].message);
+}
+
+size_t count_letters(store_fixture *f)
+{
+    letters found;
+    letters_read(&found, f->store, NULL);
+    size_t count = found.count;
+    letters_free(&found);
+    return count;
+}
+
+int64_t only_letter(store_fixture *f)
+{
+    letters found;
+    letters_read(&found, f->store, NULL);
+    size_t count = found.count;
+    int64_t id = found.all[0].id;
+    letters_free(&found);
+    assert_int_equal(count, 1);
+    return id;
+}

@@ -1,0 +1,472 @@
+/* The workflows of crash.h, as a table. Each is written so that it may be run again from its beginning,
+ * as after a restart: what the broker has not been told of comes again, what was done is not done again. */
+#include "support/scenario/crash.h"
+
+#include "support/fixture/effect.h"
+#include "support/inspect/inspect.h"
+#include "support/process/process.h"
+
+#include <semel/dead.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REQUIRE(condition)  PROCESS_REQUIRE(condition)
+#define REQUIRE_OK(w, call) PROCESS_REQUIRE_OK(call, &(w)->err)
+
+/* --- receiving --------------------------------------------------------------------------------------- */
+
+static void deliver_all(crash_world *w, const char *const keys[], size_t count, uint32_t delivery)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)crash_deliver(w, keys[i], w->again ? delivery + 1 : delivery);
+}
+
+#define DELIVER(w, delivery, ...)                      \
+    deliver_all(w, (const char *const[]){__VA_ARGS__}, \
+                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), delivery)
+
+static void run_receive(crash_world *w)
+{
+    DELIVER(w, 1, "one", "two", "three");
+}
+
+static void run_redelivery(crash_world *w)
+{
+    DELIVER(w, 2, "one", "two", "three");
+}
+
+static void run_renew(crash_world *w)
+{
+    DELIVER(w, 1, "slow-one", "two", "slow-three");
+}
+
+static void run_fail(crash_world *w)
+{
+    DELIVER(w, 1, "one", "fail-two", "fail-three");
+}
+
+static void run_bury(crash_world *w)
+{
+    DELIVER(w, 1, "one", "poison", "three");
+}
+
+static void redeliver_failed(crash_world *w, const semel_message *const messages[],
+                             const semel_outcome outcomes[], size_t count)
+{
+    char key[CRASH_TEXT];
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(key, sizeof key, "%s", (const char *)messages[i]->body.data);
+        if (!semel_outcome_settled(outcomes[i]))
+            (void)crash_deliver(w, key, messages[i]->delivery + 1);
+    }
+}
+
+static void run_batch(crash_world *w)
+{
+    enum { COUNT = 20, FAILING = 7 };
+    static char keys[COUNT][CRASH_TEXT];
+    semel_message messages[COUNT];
+    const semel_message *list[COUNT];
+    semel_outcome outcomes[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(keys[i], CRASH_TEXT, "%s-%d", i == FAILING ? "fail" : "order", COUNT - i);
+        messages[i] = crash_message(keys[i]);
+        messages[i].delivery = w->again ? 2 : 1;
+        list[i] = &messages[i];
+    }
+    REQUIRE_OK(
+        w, semel_inbox_receive_batch(outcomes, w->inbox, list, COUNT, crash_handler, w, &w->err));
+    redeliver_failed(w, list, outcomes, COUNT);
+}
+
+/* --- sending ----------------------------------------------------------------------------------------- */
+
+/* A unit that is rolled back sends a ghost, if it sends at all. */
+static void send_ghost(crash_world *w)
+{
+    semel_unit *unit;
+    semel_message ghost = crash_message("ghost");
+    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
+    REQUIRE_OK(w, semel_unit_send(unit, w->outbox, &ghost, &w->err));
+    semel_unit_rollback(unit);
+}
+
+static void run_relay(crash_world *w)
+{
+    crash_send(w, "1", "out", "group");
+    crash_send(w, "2", "out", NULL);
+    send_ghost(w);
+    crash_send(w, "3", "out", "group");
+    crash_send(w, "4", "out", "group");
+    crash_drain(w);
+}
+
+/* --- the same by a relay that runs, and so leases ahead ----------------------------------------------- */
+
+enum { RUNNING = 8 };
+
+static int are_all_out(const crash_world *w)
+{
+    broker_log log;
+    size_t ids = 0;
+    broker_log_read(&log, w->stage->broker);
+    for (int i = 1; i <= RUNNING; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "%d", i);
+        ids += broker_log_ids(&log, key) > 0;
+    }
+    broker_log_free(&log);
+    return ids == RUNNING;
+}
+
+static void stop_when_all_are_out(void *context)
+{
+    crash_world *w = context;
+    if (are_all_out(w))
+        semel_relay_stop(w->relay);
+}
+
+/* The group's messages are every fourth, so that there is always something else to lease meanwhile. */
+static void run_running(crash_world *w)
+{
+    for (int i = 1; i <= RUNNING; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "%d", i);
+        crash_send(w, key, "out", i % 4 == 1 ? "group" : NULL);
+    }
+    w->broker.after = stop_when_all_are_out;
+    w->broker.context = w;
+    if (!are_all_out(w))
+        REQUIRE_OK(w, semel_relay_run(w->relay, &w->err));
+    crash_drain(w);
+}
+
+static void run_refused(crash_world *w)
+{
+    crash_send(w, "1", "refused", NULL);
+    crash_send(w, "2", "out", NULL);
+    crash_send(w, "3", "refused", "group");
+    crash_send(w, "4", "out", "group");
+    crash_drain(w);
+}
+
+static void take_a_turn(crash_world *w)
+{
+    size_t sent;
+    REQUIRE_OK(w, semel_relay_step(&sent, w->relay, 0, &w->err));
+}
+
+/* The first of the group waits; those behind it are parked by turns that send nothing, then by one that does. */
+static void run_waiting(crash_world *w)
+{
+    crash_send(w, "1", "refused", "group");
+    take_a_turn(w);
+    crash_send(w, "2", "out", "group");
+    crash_send(w, "3", "out", "group");
+    take_a_turn(w);
+    crash_send(w, "4", "out", "group");
+    crash_send(w, "5", "out", "other");
+    take_a_turn(w);
+    crash_drain(w);
+}
+
+/* --- hand-off ------------------------------------------------------------------------------------------ */
+
+static void prepare_handoff(crash_world *w)
+{
+    static const char *const keys[] = {"one", "fail-two", "three"};
+    semel_outbox *box;
+    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        semel_message message = crash_message(keys[i]);
+        message.topic = "in";
+        REQUIRE_OK(w, semel_outbox_send(box, &message, &w->err));
+    }
+    semel_outbox_close(box);
+}
+
+static void prepare_refused_handoff(crash_world *w)
+{
+    semel_outbox *box;
+    semel_message message = crash_message("keyless");
+    message.topic = "in";
+    message.correlation_id = (semel_bytes){NULL, 0};
+    prepare_handoff(w);
+    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    REQUIRE_OK(w, semel_outbox_send(box, &message, &w->err));
+    semel_outbox_close(box);
+}
+
+static int64_t count_waiting(const crash_world *w)
+{
+    return inspect_number(w->stage->url, "SELECT count(*) FROM semel_outbox WHERE topic = 'in'");
+}
+
+/* What the handlers send stays for the relay that comes last. */
+static void run_handoff(crash_world *w)
+{
+    semel_outbox *box;
+    semel_relay *relay;
+    semel_relay_options options = {.size = sizeof options, .lease_ms = CRASH_LEASE_MS};
+    int steps = 0;
+    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    REQUIRE_OK(w,
+               semel_relay_open_local(&relay, box, w->inbox, crash_handler, w, &options, &w->err));
+    while (crash_step(w, relay) && count_waiting(w))
+        REQUIRE(++steps < 10);
+    semel_relay_close(relay);
+    semel_outbox_close(box);
+}
+
+/* --- sweeping ------------------------------------------------------------------------------------------ */
+
+enum { SWEEP_RETENTION_MS = 300000, SWEEP_LATER_MS = 400000, SWEEP_HELD_MS = 10000000 };
+
+/* Six old keys, a claim that lives on, three fresh keys; and none of the messages is sent yet. */
+static void prepare_sweep(crash_world *w)
+{
+    semel_inbox_options options = {
+        .size = sizeof options, .mode = SEMEL_CLAIM, .lease_ms = SWEEP_HELD_MS};
+    semel_message held = crash_message("held");
+    semel_inbox *claims;
+    semel_unit *unit;
+    semel_outcome outcome;
+    semel_test_advance_ms(w->seam, -SWEEP_LATER_MS);
+    DELIVER(w, 1, "old-1", "old-2", "old-3", "old-4", "old-5", "old-6");
+    REQUIRE_OK(w, semel_inbox_open(&claims, w->store, "in", &options, &w->err));
+    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
+    REQUIRE_OK(w, semel_unit_claim(&outcome, unit, claims, &held, &w->err));
+    REQUIRE(outcome == SEMEL_CLAIMED);
+    crash_world_pass_ms(w, SWEEP_LATER_MS);
+    DELIVER(w, 1, "new-1", "new-2", "new-3");
+    _exit(PROCESS_OK); /* the claim is not given back */
+}
+
+static void run_sweep(crash_world *w)
+{
+    size_t swept;
+    int more = 1, steps = 0;
+    while (more) {
+        REQUIRE_OK(w, semel_inbox_sweep(&swept, &more, w->inbox, 4, &w->err));
+        REQUIRE(++steps < 20);
+    }
+}
+
+/* --- replaying ----------------------------------------------------------------------------------------- */
+
+static void prepare_letter(crash_world *w)
+{
+    w->forgive = 0;
+    REQUIRE(crash_deliver(w, "poison", 1) == SEMEL_DEAD);
+}
+
+static void run_replay(crash_world *w)
+{
+    semel_outcome outcome;
+    int64_t id = crash_letter(w);
+    w->forgive = 1;
+    if (!id)
+        return;
+    REQUIRE_OK(w, semel_inbox_replay(&outcome, w->inbox, id, crash_handler, w, &w->err));
+    REQUIRE(outcome == SEMEL_PROCESSED || outcome == SEMEL_DUPLICATE);
+}
+
+static void prepare_unsendable(crash_world *w)
+{
+    crash_send(w, "1", "refused", NULL);
+    crash_drain(w);
+    REQUIRE(crash_letter(w) != 0);
+}
+
+static void run_send_again(crash_world *w)
+{
+    int64_t id = crash_letter(w);
+    w->broker.refused_topic = NULL;
+    if (id)
+        REQUIRE_OK(w, semel_outbox_replay(w->outbox, id, &w->err));
+    crash_drain(w);
+}
+
+/* --- migrating ----------------------------------------------------------------------------------------- */
+
+static void run_migrate(crash_world *w)
+{
+    REQUIRE_OK(w, semel_store_migrate(w->store, &w->err));
+    crash_world_open_rest(w);
+    effect_build(w->stage->url, "effect");
+    DELIVER(w, 1, "one");
+}
+
+/* --- the table ----------------------------------------------------------------------------------------- */
+
+#define RECEIVE "receive.begun receive.marked receive.handled receive.committed "
+#define COUNT   "count.stored count.committed "
+#define CLAIM   "claim.stored claim.committed claim.handled finish.stored finish.committed "
+#define RELAY   "relay.leased relay.taken relay.published relay.settled relay.done "
+
+const crash_workflow crash_workflows[] = {
+    {.name = "receive",
+     .points = RECEIVE "send.stored ",
+     .run = run_receive,
+     .done = 3,
+     .effects = 3,
+     .published = 3},
+    {.name = "receive a redelivery",
+     .points = RECEIVE COUNT "send.stored ",
+     .run = run_redelivery,
+     .done = 3,
+     .effects = 3,
+     .published = 3},
+    {.name = "claim",
+     .points = CLAIM "send.stored ",
+     .kind = CRASH_CLAIM,
+     .mode = SEMEL_CLAIM,
+     .run = run_receive,
+     .runs_max = 4,
+     .done = 3,
+     .published = 3},
+    {.name = "claim and renew",
+     .points = CLAIM "renew.stored send.stored ",
+     .kind = CRASH_CLAIM,
+     .mode = SEMEL_CLAIM,
+     .run = run_renew,
+     .runs_max = 4,
+     .done = 3,
+     .published = 3},
+    {.name = "fail",
+     .points = RECEIVE COUNT "fail.stored fail.committed send.stored ",
+     .run = run_fail,
+     .done = 3,
+     .effects = 3,
+     .published = 3},
+    {.name = "fail in claim mode",
+     .points = CLAIM "fail.stored fail.committed send.stored ",
+     .kind = CRASH_CLAIM,
+     .mode = SEMEL_CLAIM,
+     .run = run_fail,
+     .done = 3,
+     .published = 3},
+    {.name = "bury",
+     .points = RECEIVE COUNT "fail.stored fail.committed bury.stored bury.committed send.stored ",
+     .attempts_max = 3,
+     .run = run_bury,
+     .done = 2,
+     .effects = 2,
+     .published = 3,
+     .dead = 1},
+    {.name = "bury in claim mode",
+     .points = CLAIM "fail.stored fail.committed bury.stored bury.committed send.stored ",
+     .kind = CRASH_CLAIM,
+     .mode = SEMEL_CLAIM,
+     .attempts_max = 3,
+     .run = run_bury,
+     .done = 2,
+     .published = 3,
+     .dead = 1},
+    {.name = "batch",
+     .points = RECEIVE COUNT "send.stored batch.marked batch.handled batch.committed ",
+     .run = run_batch,
+     .done = 20,
+     .effects = 20,
+     .published = 20},
+    {.name = "relay",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .relay_batch = 2,
+     .run = run_relay,
+     .effects = 4,
+     .published = 4},
+    {.name = "relay that runs",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .relay_batch = 2,
+     .run = run_running,
+     .effects = RUNNING,
+     .published = RUNNING},
+    {.name = "relay what is refused",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .attempts_max = 2,
+     .run = run_refused,
+     .effects = 4,
+     .published = 2,
+     .dead = 2},
+    {.name = "relay while a group waits",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .attempts_max = 2,
+     .run = run_waiting,
+     .effects = 5,
+     .published = 4,
+     .dead = 1},
+    {.name = "hand-off",
+     .points = "receive.begun receive.marked send.stored relay.leased relay.taken "
+               "handoff.marked handoff.handled handoff.committed ",
+     .handed = 3,
+     .prepare = prepare_handoff,
+     .run = run_handoff,
+     .done = 3,
+     .effects = 3,
+     .published = 3},
+    {.name = "hand-off that the inbox refuses",
+     .points = "receive.begun receive.marked bury.stored send.stored relay.leased relay.taken "
+               "handoff.marked handoff.handled handoff.committed ",
+     .key = "correlation-id",
+     .quiet = 1,
+     .prepare = prepare_refused_handoff,
+     .run = run_handoff,
+     .done = 3,
+     .effects = 3,
+     .published = 3,
+     .dead = 1},
+    {.name = "sweep",
+     .points = "sweep.looked sweep.removed sweep.committed ",
+     .kind = CRASH_OTHER,
+     .retention_ms = SWEEP_RETENTION_MS,
+     .start_ms = SWEEP_LATER_MS,
+     .prepare = prepare_sweep,
+     .run = run_sweep,
+     .done = 3,
+     .held = 1,
+     .effects = 9,
+     .published = 9},
+    {.name = "replay",
+     .points = "receive.begun receive.marked send.stored replay.begun replay.committed ",
+     .kind = CRASH_OTHER,
+     .attempts_max = 1,
+     .prepare = prepare_letter,
+     .run = run_replay,
+     .done = 1,
+     .effects = 1,
+     .published = 2},
+    {.name = "replay in claim mode",
+     .points = "claim.stored claim.committed finish.stored finish.committed send.stored "
+               "replay.begun ",
+     .kind = CRASH_OTHER,
+     .mode = SEMEL_CLAIM,
+     .attempts_max = 1,
+     .prepare = prepare_letter,
+     .run = run_replay,
+     .runs_max = 2,
+     .done = 1,
+     .published = 2},
+    {.name = "replay into the outbox",
+     .points = "send.stored " RELAY "replay.begun replay.committed ",
+     .kind = CRASH_SEND,
+     .attempts_max = 2,
+     .prepare = prepare_unsendable,
+     .run = run_send_again,
+     .effects = 1,
+     .published = 1},
+    {.name = "migrate",
+     .points = RECEIVE "send.stored migrate.applied migrate.committed ",
+     .kind = CRASH_OTHER,
+     .bare = 1,
+     .run = run_migrate,
+     .done = 1,
+     .effects = 1,
+     .published = 1},
+};
+
+const size_t crash_workflow_count = sizeof crash_workflows / sizeof *crash_workflows;

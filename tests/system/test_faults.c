@@ -1,0 +1,42 @@
+/* Every named point of the library (SEMEL_FAULT_POINTS) fails once, as if the store had, in every operation
+ * and on both stores. The call reports it; nothing is half done; the same call works afterwards, in the same
+ * process, and takes effect once. test_crash.c kills the process there instead. */
+#include "support/scenario/oom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+/* cmocka needs the first two. */
+#include <cmocka.h>
+
+static void survives_on_memory(void **state)
+{
+    oom_everywhere(*state, &oom_points, OOM_MEMORY, 1);
+}
+
+static void survives_on_sqlite(void **state)
+{
+    oom_everywhere(*state, &oom_points, OOM_SQLITE, 1);
+}
+
+int main(void)
+{
+    enum { TESTS_MAX = 64 };
+    static struct CMUnitTest tests[TESTS_MAX];
+    static char names[TESTS_MAX][96];
+    size_t count = 0;
+    for (size_t i = 0; i < 2 * oom_operation_count; i++) {
+        const oom_operation *operation = &oom_operations[i / 2];
+        int sqlite = i % 2 == 1;
+        if (operation->sqlite_only && !sqlite)
+            continue;
+        (void)snprintf(names[count], sizeof names[count], "a fault at every point: %s (%s)",
+                       operation->name, sqlite ? "sqlite" : "memory");
+        tests[count] =
+            (struct CMUnitTest){names[count], sqlite ? survives_on_sqlite : survives_on_memory,
+                                NULL, NULL, (void *)operation};
+        count++;
+    }
+    return _cmocka_run_group_tests("faults", tests, count, NULL, NULL);
+}
