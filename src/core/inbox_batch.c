@@ -300,7 +300,8 @@ static semel_status batch_transact_retrying(batch *b)
 static int may_be_one_message(const batch *b, semel_status status)
 {
     return unit_blames_handler(status) || b->unit->full ||
-           (b->begun && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY));
+           (b->begun &&
+            (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY || status == SEMEL_EMISUSE));
 }
 
 /* By itself each message shows whether it was the one. A lock in the way of one is none in the way of the others. */

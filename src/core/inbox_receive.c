@@ -229,12 +229,13 @@ static semel_status receive_queued(int *done, semel_outcome *out, semel_result *
 
 static semel_status receive_stepwise(semel_outcome *out, semel_result **result, semel_inbox *inbox,
                                      const semel_message *message, semel_handler *handler,
-                                     void *context, semel_error *err)
+                                     void *context, uint32_t tries, semel_error *err)
 {
     work_unit *unit = NULL;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
+    unit->final_try = tries == STORE_RETRIES;
     status = unit_claim_key(out, unit, inbox, message, err);
     if (!status && *out == SEMEL_CLAIMED) {
         *out = SEMEL_UNDECIDED;
@@ -249,7 +250,7 @@ static semel_status receive_stepwise(semel_outcome *out, semel_result **result, 
 
 static semel_status receive_once(semel_outcome *out, semel_result **result, semel_inbox *inbox,
                                  const semel_message *message, semel_handler *handler,
-                                 void *context, semel_error *err)
+                                 void *context, uint32_t tries, semel_error *err)
 {
     int done = 0;
     semel_status status = SEMEL_OK;
@@ -261,7 +262,7 @@ static semel_status receive_once(semel_outcome *out, semel_result **result, seme
         semel_result_free(*result);
         *result = NULL;
     }
-    return receive_stepwise(out, result, inbox, message, handler, context, err);
+    return receive_stepwise(out, result, inbox, message, handler, context, tries, err);
 }
 
 semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **result,
@@ -276,7 +277,8 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
         semel_result_free(found);
         found = NULL;
         *out = SEMEL_UNDECIDED;
-        status = receive_once(out, result ? &found : NULL, inbox, message, handler, context, why);
+        status =
+            receive_once(out, result ? &found : NULL, inbox, message, handler, context, tries, why);
     } while (*out == SEMEL_UNDECIDED && store_retry_after_pause(inbox->store, status, why, &tries));
     inbox_count(inbox, *out);
     if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {

@@ -143,7 +143,9 @@ static semel_status local_handler_failed(semel_relay *relay, work_unit *unit, re
         return local_after_failure(relay, unit, item, outcome, why, err);
     if (truth == SEMEL_EUNAVAILABLE)
         return local_after_limit(relay, unit, item, outcome, &found, err);
-    return semel_fail(err, truth, "%s", found.text); /* not its own fault: see below */
+    if (err)
+        *err = found; /* not its own fault: see below */
+    return truth;
 }
 
 /* What the inbox says of the message, if it is not to be handled. 1 if that is the end of it. */
@@ -175,7 +177,9 @@ static semel_status local_finish(semel_relay *relay, work_unit *unit, relay_item
         return local_after_failure(relay, unit, item, outcome, &why, err);
     if (status == SEMEL_EUNAVAILABLE && *outcome == SEMEL_CLAIMED)
         return local_after_limit(relay, unit, item, outcome, &why, err);
-    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+    if (status && err)
+        *err = why;
+    return status;
 }
 
 /* One message, one transaction. Only trouble with the store is an error; a handler's failure is not. */
@@ -213,6 +217,7 @@ static semel_status local_receive_retrying(semel_relay *relay, work_unit *unit, 
     uint32_t tries = 0;
     do {
         *outcome = SEMEL_UNDECIDED;
+        unit->final_try = tries == STORE_RETRIES;
         status = local_receive(relay, unit, item, outcome, err);
         if (status)
             local_undo(unit);

@@ -201,12 +201,12 @@ void watcher_wake(const store_watcher *watcher)
 int store_retry_after_pause(const semel_store *store, semel_status status, semel_error *why,
                             uint32_t *tries)
 {
-    enum { RETRIES = 5, BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
+    enum { BACKOFF_MS = 5, BACKOFF_MAX_MS = 100 };
     const semel_seam *seam = &store->seam;
     int undone = status == SEMEL_EMISUSE && why && why->retryable;
     if (status != SEMEL_ECONFLICT && !undone)
         return 0;
-    if (++*tries > RETRIES) {
+    if (++*tries > STORE_RETRIES) {
         if (undone)
             why->retryable = 0;
         return 0;

@@ -72,6 +72,7 @@ static void unit_clear(work_unit *unit)
     unit->claimed = 0;
     unit->bodiless = 0;
     unit->counted = 0;
+    unit->final_try = 0;
     unit->replaying = 0;
     unit->inbox = NULL;
     unit->message = NULL;
@@ -216,12 +217,20 @@ semel_status unit_complete(work_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
+/* A unit that was undone and of which nothing is committed is begun anew, as after a deadlock. A handler that rolls back
+ * each time, and says that it failed, has failed. */
 semel_status unit_verify(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
+    semel_error why = {0};
     if (unit->phase != UNIT_OPEN || !driver->units->verify)
         return SEMEL_OK;
-    return driver->units->verify(unit->state, err);
+    semel_status status = driver->units->verify(unit->state, &why);
+    if (status == SEMEL_EMISUSE && why.retryable && unit->final_try)
+        return SEMEL_OK;
+    if (status && err)
+        *err = why;
+    return status;
 }
 
 /* A queued statement failed, or is none, or something is larger than the store takes. */

@@ -49,6 +49,7 @@ struct work_unit {
     int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
     int bodiless;       /* letters are kept without their body */
     int counted;        /* the attempt was stored beforehand, and may have to be taken back */
+    int final_try;      /* it is not begun anew once more */
     int replaying;      /* somebody asked for this very message: it cannot be stale */
     semel_inbox *inbox; /* of the key that was claimed; NULL if none was */
     const semel_message *message; /* borrowed */

@@ -21,8 +21,9 @@ for example in "$here"/../../examples/*.c; do
     name=$(basename "$example" .c)
     case $name in orders | inventory) continue ;; esac # they need servers: check_services.sh runs them
     step "$name by pkg-config"
-    # shellcheck disable=SC2046 # these are words to split
-    cc "$example" -o "$work/bin/$name" $(pkg-config --cflags --libs semel)
+    parts=$(find "${example%.c}" -name '*.c' 2>/dev/null || true) # of an example of several files
+    # shellcheck disable=SC2046,SC2086 # these are words to split
+    cc "$example" $parts -o "$work/bin/$name" $(pkg-config --cflags --libs semel)
     sh "$here/run_in_scratch.sh" "$work/bin/$name"
     readelf -d "$work/bin/$name" | grep -q 'NEEDED.*libsemel\.so\.0' ||
         { echo "$name does not ask for libsemel.so.0"; exit 1; }
@@ -47,8 +48,9 @@ file(GLOB examples $here/../../examples/*.c)
 list(FILTER examples EXCLUDE REGEX "/(orders|inventory)\\.c$")
 foreach(example IN LISTS examples)
   get_filename_component(name \${example} NAME_WE)
+  file(GLOB parts $here/../../examples/\${name}/*.c)
   foreach(kind IN ITEMS semel static)
-    add_executable(\${name}_\${kind} \${example})
+    add_executable(\${name}_\${kind} \${example} \${parts})
     target_link_libraries(\${name}_\${kind} PRIVATE semel::\${kind})
   endforeach()
 endforeach()

@@ -47,7 +47,9 @@ static void one_that_rolls_back_and_fails_has_failed(void **state)
     static const char *const ends[][4] = {
         {"SAVEPOINT mine", "INSERT INTO effect VALUES ('stray')", "ROLLBACK TO SAVEPOINT mine"},
         {"SAVEPOINT mine", "INSERT INTO nowhere VALUES (1)", "ROLLBACK TO SAVEPOINT mine"},
-        {"SAVEPOINT mine", "ROLLBACK TO SAVEPOINT mine", "INSERT INTO nowhere VALUES (1)"}};
+        {"SAVEPOINT mine", "ROLLBACK TO SAVEPOINT mine", "INSERT INTO nowhere VALUES (1)"},
+        {"ROLLBACK"},
+        {"ROLLBACK", "INSERT INTO nowhere VALUES (1)"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         case_work todo = {.after = run_and_fail, .context = (void *)(uintptr_t)ends[i]};
