@@ -77,6 +77,16 @@ static const poison poisons[] = {
     {"max_statement_time", SERVER_MARIADB, 0, 0, {INSERT_MUCH}},
     {"max_statement_time, queued", SERVER_MARIADB, 1, 0, {"EXECUTE IMMEDIATE '" INSERT_MUCH "'"}},
     {"wait_timeout", SERVER_MARIADB, 0, 1, {"SET SESSION wait_timeout = 1"}},
+    {"a handler that rolls back and fails",
+     SERVER_POSTGRES,
+     0,
+     0,
+     {"ROLLBACK", "INSERT INTO nowhere VALUES (1)"}},
+    {"a handler that rolls back and fails",
+     SERVER_MARIADB,
+     0,
+     0,
+     {"ROLLBACK", "INSERT INTO nowhere VALUES (1)"}},
 };
 
 /* --- the work --------------------------------------------------------------------------------------------- */
