@@ -17,6 +17,7 @@ typedef struct address {
     const char *isolation; /* in SQL; NULL: not asked for */
     uint32_t pool;
     int notify;
+    int notify_asked; /* it was not left to us */
 } address;
 
 /* All in the arena. EINVAL names what is wrong, and never a password. */

@@ -142,7 +142,6 @@ semel_status connection_open(connection **out, const char *const *keywords,
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->texts = texts;
     on->limits = bounds;
-    on->named = 1;
     semel_status status = connect_to(on, keywords, values, wait_ms, err);
     if (status)
         connection_close(on);
@@ -186,8 +185,11 @@ void connection_look(connection *on)
 
 void connection_borrow(connection *on, PGconn *pg, const char *const *texts, limits bounds)
 {
-    *on = (connection){
-        .pg = pg, .texts = texts, .limits = bounds, .was_nonblocking = PQisnonblocking(pg)};
+    *on = (connection){.pg = pg,
+                       .borrowed = 1,
+                       .texts = texts,
+                       .limits = bounds,
+                       .was_nonblocking = PQisnonblocking(pg)};
 }
 
 void connection_return(connection *on)
@@ -383,7 +385,7 @@ semel_status connection_wait(connection *on, uint32_t wait_ms, failure *failed, 
             break;
     on->step_count = on->stale = 0;
     on->unsynced = 0;
-    if (!on->named && !on->lost) /* its owner need not know that it was */
+    if (on->borrowed && !on->lost) /* its owner need not know that it was */
         (void)leave_pipeline(on);
     if (on->lost && !status)
         status = pg_fail_unreachable(on, doing, err);
