@@ -5,6 +5,7 @@ unset PGDATA PGHOST PGPORT PGUSER PGDATABASE PGOPTIONS PGSERVICE
 
 need_postgres() {
     has_debian_postgres || need postgresql commands postgres initdb pg_ctl
+    need pgbouncer commands pgbouncer # tests start one before it
 }
 has_debian_postgres() { for bin in /usr/lib/postgresql/*/bin/postgres; do [ -x "$bin" ] || return 1; done; }
 

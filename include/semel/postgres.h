@@ -7,7 +7,8 @@
  *     schema     where its tables are; default public
  *     pool       connections at most; default 8
  *     isolation  read-committed, repeatable-read or serializable; default: the server's setting
- *     notify     on (default): sending wakes relays in other processes by NOTIFY, a few times a second
+ *     notify     on (default): sending wakes relays in other processes by NOTIFY, a few times a second. Behind a pooler
+ *                they listen only if the URL says notify=on, which takes a session of their own (pool_mode=session)
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_POSTGRES_H
 #define SEMEL_POSTGRES_H

@@ -221,6 +221,7 @@ static semel_status read_own(pg_address *out, mem_arena *arena, const url *parse
     if (!status)
         status = read_isolation(out, parsed, err);
     out->notify = strcmp(notify, "on") == 0;
+    out->notify_asked = url_text(parsed, "notify", NULL) != NULL;
     if (!status && !out->notify && strcmp(notify, "off") != 0)
         status = semel_fail(err, SEMEL_EINVAL, "URL: notify is on or off, not \"%s\"", notify);
     if (status)

@@ -17,6 +17,7 @@ typedef struct pg_address {
     const char *isolation; /* in SQL; NULL: not asked for */
     uint32_t pool;
     int notify;
+    int notify_asked; /* the URL says `notify` */
 } pg_address;
 
 /* All in the arena. EINVAL names what is wrong, and never a password. */

@@ -143,7 +143,6 @@ semel_status pg_connection_open(pg_connection **out, const char *const *keywords
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     on->texts = texts;
     on->limits = bounds;
-    on->named = 1;
     semel_status status = connect_to(on, keywords, values, wait_ms, err);
     if (status)
         pg_connection_close(on);
@@ -187,8 +186,11 @@ void pg_connection_check(pg_connection *on)
 
 void pg_connection_borrow(pg_connection *on, PGconn *pg, const char *const *texts, pg_limits bounds)
 {
-    *on = (pg_connection){
-        .pg = pg, .texts = texts, .limits = bounds, .was_nonblocking = PQisnonblocking(pg)};
+    *on = (pg_connection){.pg = pg,
+                          .borrowed = 1,
+                          .texts = texts,
+                          .limits = bounds,
+                          .was_nonblocking = PQisnonblocking(pg)};
 }
 
 void pg_connection_return(pg_connection *on)
@@ -385,7 +387,7 @@ semel_status pg_flush(pg_connection *on, uint32_t wait_ms, pg_failure *failed, c
             break;
     on->step_count = on->stale = 0;
     on->unsynced = 0;
-    if (!on->named && !on->lost) /* its owner need not know that it was */
+    if (on->borrowed && !on->lost) /* its owner need not know that it was */
         (void)exit_pipeline(on);
     if (on->lost && !status)
         status = pg_fail_unreachable(on, doing, err);

@@ -122,7 +122,8 @@ typedef struct pg_connection {
     pg_limits limits;
     uint32_t session_ms; /* its lock_timeout, if it is known; 0: each transaction says how long */
     const char *const *texts; /* the statements, with the schema filled in */
-    int named; /* statements may be prepared and kept under a name: it is ours alone */
+    int named;    /* statements are prepared and kept under a name: the session is ours alone */
+    int borrowed; /* it is the caller's */
     unsigned char prepared[ST_COUNT];
     pg_step *steps; /* sent and not answered, in order */
     size_t step_count;

@@ -83,11 +83,12 @@ semel_status pg_fail_unreachable(pg_connection *on, const char *doing, semel_err
                       len ? text : "the connection is lost");
 }
 
-/* FATAL or PANIC: the session, or the server, ends with it. */
+/* FATAL or PANIC: the session, or the server, ends with it. A server always says which it is; who does not is a pooler,
+ * which has lost its session with the server. */
 int pg_is_final(const PGresult *result)
 {
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-    return severity && strcmp(severity, "ERROR") != 0;
+    return !severity || strcmp(severity, "ERROR") != 0;
 }
 
 semel_status pg_fail(pg_connection *on, const PGresult *result, const char *doing, semel_error *err)
@@ -96,11 +97,14 @@ semel_status pg_fail(pg_connection *on, const PGresult *result, const char *doin
     const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     if (!state)
         return pg_fail_unreachable(on, doing, err);
-    semel_status status = semel_fail(err, pg_sqlstate_status(state), "postgres, %s: %s (%s)%s",
-                                     doing, text ? text : "", state, pg_advice(state));
+    int final = pg_is_final(result);
+    semel_status meant =
+        final && pg_in_class(state, "08") ? SEMEL_EUNAVAILABLE : pg_sqlstate_status(state);
+    semel_status status = semel_fail(err, meant, "postgres, %s: %s (%s)%s", doing, text ? text : "",
+                                     state, pg_advice(state));
     if (err)
         memcpy(err->sqlstate, state, 5);
-    if (pg_is_final(result) || pg_in_class(state, "26000"))
+    if (final || pg_in_class(state, "26000"))
         on->lost = 1;
     return status;
 }

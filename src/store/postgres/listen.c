@@ -7,7 +7,8 @@
  * crash in between) finds it at the next poll.
  *
  * The listener is a connection of its own, whose socket the core waits on together with its own pipe: no thread. When
- * it is lost, it is made anew, with a pause that grows, by whoever waits next. */
+ * it is lost, it is made anew, with a pause that grows, by whoever waits next. A pooler may give its session to somebody
+ * else after each transaction, who would then hear what is meant for us: behind one we listen only if the URL asks for it. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
@@ -62,10 +63,16 @@ static void try_to_listen(postgres_store *store)
     store->listen_again_ms = wait_clock_ms() + store->listen_pause_ms;
 }
 
+static int may_listen(const postgres_store *store)
+{
+    return store->at.notify && (store->direct || store->at.notify_asked) &&
+           store->connections.pid == getpid();
+}
+
 int postgres_watch(void *state)
 {
     postgres_store *store = state;
-    if (!store->at.notify || store->connections.pid != getpid())
+    if (!may_listen(store))
         return -1;
     if (store->listener && PQstatus(store->listener->pg) != CONNECTION_OK)
         postgres_unwatch(store);

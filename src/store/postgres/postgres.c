@@ -18,9 +18,11 @@ static semel_status connect_with(pg_connection **out, postgres_store *store, int
     const pg_address *at = &store->at;
     semel_status status = pg_connection_open(out, at->keywords, bounded ? at->bounded : at->values,
                                              store->texts, store->limits, wait_ms, err);
-    if (!status)
-        (*out)->session_ms = bounded ? store->limits.busy_ms : 0;
-    return status;
+    if (status)
+        return status;
+    (*out)->session_ms = bounded ? store->limits.busy_ms : 0;
+    (*out)->named = store->direct;
+    return SEMEL_OK;
 }
 
 /* A session that gives up waiting for locks by itself costs nothing. A pooler in between may not let such a setting
@@ -33,8 +35,10 @@ semel_status pg_store_connect(pg_connection **out, postgres_store *store, uint32
     semel_status status = connect_with(out, store, bounded, wait_ms, why);
     if (!status || !bounded || strcmp(why->sqlstate, "08P01") != 0)
         return status;
-    atomic_store(&store->bounded, 0);
-    return connect_with(out, store, 0, wait_ms, why);
+    status = connect_with(out, store, 0, wait_ms, why);
+    if (!status) /* 08P01 may have had another reason */
+        atomic_store(&store->bounded, 0);
+    return status;
 }
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
@@ -93,6 +97,19 @@ static semel_status check_server(const pg_connection *on, const char *encoding, 
     return SEMEL_OK;
 }
 
+/* Who asked for the session is not told its number by a pooler, but one of the pooler's own. Behind one, a session may
+ * be another one in each transaction, and somebody else's in between: nothing is kept there, neither statements under a
+ * name nor locks nor settings. */
+static void note_session(postgres_store *store, pg_connection *on, int64_t number, int64_t lock_ms)
+{
+    store->direct = number == PQbackendPID(on->pg);
+    on->named = store->direct;
+    if (store->direct && lock_ms == store->limits.busy_ms)
+        return;
+    atomic_store(&store->bounded, 0);
+    on->session_ms = 0;
+}
+
 /* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
 static semel_status look_at_server(postgres_store *store, semel_error *err)
 {
@@ -107,10 +124,7 @@ static semel_status look_at_server(postgres_store *store, semel_error *err)
         int safe = pg_answer_int(answer, 0, 0) && pg_answer_int(answer, 0, 1);
         store->durability = safe ? SEMEL_DURABLE_POWER : SEMEL_DURABLE_PROCESS;
         (void)snprintf(store->timeout, sizeof store->timeout, "%s", PQgetvalue(answer, 0, 2));
-        if (pg_answer_int(answer, 0, 4) != store->limits.busy_ms) {
-            atomic_store(&store->bounded, 0);
-            on->session_ms = 0;
-        }
+        note_session(store, on, pg_answer_int(answer, 0, 5), pg_answer_int(answer, 0, 4));
         status = check_server(on, PQgetvalue(answer, 0, 3), err);
     }
     PQclear(answer);

@@ -24,6 +24,7 @@ typedef struct postgres_store {
     semel_durability durability;
     char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
     atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
+    int direct; /* no pooler in between: a session is ours alone; 0 while it is not known */
 
     pthread_mutex_t lock;             /* over what follows */
     char identity[IDENTITY_TEXT];     /* of the database; "" until it is known */

@@ -140,6 +140,7 @@ static semel_status migrate_step(int *more, postgres_store *store, pg_connection
         run_script(store, on, "BEGIN ISOLATION LEVEL READ COMMITTED", "migrating", err);
     if (status)
         return status;
+    pg_bound_alone(on);
     status = step_in_transaction(more, store, on, err);
     if (!status && *more) {
         status = run_script(store, on, "COMMIT", "committing a migration", err);

@@ -1,9 +1,9 @@
 /* All SQL of the store, in one table, and the few calls that send it.
  *
  * Statements are prepared when first used on a connection and kept there, under the names semel_0, semel_1 ...;
- * on a connection of the caller's they are sent without a name. Parameters stand in the order of the numbers. Where a
- * statement must change a row or else nothing of what follows may happen, it divides by the number of rows: a
- * division by zero stops the pipeline before the COMMIT that is already on its way. */
+ * on a connection of the caller's, and behind a pooler, they are sent without a name. Parameters stand in the order of
+ * the numbers. Where a statement must change a row or else nothing of what follows may happen, it divides by the number
+ * of rows: a division by zero stops the pipeline before the COMMIT that is already on its way. */
 #include "store/postgres/connection.h"
 
 #include "base/sql.h"
@@ -75,7 +75,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_SETTINGS] = "SELECT current_setting('fsync')::bool, "
                     "current_setting('synchronous_commit') <> 'off', "
                     "current_setting('statement_timeout'), current_setting('server_encoding'), "
-                    "(SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout')",
+                    "(SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'), "
+                    "pg_backend_pid()",
 
     [ST_SCHEMA_THERE] = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), "
                         "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = "

@@ -6,7 +6,8 @@
  * where it stopped. docs/ARCHITECTURE.md has the figures.
  *
  * It has a connection of its own, and one process at a time makes a round: the advisory lock is held by that
- * connection from the first page to the last, and goes with it if the process dies. */
+ * connection from the first page to the last, and goes with it if the process dies. Behind a pooler the lock would stay
+ * with a session that is somebody else's next: there each process makes its own rounds, and they skip each other's rows. */
 #include "store/postgres/postgres.h"
 
 #include <string.h>
@@ -60,7 +61,7 @@ static void end_round(postgres_store *store)
 static semel_status connect_sweeper(postgres_store *store, semel_error *err)
 {
     semel_status status = pg_store_connect(&store->sweeper, store, store->limits.busy_ms, err);
-    if (status)
+    if (status || !store->direct)
         return status;
     pg_enqueue_plain(store->sweeper, ST_SWEEP_PATIENCE);
     status = pg_flush(store->sweeper, 0, NULL, "preparing to sweep", err);
@@ -88,7 +89,8 @@ static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *go
     semel_status status = SEMEL_OK;
     if (!store->sweeper)
         status = connect_sweeper(store, err);
-    if (status)
+    *got = !status && !store->direct;
+    if (status || *got)
         return status;
     end_round(store);
     status = try_sweep_lock(store, ST_SWEEP_LOCK, inbox, got, err);

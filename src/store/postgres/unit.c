@@ -342,11 +342,15 @@ static int is_applications_fault(const postgres_unit *unit, const pg_failure *fa
 }
 
 /* Has the server told that there is no commit? An error does: it has undone the transaction. A session that ends in the
- * middle of a COMMIT does not, unless it ended because it had been idle. */
-static int is_told(const pg_failure *failed)
+ * middle of a COMMIT does not, unless it ended because it had been idle. A pooler that has lost the server says so in
+ * place of whichever answer comes next: the COMMIT behind it may have happened. */
+static int is_told(const postgres_unit *unit, const pg_failure *failed)
 {
-    return failed->sqlstate[0] &&
-           (!is_committing(failed) || !failed->is_final || strcmp(failed->sqlstate, "25P03") == 0);
+    if (!failed->sqlstate[0])
+        return 0;
+    if (!failed->is_final || strcmp(failed->sqlstate, "25P03") == 0)
+        return 1;
+    return !is_committing(failed) && unit->store->direct;
 }
 
 /* Why the pipeline with the COMMIT in it came to nothing. */
@@ -354,7 +358,7 @@ static semel_status commit_failed(postgres_unit *unit, int was_lost, semel_statu
                                   const pg_failure *failed, const semel_error *why,
                                   semel_error *err)
 {
-    if (unit->on->lost && !was_lost && !is_told(failed))
+    if (unit->on->lost && !was_lost && !is_told(unit, failed))
         return semel_fail(err, SEMEL_EUNKNOWN,
                           "the connection was lost while committing (%s): receive the message "
                           "again, and the store will know",
