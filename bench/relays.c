@@ -83,7 +83,7 @@ static semel_status counting_settle(void *transport, const semel_delivery_settle
                                     size_t count, semel_error *err)
 {
     const counting *self = transport;
-    return self->driver->outbox->settle(self->state, settles, count, err);
+    return self->driver->settle(self->state, settles, count, err);
 }
 
 /* With the abilities of the inner one, and no more. */
