@@ -92,17 +92,26 @@ static semel_status apply_outcomes(worker *self, const semel_route *route, size_
     return status;
 }
 
-/* A single message is a batch of one. A refused duplicate (policy reject) is a duplicate here: the broker
- * needs no answer, only an end to it. */
+static semel_status receive_chosen(worker *self, const semel_route *route, size_t chosen,
+                                   semel_error *err)
+{
+    if (chosen > 1)
+        return semel_inbox_receive_batch(self->outcomes, route->inbox, self->chosen, chosen,
+                                         route->handler, route->context, err);
+    semel_status status = semel_inbox_receive(self->outcomes, route->inbox, self->chosen[0],
+                                              route->handler, route->context, err);
+    return inbox_status_among_others(self->outcomes, status);
+}
+
+/* A refused duplicate (policy reject) is a duplicate here: the broker needs no answer, only an end to it. */
 static semel_status handle_route(worker *self, const semel_route *route, semel_error *err)
 {
-    semel_error failed; /* a handler's failure is not the step's, but leaves its text */
+    semel_error
+        failed; /* a handler's failure does not end the worker's step, but leaves its text */
     size_t chosen = choose_messages(self, route);
     if (!chosen)
         return SEMEL_OK;
-    semel_status status =
-        semel_inbox_receive_batch(self->outcomes, route->inbox, self->chosen, chosen,
-                                  route->handler, route->context, &failed);
+    semel_status status = receive_chosen(self, route, chosen, &failed);
     if (status)
         *err = failed;
     semel_status kept = apply_outcomes(self, route, chosen, status ? NULL : err);

@@ -18,42 +18,38 @@ static semel_status read_filter(semel_dead_filter *out, const semel_dead_filter 
     return status;
 }
 
+typedef struct listing {
+    semel_dead_filter filter;
+    semel_dead_visitor *visitor;
+    void *context;
+} listing;
+
+static semel_status list_letters(work_unit *unit, void *context, semel_error *err)
+{
+    const listing *l = context;
+    return unit->store->driver->dead->list(unit->state, &l->filter, l->visitor, l->context, err);
+}
+
 semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter,
                              semel_dead_visitor *visitor, void *context, semel_error *err)
 {
-    semel_dead_filter chosen;
-    work_unit *unit = NULL;
-    semel_status status = read_filter(&chosen, filter, err);
+    listing l = {.visitor = visitor, .context = context};
+    semel_status status = read_filter(&l.filter, filter, err);
     if (!status)
         status = store_can_keep_dead(store, err);
-    if (!status)
-        status = unit_new(&unit, store, err);
-    if (status)
-        return status;
-    status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = store->driver->dead->list(unit->state, &chosen, visitor, context, err);
-    unit_tx_rollback(unit);
-    unit_free(unit);
-    return status;
+    return status ? status : store_transact(store, SEMEL_BEGIN_RELAXED, list_letters, &l, err);
+}
+
+static semel_status drop_letter(work_unit *unit, void *context, semel_error *err)
+{
+    const int64_t *id = context;
+    return unit->store->driver->dead->drop(unit->state, *id, err);
 }
 
 semel_status semel_dead_discard(semel_store *store, int64_t id, semel_error *err)
 {
-    work_unit *unit = NULL;
     semel_status status = store_can_keep_dead(store, err);
-    if (!status)
-        status = unit_new(&unit, store, err);
-    if (status)
-        return status;
-    status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
-    if (!status)
-        status = store->driver->dead->drop(unit->state, id, err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
-    unit_tx_rollback(unit);
-    unit_free(unit);
-    return status;
+    return status ? status : store_transact(store, SEMEL_BEGIN_DURABLE, drop_letter, &id, err);
 }
 
 /* --- finding one ------------------------------------------------------------------------------------ */
@@ -105,8 +101,8 @@ static semel_status find_letter(letter *out, work_unit *unit, semel_dead_origin 
 
 static semel_status restart_count(work_unit *unit, semel_error *err)
 {
-    unit->mark.attempts = 0;
-    return unit->store->driver->markers->fail(unit->state, &unit->mark, "replayed", err);
+    unit->item.mark.attempts = 0;
+    return unit->store->driver->markers->fail(unit->state, &unit->item.mark, "replayed", err);
 }
 
 /* The marker of a dead key is removed, so that the key is free to be claimed. If another replay is faster, the claim
@@ -116,15 +112,15 @@ static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const sem
 {
     int missing;
     semel_status status = unit_identify(&missing, unit, inbox, message, err);
-    if (status || !unit->mark.inbox)
+    if (status || !unit->item.mark.inbox)
         return status;
     const semel_store_markers *markers = unit->store->driver->markers;
-    status = markers->look(unit->state, &unit->mark, err);
+    status = markers->look(unit->state, &unit->item.mark, err);
     if (status)
         return status;
-    if (unit->mark.state == SEMEL_MARK_DEAD)
-        status = markers->forget(unit->state, &unit->mark, err);
-    else if (unit->mark.state == SEMEL_MARK_FREE && unit->mark.attempts)
+    if (unit->item.mark.state == SEMEL_MARK_DEAD)
+        status = markers->forget(unit->state, &unit->item.mark, err);
+    else if (unit->item.mark.state == SEMEL_MARK_FREE && unit->item.mark.attempts)
         status = restart_count(unit, err);
     return status == SEMEL_ENOTFOUND || status == SEMEL_ELOST ? SEMEL_OK : status;
 }
@@ -168,7 +164,7 @@ static semel_status bury_again(semel_outcome *out, work_unit *unit, const letter
     semel_error again;
     semel_fail(&again, SEMEL_EGIVEUP, "failed again when replayed: %s", why->text);
     semel_status status = unit_record_failure(out, unit, &again, err);
-    if (!status && *out == SEMEL_DEAD && !same_bytes(before->key, unit->mark.key))
+    if (!status && *out == SEMEL_DEAD && !same_bytes(before->key, unit->item.mark.key))
         (void)semel_dead_discard(unit->store, before->id, &again); /* or there are two to look at */
     *out = SEMEL_FAILED;
     return semel_fail(err, failure, "%s", why->text);
@@ -244,7 +240,7 @@ semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t 
         status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
-    unit->replaying = 1;
+    unit->item.replaying = 1;
     status = replay_letter(out, unit, inbox, id, handler, context, err);
     unit_tx_rollback(unit);
     unit_free(unit);

@@ -189,6 +189,12 @@ semel_status semel_inbox_key(void *key, size_t capacity, size_t *len, const seme
     return status;
 }
 
+static semel_status forget_key(work_unit *unit, void *context, semel_error *err)
+{
+    (void)context;
+    return unit->store->driver->markers->forget(unit->state, &unit->item.mark, err);
+}
+
 semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message, semel_error *err)
 {
     int missing;
@@ -197,16 +203,11 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
     if (status)
         return status;
     status = unit_identify(&missing, unit, inbox, message, err);
-    if (!status && !unit->mark.inbox)
+    if (!status && !unit->item.mark.inbox)
         status =
             semel_fail(err, SEMEL_ENOTFOUND, "inbox \"%s\": the message has no key", inbox->name);
     if (!status)
-        status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
-    if (!status)
-        status = inbox->store->driver->markers->forget(unit->state, &unit->mark, err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
-    unit_tx_rollback(unit);
+        status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_key, NULL, err);
     unit_free(unit);
     return status;
 }

@@ -8,8 +8,8 @@
  *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
  *      marker turned into a failed attempt inside the same transaction.
  *   4. One commit, or several where the store takes a limited number of changes at once. If it fails, every message of the transaction is undecided; but if it was a queued
- *      statement that failed, or a connection that was lost when the work had begun, each message is received by
- *      itself, which shows whether it was the one.
+ *      statement that failed, or if the connection was lost or the transaction ended when the work had begun, each
+ *      message is received by itself, which shows whether it was the one.
  *
  * A message that comes twice in one batch is handled once: the second has the outcome that a later copy
  * would have had. */
@@ -55,9 +55,10 @@ static void batch_note_error(batch *b, const semel_error *why)
 
 /* --- 1. identify ---------------------------------------------------------------------------------------- */
 
+/* Of a message that is not a redelivery, when its key is known. */
 static int goes_alone(const batch *b, const semel_message *message)
 {
-    return message->delivery >= 2 || !b->unit->mark.inbox || inbox_is_stale(b->inbox, message);
+    return !b->unit->item.mark.inbox || inbox_is_stale(b->inbox, message);
 }
 
 static semel_status batch_receive_alone(batch *b, size_t index)
@@ -69,28 +70,28 @@ static semel_status batch_receive_alone(batch *b, size_t index)
         batch_note_error(b, &why);
     if (b->out[index] == SEMEL_UNDECIDED && b->err)
         *b->err = why; /* the call ends with it, so it says more than a handler's failure before */
-    if (status == SEMEL_ELOST) /* its own lease, its own failure: the others go on */
-        b->out[index] = SEMEL_FAILED;
-    return b->out[index] == SEMEL_UNDECIDED ? status : SEMEL_OK;
+    return inbox_status_among_others(&b->out[index], status);
 }
 
 static semel_status batch_identify(batch *b, size_t index, semel_error *err)
 {
     int missing;
     work_unit *unit = b->unit;
-    semel_status status = unit_identify(&missing, unit, b->inbox, b->messages[index], err);
+    const semel_message *message = b->messages[index];
+    int again = message->delivery >= 2; /* receiving it by itself will identify it */
+    semel_status status = again ? SEMEL_OK : unit_identify(&missing, unit, b->inbox, message, err);
     if (status)
         return status;
-    if (goes_alone(b, b->messages[index])) {
+    if (again || goes_alone(b, message)) {
         b->alone[b->alone_count++] = index;
         return SEMEL_OK;
     }
     entry *e = &b->entries[b->count++];
     e->index = index;
     e->same = NULL;
-    e->fingerprint = unit->mark.fingerprint;
-    e->whole_key = unit->whole_key;
-    e->key = unit->mark.key;
+    e->fingerprint = unit->item.mark.fingerprint;
+    e->whole_key = unit->item.whole_key;
+    e->key = unit->item.mark.key;
     return SEMEL_OK;
 }
 
@@ -149,18 +150,18 @@ static void make_marks(batch *b)
 static void batch_enter(batch *b, const entry *e)
 {
     work_unit *unit = b->unit;
-    unit->message = b->messages[e->index];
-    unit->mark = *e->mark;
-    unit->whole_key = e->whole_key;
-    unit->attempt = e->mark->attempts + 1;
-    unit->result = (semel_bytes){NULL, 0};
+    unit->item = (unit_item){.inbox = b->inbox,
+                             .message = b->messages[e->index],
+                             .mark = *e->mark,
+                             .whole_key = e->whole_key,
+                             .attempt = e->mark->attempts + 1};
 }
 
 static semel_status undo_failed(batch *b, const entry *e, unit_bookmark before,
                                 const semel_error *why, semel_error *err)
 {
     work_unit *unit = b->unit;
-    int dead = inbox_gives_up(b->inbox, unit->attempt, why->status);
+    int dead = inbox_gives_up(b->inbox, unit->item.attempt, why->status);
     semel_status status = b->inbox->store->driver->units->undo(unit->state, err);
     unit_bookmark_return(unit, before);
     if (!status)
@@ -185,11 +186,12 @@ static semel_status batch_handle(batch *b, const entry *e, semel_error *err)
     if (status)
         return status;
     b->begun = 1;
-    semel_status handled = unit_run(unit, b->handler, unit->message, b->context, &why);
+    semel_status handled = unit_run(unit, b->handler, unit->item.message, b->context, &why);
     if (!handled)
         handled = store_fault(unit->store, "batch.handled", &why);
-    if (!handled && unit->result.data)
-        handled = driver->markers->result_set(unit->state, &unit->mark, unit->result, &why);
+    if (!handled && unit->item.result.data)
+        handled =
+            driver->markers->result_set(unit->state, &unit->item.mark, unit->item.result, &why);
     if (!handled)
         handled = driver->units->keep(unit->state, &why);
     if (handled && unit->full)

@@ -41,14 +41,14 @@ static semel_status compute_key(int *missing, work_unit *unit, semel_inbox *inbo
         status = replace_missing_key(&key, missing, unit, inbox, message, err);
     if (status || !key.len)
         return status;
-    status = key_stored(&unit->mark.key, &unit->arena, key, err);
+    status = key_stored(&unit->item.mark.key, &unit->arena, key, err);
     if (status)
         return status;
-    unit->whole_key = key;
-    unit->mark.inbox = inbox->scope;
-    unit->mark.keep_ms = inbox_keep_ms(inbox);
+    unit->item.whole_key = key;
+    unit->item.mark.inbox = inbox->scope;
+    unit->item.mark.keep_ms = inbox_keep_ms(inbox);
     if (inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
-        unit->mark.fingerprint = key_fingerprint(message);
+        unit->item.mark.fingerprint = key_fingerprint(message);
     return SEMEL_OK;
 }
 
@@ -58,9 +58,9 @@ semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err)
 {
     *missing = 0;
-    unit->inbox = inbox;
-    unit->message = message;
-    unit->mark = (semel_mark){0};
+    unit->item.inbox = inbox;
+    unit->item.message = message;
+    unit->item.mark = (semel_mark){0};
     semel_status status = message_check(message, err);
     if (status)
         return status;
@@ -143,20 +143,20 @@ semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const se
 /* A duplicate whose stored result is wanted: fetched while the transaction is open. */
 static semel_status fetch_replay(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    if (*out != SEMEL_DUPLICATE || unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY)
+    if (*out != SEMEL_DUPLICATE || unit->item.inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY)
         return SEMEL_OK;
     semel_status status = unit->store->driver->markers->result_get(
-        unit->state, &unit->mark, &unit->replay, &unit->replay_len, err);
+        unit->state, &unit->item.mark, &unit->item.replay, &unit->item.replay_len, err);
     if (status)
         *out = SEMEL_UNDECIDED;
-    else if (unit->replay)
+    else if (unit->item.replay)
         *out = SEMEL_REPLAYED;
     return status;
 }
 
 static semel_status decide_claim(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    semel_status status = inbox_decide(out, unit->inbox, &unit->mark, err);
+    semel_status status = inbox_decide(out, unit->item.inbox, &unit->item.mark, err);
     return status ? status : fetch_replay(out, unit, err);
 }
 
@@ -167,11 +167,11 @@ static semel_status claim_give_up(semel_outcome *out, work_unit *unit, semel_err
 {
     semel_error why;
     /* This one was counted, and is not made; nor were those before it that could not be buried. */
-    unit->attempt = unit->inbox->options.attempts_max;
+    unit->item.attempt = unit->item.inbox->options.attempts_max;
     semel_fail(&why, SEMEL_EGIVEUP,
                "gave up after %u attempts that were started and never ended: the process was "
                "killed or crashed",
-               unit->attempt);
+               unit->item.attempt);
     semel_status status = unit_record_failure(out, unit, &why, err);
     unit_tx_rollback(unit);
     if (status)
@@ -180,7 +180,7 @@ static semel_status claim_give_up(semel_outcome *out, work_unit *unit, semel_err
         return status;
     *out = SEMEL_IN_PROGRESS;
     return semel_fail(err, SEMEL_EBUSY, "inbox \"%s\": another copy is being handled meanwhile",
-                      unit->inbox->name);
+                      unit->item.inbox->name);
 }
 
 /* Stores a claim (or, with lease_ms 0, only the count) and commits it. */
@@ -191,10 +191,10 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     const char *committed = lease_ms ? "claim.committed" : "count.committed";
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = store->driver->markers->claim(unit->state, &unit->mark, lease_ms, err);
+        status = store->driver->markers->claim(unit->state, &unit->item.mark, lease_ms, err);
     if (!status)
         status = store_fault(store, stored, err);
-    if (status || unit->mark.state != SEMEL_MARK_TAKEN)
+    if (status || unit->item.mark.state != SEMEL_MARK_TAKEN)
         return status;
     status = unit_tx_commit(unit, err);
     return status ? status : store_fault(store, committed, err);
@@ -205,7 +205,7 @@ static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t dea
 {
     const semel_seam *seam = &unit->store->seam;
     int64_t left = deadline_ms - seam_steady_ms(seam);
-    if (unit->inbox->options.on_in_flight == SEMEL_IN_FLIGHT_REPORT || left <= 0)
+    if (unit->item.inbox->options.on_in_flight == SEMEL_IN_FLIGHT_REPORT || left <= 0)
         return 0;
     seam_sleep_ms(seam, left < *pause_ms ? (uint32_t)left : *pause_ms);
     *pause_ms = *pause_ms * 2 < WAIT_MAX_MS ? *pause_ms * 2 : WAIT_MAX_MS;
@@ -215,16 +215,17 @@ static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t dea
 /* Stores it as soon as nobody else has the key; HELD if that lasts too long. */
 static semel_status store_claim_when_free(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
-    int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->inbox->options.wait_ms;
-    uint32_t pause = WAIT_FIRST_MS, attempts = unit->mark.attempts;
+    int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->item.inbox->options.wait_ms;
+    uint32_t pause = WAIT_FIRST_MS, attempts = unit->item.mark.attempts;
     for (;;) {
         semel_status status = store_claim(unit, lease_ms, err);
-        if (status || unit->mark.state != SEMEL_MARK_HELD)
+        if (status || unit->item.mark.state != SEMEL_MARK_HELD)
             return status;
         unit_tx_rollback(unit);
         if (!wait_for_claim(unit, &pause, deadline))
             return SEMEL_OK;
-        unit->mark.attempts = attempts; /* what is known from elsewhere, not what HELD reported */
+        unit->item.mark.attempts =
+            attempts; /* what is known from elsewhere, not what HELD reported */
     }
 }
 
@@ -236,7 +237,7 @@ static int is_redelivery(const semel_message *message)
 /* Without a key only the transport knows how often it came. */
 static void claim_without_key(semel_outcome *out, work_unit *unit)
 {
-    unit->attempt = unit->message->delivery ? unit->message->delivery : 1;
+    unit->item.attempt = unit->item.message->delivery ? unit->item.message->delivery : 1;
     *out = SEMEL_CLAIMED;
 }
 
@@ -244,26 +245,26 @@ static void claim_without_key(semel_outcome *out, work_unit *unit)
 
 static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    semel_inbox *inbox = unit->inbox;
-    int counted = unit->attempt > 0;
+    semel_inbox *inbox = unit->item.inbox;
+    int counted = unit->item.attempt > 0;
     uint32_t wait_ms =
         inbox->options.on_in_flight == SEMEL_IN_FLIGHT_WAIT ? inbox->options.wait_ms : 0;
     semel_status status =
         unit->phase == UNIT_OPEN ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store_fault(unit->store, "receive.begun", err);
-    if (!status && unit->mark.inbox)
-        status = unit->store->driver->markers->mark(unit->state, &unit->mark, 1, wait_ms, err);
+    if (!status && unit->item.mark.inbox)
+        status = unit->store->driver->markers->mark(unit->state, &unit->item.mark, 1, wait_ms, err);
     if (!status)
         status = store_fault(unit->store, "receive.marked", err);
     if (status)
         return status;
-    if (!unit->mark.inbox) {
+    if (!unit->item.mark.inbox) {
         claim_without_key(out, unit);
         return SEMEL_OK;
     }
-    if (unit->mark.state == SEMEL_MARK_TAKEN && !counted)
-        unit->attempt = unit->mark.attempts + 1;
+    if (unit->item.mark.state == SEMEL_MARK_TAKEN && !counted)
+        unit->item.attempt = unit->item.mark.attempts + 1;
     return decide_claim(out, unit, err);
 }
 
@@ -279,21 +280,21 @@ static semel_status start_over(work_unit *unit, semel_error *err)
 
 static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    if (is_redelivery(unit->message) && unit->mark.inbox && !unit->joined) {
+    if (is_redelivery(unit->item.message) && unit->item.mark.inbox && !unit->joined) {
         semel_status status = start_over(unit, err);
         /* The first delivery was not counted; but perhaps it never began, and who has one attempt must get it. */
-        unit->mark.attempts = unit->inbox->options.attempts_max > 1;
+        unit->item.mark.attempts = unit->item.inbox->options.attempts_max > 1;
         if (!status)
             status = store_claim_when_free(unit, 0, err);
         if (status)
             return status;
-        if (unit->mark.state != SEMEL_MARK_TAKEN)
+        if (unit->item.mark.state != SEMEL_MARK_TAKEN)
             return decide_claim(out, unit, err);
-        unit->attempt = unit->mark.attempts;
-        unit->mark.token = 0;
-        if (unit->attempt > unit->inbox->options.attempts_max)
+        unit->item.attempt = unit->item.mark.attempts;
+        unit->item.mark.token = 0;
+        if (unit->item.attempt > unit->item.inbox->options.attempts_max)
             return claim_give_up(out, unit, err);
-        unit->counted = 1;
+        unit->item.counted = 1;
     }
     semel_status status = mark_in_transaction(out, unit, err);
     if (*out != SEMEL_CLAIMED)
@@ -305,11 +306,11 @@ static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, se
 
 static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    const semel_inbox_options *options = &unit->inbox->options;
+    const semel_inbox_options *options = &unit->item.inbox->options;
     semel_status status = start_over(unit, err);
     if (status)
         return status;
-    if (!unit->mark.inbox) {
+    if (!unit->item.mark.inbox) {
         unit->phase = UNIT_CLAIMING;
         claim_without_key(out, unit);
         return SEMEL_OK;
@@ -317,11 +318,11 @@ static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_
     status = store_claim_when_free(unit, options->lease_ms, err);
     if (status)
         return status;
-    if (unit->mark.state != SEMEL_MARK_TAKEN)
+    if (unit->item.mark.state != SEMEL_MARK_TAKEN)
         return decide_claim(out, unit, err);
     unit->phase = UNIT_CLAIMING;
-    unit->attempt = unit->mark.attempts;
-    if (unit->attempt > options->attempts_max)
+    unit->item.attempt = unit->item.mark.attempts;
+    if (unit->item.attempt > options->attempts_max)
         return claim_give_up(out, unit, err);
     *out = SEMEL_CLAIMED;
     return SEMEL_OK;
@@ -331,8 +332,8 @@ static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_
 
 static semel_status claim_by_mode(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    return unit->inbox->options.mode == SEMEL_CLAIM ? claim_with_lease(out, unit, err)
-                                                    : claim_in_transaction(out, unit, err);
+    return unit->item.inbox->options.mode == SEMEL_CLAIM ? claim_with_lease(out, unit, err)
+                                                         : claim_in_transaction(out, unit, err);
 }
 
 static semel_status look(work_unit *unit, semel_error *err)
@@ -340,7 +341,7 @@ static semel_status look(work_unit *unit, semel_error *err)
     int was_open = unit->phase == UNIT_OPEN;
     semel_status status = was_open ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = unit->store->driver->markers->look(unit->state, &unit->mark, err);
+        status = unit->store->driver->markers->look(unit->state, &unit->item.mark, err);
     if (!was_open)
         unit_tx_rollback(unit);
     return status;
@@ -353,8 +354,8 @@ static semel_status claim_stale(semel_outcome *out, work_unit *unit, semel_error
     semel_status status = look(unit, err);
     if (status)
         return status;
-    if (unit->mark.state != SEMEL_MARK_FREE || unit->mark.attempts) {
-        unit->mark.attempts = 0; /* what the row knows is told again */
+    if (unit->item.mark.state != SEMEL_MARK_FREE || unit->item.mark.attempts) {
+        unit->item.mark.attempts = 0; /* what the row knows is told again */
         return claim_by_mode(out, unit, err);
     }
     *out = SEMEL_STALE;
@@ -362,12 +363,13 @@ static semel_status claim_stale(semel_outcome *out, work_unit *unit, semel_error
         err, SEMEL_EREJECTED,
         "inbox \"%s\": the message is older than the retention of %llu ms, so it cannot be "
         "told whether it was handled",
-        unit->inbox->name, (unsigned long long)unit->inbox->options.retention_ms);
+        unit->item.inbox->name, (unsigned long long)unit->item.inbox->options.retention_ms);
 }
 
 static semel_status claim_identified(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    int stale = unit->mark.inbox && !unit->replaying && inbox_is_stale(unit->inbox, unit->message);
+    int stale = unit->item.mark.inbox && !unit->item.replaying &&
+                inbox_is_stale(unit->item.inbox, unit->item.message);
     return stale ? claim_stale(out, unit, err) : claim_by_mode(out, unit, err);
 }
 
@@ -390,7 +392,7 @@ semel_status unit_claim_key(semel_outcome *out, work_unit *unit, semel_inbox *in
 semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
                         const semel_message *message, semel_error *err)
 {
-    if (unit->inbox)
+    if (unit->item.inbox)
         return semel_fail(err, SEMEL_EMISUSE, "a unit takes one key, and this one has taken one");
     if (inbox->store != unit->store)
         return semel_fail(err, SEMEL_EINVAL, "inbox \"%s\" is in another store than the unit",
@@ -401,8 +403,8 @@ semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
             "inbox \"%s\" is in claim mode: it cannot take part in a joined transaction",
             inbox->name);
     semel_status status = unit_claim_key(out, unit, inbox, message, err);
-    unit->claimed = *out == SEMEL_CLAIMED;
-    if (!unit->claimed)
+    unit->item.claimed = *out == SEMEL_CLAIMED;
+    if (!unit->item.claimed)
         inbox_count(inbox, *out);
     return status;
 }

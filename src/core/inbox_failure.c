@@ -14,20 +14,20 @@
 /* What is kept of the message: all of it, or what the store takes (see drop_body). */
 static const semel_message *kept_message(semel_message *room, const work_unit *unit)
 {
-    if (!unit->bodiless)
-        return unit->message;
+    if (!unit->item.bodiless)
+        return unit->item.message;
     static const semel_header bodiless = {LETTER_BODILESS, {"1", 1}};
     *room = (semel_message){.size = sizeof *room,
                             .headers = &bodiless,
                             .header_count = 1,
-                            .id = unit->message->id,
-                            .source = unit->message->source,
-                            .type = unit->message->type,
-                            .topic = unit->message->topic,
-                            .correlation_id = unit->message->correlation_id,
-                            .group = unit->message->group,
-                            .time_ms = unit->message->time_ms,
-                            .delivery = unit->message->delivery};
+                            .id = unit->item.message->id,
+                            .source = unit->item.message->source,
+                            .type = unit->item.message->type,
+                            .topic = unit->item.message->topic,
+                            .correlation_id = unit->item.message->correlation_id,
+                            .group = unit->item.message->group,
+                            .time_ms = unit->item.message->time_ms,
+                            .delivery = unit->item.message->delivery};
     return room;
 }
 
@@ -38,8 +38,8 @@ static semel_status announce_fault(work_unit *unit, const semel_inbox *inbox, se
 {
     if (!inbox->options.faults)
         return SEMEL_OK;
-    semel_bytes of = unit->message->id;
-    const char *content_type = unit->message->content_type;
+    semel_bytes of = unit->item.message->id;
+    const char *content_type = unit->item.message->content_type;
     if (content_type && !utf8_valid(content_type, strlen(content_type)))
         content_type =
             NULL; /* somebody else's, and no text: it must not keep the letter from being stored */
@@ -51,11 +51,12 @@ static semel_status announce_fault(work_unit *unit, const semel_inbox *inbox, se
                            .source = inbox->name,
                            .type = "semel.fault",
                            .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
-                           .correlation_id = unit->message->correlation_id,
+                           .correlation_id = unit->item.message->correlation_id,
                            .content_type = content_type,
                            .headers = headers,
                            .header_count = of.len ? 3 : 2,
-                           .body = unit->bodiless ? (semel_bytes){NULL, 0} : unit->message->body};
+                           .body = unit->item.bodiless ? (semel_bytes){NULL, 0}
+                                                       : unit->item.message->body};
     return unit_send(unit, inbox->options.faults, &fault, err);
 }
 
@@ -71,7 +72,7 @@ static semel_status with_content(semel_bytes *out, work_unit *unit, semel_bytes 
     if (key.len)
         memcpy(identity, key.data, key.len);
     int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
-                       (unsigned long long)key_fingerprint(unit->message));
+                       (unsigned long long)key_fingerprint(unit->item.message));
     *out = (semel_bytes){identity, key.len + (size_t)len};
     return SEMEL_OK;
 }
@@ -85,7 +86,7 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
                        .name = name,
                        .key = key,
                        .message = kept_message(&room, unit),
-                       .attempts = unit->attempt,
+                       .attempts = unit->item.attempt,
                        .error = why};
     return unit->store->driver->dead->put(unit->state, &dead, err);
 }
@@ -93,40 +94,49 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
 semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
-    semel_bytes key = unit->mark.key;
+    semel_bytes key = unit->item.mark.key;
     semel_status status = SEMEL_OK;
-    unit->mark.attempts = unit->attempt;
+    unit->item.mark.attempts = unit->item.attempt;
     if (!dead)
-        return unit->mark.inbox ? driver->markers->fail(unit->state, &unit->mark, why, err)
-                                : SEMEL_OK;
-    if (unit->mark.inbox)
-        status = driver->markers->bury(unit->state, &unit->mark, why, err);
+        return unit->item.mark.inbox
+                   ? driver->markers->fail(unit->state, &unit->item.mark, why, err)
+                   : SEMEL_OK;
+    if (unit->item.mark.inbox)
+        status = driver->markers->bury(unit->state, &unit->item.mark, why, err);
     else
         status = with_content(&key, unit, key, err);
     if (!status)
-        status = put_letter(unit, unit->inbox->name, key, why, err);
-    return status ? status : announce_fault(unit, unit->inbox, (semel_bytes){NULL, 0}, why, err);
+        status = put_letter(unit, unit->item.inbox->name, key, why, err);
+    return status ? status
+                  : announce_fault(unit, unit->item.inbox, (semel_bytes){NULL, 0}, why, err);
+}
+
+typedef struct failure_record {
+    int dead;
+    const char *why;
+} failure_record;
+
+static semel_status store_failure(work_unit *unit, void *context, semel_error *err)
+{
+    const failure_record *record = context;
+    semel_status status = unit_note_failure(unit, record->dead, record->why, err);
+    if (!status)
+        status = unit_flush_pending(unit, err);
+    return status ? status
+                  : store_fault(unit->store, record->dead ? "bury.stored" : "fail.stored", err);
 }
 
 static semel_status record_once(work_unit *unit, int dead, const char *why, semel_error *err)
 {
     semel_store *store = unit->store;
+    failure_record record = {dead, why};
     unit->captured = 0;
     unit_drop_pending(unit); /* what the failed work would have sent */
-    semel_status status =
-        unit_tx_begin(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = unit_note_failure(unit, dead, why, err);
-    if (!status)
-        status = unit_flush_pending(unit, err);
-    if (!status)
-        status = store_fault(store, dead ? "bury.stored" : "fail.stored", err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
+    semel_status status = unit_transact(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED,
+                                        store_failure, &record, err);
     unit_drop_pending(unit);
     if (!status)
         status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
-    unit_tx_rollback(unit);
     if (!status && unit->captured)
         store_wake(store);
     return status;
@@ -136,9 +146,9 @@ static semel_status record_once(work_unit *unit, int dead, const char *why, seme
  * message with it: so it is kept without body and headers, and says so. */
 static const char *drop_body(semel_error *room, work_unit *unit, const char *why)
 {
-    unit->bodiless = 1;
+    unit->item.bodiless = 1;
     semel_fail(room, SEMEL_ELIMIT, "%.300s (its body of %zu bytes is more than the store takes)",
-               why, unit->message->body.len);
+               why, unit->item.message->body.len);
     return room->text;
 }
 
@@ -149,16 +159,16 @@ static semel_status record_failure(work_unit *unit, int dead, const char *why, s
     if (!dead || status != SEMEL_ELIMIT)
         return status;
     status = record_once(unit, dead, drop_body(&room, unit, why), err);
-    unit->bodiless = 0;
+    unit->item.bodiless = 0;
     return status;
 }
 
 semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err)
 {
-    int dead = inbox_gives_up(unit->inbox, unit->attempt, why->status);
+    int dead = inbox_gives_up(unit->item.inbox, unit->item.attempt, why->status);
     *out = SEMEL_FAILED;
-    if (!dead && !unit->mark.inbox)
+    if (!dead && !unit->item.mark.inbox)
         return SEMEL_OK; /* without a key there is nothing to count it under */
     semel_status status = record_failure(unit, dead, why->text, err);
     if (status == SEMEL_ELOST)
@@ -177,7 +187,7 @@ semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_
     unit->at_once = 1;
     semel_fail(&said, SEMEL_EHANDLER,
                "the store answers others, but not this message's work: %.400s", why->text);
-    semel_status status = unit->mark.inbox
+    semel_status status = unit->item.mark.inbox
                               ? SEMEL_OK
                               : unit->store->driver->now(unit->store->state, &ignored, &local);
     if (!status)
@@ -208,25 +218,30 @@ static semel_bytes refusal_id(char id[REFUSAL_ID], const semel_inbox *inbox, sem
     return (semel_bytes){id, (size_t)len};
 }
 
-static semel_status keep_refused(work_unit *unit, const char *name, semel_bytes identity,
-                                 const char *why, semel_error *err)
+typedef struct refusal {
+    const char *name; /* under which it is kept */
+    semel_bytes identity;
+    const char *why;
+} refusal;
+
+static semel_status store_refusal(work_unit *unit, void *context, semel_error *err)
 {
     char id[REFUSAL_ID];
-    semel_inbox *inbox = unit->inbox;
-    unit->captured = 0;
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
+    const refusal *r = context;
+    semel_inbox *inbox = unit->item.inbox;
+    semel_status status = put_letter(unit, r->name, r->identity, r->why, err);
     if (!status)
-        status = put_letter(unit, name, identity, why, err);
-    if (!status)
-        status = announce_fault(unit, inbox, refusal_id(id, inbox, identity), why, err);
+        status = announce_fault(unit, inbox, refusal_id(id, inbox, r->identity), r->why, err);
     if (!status)
         status = unit_flush_pending(unit, err);
-    if (!status)
-        status = store_fault(inbox->store, "bury.stored", err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
+    return status ? status : store_fault(inbox->store, "bury.stored", err);
+}
+
+static semel_status keep_refused(work_unit *unit, refusal *r, semel_error *err)
+{
+    unit->captured = 0;
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_DURABLE, store_refusal, r, err);
     unit_drop_pending(unit);
-    unit_tx_rollback(unit);
     return status;
 }
 
@@ -234,20 +249,21 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
                                 const char *why, semel_error *err)
 {
     int missing;
-    semel_bytes identity = {NULL, 0};
+    refusal r = {.name = name, .why = why};
     work_unit *unit = NULL;
     semel_error room;
     semel_status status = unit_new(&unit, inbox->store, err);
     if (status)
         return status;
     status = unit_identify(&missing, unit, inbox, message, err);
-    unit->attempt = 1;
+    unit->item.attempt = 1;
     if (!status)
-        status = with_content(&identity, unit, unit->mark.key, err);
-    if (!status) {
-        status = keep_refused(unit, name, identity, why, err);
-        if (status == SEMEL_ELIMIT)
-            status = keep_refused(unit, name, identity, drop_body(&room, unit, why), err);
+        status = with_content(&r.identity, unit, unit->item.mark.key, err);
+    if (!status)
+        status = keep_refused(unit, &r, err);
+    if (status == SEMEL_ELIMIT) {
+        r.why = drop_body(&room, unit, why);
+        status = keep_refused(unit, &r, err);
     }
     if (!status) {
         inbox_count(inbox, SEMEL_DEAD);

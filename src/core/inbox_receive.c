@@ -1,5 +1,4 @@
-/* semel_inbox_receive(): begin, claim, handler, commit. Nothing here that a caller could not do with the
- * public steps; it is the place where they are put together right.
+/* semel_inbox_receive(): begin, claim, handler, commit.
  *
  * A conflict (deadlock, serialization failure) is retried here with a new unit, a few times: the handler
  * then runs again, in a transaction that saw nothing of the first one.
@@ -9,6 +8,19 @@
 #include "core/unit.h"
 
 #include <string.h>
+
+/* One call: what came, what is to be done with it, and what became of it. */
+typedef struct reception {
+    semel_inbox *inbox;
+    const semel_message *message;
+    semel_handler *handler;
+    void *context;
+    int wants_result;
+    uint32_t tries; /* how often it was begun anew */
+    int planned_ok; /* queued mode: what the handler planned decided it */
+    semel_outcome outcome;
+    semel_result *result;
+} reception;
 
 semel_status result_new(semel_result **out, void *data, size_t len, semel_error *err)
 {
@@ -37,27 +49,26 @@ void semel_result_free(semel_result *result)
 
 /* The result for the caller is made before the commit: after it, running out of memory would turn a
  * processed message into a failed call. */
-static semel_status prepare_result(semel_result **out, const work_unit *unit, semel_error *err)
+static semel_status prepare_result(reception *r, const work_unit *unit, semel_error *err)
 {
-    if (!unit->result.data)
+    if (!r->wants_result || !unit->item.result.data)
         return SEMEL_OK;
-    void *copy = mem_alloc(unit->result.len + 1);
+    void *copy = mem_alloc(unit->item.result.len + 1);
     if (!copy)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
-    memcpy(copy, unit->result.data, unit->result.len);
-    return result_new(out, copy, unit->result.len, err);
+    memcpy(copy, unit->item.result.data, unit->item.result.len);
+    return result_new(&r->result, copy, unit->item.result.len, err);
 }
 
-static semel_status give_replay(semel_outcome *outcome, semel_result **out, work_unit *unit,
-                                semel_error *err)
+static semel_status give_replay(reception *r, work_unit *unit, semel_error *err)
 {
-    if (!unit->replay)
+    if (!r->wants_result || !unit->item.replay)
         return SEMEL_OK;
-    void *data = unit->replay;
-    unit->replay = NULL;
-    semel_status status = result_new(out, data, unit->replay_len, err);
+    void *data = unit->item.replay;
+    unit->item.replay = NULL;
+    semel_status status = result_new(&r->result, data, unit->item.replay_len, err);
     if (status)
-        *outcome = SEMEL_UNDECIDED;
+        r->outcome = SEMEL_UNDECIDED;
     return status;
 }
 
@@ -121,30 +132,29 @@ static semel_status commit_failed(semel_outcome *out, work_unit *unit, int in_tr
         return after_limit(out, unit, status, why, err);
     if (unit_blames_nobody(status) || (status == SEMEL_EMISUSE && why->retryable))
         unit_uncount(unit);
-    if (status == SEMEL_ECONFLICT && !in_transaction && unit->mark.inbox)
+    if (status == SEMEL_ECONFLICT && !in_transaction && unit->item.mark.inbox)
         *out = SEMEL_IN_PROGRESS; /* it is not begun anew: the claim lives until its lease ends */
     if (err)
         *err = *why;
     return status;
 }
 
-static semel_status run_and_commit(semel_outcome *out, semel_result **result, work_unit *unit,
-                                   semel_handler *handler, void *context, semel_error *err)
+static semel_status run_and_commit(reception *r, work_unit *unit, semel_error *err)
 {
     semel_error why; /* written by whatever fails */
     int in_transaction = unit->phase == UNIT_OPEN;
-    semel_status status = unit_run(unit, handler, unit->message, context, &why);
+    semel_status status = unit_run(unit, r->handler, r->message, r->context, &why);
     if (!status)
         status =
             store_fault(unit->store, in_transaction ? "receive.handled" : "claim.handled", &why);
     if (status)
-        return handler_failed(out, unit, status, &why, err);
-    status = result ? prepare_result(result, unit, &why) : SEMEL_OK;
+        return handler_failed(&r->outcome, unit, status, &why, err);
+    status = prepare_result(r, unit, &why);
     if (!status)
         status = unit_complete(unit, &why);
     if (status)
-        return commit_failed(out, unit, in_transaction, status, &why, err);
-    *out = SEMEL_PROCESSED;
+        return commit_failed(&r->outcome, unit, in_transaction, status, &why, err);
+    r->outcome = SEMEL_PROCESSED;
     return in_transaction ? store_fault(unit->store, "receive.committed", err) : SEMEL_OK;
 }
 
@@ -153,140 +163,145 @@ static semel_status run_and_commit(semel_outcome *out, semel_result **result, wo
 /* What can be decided in one go: a first delivery with a key that the store can assume to be free. */
 static int can_assume(const work_unit *unit, const semel_inbox *inbox)
 {
-    return unit->store->driver->markers->assume && unit->mark.inbox &&
-           unit->message->delivery < 2 && !inbox_is_stale(inbox, unit->message);
+    return unit->store->driver->markers->assume && unit->item.mark.inbox &&
+           unit->item.message->delivery < 2 && !inbox_is_stale(inbox, unit->item.message);
 }
 
 static semel_status commit_plan(work_unit *unit, semel_error *err)
 {
-    const semel_inbox_options *options = &unit->inbox->options;
+    const semel_inbox_options *options = &unit->item.inbox->options;
     uint32_t wait_ms = options->on_in_flight == SEMEL_IN_FLIGHT_WAIT ? options->wait_ms : 0;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
-        status = unit->store->driver->markers->assume(unit->state, &unit->mark, wait_ms, err);
+        status = unit->store->driver->markers->assume(unit->state, &unit->item.mark, wait_ms, err);
     if (!status &&
-        unit->mark.state == SEMEL_MARK_TAKEN) /* it is known already how often it failed */
-        unit->attempt = unit->mark.attempts + 1;
+        unit->item.mark.state == SEMEL_MARK_TAKEN) /* it is known already how often it failed */
+        unit->item.attempt = unit->item.mark.attempts + 1;
     return status ? status : unit_complete(unit, err);
 }
 
 /* A copy that needs nothing but to be told so; a stored result must be fetched in a transaction. */
 static int is_decided(const work_unit *unit)
 {
-    return unit->mark.state && unit->mark.state != SEMEL_MARK_TAKEN &&
-           (unit->mark.state != SEMEL_MARK_DONE ||
-            unit->inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY);
+    return unit->item.mark.state && unit->item.mark.state != SEMEL_MARK_TAKEN &&
+           (unit->item.mark.state != SEMEL_MARK_DONE ||
+            unit->item.inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY);
 }
 
-/* The handler has planned; the plan and the marker go to the store together. *done is 0 if that did not
- * settle it: nothing was changed then, and the message is received in the ordinary way. */
-static semel_status commit_queued(int *done, semel_outcome *out, semel_result **result,
-                                  work_unit *unit, semel_error *err)
+/* The handler has planned; the plan and the marker go to the store together. If that does not decide it, nothing was
+ * changed, and the message is received in the ordinary way. */
+static semel_status commit_queued(reception *r, work_unit *unit, semel_error *err)
 {
     semel_error why;
-    semel_status status = result ? prepare_result(result, unit, err) : SEMEL_OK;
-    *done = 1;
+    semel_status status = prepare_result(r, unit, err);
+    r->planned_ok = 1;
     if (status)
         return status;
     status = commit_plan(unit, &why);
     unit_tx_rollback(unit);
     if (status == SEMEL_EREJECTED) {
-        *done = is_decided(unit);
-        return *done ? inbox_decide(out, unit->inbox, &unit->mark, err) : SEMEL_OK;
+        r->planned_ok = is_decided(unit);
+        return r->planned_ok ? inbox_decide(&r->outcome, r->inbox, &unit->item.mark, err)
+                             : SEMEL_OK;
     }
     if (status)
-        return commit_failed(out, unit, 1, status, &why, err);
-    *out = SEMEL_PROCESSED;
+        return commit_failed(&r->outcome, unit, 1, status, &why, err);
+    r->outcome = SEMEL_PROCESSED;
     return store_fault(unit->store, "receive.committed", err);
 }
 
 /* A handler that fails here may have been called for a copy: the ordinary way tells. */
-static semel_status receive_queued(int *done, semel_outcome *out, semel_result **result,
-                                   semel_inbox *inbox, const semel_message *message,
-                                   semel_handler *handler, void *context, semel_error *err)
+static semel_status receive_queued(reception *r, work_unit *unit, semel_error *err)
 {
     int missing;
     semel_error ignored;
-    work_unit *unit = NULL;
-    semel_status status = unit_new(&unit, inbox->store, err);
-    if (status)
-        return status;
-    *done = 0;
-    if (!unit_identify(&missing, unit, inbox, message, &ignored) && can_assume(unit, inbox)) {
-        unit->phase = UNIT_PLANNING;
-        unit->attempt = 1;
-        int failed = unit_run(unit, handler, message, context, &ignored) ||
-                     store_fault(unit->store, "receive.handled", &ignored);
-        unit->phase = UNIT_IDLE;
-        if (!failed)
-            status = commit_queued(done, out, result, unit, err);
-    }
-    unit_free(unit);
-    return status;
+    if (unit_identify(&missing, unit, r->inbox, r->message, &ignored) ||
+        !can_assume(unit, r->inbox))
+        return SEMEL_OK;
+    unit->phase = UNIT_PLANNING;
+    unit->item.attempt = 1;
+    int failed = unit_run(unit, r->handler, r->message, r->context, &ignored) ||
+                 store_fault(unit->store, "receive.handled", &ignored);
+    unit->phase = UNIT_IDLE;
+    return failed ? SEMEL_OK : commit_queued(r, unit, err);
 }
 
 /* --- all modes --------------------------------------------------------------------------------------- */
 
-static semel_status receive_stepwise(semel_outcome *out, semel_result **result, semel_inbox *inbox,
-                                     const semel_message *message, semel_handler *handler,
-                                     void *context, uint32_t tries, semel_error *err)
+static semel_status receive_stepwise(reception *r, work_unit *unit, semel_error *err)
 {
-    work_unit *unit = NULL;
-    semel_status status = unit_new(&unit, inbox->store, err);
+    unit->final_try = r->tries == STORE_RETRIES;
+    semel_status status = unit_claim_key(&r->outcome, unit, r->inbox, r->message, err);
     if (status)
         return status;
-    unit->final_try = tries == STORE_RETRIES;
-    status = unit_claim_key(out, unit, inbox, message, err);
-    if (!status && *out == SEMEL_CLAIMED) {
-        *out = SEMEL_UNDECIDED;
-        status = run_and_commit(out, result, unit, handler, context, err);
-    } else if (!status && result) {
-        status = give_replay(out, result, unit, err);
-    }
+    if (r->outcome != SEMEL_CLAIMED)
+        return give_replay(r, unit, err);
+    r->outcome = SEMEL_UNDECIDED;
+    return run_and_commit(r, unit, err);
+}
+
+static void drop_result(reception *r)
+{
+    semel_result_free(r->result);
+    r->result = NULL;
+}
+
+/* Each way has a unit of its own: what a handler planned for nothing must not be left in the other's. */
+typedef semel_status receive_way(reception *r, work_unit *unit, semel_error *err);
+
+static semel_status receive_in_unit(reception *r, receive_way *way, semel_error *err)
+{
+    work_unit *unit = NULL;
+    semel_status status = unit_new(&unit, r->inbox->store, err);
+    if (status)
+        return status;
+    status = way(r, unit, err);
     unit_tx_rollback(unit);
     unit_free(unit);
     return status;
 }
 
-static semel_status receive_once(semel_outcome *out, semel_result **result, semel_inbox *inbox,
-                                 const semel_message *message, semel_handler *handler,
-                                 void *context, uint32_t tries, semel_error *err)
+static semel_status receive_once(reception *r, semel_error *err)
 {
-    int done = 0;
     semel_status status = SEMEL_OK;
-    if (inbox->options.mode == SEMEL_QUEUED)
-        status = receive_queued(&done, out, result, inbox, message, handler, context, err);
-    if (status || done)
+    r->outcome = SEMEL_UNDECIDED;
+    r->planned_ok = 0;
+    drop_result(r);
+    if (r->inbox->options.mode == SEMEL_QUEUED)
+        status = receive_in_unit(r, receive_queued, err);
+    if (status || r->planned_ok)
         return status;
-    if (result) {
-        semel_result_free(*result);
-        *result = NULL;
-    }
-    return receive_stepwise(out, result, inbox, message, handler, context, tries, err);
+    drop_result(r);
+    return receive_in_unit(r, receive_stepwise, err);
+}
+
+static semel_status receive(reception *r, semel_error *err)
+{
+    semel_status status;
+    semel_error local, *why = err ? err : &local;
+    do
+        status = receive_once(r, why);
+    while (r->outcome == SEMEL_UNDECIDED &&
+           store_retry_after_pause(r->inbox->store, status, why, &r->tries));
+    inbox_count(r->inbox, r->outcome);
+    if (r->outcome != SEMEL_PROCESSED && r->outcome != SEMEL_REPLAYED)
+        drop_result(r);
+    return status;
 }
 
 semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **result,
                                         semel_inbox *inbox, const semel_message *message,
                                         semel_handler *handler, void *context, semel_error *err)
 {
-    semel_result *found = NULL;
-    semel_status status;
-    semel_error local, *why = err ? err : &local;
-    uint32_t tries = 0;
-    do {
-        semel_result_free(found);
-        found = NULL;
-        *out = SEMEL_UNDECIDED;
-        status =
-            receive_once(out, result ? &found : NULL, inbox, message, handler, context, tries, why);
-    } while (*out == SEMEL_UNDECIDED && store_retry_after_pause(inbox->store, status, why, &tries));
-    inbox_count(inbox, *out);
-    if (result && *out != SEMEL_PROCESSED && *out != SEMEL_REPLAYED) {
-        semel_result_free(found);
-        found = NULL;
-    }
+    reception r = {.inbox = inbox,
+                   .message = message,
+                   .handler = handler,
+                   .context = context,
+                   .wants_result = result != NULL};
+    semel_status status = receive(&r, err);
+    *out = r.outcome;
     if (result)
-        *result = found;
+        *result = r.result;
     return status;
 }
 
@@ -295,4 +310,12 @@ semel_status semel_inbox_receive(semel_outcome *out, semel_inbox *inbox,
                                  void *context, semel_error *err)
 {
     return semel_inbox_receive_result(out, NULL, inbox, message, handler, context, err);
+}
+
+/* A lease that was lost is the message's own failure: the others go on. */
+semel_status inbox_status_among_others(semel_outcome *out, semel_status status)
+{
+    if (status == SEMEL_ELOST)
+        *out = SEMEL_FAILED;
+    return *out == SEMEL_UNDECIDED ? status : SEMEL_OK;
 }

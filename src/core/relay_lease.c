@@ -161,10 +161,16 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
     return relay->store->driver->dead->put(unit->state, &dead, err);
 }
 
+typedef struct batch_end {
+    semel_relay *relay;
+    relay_batch *batch;
+} batch_end;
+
 /* Dead letters are kept only for items that are still ours: settle first, then look. */
-static semel_status settle_rows(semel_relay *relay, relay_batch *batch, work_unit *unit,
-                                semel_error *err)
+static semel_status settle_rows(work_unit *unit, void *context, semel_error *err)
 {
+    semel_relay *relay = ((batch_end *)context)->relay;
+    relay_batch *batch = ((batch_end *)context)->batch;
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];
         relay->settlements[i] = (semel_item_settlement){
@@ -179,7 +185,7 @@ static semel_status settle_rows(semel_relay *relay, relay_batch *batch, work_uni
     for (size_t i = 0; !status && i < batch->count; i++)
         if (batch->items[i].dead && !relay->settlements[i].lost)
             status = keep_dead_letter(relay, batch, unit, &batch->items[i], err);
-    return status;
+    return status ? status : store_fault(relay->store, "relay.settled", err);
 }
 
 static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)
@@ -200,22 +206,12 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
 
 static semel_status settle_batch(semel_relay *relay, relay_batch *batch, semel_error *err)
 {
-    work_unit *unit = NULL;
+    batch_end end = {relay, batch};
+    semel_status status;
     uint32_t tries = 0;
-    semel_status status = unit_new(&unit, relay->store, err);
-    if (status)
-        return status;
-    do {
-        status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
-        if (!status)
-            status = settle_rows(relay, batch, unit, err);
-        if (!status)
-            status = store_fault(relay->store, "relay.settled", err);
-        if (!status)
-            status = unit_tx_commit(unit, err);
-        unit_tx_rollback(unit);
-    } while (store_retry_after_pause(relay->store, status, NULL, &tries));
-    unit_free(unit);
+    do
+        status = store_transact(relay->store, SEMEL_BEGIN_RELAXED, settle_rows, &end, err);
+    while (store_retry_after_pause(relay->store, status, NULL, &tries));
     return status;
 }
 

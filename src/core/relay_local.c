@@ -21,22 +21,33 @@ static semel_status local_settle(semel_relay *relay, work_unit *unit, const rela
     return status;
 }
 
+/* What a transaction of its own does with one message. */
+typedef struct local_end {
+    semel_relay *relay;
+    const relay_item *item;
+    semel_verdict verdict;
+    uint32_t delay_ms;
+    const char *why; /* of a dead letter */
+} local_end;
+
+static semel_status store_end(work_unit *unit, void *context, semel_error *err)
+{
+    const local_end *end = context;
+    semel_status status =
+        local_settle(end->relay, unit, end->item, end->verdict, end->delay_ms, err);
+    if (!status && end->why)
+        status = unit_note_failure(unit, 1, end->why, err);
+    return status || !end->why ? status : unit_flush_pending(unit, err);
+}
+
 /* The message is given up on, or refused by the inbox: one transaction moves it to the dead letters. */
 static semel_status local_bury(semel_relay *relay, work_unit *unit, relay_item *item,
                                const char *why, semel_error *err)
 {
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
-    unit->attempt = item->attempts;
-    if (!status)
-        status = local_settle(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
-    if (!status)
-        status = unit_note_failure(unit, 1, why, err);
-    if (!status)
-        status = unit_flush_pending(unit, err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
+    local_end end = {.relay = relay, .item = item, .verdict = SEMEL_VERDICT_ACK, .why = why};
+    unit->item.attempt = item->attempts;
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_DURABLE, store_end, &end, err);
     unit_drop_pending(unit);
-    unit_tx_rollback(unit);
     if (!status)
         item->verdict = SEMEL_VERDICT_ACK;
     return status;
@@ -45,12 +56,8 @@ static semel_status local_bury(semel_relay *relay, work_unit *unit, relay_item *
 static semel_status local_put_back(semel_relay *relay, work_unit *unit, relay_item *item,
                                    semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = local_settle(relay, unit, item, verdict, delay_ms, err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
-    unit_tx_rollback(unit);
+    local_end end = {.relay = relay, .item = item, .verdict = verdict, .delay_ms = delay_ms};
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_RELAXED, store_end, &end, err);
     item->verdict = verdict;
     return status;
 }
@@ -90,7 +97,7 @@ static semel_status local_commit(semel_relay *relay, work_unit *unit, relay_item
 static void local_undo(work_unit *unit)
 {
     unit->captured = 0;
-    unit->result = (semel_bytes){NULL, 0};
+    unit->item.result = (semel_bytes){NULL, 0};
     unit_drop_pending(unit);
     unit_tx_rollback(unit);
 }
@@ -197,7 +204,7 @@ static semel_status local_receive(semel_relay *relay, work_unit *unit, relay_ite
     if (*outcome == SEMEL_CLAIMED && item->attempts > relay->options.attempts_max)
         return local_stop_trying(relay, unit, item, outcome, err);
     if (*outcome == SEMEL_CLAIMED) {
-        unit->attempt = item->attempts;
+        unit->item.attempt = item->attempts;
         status = unit_run(unit, relay->handler, item->message, relay->context, &why);
         if (!status)
             status = store_fault(relay->store, "handoff.handled", &why);

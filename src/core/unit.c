@@ -64,29 +64,13 @@ static void unit_destroy(work_unit *unit)
 static void unit_clear(work_unit *unit)
 {
     atomic_store_explicit(&unit->alive, 0, memory_order_relaxed);
-    unit->in_handler = 0;
-    unit->ended_inside = 0;
-    unit->at_once = 0;
+    unit->handler = HANDLER_IDLE;
     unit->phase = UNIT_IDLE;
-    unit->joined = 0;
-    unit->claimed = 0;
-    unit->bodiless = 0;
-    unit->counted = 0;
-    unit->final_try = 0;
-    unit->replaying = 0;
-    unit->inbox = NULL;
-    unit->message = NULL;
-    unit->whole_key = (semel_bytes){NULL, 0};
-    unit->mark = (semel_mark){0};
-    unit->attempt = 0;
-    unit->captured = 0;
-    unit->marks = 0;
-    unit->full = 0;
-    unit->result = (semel_bytes){NULL, 0};
+    unit->at_once = unit->joined = unit->final_try = unit->full = 0;
+    unit->captured = unit->marks = 0;
+    mem_free(unit->item.replay);
+    unit->item = (unit_item){0};
     unit_drop_pending(unit);
-    mem_free(unit->replay);
-    unit->replay = NULL;
-    unit->replay_len = 0;
     arena_reset(&unit->arena);
 }
 
@@ -137,20 +121,45 @@ semel_status unit_tx_commit(work_unit *unit, semel_error *err)
     return unit->store->driver->units->commit(unit->state, err);
 }
 
-semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
+semel_status unit_transact(work_unit *unit, semel_begin durability, unit_work *work, void *context,
+                           semel_error *err)
 {
-    if (unit->phase != UNIT_CLAIMING || !unit->mark.inbox)
-        return semel_fail(err, SEMEL_EMISUSE, "only a claim has a lease to renew");
-    if (!lease_ms)
-        lease_ms = unit->inbox->options.lease_ms;
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
+    semel_status status = unit_tx_begin(unit, durability, err);
     if (!status)
-        status = unit->store->driver->markers->renew(unit->state, &unit->mark, lease_ms, err);
-    if (!status)
-        status = store_fault(unit->store, "renew.stored", err);
+        status = work(unit, context, err);
     if (!status)
         status = unit_tx_commit(unit, err);
     unit_tx_rollback(unit);
+    return status;
+}
+
+semel_status store_transact(semel_store *store, semel_begin durability, unit_work *work,
+                            void *context, semel_error *err)
+{
+    work_unit *unit = NULL;
+    semel_status status = unit_new(&unit, store, err);
+    if (status)
+        return status;
+    status = unit_transact(unit, durability, work, context, err);
+    unit_free(unit);
+    return status;
+}
+
+static semel_status renew_claim(work_unit *unit, void *context, semel_error *err)
+{
+    const uint32_t *lease_ms = context;
+    semel_status status =
+        unit->store->driver->markers->renew(unit->state, &unit->item.mark, *lease_ms, err);
+    return status ? status : store_fault(unit->store, "renew.stored", err);
+}
+
+semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
+{
+    if (unit->phase != UNIT_CLAIMING || !unit->item.mark.inbox)
+        return semel_fail(err, SEMEL_EMISUSE, "only a claim has a lease to renew");
+    if (!lease_ms)
+        lease_ms = unit->item.inbox->options.lease_ms;
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_RELAXED, renew_claim, &lease_ms, err);
     unit->phase = UNIT_CLAIMING;
     return status;
 }
@@ -161,9 +170,9 @@ semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
 static semel_status unit_flush(work_unit *unit, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    if (unit->result.data)
-        status =
-            unit->store->driver->markers->result_set(unit->state, &unit->mark, unit->result, err);
+    if (unit->item.result.data)
+        status = unit->store->driver->markers->result_set(unit->state, &unit->item.mark,
+                                                          unit->item.result, err);
     return status ? status : unit_flush_pending(unit, err);
 }
 
@@ -173,19 +182,21 @@ static semel_status complete_transaction(work_unit *unit, semel_error *err)
     return status ? status : unit_tx_commit(unit, err);
 }
 
-static semel_status complete_claim(work_unit *unit, semel_error *err)
+static semel_status finish_claim(work_unit *unit, void *context, semel_error *err)
 {
-    semel_store *store = unit->store;
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
-    if (!status && unit->mark.inbox)
-        status = store->driver->markers->finish(unit->state, &unit->mark, err);
+    semel_status status = SEMEL_OK;
+    (void)context;
+    if (unit->item.mark.inbox)
+        status = unit->store->driver->markers->finish(unit->state, &unit->item.mark, err);
     if (!status)
         status = unit_flush(unit, err);
-    if (!status)
-        status = store_fault(store, "finish.stored", err);
-    if (!status)
-        status = unit_tx_commit(unit, err);
-    return status ? status : store_fault(store, "finish.committed", err);
+    return status ? status : store_fault(unit->store, "finish.stored", err);
+}
+
+static semel_status complete_claim(work_unit *unit, semel_error *err)
+{
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_DURABLE, finish_claim, NULL, err);
+    return status ? status : store_fault(unit->store, "finish.committed", err);
 }
 
 /* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again. What was sent
@@ -208,7 +219,7 @@ semel_status unit_complete(work_unit *unit, semel_error *err)
     semel_status status = unit->phase == UNIT_OPEN ? complete_transaction(unit, err)
                                                    : complete_claim_retrying(unit, err);
     unit_tx_rollback(unit);
-    if (!status && unit->inbox && !unit->mark.inbox)
+    if (!status && unit->item.inbox && !unit->item.mark.inbox)
         store_count(unit->store, TALLY_UNPROTECTED, 1);
     if (status || !captured)
         return status;
@@ -244,32 +255,33 @@ int unit_blames_nobody(semel_status status)
     return status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE;
 }
 
+static semel_status lower_count(work_unit *unit, void *mark, semel_error *err)
+{
+    return unit->store->driver->markers->fail(unit->state, mark, "", err);
+}
+
 /* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot be
  * stored, a claim is free when its lease ends, and an attempt too many has been counted. */
 static void unit_give_back(work_unit *unit)
 {
-    semel_mark mark = unit->mark;
+    semel_mark mark = unit->item.mark;
     semel_error ignored;
-    mark.attempts = unit->attempt ? unit->attempt - 1 : 0;
-    if (unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, &ignored))
-        return;
-    if (!unit->store->driver->markers->fail(unit->state, &mark, "", &ignored))
-        (void)unit_tx_commit(unit, &ignored);
-    unit_tx_rollback(unit);
+    mark.attempts = unit->item.attempt ? unit->item.attempt - 1 : 0;
+    (void)unit_transact(unit, SEMEL_BEGIN_RELAXED, lower_count, &mark, &ignored);
 }
 
 void unit_uncount(work_unit *unit)
 {
-    if (!unit->counted)
+    if (!unit->item.counted)
         return;
-    unit->counted = 0;
+    unit->item.counted = 0;
     unit_tx_rollback(unit);
     unit_give_back(unit);
 }
 
 void unit_rollback(work_unit *unit)
 {
-    if (unit->phase == UNIT_CLAIMING && unit->mark.inbox)
+    if (unit->phase == UNIT_CLAIMING && unit->item.mark.inbox)
         unit_give_back(unit);
     unit_tx_rollback(unit);
     unit_free(unit);
@@ -278,11 +290,11 @@ void unit_rollback(work_unit *unit)
 static semel_status unit_call_handler(work_unit *unit, semel_handler *handler,
                                       const semel_message *message, void *context, semel_error *err)
 {
-    unit->in_handler = 1;
-    unit->ended_inside = 0;
+    unit->handler = HANDLER_RUNS;
     semel_status status = handler(unit_handle(unit), message, context, err);
-    unit->in_handler = 0;
-    if (status || !unit->ended_inside)
+    int ended = unit->handler == HANDLER_ENDED_UNIT;
+    unit->handler = HANDLER_IDLE;
+    if (status || !ended)
         return status;
     return semel_fail(err, SEMEL_EMISUSE,
                       "the handler ended its own unit, which is not its to end: return SEMEL_OK to "

@@ -35,37 +35,48 @@ struct semel_unit {
 
 enum { UNIT_LIVES = 64 }; /* a handle is given again after so many */
 
+/* What belongs to one message of a unit. A batch has many, one after the other. */
+typedef struct unit_item {
+    semel_inbox *inbox;           /* of the key that was claimed; NULL if none was */
+    const semel_message *message; /* borrowed */
+    semel_bytes whole_key;
+    semel_mark mark; /* inbox 0: without protection */
+    uint32_t attempt;
+    int claimed;        /* the claim said SEMEL_CLAIMED: there is something to commit */
+    int counted;        /* the attempt was stored beforehand, and may have to be taken back */
+    int replaying;      /* the caller asked for this very message: it cannot be stale */
+    int bodiless;       /* its letter is kept without its body */
+    semel_bytes result; /* data NULL: none was set */
+    void *replay;       /* the stored result of a duplicate, from mem_alloc */
+    size_t replay_len;
+} unit_item;
+
+/* Ending the unit is the library's business while a handler runs. */
+typedef enum unit_handler {
+    HANDLER_IDLE = 0,
+    HANDLER_RUNS,
+    HANDLER_ENDED_UNIT /* it runs, and has tried to end the unit */
+} unit_handler;
+
 struct work_unit {
     work_unit *next; /* in the store's list of free ones */
     semel_store *store;
     semel_unit handles[UNIT_LIVES];
     unsigned life;    /* which of them is in use */
     atomic_int alive; /* 0: it has ended, and waits in the list */
-    int in_handler;   /* the handler runs: ending the unit is not its business */
-    int ended_inside; /* ... and it has tried to */
-    int at_once;      /* its transactions begin now or not at all: nothing is waited for */
+    unit_handler handler;
+    int at_once; /* its transactions begin now or not at all: nothing is waited for */
     unit_phase phase;
     int joined;
-    int claimed;        /* the last claim said SEMEL_CLAIMED: there is something to commit */
-    int bodiless;       /* letters are kept without their body */
-    int counted;        /* the attempt was stored beforehand, and may have to be taken back */
-    int final_try;      /* it is not begun anew once more */
-    int replaying;      /* somebody asked for this very message: it cannot be stale */
-    semel_inbox *inbox; /* of the key that was claimed; NULL if none was */
-    const semel_message *message; /* borrowed */
-    semel_bytes whole_key;
-    semel_mark mark; /* inbox 0: without protection */
-    uint32_t attempt;
+    int final_try; /* it is not begun anew once more */
+    unit_item item;
     size_t captured;
     size_t marks; /* keys that its transaction has marked or claimed */
     int full;     /* a message was refused because the transaction has no room for more changes */
-    semel_bytes result; /* data NULL: none was set */
     unit_pending *pending_first;
     unit_pending *pending_last;
     unit_statement *statement_first;
     unit_statement *statement_last;
-    void *replay; /* the stored result of a duplicate, from mem_alloc */
-    size_t replay_len;
     mem_arena arena;                            /* all that lives until the unit ends */
     alignas(max_align_t) unsigned char state[]; /* the driver's */
 };
@@ -78,6 +89,15 @@ void unit_free_all(semel_store *store);
 semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error *err);
 void unit_tx_rollback(work_unit *unit); /* rolls the driver's transaction back, if one is open */
 semel_status unit_tx_commit(work_unit *unit, semel_error *err); /* commits it */
+
+/* begin ... work ... commit; rolled back if one of them fails. */
+typedef semel_status unit_work(work_unit *unit, void *context, semel_error *err);
+semel_status unit_transact(work_unit *unit, semel_begin durability, unit_work *work, void *context,
+                           semel_error *err);
+
+/* The same in a unit of its own. */
+semel_status store_transact(semel_store *store, semel_begin durability, unit_work *work,
+                            void *context, semel_error *err);
 
 /* Computes the key, fingerprint and so on into the unit. *missing is 1 if the message has no key and the
  * policy does not allow that, or if its key cannot be computed; `err` then says why. With

@@ -85,13 +85,13 @@ void *semel_unit_native(semel_unit *handle, const char *scheme)
 semel_bytes semel_unit_key(const semel_unit *handle)
 {
     const work_unit *unit = unit_of(handle);
-    return unit ? unit->whole_key : (semel_bytes){NULL, 0};
+    return unit ? unit->item.whole_key : (semel_bytes){NULL, 0};
 }
 
 uint32_t semel_unit_attempt(const semel_unit *handle)
 {
     const work_unit *unit = unit_of(handle);
-    return unit ? unit->attempt : 0;
+    return unit ? unit->item.attempt : 0;
 }
 
 semel_status semel_unit_send(semel_unit *handle, semel_outbox *outbox, const semel_message *message,
@@ -116,7 +116,7 @@ semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t 
         return unit_has_ended(err);
     if (!data && len)
         return semel_fail(err, SEMEL_EINVAL, "a result has a length of %zu and no data", len);
-    if (!unit->mark.inbox)
+    if (!unit->item.mark.inbox)
         return semel_fail(err, SEMEL_EMISUSE,
                           "a result is kept with a key, and this unit has none");
     if (len > SEMEL_RESULT_MAX)
@@ -128,7 +128,7 @@ semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t 
     void *copy = arena_copy(&unit->arena, data, len);
     if (!copy)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a result");
-    unit->result = (semel_bytes){copy, len};
+    unit->item.result = (semel_bytes){copy, len};
     return SEMEL_OK;
 }
 
@@ -146,8 +146,8 @@ static semel_status unit_to_end(work_unit **out, const semel_unit *handle, semel
     work_unit *unit = unit_of(handle);
     if (!unit)
         return unit_has_ended(err);
-    if (unit->in_handler) {
-        unit->ended_inside = 1;
+    if (unit->handler != HANDLER_IDLE) {
+        unit->handler = HANDLER_ENDED_UNIT;
         return semel_fail(err, SEMEL_EMISUSE,
                           "a handler's unit ends when the handler returns, by what it returns");
     }
@@ -164,7 +164,7 @@ static void record_blame(work_unit *unit, semel_status status, const semel_error
     unit_drop_pending(unit);
     unit->captured = 0;
     (void)unit_record_failure(&outcome, unit, err ? err : &why, &ignored);
-    inbox_count(unit->inbox, outcome);
+    inbox_count(unit->item.inbox, outcome);
 }
 
 /* As receive does: see after_limit() in inbox_receive.c. */
@@ -176,15 +176,15 @@ static semel_status record_limit(work_unit *unit, semel_status status, semel_err
         unit_uncount(unit);
         return status;
     }
-    inbox_count(unit->inbox, outcome);
+    inbox_count(unit->item.inbox, outcome);
     return SEMEL_EHANDLER;
 }
 
 static semel_status commit_unit(work_unit *unit, semel_error *err)
 {
-    semel_inbox *inbox = unit->inbox;
+    semel_inbox *inbox = unit->item.inbox;
     int in_transaction = unit->phase == UNIT_OPEN;
-    if (inbox && !unit->claimed) {
+    if (inbox && !unit->item.claimed) {
         unit_rollback(unit);
         return semel_fail(
             err, SEMEL_EMISUSE,
@@ -215,7 +215,7 @@ static semel_status fail_unit(semel_outcome *out, work_unit *unit, const semel_e
                               semel_error *err)
 {
     static const semel_error unsaid = {.status = SEMEL_EHANDLER, .text = "the work failed"};
-    semel_inbox *inbox = unit->inbox;
+    semel_inbox *inbox = unit->item.inbox;
     semel_status status = SEMEL_OK;
     *out = SEMEL_FAILED;
     unit_tx_rollback(unit);
