@@ -175,6 +175,8 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
         status = copy_routes(consumer, routes, count, err);
     if (!status)
         status = consumer_alloc(consumer, err);
+    if (!status)
+        status = extender_open(consumer, err);
     if (status)
         semel_consumer_close(consumer);
     else
@@ -219,6 +221,7 @@ void semel_consumer_close(semel_consumer *consumer)
     for (uint32_t i = 0; consumer->workers && i < consumer->options.workers; i++)
         worker_free(&consumer->workers[i]);
     inflight_close(&consumer->inflight);
+    extender_close(consumer);
     mem_free(consumer->workers);
     mem_free(consumer->deliveries);
     mem_free(consumer->routes);
@@ -250,6 +253,7 @@ static semel_status step_in_slices(semel_consumer *consumer, size_t *acked, uint
     worker *w = &consumer->workers[0];
     for (;;) {
         uint32_t slice = wait_ms < SLICE_MS ? wait_ms : SLICE_MS;
+        extender_step(consumer);
         semel_status status = worker_step(w, slice, acked, err);
         wait_ms -= slice;
         if (status || w->count || !wait_ms || consumer_is_stopped(consumer))

@@ -23,6 +23,17 @@ typedef struct worker {
     uint32_t seen; /* the consumer's outage_errors when the step began */
 } worker;
 
+/* What renews the ownership of deliveries in flight; hold_ms 0: they stay with the consumer anyway. */
+typedef struct extender {
+    uint32_t hold_ms;
+    int64_t due_ms; /* by wait_clock_ms() */
+    uint64_t *tags; /* room for all in flight */
+    pthread_t thread;
+    pthread_cond_t changed; /* with the consumer's lock */
+    int runs;
+    int ends;
+} extender;
+
 /* Who cannot be reached. */
 enum { OUTAGE_NONE = 0, OUTAGE_STORE = 1, OUTAGE_BROKER = 2 };
 
@@ -43,6 +54,7 @@ struct semel_consumer {
     int has_lock;           /* and the condition */
     pthread_cond_t changed; /* there is something to take, or to receive, for one who is idle */
     inflight inflight;
+    extender extender;
     int receiving;   /* somebody does */
     uint32_t idle;   /* workers that wait for a change */
     uint32_t losses; /* of the connection to the broker, with all that came by it */
@@ -75,6 +87,15 @@ semel_status route_jobs(worker *self, semel_error *err);
 /* One step of one worker: takes what may be handled or, if there is nothing, receives, for at most wait_ms;
  * handles and settles it. *acked counts what was acknowledged. */
 semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err);
+
+/* Learns for how long the transport leaves deliveries with the consumer; frees what it took. */
+semel_status extender_open(semel_consumer *consumer, semel_error *err);
+void extender_close(semel_consumer *consumer);
+
+/* A thread renews them until it is stopped; or a step does, if it is time. */
+semel_status extender_start(semel_consumer *consumer, semel_error *err);
+void extender_stop(semel_consumer *consumer);
+void extender_step(semel_consumer *consumer);
 
 /* All deliveries in flight go back to the broker; no worker has any of them. */
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms);

@@ -157,7 +157,10 @@ semel_status semel_consumer_run(semel_consumer *consumer, semel_error *err)
     semel_status status = consumer_enter(consumer, err);
     if (status)
         return status;
-    status = run_workers(consumer, err);
+    status = extender_start(consumer, err);
+    if (!status)
+        status = run_workers(consumer, err);
+    extender_stop(consumer);
     consumer_leave(consumer);
     return status;
 }

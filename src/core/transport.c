@@ -137,6 +137,13 @@ semel_status semel_transport_settle(semel_transport *transport,
     return status ? status : transport->driver->settle(transport->state, settles, count, err);
 }
 
+semel_status transport_extend(const semel_transport *transport, const uint64_t tags[], size_t count,
+                              uint32_t *hold_ms, semel_error *err)
+{
+    semel_status status = check_process(transport, err);
+    return status ? status : transport->driver->extend(transport->state, tags, count, hold_ms, err);
+}
+
 void transport_give_back(const semel_transport *transport)
 {
     if (transport->driver->give_back && transport_is_ours(transport))

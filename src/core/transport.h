@@ -25,6 +25,10 @@ int transport_is_ours(const semel_transport *transport);
 /* The driver's give_back, if it has one. */
 void transport_give_back(const semel_transport *transport);
 
+/* The driver's extend, which it has. */
+semel_status transport_extend(const semel_transport *transport, const uint64_t tags[], size_t count,
+                              uint32_t *hold_ms, semel_error *err);
+
 /* semel_transport_publish(), with something to do in between: `meanwhile` (or NULL) is called exactly once, with
  * `context`, if possible before the answers are waited for. */
 semel_status transport_publish(semel_publish_result results[], semel_transport *transport,
