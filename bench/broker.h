@@ -5,7 +5,8 @@
  *     section_broker*.c       what is measured
  *
  * Every contender has a place of its own on the broker: a topic exchange and one durable queue, both with the
- * contender's name, empty at the start of every round. Its messages have the topic BROKER_TOPIC and a body of BROKER_BODY bytes. */
+ * contender's name, empty at the start of every round. Its messages have the topic BROKER_TOPIC and a body of
+ * BROKER_BODY bytes. */
 #ifndef SEMEL_BENCH_BROKER_H
 #define SEMEL_BENCH_BROKER_H
 

@@ -1,7 +1,7 @@
 /* Relays as people run them: semel_relay_run(), in a thread each, until all is sent.
  *
- * A run ends when it is stopped. So the transport is wrapped in one that counts what the broker confirmed, and stops all
- * relays when that is enough; what was confirmed is still marked sent, within the time that is measured. */
+ * A run ends when it is stopped. So the transport is wrapped in one that counts what the broker confirmed, and stops
+ * all relays when that is enough; what was confirmed is still marked sent, within the time that is measured. */
 #include "outbox.h"
 #include "server.h"
 

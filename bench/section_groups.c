@@ -1,8 +1,8 @@
 /* What a relay's pass costs when many groups wait: for a backoff, or for a delay, which is the same to a store.
  *
- * For each number of groups there is a store with one message in each of them that waits for an hour; the relay has gone
- * past them once. Then all stores take turns: a message in a group of its own, with a name somewhere among the others,
- * is put in, and the relay's steps are timed until it is out. Putting it in is not timed. */
+ * For each number of groups there is a store with one message in each of them that waits for an hour; the relay has
+ * gone past them once. Then all stores take turns: a message in a group of its own, with a name somewhere among the
+ * others, is put in, and the relay's steps are timed until it is out. Putting it in is not timed. */
 #include "server.h"
 
 #include <stdlib.h>

@@ -246,7 +246,7 @@ static void place_round(place *p, size_t round, key_source *keys)
     stop_if_asked();
 }
 
-/* --- the section --------------------------------------------------------------------------------------------------- */
+/* --- the section --------------------------------------------------------------------------------- */
 
 static const char *size_text(char out[32], size_t markers)
 {

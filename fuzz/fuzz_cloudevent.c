@@ -8,8 +8,8 @@
  *    form of a JSON body, whose text is normalised once.
  *  - From then on nothing changes any more: written again it is the same text.
  *  - The message survives being stored: its headers as one blob come back.
- *  - The input itself may be such a blob, a base64 text or a time: where it is read, it can be written again, and of a blob
- *    and a base64 text there is one spelling only. */
+ *  - The input itself may be such a blob, a base64 text or a time: where it is read, it can be written again, and of
+ *    a blob and a base64 text there is one spelling only. */
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/json_text.h"

@@ -6,10 +6,10 @@
  *  - Numbers in headers become texts that mean the same number.
  *  - A timestamp in seconds is believed: a header may add milliseconds to it, and no more.
  *  - The count of deliveries is at least 1, at least 2 for a redelivery, and never beyond reason.
- *  - What was read can be written, unless AMQP has no room for it; what rabbitmq-c makes of that fits into the frame that
- *    was calculated and not into one less, and read again it is the same message. The same in the CloudEvents envelope.
- *    Left out are headers that have the name of one of ours. Not so for what would mean something else the second time:
- *    an event's attributes within an event's attributes, and an event in an event. */
+ *  - What was read can be written, unless AMQP has no room for it; what rabbitmq-c makes of that fits into the frame
+ *    that was calculated and not into one less, and read again it is the same message. The same in the CloudEvents
+ *    envelope. Left out are headers that have the name of one of ours. Not so for what would mean something else the
+ *    second time: an event's attributes within an event's attributes, and an event in an event. */
 #include "base/message.h"
 #include "base/text.h"
 #include "envelope_input.h"

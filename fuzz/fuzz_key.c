@@ -9,8 +9,8 @@
  *  - An expression is either refused with a reason, or what was understood of it, written again, is the expression.
  *  - The same message has the same key, as often as it is asked and wherever in memory it lies.
  *  - The key of several parts can be taken apart into the keys of its parts; it is missing if one of them is.
- *  - Spaces around a JSON body make no difference to a JSON key; and a JSON key stands in the body word for word, unless
- *    there are escapes in it (or it is -0).
+ *  - Spaces around a JSON body make no difference to a JSON key; and a JSON key stands in the body word for word,
+ *    unless there are escapes in it (or it is -0).
  *  - As stored, no key is longer than SEMEL_KEY_MAX or empty, a short one is itself, and none can pose as the digest of
  *    another.
  *  - A fingerprint is never 0 and changes with the body. */

@@ -2,10 +2,10 @@
  *
  *  - What was understood of it, written again, is the URL; parameters are refused or found by their names.
  *  - User, password, host, port and path come back when every character of them is written as an escape.
- *  - No error shows a password, also if it holds characters that should have been escaped; and nothing of it is taken for
- *    a host, a path or a user, which are shown later. A password is what stands between the first colon behind the //
- *    and the last @, and the value of a parameter named password. Since errors may show other parts, and words of their
- *    own, what is looked for is the word s3cret, where it is in a password and nowhere else.
+ *  - No error shows a password, also if it holds characters that should have been escaped; and nothing of it is
+ *    taken for a host, a path or a user, which are shown later. A password is what stands between the first colon
+ *    behind the // and the last @, and the value of a parameter named password. Since errors may show other parts,
+ *    and words of their own, what is looked for is the word s3cret, where it is in a password and nowhere else.
  *  - Each reader has properties of its own: url_postgres.c, url_mariadb.c, url_rabbitmq.c. */
 #include "base/authority.h"
 #include "base/text.h"

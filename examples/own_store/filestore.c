@@ -126,7 +126,7 @@ static int is_held(const filestore *s, const marker *at)
     return at->token && now_ms(s) < at->lease_until_ms;
 }
 
-/* The marker of the key; else a place that is free, emptied; else NULL. What has expired is free: no sweep is needed. */
+/* The marker of the key; else a place that is free, emptied; else NULL. What has expired is free. */
 static marker *find(filestore *s, const semel_mark *mark)
 {
     marker *room = NULL;

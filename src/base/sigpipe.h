@@ -1,5 +1,6 @@
 /* SIGPIPE, which a write to a connection that is gone raises, and which ends a process that does not expect it. What is
- * done with signals is the application's to say, so it is kept from the thread that writes, for as long as that takes. */
+ * done with signals is the application's to say, so it is kept from the thread that writes, for as long as that
+ * takes. */
 #ifndef SEMEL_BASE_SIGPIPE_H
 #define SEMEL_BASE_SIGPIPE_H
 

@@ -39,7 +39,8 @@ semel_status sql_translate(const char **out, mem_arena *arena, sql_dialect diale
                            size_t values, semel_error *err);
 
 /* 1 if the statement is surely one that reads or changes rows and no more (INSERT, UPDATE, DELETE, REPLACE,
- * MERGE, SELECT, WITH, VALUES): it cannot commit by itself, as a procedure can that is called outside of a transaction. */
+ * MERGE, SELECT, WITH, VALUES): it cannot commit by itself, as a procedure can that is called outside of a
+ * transaction. */
 int sql_only_changes_rows(const char *sql);
 
 /* How many bytes of a statement an error may show to say which one it is: its beginning, up to the first quote,

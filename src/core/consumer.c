@@ -186,8 +186,8 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
 
 /* --- closing --------------------------------------------------------------------------------------------- */
 
-/* In the order of delivery, which a broker may keep, or all at once. That it fails is no loss: what is not settled the broker
- * delivers again anyway, when the transport is closed or the connection ends. */
+/* In the order of delivery, which a broker may keep, or all at once. That it fails is no loss: what is not settled
+ * the broker delivers again anyway, when the transport is closed or the connection ends. */
 void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
 {
     worker *w = &consumer->workers[0];

@@ -52,8 +52,8 @@ static inline int inbox_gives_up(const semel_inbox *inbox, uint32_t attempt, sem
 /* Counts an outcome that was reached. */
 void inbox_count(semel_inbox *inbox, semel_outcome outcome);
 
-/* The status and outcome of semel_inbox_receive(), for a caller that has other messages, too: OK unless no message can be
- * received now. */
+/* The status and outcome of semel_inbox_receive(), for a caller that has other messages, too: OK unless no message
+ * can be received now. */
 semel_status inbox_status_among_others(semel_outcome *out, semel_status status);
 
 /* Is the message older than the inbox's retention, as far as its age can be known? */

@@ -7,9 +7,10 @@
  *      keys cannot deadlock.
  *   3. The handlers run in the order given, each behind a savepoint. One that fails is undone, and its
  *      marker turned into a failed attempt inside the same transaction.
- *   4. One commit, or several where the store takes a limited number of changes at once. If it fails, every message of the transaction is undecided; but if it was a queued
- *      statement that failed, or if the connection was lost or the transaction ended when the work had begun, each
- *      message is received by itself, which shows whether it was the one.
+ *   4. One commit, or several where the store takes a limited number of changes at once. If it fails, every message
+ *      of the transaction is undecided; but if it was a queued statement that failed, or if the connection was lost
+ *      or the transaction ended when the work had begun, each message is received by itself, which shows whether it
+ *      was the one.
  *
  * A message that comes twice in one batch is handled once: the second has the outcome that a later copy
  * would have had. */
@@ -297,8 +298,8 @@ static semel_status batch_transact_retrying(batch *b)
     return status;
 }
 
-/* Has one of them taken all down with it? A queued statement that failed at the commit, work that ran into a limit of the
- * server or into somebody's lock. */
+/* Has one of them taken all down with it? A queued statement that failed at the commit, work that ran into a limit
+ * of the server or into somebody's lock. */
 static int may_be_one_message(const batch *b, semel_status status)
 {
     return unit_blames_handler(status) || b->unit->full ||

@@ -142,8 +142,8 @@ static semel_status record_once(work_unit *unit, int dead, const char *why, seme
     return status;
 }
 
-/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever, and its
- * message with it: so it is kept without body and headers, and says so. */
+/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever,
+ * and its message with it: so it is kept without body and headers, and says so. */
 static const char *drop_body(semel_error *room, work_unit *unit, const char *why)
 {
     unit->item.bodiless = 1;

@@ -7,11 +7,11 @@
  *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the same
  *     id, which the receiving inbox knows. That is the one way to a second copy, besides lost answers.
  *
- * A step does the three one after the other. A run that finds a full batch does not leave the store idle while the broker
- * works, nor the broker while the store does: while a batch is under way, the one before it is settled and the one after
- * it is leased. Order within a group is safe: a group of which something is leased is passed over by every lease, our
- * own as well. Three batches take part, and each is at all times exactly one of: last (answered, to be settled), now
- * (being sent), next (leased, untried).
+ * A step does the three one after the other. A run that finds a full batch does not leave the store idle while the
+ * broker works, nor the broker while the store does: while a batch is under way, the one before it is settled and
+ * the one after it is leased. Order within a group is safe: a group of which something is leased is passed over by
+ * every lease, our own as well. Three batches take part, and each is at all times exactly one of: last (answered, to
+ * be settled), now (being sent), next (leased, untried).
  *
  * The lease is longer than the work: what is not started by half of it is given back untried. A relay that
  * was stopped and comes back late finds its tokens outdated and changes nothing. */
@@ -251,7 +251,8 @@ static void rotate_batches(semel_relay *relay)
     relay->next = settled;
 }
 
-/* `now` has its answers. If the next one is there it is settled while that is sent, unless it should be settled soon. */
+/* `now` has its answers. If the next one is there it is settled while that is sent, unless it should be settled
+ * soon. */
 static semel_status relay_send_batch(semel_relay *relay, int ahead, semel_error *err)
 {
     semel_error why;

@@ -113,9 +113,9 @@ int relay_is_blocked(const relay_batch *batch, const relay_item *item)
 
 /* --- settle ------------------------------------------------------------------------------------------------ */
 
-/* One letter per message, and not per id: nothing keeps two messages of an outbox from having the same one. Their numbers
- * do not tell them apart for ever, either: a database gives one again when the highest row has left, or when somebody
- * resets its sequence. The token of the lease was drawn for this letter alone. */
+/* One letter per message, and not per id: nothing keeps two messages of an outbox from having the same one. Their
+ * numbers do not tell them apart for ever, either: a database gives one again when the highest row has left, or when
+ * somebody resets its sequence. The token of the lease was drawn for this letter alone. */
 static semel_status letter_key(semel_bytes *out, relay_batch *batch, const relay_item *item,
                                semel_error *err)
 {

@@ -270,8 +270,9 @@ static semel_status local_isolate(semel_relay *relay, size_t index, size_t *coun
     return SEMEL_OK;
 }
 
-/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. But for one whose
- * commit got no answer: its lease ends by itself, and its attempt stays counted, since it may be its own doing. */
+/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. But for
+ * one whose commit got no answer: its lease ends by itself, and its attempt stays counted, since it may be its own
+ * doing. */
 static void local_release_from(semel_relay *relay, size_t index, semel_status status)
 {
     semel_error ignored;

@@ -65,9 +65,9 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
 }
 
 /* What to do after a transaction that ended so: 1 if it was a conflict (a deadlock, a serialization failure), which is
- * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. So is one that was undone behind
- * the handler's back, which `why` says (EMISUSE, retryable; NULL: cannot be) until that was so too often. `tries`
- * begins at 0. */
+ * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. So is one that
+ * was undone behind the handler's back, which `why` says (EMISUSE, retryable; NULL: cannot be) until that was so too
+ * often. `tries` begins at 0. */
 enum { STORE_RETRIES = 5 };
 int store_retry_after_pause(const semel_store *store, semel_status status, semel_error *why,
                             uint32_t *tries);

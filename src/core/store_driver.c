@@ -1,5 +1,5 @@
-/* What a store driver table must have, and what a store can do by its table. Decided when a store, an inbox or an outbox
- * is opened, so that no message runs into a member that is not there. */
+/* What a store driver table must have, and what a store can do by its table. Decided when a store, an inbox or an
+ * outbox is opened, so that no message runs into a member that is not there. */
 #include "core/store.h"
 
 static int has_units(const semel_store_units *u)

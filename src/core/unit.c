@@ -228,8 +228,8 @@ semel_status unit_complete(work_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
-/* A unit that was undone and of which nothing is committed is begun anew, as after a deadlock. A handler that rolls back
- * each time, and says that it failed, has failed. */
+/* A unit that was undone and of which nothing is committed is begun anew, as after a deadlock. A handler that rolls
+ * back each time, and says that it failed, has failed. */
 semel_status unit_verify(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;

@@ -1,9 +1,10 @@
 /* The public steps of <semel/unit.h>.
  *
- * Units are used again, so a pointer to one that has ended would sooner or later be a pointer to somebody else's. What a
- * caller holds is therefore a handle, and each life of a unit has another one: a step on a handle whose unit has ended
- * is SEMEL_EMISUSE and changes nothing. While a handler runs, its unit is the library's to end: commit, fail and
- * rollback are refused, and if the handler returns SEMEL_OK all the same, its work is rolled back as failed. */
+ * Units are used again, so a pointer to one that has ended would sooner or later be a pointer to somebody else's.
+ * What a caller holds is therefore a handle, and each life of a unit has another one: a step on a handle whose unit
+ * has ended is SEMEL_EMISUSE and changes nothing. While a handler runs, its unit is the library's to end: commit,
+ * fail and rollback are refused, and if the handler returns SEMEL_OK all the same, its work is rolled back as
+ * failed. */
 #include "core/unit.h"
 
 #include <string.h>

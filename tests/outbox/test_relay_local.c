@@ -145,8 +145,8 @@ static void each_attempt_is_counted_and_seen_by_the_handler(void **state)
     }
 }
 
-/* A conflict that does not end: each is begun anew a few times, with a pause, and then the message waits. Nobody asks the
- * store without a pause, and a healthy message behind it goes its way. */
+/* A conflict that does not end: each is begun anew a few times, with a pause, and then the message waits. Nobody
+ * asks the store without a pause, and a healthy message behind it goes its way. */
 static semel_status collide(semel_unit *unit, const semel_message *message, void *context,
                             semel_error *err)
 {

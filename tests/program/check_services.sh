@@ -54,7 +54,7 @@ print(connection.channel().queue_declare("inventory", passive=True).method.consu
 connection.close()' "$RABBITMQ_URL")" = 0 ]
 }
 is_done() { within_deadline nobody_consumes && is_empty; }
-end_leases() { in_orders 'UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL'; } # half a minute early
+end_leases() { in_orders 'UPDATE semel_outbox SET wake_ms = captured_ms WHERE token IS NOT NULL'; } # early
 is_gone() { case $(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) in Z | '') ;; *) return 1 ;; esac }
 says() { grep -qF "$2" "$scratch/$1.log"; }
 

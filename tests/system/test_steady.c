@@ -56,7 +56,7 @@ static semel_status confirm_all(void *context, semel_publish_result results[],
     return SEMEL_OK;
 }
 
-/* --- the surroundings --------------------------------------------------------------------------------------------------- */
+/* --- the surroundings ---------------------------------------------------------------------------- */
 
 static void must(semel_status status, const semel_error *err)
 {

@@ -280,7 +280,7 @@ static void p10_lost_answers_do_not_change_the_order(void **state)
     groups_keep_their_order(*state != NULL, MOOD_REFUSES | MOOD_LOSES_ANSWERS);
 }
 
-/* --- stopping ------------------------------------------------------------------------------------------------------ */
+/* --- stopping ------------------------------------------------------------------------------------ */
 
 static void wait_for(atomic_uint *count)
 {
@@ -401,8 +401,8 @@ static void on_signal(int number)
         semel_consumer_stop(signalled->consumer);
 }
 
-/* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it intercepts, and now and then
- * forgets it: then there is another one. Elsewhere one must do. */
+/* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it intercepts, and now
+ * and then forgets it: then there is another one. Elsewhere one must do. */
 static int kill_and_join(test_thread *member)
 {
     enum { SIGNALS = SANITIZER_SLOWDOWN > 1 ? 30 : 1 };

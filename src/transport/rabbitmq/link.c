@@ -1,7 +1,7 @@
 /* Waiting, reading, and the end of a connection. connect.c makes one.
  *
- * A lost link is only marked: its socket is shut down, so that whoever watches it wakes, but our number for it is closed
- * when the next connection is made and nobody watches any more. */
+ * A lost link is only marked: its socket is shut down, so that whoever watches it wakes, but our number for it is
+ * closed when the next connection is made and nobody watches any more. */
 #include "transport/rabbitmq/link.h"
 
 #include "base/seam.h"

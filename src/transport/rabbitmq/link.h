@@ -64,8 +64,8 @@ void rabbit_link_close(rabbit_link *link); /* says goodbye, for at most a second
 
 /* --- with the lock held -------------------------------------------------------------------------------- */
 
-/* SEMEL_OK: it is up, perhaps since just now. Else it is tried once, when the backoff after the last failure is over, if
- * that is before `until_ms` of wait_clock_ms(). */
+/* SEMEL_OK: it is up, perhaps since just now. Else it is tried once, when the backoff after the last failure is
+ * over, if that is before `until_ms` of wait_clock_ms(). */
 semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *err);
 
 /* Deals with what has come, without waiting. Keeps the heartbeat going, too. */

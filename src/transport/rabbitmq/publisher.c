@@ -261,8 +261,8 @@ static semel_status get_ready(rabbit_link *link, int64_t until_ms, semel_error *
     return status ? status : rabbit_link_need(link, until_ms, err);
 }
 
-/* Without the lock: the other thread keeps the heartbeat, and takes answers. Those that have come by then are taken in any
- * case, however late it is. */
+/* Without the lock: the other thread keeps the heartbeat, and takes answers. Those that have come by then are taken
+ * in any case, however late it is. */
 static void do_meanwhile(rabbit_publisher *self)
 {
     semel_meanwhile *meanwhile = self->meanwhile;

@@ -1,5 +1,5 @@
-/* Deliveries come in as the broker sends them, up to the prefetch, whichever thread reads the link; they are delivered in
- * that order. acks.c ends them. */
+/* Deliveries come in as the broker sends them, up to the prefetch, whichever thread reads the link; they are
+ * delivered in that order. acks.c ends them. */
 #include "transport/rabbitmq/receiver.h"
 
 #include "base/wait.h"
@@ -27,8 +27,8 @@ static semel_status consume(rabbit_link *link, semel_error *err)
     return SEMEL_OK;
 }
 
-/* What the broker adds to the headers of a message that comes again (x-delivery-count, x-death) may make its frame larger
- * than was agreed upon; it sends it all the same, and would for ever. We send nothing large by this link. */
+/* What the broker adds to the headers of a message that comes again (x-delivery-count, x-death) may make its frame
+ * larger than was agreed upon; it sends it all the same, and would for ever. We send nothing large by this link. */
 static semel_status allow_growth(rabbit_link *link, semel_error *err)
 {
     amqp_connection_state_t connection = link->connection;

@@ -187,8 +187,9 @@ static void a_procedure_that_commits_is_noticed(void **state)
     assert_int_equal(case_unsent(c), 0);
 }
 
-/* A statement that ends the transaction, and one that fails: behind it, in it, or at the end. The first part is committed,
- * with the marker; so it is no failure of the handler's that might be tried again, and the next copy is a duplicate. */
+/* A statement that ends the transaction, and one that fails: behind it, in it, or at the end. The first part is
+ * committed, with the marker; so it is no failure of the handler's that might be tried again, and the next copy is a
+ * duplicate. */
 static void nor_is_what_fails_behind_a_commit_the_handlers_failure(void **state)
 {
     server_case *c = *state;

@@ -1,5 +1,5 @@
-/* SIGPIPE is the application's: opening a store leaves it as it is, and connections that are cut do not raise it, neither
- * plain ones nor with TLS, where libmariadb leaves the writing to a library that knows of no MSG_NOSIGNAL. */
+/* SIGPIPE is the application's: opening a store leaves it as it is, and connections that are cut do not raise it,
+ * neither plain ones nor with TLS, where libmariadb leaves the writing to a library that knows of no MSG_NOSIGNAL. */
 #include "mariadb_kit.h"
 #include "support/process/process.h"
 

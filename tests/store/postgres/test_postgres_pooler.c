@@ -1,6 +1,6 @@
 /* PgBouncer between store and server: in both modes, and whether it refuses the setting that bounds waits for locks, or
- * drops it. Waits end, retention and relaying work, nothing stays in sessions that are somebody else's next, and a commit
- * whose answer is lost behind the pooler is not taken for a failure. */
+ * drops it. Waits end, retention and relaying work, nothing stays in sessions that are somebody else's next, and a
+ * commit whose answer is lost behind the pooler is not taken for a failure. */
 #include "support/process/process.h"
 #include "support/servers/sql/pooler.h"
 #include "support/servers/sql/server_case.h"

@@ -52,8 +52,8 @@ static void bump(case_work *self, semel_unit *unit, int row)
         self->wrong = SEMEL_EHANDLER; /* as a handler that knows nothing of conflicts */
 }
 
-/* In the first run each has one row and wants the other's. Whoever begins anew wants that one first: with nothing in its
- * hands, since the other has not got all that it waits for yet, and one deadlock could follow another. */
+/* In the first run each has one row and wants the other's. Whoever begins anew wants that one first: with nothing in
+ * its hands, since the other has not got all that it waits for yet, and one deadlock could follow another. */
 static int first_of(const rival *me)
 {
     return me->runs == 0 ? me->first_row : 3 - me->first_row;

@@ -1,6 +1,6 @@
-/* Servers that are there and do not answer: all of their processes are stopped (SIGSTOP), or a commit waits for a standby
- * that is not there. Every call ends within its limits, with an honest outcome, and a run can be stopped; when the
- * server goes on, each message has been handled once. */
+/* Servers that are there and do not answer: all of their processes are stopped (SIGSTOP), or a commit waits for a
+ * standby that is not there. Every call ends within its limits, with an honest outcome, and a run can be stopped;
+ * when the server goes on, each message has been handled once. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/server_each.h"
@@ -242,8 +242,8 @@ static void cancel_waits(scene *s)
     }
 }
 
-/* It was set after the store had been opened. Nobody cancels the commit: it is still waiting when we give up. Then a person
- * cancels one: the commit has happened here, and nowhere else, and that is told. */
+/* It was set after the store had been opened. Nobody cancels the commit: it is still waiting when we give up. Then a
+ * person cancels one: the commit has happened here, and nowhere else, and that is told. */
 static void a_commit_that_waits_for_a_standby_is_not_processed(void **state)
 {
     scene *s = *state;

@@ -1,6 +1,6 @@
-/* One message whose work runs into a limit of the server, or takes its connection down. The store answers everybody else:
- * so it is no outage. The message is counted, waits behind the others, and becomes a dead letter; the others are handled
- * meanwhile. By a consumer, one by one and in batches, and by a local hand-off. */
+/* One message whose work runs into a limit of the server, or takes its connection down. The store answers everybody
+ * else: so it is no outage. The message is counted, waits behind the others, and becomes a dead letter; the others
+ * are handled meanwhile. By a consumer, one by one and in batches, and by a local hand-off. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the store's own trouble ---------------------------------------------------------------------------------------- */
+/* --- the store's own trouble --------------------------------------------------------------------- */
 
 static void a_full_disk_is_not_the_handlers_failure(void **state)
 {

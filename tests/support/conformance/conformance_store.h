@@ -10,8 +10,8 @@
  *
  * The tests go through the public API only, but for a few in conformance_store_driver.c, on a clock that
  * stands still until told (a semel_test_seam), so leases, backoff and years of retention pass without waiting.
- * A server's clock does not stand still: see "time" below. Nearly all are run in both modes. Each has a store of its own, empty and migrated.
- * What a store cannot do is skipped, visibly. */
+ * A server's clock does not stand still: see "time" below. Nearly all are run in both modes. Each has a store of its
+ * own, empty and migrated. What a store cannot do is skipped, visibly. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
 

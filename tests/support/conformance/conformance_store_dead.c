@@ -178,8 +178,8 @@ static void letters_are_found_by_origin_and_name(void **state)
     expect_keys(f, &filter, "");
 }
 
-/* Fan-out: one id for two topics, each refused in its turn. When the second is sent, the first one's row has left, and a
- * database may give its number again; also after it was closed and opened. */
+/* Fan-out: one id for two topics, each refused in its turn. When the second is sent, the first one's row has left,
+ * and a database may give its number again; also after it was closed and opened. */
 static void messages_of_one_id_are_letters_of_their_own(void **state)
 {
     store_fixture *f = *state;

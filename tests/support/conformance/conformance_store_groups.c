@@ -240,8 +240,8 @@ static void groups_that_waited_come_back_in_order(void **state)
     close_post(&p);
 }
 
-/* What has waited is in one place of a store, perhaps, and what is new in another: a turn that takes only a part of both
- * begins with the first, whatever its size. */
+/* What has waited is in one place of a store, perhaps, and what is new in another: a turn that takes only a part of
+ * both begins with the first, whatever its size. */
 static void what_is_new_does_not_overtake_what_has_waited(void **state)
 {
     enum { GROUPS = 4, WAITED = 7, EACH = 12, LARGEST = 20 };

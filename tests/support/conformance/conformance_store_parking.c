@@ -1,5 +1,6 @@
-/* Groups that wait, as they lie in the tables: what is parked, what semel_group knows of it, and what becomes of rows that
- * an older semel has left. For stores with tables; conformance_store_groups.c is about what all of them must do. */
+/* Groups that wait, as they lie in the tables: what is parked, what semel_group knows of it, and what becomes of
+ * rows that an older semel has left. For stores with tables; conformance_store_groups.c is about what all of them
+ * must do. */
 #include "support/conformance/conformance_store.h"
 #include "support/inspect/inspect.h"
 

@@ -1,4 +1,5 @@
-/* See no_delay_transport.h. The driver's state is a pointer to the test's own no_delay, so the test sees it as it changes. */
+/* See no_delay_transport.h. The driver's state is a pointer to the test's own no_delay, so the test sees it as it
+ * changes. */
 #include "support/fake/no_delay_transport.h"
 
 static no_delay *no_delay_of(void *transport)

@@ -42,7 +42,8 @@ void process_unshare(void *memory, size_t size);
 
 /* Milliseconds since some moment, for deadlines; and a short rest between two looks at a condition. */
 int64_t process_now_ms(void);
-/* Until a thread of this process sleeps, as in a wait; 0 if it did not in time. The first thread's number is getpid(). */
+/* Until a thread of this process sleeps, as in a wait; 0 if it did not in time. The first thread's number is
+ * getpid(). */
 int process_wait_asleep(pid_t thread, uint32_t deadline_ms);
 
 void process_nap(void);

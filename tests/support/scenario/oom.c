@@ -148,7 +148,7 @@ static semel_status sink_publish(void *context, semel_publish_result results[],
     return SEMEL_OK;
 }
 
-/* --- the surroundings ------------------------------------------------------------------------------------------------- */
+/* --- the surroundings ---------------------------------------------------------------------------- */
 
 #define REQUIRE_OK(call)                         \
     do {                                         \

@@ -2,10 +2,10 @@
  * the thread acts on it in its next turn; a call that needs the thread to act (ask()) wakes it and waits for
  * that turn. Only the thread opens, closes and uses sockets.
  *
- * A pair is a client's connection and the one to the server that belongs to it. It passes bytes on until one side ends, or until a
- * plan catches it. Then it is *ending*: the server is told that nobody will speak again, and what it still
- * says is thrown away until it closes; only then is the client's side closed. So the server is never
- * reset in the middle of a request, and a client that sees the end knows that the server is done.
+ * A pair is a client's connection and the one to the server that belongs to it. It passes bytes on until one side
+ * ends, or until a plan catches it. Then it is *ending*: the server is told that nobody will speak again, and what
+ * it still says is thrown away until it closes; only then is the client's side closed. So the server is never reset
+ * in the middle of a request, and a client that sees the end knows that the server is done.
  *
  * Sockets are shut down before they are closed: a child that was forked in between has them, too. */
 #include "support/servers/proxy.h"

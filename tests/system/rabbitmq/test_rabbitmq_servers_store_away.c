@@ -83,8 +83,8 @@ static int64_t ready(const scenery *y)
     return broker_ready(&y->s.kit.broker, y->s.kit.queue);
 }
 
-/* Of the BEFORE and MEANWHILE. What had begun was done and acknowledged, but for some of what was at work; when the last
- * of these acknowledgements comes, nobody can tell. */
+/* Of the BEFORE and MEANWHILE. What had begun was done and acknowledged, but for some of what was at work; when the
+ * last of these acknowledgements comes, nobody can tell. */
 static int none_but_begun_are_settled(const scenery *y)
 {
     int64_t others = BEFORE + MEANWHILE - (int64_t)atomic_load(&y->s.tally->begun);

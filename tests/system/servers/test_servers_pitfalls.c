@@ -1,5 +1,6 @@
 /* What goes wrong in systems like this one, and needs a server to go wrong: P1 to P16. P18 to P21 are in
- * test_servers_pitfalls_p18_p21.c, P6 in test_servers_conflicts.c, P12 in test_servers_sweep.c. Above each test stands what the naive design does. */
+ * test_servers_pitfalls_p18_p21.c, P6 in test_servers_conflicts.c, P12 in test_servers_sweep.c. Above each test
+ * stands what the naive design does. */
 #include "support/fake/broker_file.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"

@@ -1,6 +1,6 @@
 /* Limits of frames and of time, none of which may stop the RabbitMQ transport: headers that fill a frame, a broker that
- * is slow while a program connects, a broker that does not read while a program ends. And messages that a receiver would
- * cut off. */
+ * is slow while a program connects, a broker that does not read while a program ends. And messages that a receiver
+ * would cut off. */
 #include "support/process/threads.h"
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"

@@ -2,7 +2,8 @@
  * broker is.
  *
  * Each call opens a connection of its own and closes it, as server_run() does; those that say so ask the node
- * itself, or are done by rabbitmqctl, which takes more than half a second. All of it aborts with a message when it cannot. */
+ * itself, or are done by rabbitmqctl, which takes more than half a second. All of it aborts with a message when it
+ * cannot. */
 #ifndef SEMEL_TESTS_BROKER_H
 #define SEMEL_TESTS_BROKER_H
 

@@ -1,7 +1,8 @@
 /* rabbitmqctl, for what AMQP has no words for. See broker.h.
  *
  * It starts a virtual machine of its own, which takes more than half a second of work. What can be said in Erlang is
- * therefore said by erl_call, a small program that comes with every Erlang; where there is none, rabbitmqctl does it. */
+ * therefore said by erl_call, a small program that comes with every Erlang; where there is none, rabbitmqctl does
+ * it. */
 #include "support/servers/rabbitmq/broker.h"
 
 #include "support/process/process.h"

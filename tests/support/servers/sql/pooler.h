@@ -1,6 +1,6 @@
-/* PgBouncer between a store and PostgreSQL: a child of the test, at a socket in a directory of its own; it dies with the
- * test. One at a time. In an URL it is named by the parameters host and port, which count more than what stands before
- * the question mark: so all of the tests' own looks, which go by that, are at the server itself. */
+/* PgBouncer between a store and PostgreSQL: a child of the test, at a socket in a directory of its own; it dies with
+ * the test. One at a time. In an URL it is named by the parameters host and port, which count more than what stands
+ * before the question mark: so all of the tests' own looks, which go by that, are at the server itself. */
 #ifndef SEMEL_TESTS_SUPPORT_POOLER_H
 #define SEMEL_TESTS_SUPPORT_POOLER_H
 

@@ -326,7 +326,7 @@ static void deaths_that_make_no_sense_count_for_nothing(void **state)
     mail_discard(&many);
 }
 
-/* --- without memory -------------------------------------------------------------------------------------------------- */
+/* --- without memory ------------------------------------------------------------------------------ */
 
 /* Texts as long as they may be, so many that the arena needs several chunks. */
 static void reading_survives_the_failure_of_any_allocation(void **state)
