@@ -181,8 +181,9 @@ static void collect_due(memory_broker *self, int64_t now_ms)
 {
     while (self->later.count && self->later.items[0]->due_ms <= now_ms)
         memory_heap_push(&self->ready, memory_heap_pop(&self->later));
-    while (self->unacked.first && self->unacked.first->lapses_ms <= now_ms)
-        memory_heap_push(&self->ready, memory_unacked_lapse(&self->unacked, self->unacked.first));
+    for (memory_delivery *one;
+         (one = memory_unacked_first(&self->unacked)) && one->lapses_ms <= now_ms;)
+        memory_heap_push(&self->ready, memory_unacked_lapse(&self->unacked, one));
 }
 
 /* A receiver that never settles anything keeps memory with each delivery: up to the limit. */
@@ -204,7 +205,7 @@ static semel_status deliver_ready(memory_broker *self, semel_delivery deliveries
                           : semel_fail(err, SEMEL_ENOMEM, "out of memory to deliver a message");
         memory_heap_pop(&self->ready);
         deliveries[*count] =
-            (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
+            (semel_delivery){.tag = one->node.tag, .message = &one->message, .position = -1};
     }
     return SEMEL_OK;
 }
@@ -213,8 +214,9 @@ static semel_status deliver_ready(memory_broker *self, semel_delivery deliveries
 static int64_t due_in_ms(const memory_broker *self)
 {
     int64_t due = self->later.count ? self->later.items[0]->due_ms : INT64_MAX;
-    if (self->unacked.first && self->unacked.first->lapses_ms < due)
-        due = self->unacked.first->lapses_ms;
+    const memory_delivery *first = memory_unacked_first(&self->unacked);
+    if (first && first->lapses_ms < due)
+        due = first->lapses_ms;
     if (due == INT64_MAX)
         return due;
     int64_t left = due - seam_steady_ms(self->seam);

@@ -8,43 +8,26 @@
 
 #include "base/mem.h"
 
-static memory_delivery **bucket_of(const memory_unacked *unacked, uint64_t tag)
-{
-    return &unacked->buckets[tag & (unacked->bucket_count - 1)];
-}
-
-static void put_in_bucket(memory_unacked *unacked, memory_delivery *delivery)
-{
-    memory_delivery **bucket = bucket_of(unacked, delivery->tag);
-    delivery->same_bucket = *bucket;
-    *bucket = delivery;
-}
-
 int memory_unacked_make_room(memory_unacked *unacked, size_t room)
 {
-    memory_unacked old = *unacked;
-    memory_delivery **buckets = mem_alloc(room * sizeof(memory_delivery *));
-    if (!buckets)
-        return 0;
-    unacked->buckets = buckets;
-    unacked->bucket_count = room;
-    for (size_t i = 0; i < old.bucket_count; i++)
-        for (memory_delivery *one = old.buckets[i], *next; one; one = next) {
-            next = one->same_bucket;
-            put_in_bucket(unacked, one);
-        }
-    mem_free(old.buckets);
-    return 1;
+    return delivery_table_reserve(&unacked->table, room);
 }
 
 static memory_delivery *new_delivery(memory_unacked *unacked)
 {
-    memory_delivery *delivery = unacked->spare;
-    if (!delivery)
-        return mem_alloc(sizeof *delivery);
-    unacked->spare = delivery->same_bucket;
-    *delivery = (memory_delivery){0};
-    return delivery;
+    delivery_node *node = unacked->spare;
+    if (!node)
+        return mem_alloc(sizeof(memory_delivery));
+    unacked->spare = node->same_bucket;
+    *memory_delivery_of(node) = (memory_delivery){0};
+    return memory_delivery_of(node);
+}
+
+static void make_spare(memory_unacked *unacked, memory_delivery *delivery)
+{
+    delivery->queued = NULL;
+    delivery->node.same_bucket = unacked->spare;
+    unacked->spare = &delivery->node;
 }
 
 memory_delivery *memory_unacked_add(memory_unacked *unacked, memory_queued *queued,
@@ -53,46 +36,33 @@ memory_delivery *memory_unacked_add(memory_unacked *unacked, memory_queued *queu
     memory_delivery *delivery = new_delivery(unacked);
     if (!delivery)
         return NULL;
+    if (!delivery_table_add(&unacked->table, &delivery->node)) {
+        make_spare(unacked, delivery);
+        return NULL;
+    }
     delivery->queued = queued;
     delivery->message = *queued->message;
     delivery->message.delivery = ++queued->deliveries;
-    delivery->tag = ++unacked->last_tag;
     delivery->lapses_ms = lapses_ms;
-    put_in_bucket(unacked, delivery);
-    delivery->before = unacked->last;
-    *(delivery->before ? &delivery->before->behind : &unacked->first) = delivery;
-    unacked->last = delivery;
+    delivery_list_append(&unacked->list, &delivery->node);
     return delivery;
 }
 
 memory_delivery *memory_unacked_find(const memory_unacked *unacked, uint64_t tag)
 {
-    memory_delivery *delivery = unacked->buckets ? *bucket_of(unacked, tag) : NULL;
-    while (delivery && delivery->tag != tag)
-        delivery = delivery->same_bucket;
-    return delivery;
-}
-
-static void leave_list(memory_unacked *unacked, memory_delivery *delivery)
-{
-    *(delivery->before ? &delivery->before->behind : &unacked->first) = delivery->behind;
-    *(delivery->behind ? &delivery->behind->before : &unacked->last) = delivery->before;
+    return memory_delivery_of(delivery_table_find(&unacked->table, tag));
 }
 
 memory_queued *memory_unacked_settle(memory_unacked *unacked, memory_delivery *delivery)
 {
     memory_queued *queued = delivery->queued;
-    memory_delivery **at = bucket_of(unacked, delivery->tag);
-    while (*at != delivery)
-        at = &(*at)->same_bucket;
-    *at = delivery->same_bucket;
-    delivery->same_bucket = unacked->spare;
-    delivery->queued = NULL;
-    unacked->spare = delivery;
-    if (!delivery->lapsed) {
-        leave_list(unacked, delivery);
+    int lapsed = delivery->lapsed;
+    delivery_table_remove(&unacked->table, &delivery->node);
+    if (!lapsed)
+        delivery_list_remove(&unacked->list, &delivery->node);
+    make_spare(unacked, delivery);
+    if (!lapsed)
         return queued;
-    }
     unacked->lapsed--;
     memory_queued_release(queued);
     return NULL;
@@ -100,28 +70,23 @@ memory_queued *memory_unacked_settle(memory_unacked *unacked, memory_delivery *d
 
 memory_queued *memory_unacked_lapse(memory_unacked *unacked, memory_delivery *delivery)
 {
-    leave_list(unacked, delivery);
+    delivery_list_remove(&unacked->list, &delivery->node);
     delivery->lapsed = 1;
     delivery->queued->references++;
     unacked->lapsed++;
     return delivery->queued;
 }
 
-static void free_chain(memory_delivery *delivery)
-{
-    while (delivery) {
-        memory_delivery *next = delivery->same_bucket;
-        if (delivery->queued)
-            memory_queued_release(delivery->queued);
-        mem_free(delivery);
-        delivery = next;
-    }
-}
-
 void memory_unacked_free(memory_unacked *unacked)
 {
-    for (size_t i = 0; i < unacked->bucket_count; i++)
-        free_chain(unacked->buckets[i]);
-    free_chain(unacked->spare);
-    mem_free(unacked->buckets);
+    for (delivery_node *one = delivery_table_take_all(&unacked->table), *next; one; one = next) {
+        next = one->same_bucket;
+        memory_queued_release(memory_delivery_of(one)->queued);
+        make_spare(unacked, memory_delivery_of(one));
+    }
+    for (delivery_node *one; (one = unacked->spare) != NULL;) {
+        unacked->spare = one->same_bucket;
+        mem_free(memory_delivery_of(one));
+    }
+    delivery_table_free(&unacked->table);
 }

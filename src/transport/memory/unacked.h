@@ -2,30 +2,37 @@
 #ifndef SEMEL_TRANSPORT_MEMORY_UNACKED_H
 #define SEMEL_TRANSPORT_MEMORY_UNACKED_H
 
+#include "transport/common/deliveries.h"
 #include "transport/memory/queued.h"
 
 #include <semel/sys/transport.h>
 
 typedef struct memory_delivery {
+    delivery_node node;
     semel_message message; /* the queued message, with the number of this delivery */
     memory_queued *queued;
-    uint64_t tag;
     int64_t lapses_ms; /* when it comes back by itself; INT64_MAX: never */
     int lapsed;        /* it has: only its memory is kept, for a receiver that still reads it */
-    struct memory_delivery *same_bucket;
-    struct memory_delivery *before; /* in the order of delivery; lapsed ones are not in it */
-    struct memory_delivery *behind;
 } memory_delivery;
 
 typedef struct memory_unacked {
-    memory_delivery **buckets;
-    size_t bucket_count; /* a power of two */
-    memory_delivery *first;
-    memory_delivery *last;
-    memory_delivery *spare; /* for the next ones, by same_bucket */
-    uint64_t last_tag;
+    delivery_table table;
+    delivery_list list;   /* without those that lapsed */
+    delivery_node *spare; /* for the next ones, by same_bucket */
     size_t lapsed;
 } memory_unacked;
+
+/* The delivery that the list or the table has; NULL for none. The node is its first member. */
+static inline memory_delivery *memory_delivery_of(delivery_node *node)
+{
+    return (memory_delivery *)node;
+}
+
+/* The one that lapses first; NULL: none is out. */
+static inline memory_delivery *memory_unacked_first(const memory_unacked *unacked)
+{
+    return memory_delivery_of(unacked->list.first);
+}
 
 int memory_unacked_make_room(memory_unacked *unacked, size_t room); /* 0 when out of memory */
 

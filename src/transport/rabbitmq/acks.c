@@ -52,7 +52,8 @@ static void ack_finished(rabbit_receiver *self)
 {
     uint64_t last = 0;
     size_t count = 0;
-    for (rabbit_delivery *one; (one = self->deliveries.unsettled.first) != NULL && one->acked;
+    for (rabbit_delivery *one;
+         (one = rabbit_delivery_of(self->deliveries.unsettled.first)) != NULL && one->acked;
          count++) {
         last = one->broker_tag;
         rabbit_deliveries_settle(&self->deliveries, one);
@@ -64,8 +65,9 @@ static void ack_finished(rabbit_receiver *self)
 /* What is left, behind something unfinished, one by one. */
 static void ack_scattered(rabbit_receiver *self)
 {
-    for (rabbit_delivery *one = self->deliveries.unsettled.first, *next; one; one = next) {
-        next = one->after;
+    for (rabbit_delivery *one = rabbit_delivery_of(self->deliveries.unsettled.first), *next; one;
+         one = next) {
+        next = rabbit_delivery_of(one->node.behind);
         if (!one->acked)
             continue;
         uint64_t broker_tag = one->broker_tag;

@@ -1,74 +1,42 @@
-/* A hash table with chains for finding, a list for the order, and spare ones so that a steady flow of messages needs
- * no memory. */
+/* Two lists for the order, a table for finding, and spare ones so that a steady flow of messages needs no memory. */
 #include "transport/rabbitmq/deliveries.h"
 
 int rabbit_deliveries_init(rabbit_deliveries *table, size_t count)
 {
-    for (table->bucket_count = 16; table->bucket_count < count; table->bucket_count *= 2)
-        continue;
-    table->buckets = mem_alloc(table->bucket_count * sizeof *table->buckets);
-    return table->buckets != NULL;
-}
-
-/* --- lists ------------------------------------------------------------------------------------------------- */
-
-static void append_to(rabbit_list *list, rabbit_delivery *one)
-{
-    one->before = list->last;
-    one->after = NULL;
-    *(list->last ? &list->last->after : &list->first) = one;
-    list->last = one;
-}
-
-static void remove_from(rabbit_list *list, rabbit_delivery *one)
-{
-    *(one->before ? &one->before->after : &list->first) = one->after;
-    *(one->after ? &one->after->before : &list->last) = one->before;
-    one->before = one->after = NULL;
-}
-
-static rabbit_delivery **bucket_of(const rabbit_deliveries *table, uint64_t tag)
-{
-    return &table->buckets[tag & (table->bucket_count - 1)];
+    return delivery_table_reserve(&table->received, count);
 }
 
 /* --- coming ------------------------------------------------------------------------------------------------ */
 
 rabbit_delivery *rabbit_deliveries_new(rabbit_deliveries *table)
 {
-    rabbit_delivery *one = table->spare;
+    delivery_node *one = table->spare;
     if (!one)
-        return mem_alloc(sizeof *one);
-    table->spare = one->chain;
-    one->chain = NULL;
-    return one;
+        return mem_alloc(sizeof(rabbit_delivery));
+    table->spare = one->same_bucket;
+    one->same_bucket = NULL;
+    return rabbit_delivery_of(one);
 }
 
 void rabbit_deliveries_put(rabbit_deliveries *table, rabbit_delivery *delivery)
 {
-    append_to(&table->ready, delivery);
+    delivery_list_append(&table->ready, &delivery->node);
 }
 
 rabbit_delivery *rabbit_deliveries_receive(rabbit_deliveries *table)
 {
-    rabbit_delivery *one = table->ready.first;
+    delivery_node *one = table->ready.first;
     if (!one)
         return NULL;
-    remove_from(&table->ready, one);
-    append_to(&table->unsettled, one);
-    one->tag = ++table->last_tag;
-    rabbit_delivery **bucket = bucket_of(table, one->tag);
-    one->chain = *bucket;
-    *bucket = one;
-    return one;
+    delivery_list_remove(&table->ready, one);
+    delivery_list_append(&table->unsettled, one);
+    (void)delivery_table_add(&table->received, one); /* there is room since the beginning */
+    return rabbit_delivery_of(one);
 }
 
 rabbit_delivery *rabbit_deliveries_find(const rabbit_deliveries *table, uint64_t tag)
 {
-    rabbit_delivery *one = *bucket_of(table, tag);
-    while (one && one->tag != tag)
-        one = one->chain;
-    return one;
+    return rabbit_delivery_of(delivery_table_find(&table->received, tag));
 }
 
 /* --- going ------------------------------------------------------------------------------------------------- */
@@ -79,35 +47,30 @@ void rabbit_deliveries_discard(rabbit_deliveries *table, rabbit_delivery *delive
         arena_free(&delivery->arena);
     else
         arena_reset(&delivery->arena);
-    *delivery = (rabbit_delivery){.arena = delivery->arena, .chain = table->spare};
-    table->spare = delivery;
+    *delivery = (rabbit_delivery){.arena = delivery->arena, .node.same_bucket = table->spare};
+    table->spare = &delivery->node;
 }
 
 void rabbit_deliveries_settle(rabbit_deliveries *table, rabbit_delivery *delivery)
 {
-    rabbit_delivery **link = bucket_of(table, delivery->tag);
-    while (*link != delivery)
-        link = &(*link)->chain;
-    *link = delivery->chain;
+    delivery_table_remove(&table->received, &delivery->node);
     if (delivery->broker_tag)
-        remove_from(&table->unsettled, delivery);
+        delivery_list_remove(&table->unsettled, &delivery->node);
     rabbit_deliveries_discard(table, delivery);
 }
 
 void rabbit_deliveries_orphan(rabbit_deliveries *table)
 {
-    while (table->ready.first) {
-        rabbit_delivery *one = table->ready.first;
-        remove_from(&table->ready, one);
+    for (rabbit_delivery *one; (one = rabbit_delivery_of(table->ready.first)) != NULL;) {
+        delivery_list_remove(&table->ready, &one->node);
         rabbit_deliveries_discard(table, one);
     }
-    while (table->unsettled.first) {
-        rabbit_delivery *one = table->unsettled.first;
+    for (rabbit_delivery *one; (one = rabbit_delivery_of(table->unsettled.first)) != NULL;) {
         if (one->acked) { /* its receiver is done with it */
             rabbit_deliveries_settle(table, one);
             continue;
         }
-        remove_from(&table->unsettled, one);
+        delivery_list_remove(&table->unsettled, &one->node);
         one->broker_tag = 0;
     }
 }
@@ -115,14 +78,14 @@ void rabbit_deliveries_orphan(rabbit_deliveries *table)
 void rabbit_deliveries_free(rabbit_deliveries *table)
 {
     rabbit_deliveries_orphan(table);
-    for (size_t i = 0; table->buckets && i < table->bucket_count; i++)
-        while (table->buckets[i])
-            rabbit_deliveries_settle(table, table->buckets[i]);
-    while (table->spare) {
-        rabbit_delivery *one = table->spare;
-        table->spare = one->chain;
+    for (delivery_node *one = delivery_table_take_all(&table->received), *next; one; one = next) {
+        next = one->same_bucket;
+        rabbit_deliveries_discard(table, rabbit_delivery_of(one));
+    }
+    for (rabbit_delivery *one; (one = rabbit_delivery_of(table->spare)) != NULL;) {
+        table->spare = one->node.same_bucket;
         arena_free(&one->arena);
         mem_free(one);
     }
-    mem_free(table->buckets);
+    delivery_table_free(&table->received);
 }

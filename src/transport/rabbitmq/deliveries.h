@@ -3,34 +3,32 @@
 #define SEMEL_TRANSPORT_RABBITMQ_DELIVERIES_H
 
 #include "base/mem.h"
+#include "transport/common/deliveries.h"
 
 #include <semel/sys/transport.h>
 
-typedef struct rabbit_delivery rabbit_delivery;
-struct rabbit_delivery {
-    uint64_t tag;        /* ours: never used again */
+typedef struct rabbit_delivery {
+    delivery_node node;
     uint64_t broker_tag; /* of the channel; 0: that channel is gone */
     int acked;           /* by its receiver; the broker does not know yet */
     int large;           /* its memory is worth giving back */
     const semel_message *message;
-    mem_arena arena;                 /* holds the message */
-    rabbit_delivery *before, *after; /* in the list, in the order of delivery */
-    rabbit_delivery *chain;          /* of its bucket */
-};
-
-typedef struct rabbit_list {
-    rabbit_delivery *first, *last;
-} rabbit_list;
+    mem_arena arena; /* holds the message */
+} rabbit_delivery;
 
 typedef struct rabbit_deliveries {
-    rabbit_list ready; /* not received yet */
-    rabbit_list
+    delivery_list ready; /* not received yet */
+    delivery_list
         unsettled; /* received, on the channel that is there now: the broker's tags rise along it */
-    rabbit_delivery *spare;
-    rabbit_delivery **buckets; /* all that were received, by tag, of former channels too */
-    size_t bucket_count;
-    uint64_t last_tag;
+    delivery_table received; /* all that are not settled, of former channels, too */
+    delivery_node *spare;    /* by same_bucket */
 } rabbit_deliveries;
+
+/* The delivery that a list or the table has; NULL for none. The node is its first member. */
+static inline rabbit_delivery *rabbit_delivery_of(delivery_node *node)
+{
+    return (rabbit_delivery *)node;
+}
 
 int rabbit_deliveries_init(rabbit_deliveries *table, size_t count); /* 0: out of memory */
 void rabbit_deliveries_free(rabbit_deliveries *table);

@@ -188,7 +188,7 @@ static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], 
         if (!one)
             break;
         deliveries[count++] =
-            (semel_delivery){.tag = one->tag, .message = one->message, .position = -1};
+            (semel_delivery){.tag = one->node.tag, .message = one->message, .position = -1};
     }
     return count;
 }
