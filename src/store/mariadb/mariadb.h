@@ -2,9 +2,9 @@
 #ifndef SEMEL_MARIADB_MARIADB_H
 #define SEMEL_MARIADB_MARIADB_H
 
-#include "base/pool.h"
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
+#include "store/sql/pool.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>

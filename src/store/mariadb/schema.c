@@ -8,9 +8,9 @@
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our names that are not
  * semel's, and no tables at all (which migrate makes). */
 #include "base/hash.h"
-#include "base/sql.h"
 #include "generated/mariadb_migrations.h"
 #include "store/mariadb/mariadb.h"
+#include "store/sql/sql.h"
 
 #include <mysqld_error.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #ifndef SEMEL_POSTGRES_POSTGRES_H
 #define SEMEL_POSTGRES_POSTGRES_H
 
-#include "base/pool.h"
 #include "base/seam.h"
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
+#include "store/sql/pool.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * that ends with it. PostgreSQL's DDL is transactional: a step is there as a whole or not at all. */
 #include "store/postgres/postgres.h"
 
-#include "base/sql.h"
 #include "generated/postgres_migrations.h"
+#include "store/sql/sql.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * of rows: a division by zero stops the pipeline before the COMMIT that is already on its way. */
 #include "store/postgres/connection.h"
 
-#include "base/sql.h"
+#include "store/sql/sql.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * received again. */
 #include "store/postgres/postgres.h"
 
-#include "base/sql.h"
+#include "store/sql/sql.h"
 
 #include <semel/postgres.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * to POOL_BACKOFF_MAX_MS, and the others wait with it: a server that is down is not hammered.
  *
  * Each connection remembers which thread has it: a thread that would wait for itself alone is told so. */
-#ifndef SEMEL_BASE_POOL_H
-#define SEMEL_BASE_POOL_H
+#ifndef SEMEL_STORE_SQL_POOL_H
+#define SEMEL_STORE_SQL_POOL_H
 
 #include <pthread.h>
 #include <semel/error.h>

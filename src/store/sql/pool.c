@@ -8,7 +8,7 @@
  * number and so its place.
  *
  * Connecting, closing and looking whether a connection is alive are done without the lock. */
-#include "base/pool.h"
+#include "store/sql/pool.h"
 
 #include "base/hash.h"
 #include "base/mem.h"
