@@ -50,15 +50,6 @@ semel_status maria_check_process(const mariadb_store *store, semel_error *err)
                       "the store was opened by another process: open it anew after fork()");
 }
 
-uint64_t maria_token(const mariadb_store *store)
-{
-    uint64_t token;
-    do
-        token = seam_random(store->seam);
-    while (!token);
-    return token;
-}
-
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
 /* Both names were checked: neither has a quote in it. */

@@ -4,6 +4,7 @@
 
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
+#include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
 #include <semel/sys/store.h>
@@ -39,17 +40,6 @@ typedef struct mariadb_store {
     int64_t sweeping;           /* the inbox whose round it is in, 0: none */
 } mariadb_store;
 
-typedef struct maria_marker_row {
-    int found;
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} maria_marker_row;
-
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
-
 /* Of one message in a batch. */
 typedef enum maria_item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } maria_item_state;
 
@@ -81,8 +71,8 @@ typedef struct mariadb_unit {
     size_t block_steps;
     maria_step block_first;
     int block_looks; /* the block reads the marker itself if the key is there already ... */
-    maria_marker_row found_by_block; /* ... and has found this */
-    semel_status trouble;            /* what went wrong where nothing could be returned */
+    sql_marker_row found_by_block; /* ... and has found this */
+    semel_status trouble;          /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
 
@@ -91,7 +81,6 @@ semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, s
 void maria_give_back(mariadb_store *store, maria_connection *on);
 /* EMISUSE in a child of the process that opened it; the pool checks it by itself. */
 semel_status maria_check_process(const mariadb_store *store, semel_error *err);
-uint64_t maria_token(const mariadb_store *store);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
 static inline maria_bound maria_patience(const mariadb_store *store)
@@ -185,17 +174,12 @@ enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_DONE_TEXT  "2"
 
 /* marker_existing.c: rows that were there */
-maria_marker_row maria_marker_of(const maria_row *r);
-void maria_report(semel_mark *mark, const maria_marker_row *found);
-static inline int maria_is_free(const maria_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
+sql_marker_row maria_marker_of(const maria_row *r);
 /* 1 if the answer alone is enough: `mark` is a duplicate. */
 int maria_report_done(semel_mark *mark, uint64_t answer);
-void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+void maria_enqueue_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark);
-semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+semel_status maria_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark, semel_error *err);
 /* *known is 1 if the key needed nothing but a look. */
 semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err);

@@ -304,7 +304,7 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
     *t = (maria_leasing){.unit = unit,
                          .outbox = outbox,
-                         .token = maria_token(unit->store),
+                         .token = sql_token_new(unit->store->seam),
                          .limit = limit,
                          .lease_ms = lease_ms,
                          .sink = sink,

@@ -492,7 +492,7 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
     postgres_unit *unit = unit_state;
     outbox_leasing t = {.unit = unit,
                         .outbox = outbox,
-                        .token = pg_token_new(unit->store),
+                        .token = sql_token_new(unit->store->seam),
                         .limit = limit,
                         .lease_ms = lease_ms,
                         .sink = sink,

@@ -5,6 +5,7 @@
 #include "base/seam.h"
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
+#include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
 #include <semel/sys/store.h>
@@ -127,25 +128,10 @@ semel_status postgres_result_set(void *unit, const semel_mark *mark, semel_bytes
 semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
                                  semel_error *err);
 
-/* What a marker's row says: the columns of LOOK in statement.c, from `column` on. */
-typedef struct pg_marker_row {
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} pg_marker_row;
-
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
-
-pg_marker_row pg_marker_read(const PGresult *answer, int row, int column);
-void pg_marker_report(semel_mark *mark, const pg_marker_row *found);
-static inline int pg_marker_is_free(const pg_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
-semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
-                            const semel_mark *mark, semel_error *err);
+/* The columns of LOOK in statement.c, from `column` on. */
+sql_marker_row pg_marker_read(const PGresult *answer, int row, int column);
+semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
+                            semel_error *err);
 
 /* EBUSY if somebody has locked the table of markers: then it was no copy that was waited for. */
 semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err);
@@ -208,7 +194,5 @@ pg_array pg_array_start(mem_arena *arena, uint32_t element_type, size_t count, s
 void pg_array_add(pg_array *a, const void *data, size_t len); /* data NULL is NULL */
 void pg_array_add_int(pg_array *a, int64_t value);
 void pg_array_bind(pg_query *q, const pg_array *a);
-
-uint64_t pg_token_new(const postgres_store *store);
 
 #endif

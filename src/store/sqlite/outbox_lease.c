@@ -350,7 +350,7 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
                         .outbox = outbox,
                         .now = sqlite_clock_now(store),
                         .limit = limit,
-                        .token = sqlite_token_new(store),
+                        .token = sql_token_new(store->seam),
                         .lease_ms = lease_ms,
                         .sink = sink,
                         .context = context};

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/seam.h"
+#include "store/sql/marker.h"
 #include "store/sqlite/statement.h"
 
 #include <pthread.h>
@@ -107,30 +108,11 @@ semel_status sqlite_clock_save(sqlite_store *store,
 semel_status sqlite_now(void *store, int64_t *out_ms, semel_error *err);
 
 /* marker.c, marker_claim.c */
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
-
-/* What a marker's row says. */
-typedef struct sqlite_marker_row {
-    int found;
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} sqlite_marker_row;
-
-semel_status sqlite_marker_read(sqlite_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
+semel_status sqlite_marker_read(sql_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
                                 semel_error *err);
-/* A row that is not free: what it is. */
-void sqlite_marker_report(semel_mark *mark, const sqlite_marker_row *found);
-static inline int sqlite_marker_is_free(const sqlite_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
 /* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
 semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const char *doing,
                                   semel_error *err);
-uint64_t sqlite_token_new(const sqlite_store *store);
 
 semel_status sqlite_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status sqlite_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
