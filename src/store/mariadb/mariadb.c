@@ -85,7 +85,7 @@ static void mariadb_close(void *state)
     mariadb_store *store = state;
     maria_close(store->sweeper);
     pool_destroy(&store->connections);
-    maria_cursors_free(store);
+    sql_cursors_free(&store->cursors);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);

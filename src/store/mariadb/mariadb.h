@@ -4,6 +4,7 @@
 
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
+#include "store/sql/cursor.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
@@ -30,10 +31,10 @@ typedef struct mariadb_store {
     atomic_uint_fast64_t blocks; /* numbers them */
     atomic_int natives;          /* handlers ask for the connection: have it ready for them */
 
-    pthread_mutex_t lock;                /* over what follows */
-    char identity[IDENTITY_TEXT];        /* of the database; "" until it is known */
-    struct mariadb_unit *joined;         /* units in callers' transactions */
-    struct maria_outbox_cursor *cursors; /* one per outbox that was leased from */
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    struct mariadb_unit *joined;  /* units in callers' transactions */
+    sql_cursor *cursors;          /* one per outbox that was leased from */
 
     pthread_mutex_t sweep_lock; /* over what follows */
     maria_connection *sweeper;  /* its own: retention does not compete for the pool */
@@ -218,7 +219,6 @@ semel_status mariadb_settle(void *unit, int64_t outbox, semel_item_settlement se
 semel_status mariadb_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 semel_status mariadb_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                           semel_item_sink *sink, void *context, semel_error *err);
-void maria_cursors_free(mariadb_store *store);
 
 /* dead.c */
 semel_status mariadb_dead_put(void *unit, const semel_dead *dead, semel_error *err);

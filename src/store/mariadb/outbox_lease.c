@@ -41,54 +41,6 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-/* --- cursors ----------------------------------------------------------------------------------------------- */
-
-static maria_outbox_cursor *find_cursor(mariadb_store *store, int64_t outbox)
-{
-    maria_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    return cursor;
-}
-
-static void load_cursor(maria_leasing *t)
-{
-    mariadb_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    const maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (cursor)
-        t->cursor = *cursor;
-    pthread_mutex_unlock(&store->lock);
-    t->cursor.outbox = t->outbox;
-    t->cursor.calls++;
-}
-
-/* Without memory for it the next call begins from the beginning, which is no harm. */
-static void store_cursor(maria_leasing *t)
-{
-    mariadb_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
-        cursor->next = store->cursors;
-        store->cursors = cursor;
-    }
-    if (cursor) {
-        t->cursor.next = cursor->next;
-        *cursor = t->cursor;
-    }
-    pthread_mutex_unlock(&store->lock);
-}
-
-void maria_cursors_free(mariadb_store *store)
-{
-    for (maria_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
-    store->cursors = NULL;
-}
-
 /* --- delivering rows -------------------------------------------------------------------------------------------- */
 
 /* A row that cannot be read is not leased: it must not keep the others from leaving. It stays, and is counted as
@@ -213,7 +165,7 @@ static void advance_cursor(maria_leasing *t)
 {
     uint32_t named = t->group_count - t->timed;
     int at_end = named < t->groups_asked;
-    t->cursor.had_groups |= t->group_count > 0;
+    t->cursor.has_groups |= t->group_count > 0;
     t->past |= at_end && t->until[0];
     if (t->full && !t->last)
         return;
@@ -271,13 +223,13 @@ static semel_status lease_groups(maria_leasing *t, semel_error *err)
  * single place goes to each in turn); what is left over is filled. */
 static uint32_t room_for_free(const maria_leasing *t)
 {
-    return t->cursor.had_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;
+    return t->cursor.has_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;
 }
 
 static semel_status lease_shares(maria_leasing *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
-    t->cursor.had_groups = 0;
+    t->cursor.has_groups = 0;
     maria_enqueue_timed_groups(t);
     maria_enqueue_named_groups(t, t->cursor.group, maria_groups_at_first(t));
     if (free_room)
@@ -313,12 +265,12 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
     t->candidates = arena_alloc(arena, limit * sizeof *t->candidates);
     if (!t->seqs || !t->candidates)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    load_cursor(t);
+    sql_cursor_load(&t->cursor, &unit->store->cursors, &unit->store->lock, outbox);
     semel_status status = lease_shares(t, err);
     if (status)
         return status;
     enqueue_leases(t);
     unit->wrote |= t->count > 0 || t->wrote;
-    store_cursor(t);
+    sql_cursor_store(&t->cursor, &unit->store->cursors, &unit->store->lock);
     return SEMEL_OK;
 }

@@ -50,21 +50,6 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Where the next call goes on: kept from call to call, one for each outbox. */
-typedef struct pg_outbox_cursor {
-    struct pg_outbox_cursor *next;
-    int64_t outbox;
-    uint32_t calls;
-    int has_groups; /* the last call has seen some */
-    int64_t
-        floor_ms; /* lower bound for wake_ms of rows without a group: due rows older than this are rare */
-    int64_t group_floor_ms; /* the same for the due time of groups */
-    int64_t looked_at_ms;   /* when we last looked at all of them, by wait_clock_ms() */
-    size_t
-        passed_over; /* groups from which nothing could be leased, because others have locked rows */
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} pg_outbox_cursor;
-
 typedef struct group_list {
     const char *names[GROUPS_MAX];
     size_t count;
@@ -80,66 +65,25 @@ typedef struct outbox_leasing {
     uint32_t count;
     semel_item_sink *sink;
     void *context;
-    pg_outbox_cursor cursor; /* a copy, put back at the end */
-    const char *began;       /* the group at which it began */
-    group_list timed;        /* found by time */
-    group_list named;        /* found by name, in their order: the first row is due ... */
-    group_list waiting;      /* ... or waits */
-    const char *last;        /* of the named ones that something was leased from */
-    int at_end;              /* of the groups' names */
+    sql_cursor cursor;  /* a copy, put back at the end */
+    const char *began;  /* the group at which it began */
+    group_list timed;   /* found by time */
+    group_list named;   /* found by name, in their order: the first row is due ... */
+    group_list waiting; /* ... or waits */
+    const char *last;   /* of the named ones that something was leased from */
+    int at_end;         /* of the groups' names */
     int parks;
 } outbox_leasing;
-
-/* --- cursors --------------------------------------------------------------------------------------------- */
-
-static pg_outbox_cursor *find_cursor(postgres_store *store, int64_t outbox)
-{
-    pg_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    return cursor;
-}
 
 static void load_cursor(outbox_leasing *t)
 {
     postgres_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    const pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (cursor)
-        t->cursor = *cursor;
-    pthread_mutex_unlock(&store->lock);
-    t->cursor.outbox = t->outbox;
-    t->cursor.calls++;
+    sql_cursor_load(&t->cursor, &store->cursors, &store->lock, t->outbox);
     int64_t now = wait_clock_ms();
     if (t->cursor.looked_at_ms && now - t->cursor.looked_at_ms < FULL_LOOK_EVERY_MS)
         return;
     t->cursor.floor_ms = t->cursor.group_floor_ms = NO_FLOOR;
     t->cursor.looked_at_ms = now;
-}
-
-/* Without memory for it the next call begins from the beginning, which is no harm. */
-static void store_cursor(outbox_leasing *t)
-{
-    postgres_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
-        cursor->next = store->cursors;
-        store->cursors = cursor;
-    }
-    if (cursor) {
-        t->cursor.next = cursor->next;
-        *cursor = t->cursor;
-    }
-    pthread_mutex_unlock(&store->lock);
-}
-
-void pg_cursors_free(postgres_store *store)
-{
-    for (pg_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
 }
 
 /* --- delivering rows -------------------------------------------------------------------------------------- */
@@ -516,7 +460,7 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
         status = search_without_floor(&t, err);
     if (status)
         return status;
-    store_cursor(&t);
+    sql_cursor_store(&t.cursor, &unit->store->cursors, &unit->store->lock);
     unit->leased = t.count || t.parks ? 1 : -1;
     return SEMEL_OK;
 }

@@ -139,7 +139,7 @@ static void postgres_close(void *state)
     if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
         pg_connection_close(store->sweeper);
     pool_destroy(&store->connections);
-    pg_cursors_free(store);
+    sql_cursors_free(&store->cursors);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);

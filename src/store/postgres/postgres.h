@@ -5,6 +5,7 @@
 #include "base/seam.h"
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
+#include "store/sql/cursor.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
@@ -27,15 +28,15 @@ typedef struct postgres_store {
     atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
     int direct; /* no pooler in between: a session is ours alone; 0 while it is not known */
 
-    pthread_mutex_t lock;             /* over what follows */
-    char identity[IDENTITY_TEXT];     /* of the database; "" until it is known */
-    struct postgres_unit *joined;     /* units in callers' transactions */
-    struct pg_outbox_cursor *cursors; /* one per outbox that was leased from */
-    pg_connection *sweeper;           /* its own: retention does not compete for the pool */
-    int64_t sweeping;                 /* the inbox whose round it is in, 0: none */
-    pthread_mutex_t sweep_lock;       /* over the sweeper */
-    int64_t notified_ms;              /* when NOTIFY was last sent, by wait_clock_ms() */
-    pg_connection *listener;          /* for NOTIFY; the core calls one at a time */
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    struct postgres_unit *joined; /* units in callers' transactions */
+    sql_cursor *cursors;          /* one per outbox that was leased from */
+    pg_connection *sweeper;       /* its own: retention does not compete for the pool */
+    int64_t sweeping;             /* the inbox whose round it is in, 0: none */
+    pthread_mutex_t sweep_lock;   /* over the sweeper */
+    int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
+    pg_connection *listener;      /* for NOTIFY; the core calls one at a time */
     uint32_t listen_pause_ms;
     int64_t listen_again_ms;
 } postgres_store;
@@ -147,7 +148,6 @@ semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *
                                size_t count, semel_error *err);
 semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err);
-void pg_cursors_free(postgres_store *store);
 semel_status postgres_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                              size_t count, semel_error *err);
 semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);

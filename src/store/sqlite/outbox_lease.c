@@ -30,39 +30,9 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Where the next call goes on: kept from call to call, one for each outbox. */
-typedef struct sqlite_outbox_cursor {
-    struct sqlite_outbox_cursor *next;
-    int64_t outbox;
-    uint32_t calls;
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} sqlite_outbox_cursor;
-
-static sqlite_outbox_cursor *cursor_of(sqlite_store *store, int64_t outbox)
-{
-    sqlite_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    if (cursor || !(cursor = mem_alloc(sizeof *cursor)))
-        return cursor;
-    cursor->outbox = outbox;
-    cursor->next = store->cursors;
-    store->cursors = cursor;
-    return cursor;
-}
-
-void sqlite_cursors_free(sqlite_store *store)
-{
-    for (sqlite_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
-    store->cursors = NULL;
-}
-
 typedef struct outbox_leasing {
     sqlite_unit *unit;
-    sqlite_outbox_cursor *cursor;
+    sql_cursor *cursor;
     int64_t outbox;
     int64_t now;
     uint32_t limit;
@@ -346,7 +316,7 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
     sqlite_unit *unit = unit_state;
     sqlite_store *store = unit->store;
     outbox_leasing t = {.unit = unit,
-                        .cursor = cursor_of(store, outbox),
+                        .cursor = sql_cursor_of(&store->cursors, outbox),
                         .outbox = outbox,
                         .now = sqlite_clock_now(store),
                         .limit = limit,

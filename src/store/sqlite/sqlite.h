@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/seam.h"
+#include "store/sql/cursor.h"
 #include "store/sql/marker.h"
 #include "store/sqlite/statement.h"
 
@@ -37,8 +38,8 @@ typedef struct sqlite_store {
     int64_t base_steady_ms;
     int64_t clock_saved_ms;
 
-    mem_arena scratch;                    /* of the writer: what take and sweep collect */
-    struct sqlite_outbox_cursor *cursors; /* one per outbox that was leased from */
+    mem_arena scratch;   /* of the writer: what take and sweep collect */
+    sql_cursor *cursors; /* one per outbox that was leased from */
     struct sqlite_unit
         *first_joined; /* units on callers' connections; guarded by the gate's mutex */
 } sqlite_store;
@@ -138,7 +139,6 @@ semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
                          semel_item_sink *sink, void *context, semel_error *err);
 semel_status sqlite_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                            size_t count, semel_error *err);
-void sqlite_cursors_free(sqlite_store *store);
 semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* dead.c */
