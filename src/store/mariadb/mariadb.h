@@ -5,6 +5,7 @@
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
 #include "store/sql/cursor.h"
+#include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
@@ -33,7 +34,7 @@ typedef struct mariadb_store {
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
-    struct mariadb_unit *joined;  /* units in callers' transactions */
+    sql_joined *joined;           /* units in callers' transactions */
     sql_cursor *cursors;          /* one per outbox that was leased from */
 
     pthread_mutex_t sweep_lock; /* over what follows */
@@ -48,7 +49,7 @@ typedef struct mariadb_unit {
     mariadb_store *store;
     maria_connection *on;
     maria_connection borrowed; /* joined: the caller's */
-    struct mariadb_unit *next_joined;
+    sql_joined place;          /* joined: in the store's list */
     int joined;
     semel_begin durability;
     int begun;       /* a statement was enqueued */
@@ -135,7 +136,6 @@ semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err);
 
 /* join.c */
 semel_status mariadb_join(void *store, void *unit, void *native, semel_error *err);
-void maria_unit_delist(mariadb_unit *unit);
 
 /* queue.c */
 semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,

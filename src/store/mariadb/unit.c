@@ -298,7 +298,7 @@ void maria_unit_leave(mariadb_unit *unit, int usable)
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
     if (unit->joined) {
-        maria_unit_delist(unit);
+        sql_joined_remove(&unit->place, &unit->store->joined, &unit->store->lock);
         maria_return(on);
     } else {
         pool_give(&unit->store->connections, on, usable && !on->lost && !unit->spoiled);

@@ -6,6 +6,7 @@
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
 #include "store/sql/cursor.h"
+#include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
 
@@ -30,7 +31,7 @@ typedef struct postgres_store {
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
-    struct postgres_unit *joined; /* units in callers' transactions */
+    sql_joined *joined;           /* units in callers' transactions */
     sql_cursor *cursors;          /* one per outbox that was leased from */
     pg_connection *sweeper;       /* its own: retention does not compete for the pool */
     int64_t sweeping;             /* the inbox whose round it is in, 0: none */
@@ -51,7 +52,7 @@ typedef struct postgres_unit {
     postgres_store *store;
     pg_connection *on;
     pg_connection borrowed; /* joined: the caller's */
-    struct postgres_unit *next_joined;
+    sql_joined place;       /* joined: in the store's list */
     int joined;
     semel_begin durability;
     int begun;            /* BEGIN is on its way at least */
@@ -103,9 +104,6 @@ void pg_unit_begin_anew(postgres_unit *unit);
 /* The moment at which the transaction began, and its number, as the next answer will tell. */
 void pg_unit_enqueue_began(postgres_unit *unit, PGresult **answer);
 void pg_unit_note_began(postgres_unit *unit, const PGresult *answer);
-
-/* A joined unit that has ended: its connection may be joined again. */
-void pg_unit_delist(postgres_unit *unit);
 
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);

@@ -283,7 +283,7 @@ static void leave_connection(postgres_unit *unit, int usable)
         unit->on); /* what is on its way must not stand or fall with the next unit's */
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
-        pg_unit_delist(unit);
+        sql_joined_remove(&unit->place, &unit->store->joined, &unit->store->lock);
         pg_connection_return(unit->on);
     } else
         pool_give(&unit->store->connections, unit->on, usable && !unit->on->lost);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/seam.h"
 #include "store/sql/cursor.h"
+#include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sqlite/statement.h"
 
@@ -40,8 +41,7 @@ typedef struct sqlite_store {
 
     mem_arena scratch;   /* of the writer: what take and sweep collect */
     sql_cursor *cursors; /* one per outbox that was leased from */
-    struct sqlite_unit
-        *first_joined; /* units on callers' connections; guarded by the gate's mutex */
+    sql_joined *joined;  /* units on callers' connections; under the gate's mutex */
 } sqlite_store;
 
 typedef struct sqlite_unit {
@@ -50,11 +50,11 @@ typedef struct sqlite_unit {
     sqlite_connection own; /* joined: the caller's database, our statements */
     unsigned ends;         /* on->ends when it began */
     int changes;           /* of the connection when it began */
-    struct sqlite_unit *next_joined;
-    int marked;          /* it has taken keys */
-    mem_arena scratch;   /* joined: as the store's */
-    int queued;          /* it has run queued statements */
-    semel_error failure; /* of one: what is left is to undo it */
+    sql_joined place;      /* joined: in the store's list */
+    int marked;            /* it has taken keys */
+    mem_arena scratch;     /* joined: as the store's */
+    int queued;            /* it has run queued statements */
+    semel_error failure;   /* of one: what is left is to undo it */
 } sqlite_unit;
 
 /* The store's scratch belongs to whoever is behind the gate, where a joined unit is not. */
