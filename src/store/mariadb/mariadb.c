@@ -8,7 +8,6 @@
 #include <semel/mariadb.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- connections -------------------------------------------------------------------------------------------- */
 
@@ -40,14 +39,6 @@ void maria_give_back(mariadb_store *store, maria_connection *on)
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
     pool_give(&store->connections, on, !on->lost);
-}
-
-semel_status maria_check_process(const mariadb_store *store, semel_error *err)
-{
-    if (store->connections.pid == getpid())
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EMISUSE,
-                      "the store was opened by another process: open it anew after fork()");
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------ */

@@ -81,8 +81,6 @@ typedef struct mariadb_unit {
 /* mariadb.c */
 semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err);
 void maria_give_back(mariadb_store *store, maria_connection *on);
-/* EMISUSE in a child of the process that opened it; the pool checks it by itself. */
-semel_status maria_check_process(const mariadb_store *store, semel_error *err);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
 static inline maria_bound maria_patience(const mariadb_store *store)

@@ -229,7 +229,7 @@ semel_status mariadb_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32
     semel_sweep_position next = *position;
     size_t removed = 0;
     int got = 0;
-    semel_status status = maria_check_process(store, err);
+    semel_status status = pool_check_process(&store->connections, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->sweep_lock);

@@ -14,7 +14,6 @@
 #include "base/wait.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 enum {
     NOTIFY_EVERY_MS = 50,
@@ -66,7 +65,7 @@ static void try_to_listen(postgres_store *store)
 static int may_listen(const postgres_store *store)
 {
     return store->at.notify && (store->direct || store->at.notify_asked) &&
-           store->connections.pid == getpid();
+           !pool_is_inherited(&store->connections);
 }
 
 int postgres_watch(void *state)
@@ -101,7 +100,7 @@ int postgres_heard(void *state)
 void postgres_unwatch(void *state)
 {
     postgres_store *store = state;
-    if (store->listener && store->connections.pid == getpid())
+    if (store->listener && !pool_is_inherited(&store->connections))
         pg_connection_close(store->listener);
     store->listener = NULL;
 }

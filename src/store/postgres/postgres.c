@@ -8,7 +8,6 @@
 #include <semel/postgres.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- connections --------------------------------------------------------------------------------------- */
 
@@ -136,7 +135,7 @@ static void postgres_close(void *state)
 {
     postgres_store *store = state;
     postgres_unwatch(store);
-    if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
+    if (store->sweeper && !pool_is_inherited(&store->connections))
         pg_connection_close(store->sweeper);
     pool_destroy(&store->connections);
     sql_cursors_free(&store->cursors);

@@ -11,7 +11,6 @@
 #include "store/postgres/postgres.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { OID_TID = 27, TID_SIZE = 6, ROWS_PER_PAGE = 64 };
 
@@ -75,9 +74,6 @@ static semel_status connect_sweeper(postgres_store *store, semel_error *err)
 /* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
 static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *got, semel_error *err)
 {
-    if (store->connections.pid != getpid())
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "this store was opened before fork(); open one in the child");
     if (store->sweeper && !pg_connection_is_alive(store->sweeper)) {
         pg_connection_close(store->sweeper);
         store->sweeper = NULL;
@@ -176,8 +172,11 @@ semel_status postgres_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint3
     semel_sweep_position next = *position;
     size_t removed = 0;
     int got = 0;
+    semel_status status = pool_check_process(&store->connections, err);
+    if (status)
+        return status;
     pthread_mutex_lock(&store->sweep_lock);
-    semel_status status = be_the_sweeper(store, inbox, &got, err);
+    status = be_the_sweeper(store, inbox, &got, err);
     if (!status && got)
         status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
     if (status)

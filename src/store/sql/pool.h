@@ -54,6 +54,10 @@ semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err);
 /* Back, to be used again (usable) or to be closed. */
 void pool_give(pool *p, void *connection, int usable);
 
+/* In a child of the process that made the pool: 1; EMISUSE. */
+int pool_is_inherited(const pool *p);
+semel_status pool_check_process(const pool *p, semel_error *err);
+
 /* Closes those that are idle: after the server was seen to go, they are all dead. */
 void pool_drop_idle(pool *p);
 

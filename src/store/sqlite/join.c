@@ -26,7 +26,7 @@ semel_status sqlite_join(void *state, void *unit_state, void *native, semel_erro
 {
     sqlite_store *store = state;
     sqlite_unit *unit = unit_state;
-    semel_status status = sqlite_gate_check_process(store, err);
+    semel_status status = sql_check_process(store->pid, err);
     if (!status)
         status = check_joined(store, native, err);
     if (!status)

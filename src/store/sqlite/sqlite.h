@@ -7,6 +7,7 @@
 #include "store/sql/cursor.h"
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
+#include "store/sql/process.h"
 #include "store/sqlite/statement.h"
 
 #include <pthread.h>
@@ -69,8 +70,6 @@ void sqlite_gate_leave(sqlite_store *store);
 /* The reading connection, and its deadline from now; unless it is not to be used any more. */
 semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err);
 void sqlite_reader_leave(sqlite_store *store);
-/* EMISUSE in a child of the process that opened it. */
-semel_status sqlite_gate_check_process(const sqlite_store *store, semel_error *err);
 /* ESTORE if its file is not the one any more that others find by its name. */
 semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err);
 
