@@ -74,11 +74,10 @@ static semel_status look_at_server(mariadb_store *store, semel_error *err)
 static void mariadb_close(void *state)
 {
     mariadb_store *store = state;
-    maria_close(store->sweeper);
+    sql_sweeper_destroy(&store->sweeper);
     pool_destroy(&store->connections);
     sql_cursors_free(&store->cursors);
     pthread_mutex_destroy(&store->lock);
-    pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);
 }
 
@@ -98,7 +97,7 @@ static semel_status mariadb_open(void *state, const void *text,
         return status;
     }
     pthread_mutex_init(&store->lock, NULL);
-    pthread_mutex_init(&store->sweep_lock, NULL);
+    sql_sweeper_init(&store->sweeper, &maria_sweep_calls, store, &store->connections);
     status = look_at_server(store, err);
     if (status)
         mariadb_close(store);

@@ -8,6 +8,7 @@
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
+#include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>
@@ -31,15 +32,12 @@ typedef struct mariadb_store {
     atomic_uint copies;          /* in a row: see maria_look_first() */
     atomic_uint_fast64_t blocks; /* numbers them */
     atomic_int natives;          /* handlers ask for the connection: have it ready for them */
+    sql_sweeper sweeper;
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
     sql_joined *joined;           /* units in callers' transactions */
     sql_cursor *cursors;          /* one per outbox that was leased from */
-
-    pthread_mutex_t sweep_lock; /* over what follows */
-    maria_connection *sweeper;  /* its own: retention does not compete for the pool */
-    int64_t sweeping;           /* the inbox whose round it is in, 0: none */
 } mariadb_store;
 
 /* Of one message in a batch. */
@@ -204,6 +202,7 @@ semel_status mariadb_result_get(void *unit, const semel_mark *mark, void **out, 
                                 semel_error *err);
 
 /* sweep.c */
+extern const sql_sweep_calls maria_sweep_calls;
 semel_status mariadb_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                            semel_sweep_position *position, size_t *swept, semel_error *err);
 

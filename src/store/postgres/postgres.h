@@ -9,6 +9,7 @@
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
+#include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>
@@ -28,14 +29,12 @@ typedef struct postgres_store {
     char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
     atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
     int direct; /* no pooler in between: a session is ours alone; 0 while it is not known */
+    sql_sweeper sweeper;
 
     pthread_mutex_t lock;         /* over what follows */
     char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
     sql_joined *joined;           /* units in callers' transactions */
     sql_cursor *cursors;          /* one per outbox that was leased from */
-    pg_connection *sweeper;       /* its own: retention does not compete for the pool */
-    int64_t sweeping;             /* the inbox whose round it is in, 0: none */
-    pthread_mutex_t sweep_lock;   /* over the sweeper */
     int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
     pg_connection *listener;      /* for NOTIFY; the core calls one at a time */
     uint32_t listen_pause_ms;
@@ -136,6 +135,7 @@ semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const seme
 semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err);
 
 /* sweep.c */
+extern const sql_sweep_calls pg_sweep_calls;
 semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                             semel_sweep_position *position, size_t *swept, semel_error *err);
 
