@@ -4,6 +4,7 @@
 
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
+#include "store/sql/columns.h"
 #include "store/sql/cursor.h"
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
@@ -224,7 +225,6 @@ semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
                                semel_dead_visitor *visitor, void *context, semel_error *err);
 
 /* columns.c: the ten columns of a message, the same in two tables. */
-enum { MESSAGE_COLUMN_COUNT = 10 };
 /* How much text its values are, at most. */
 size_t maria_message_size(const semel_message *message);
 semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_message *message,

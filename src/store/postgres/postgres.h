@@ -5,6 +5,7 @@
 #include "base/seam.h"
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
+#include "store/sql/columns.h"
 #include "store/sql/cursor.h"
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
@@ -163,7 +164,6 @@ void postgres_unwatch(void *store);
 void pg_notify_after_commit(postgres_store *store, pg_connection *on);
 
 /* columns.c: the ten columns of a message, the same in two tables; and arrays of them. */
-enum { MESSAGE_COLUMN_COUNT = 10 };
 semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err);
 /* The same of a message that came from elsewhere, whose texts may not be texts: bytes that are no UTF-8 become

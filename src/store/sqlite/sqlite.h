@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/seam.h"
+#include "store/sql/columns.h"
 #include "store/sql/cursor.h"
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
