@@ -114,7 +114,6 @@ void maria_unit_expect_handler(mariadb_unit *unit);
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
 /* Flushes what is enqueued, so that the next statement is the only one. */
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
-void maria_unit_leave(mariadb_unit *unit, int usable);
 
 /* What went wrong where nothing could be returned. */
 semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
@@ -172,7 +171,6 @@ enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_DONE_TEXT  "2"
 
 /* marker_existing.c: rows that were there */
-sql_marker_row maria_marker_of(const maria_row *r);
 /* 1 if the answer alone is enough: `mark` is a duplicate. */
 int maria_report_done(semel_mark *mark, uint64_t answer);
 void maria_enqueue_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,

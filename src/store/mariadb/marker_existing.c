@@ -10,7 +10,7 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-sql_marker_row maria_marker_of(const maria_row *r)
+static sql_marker_row read_row(const maria_row *r)
 {
     return (sql_marker_row){.found = 1,
                             .state = (int)maria_column_int(r, 1),
@@ -43,7 +43,7 @@ int maria_waited(const maria_failure *failed)
 static semel_status keep_row(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
-    *(sql_marker_row *)context = maria_marker_of(r);
+    *(sql_marker_row *)context = read_row(r);
     return SEMEL_OK;
 }
 
@@ -145,7 +145,7 @@ static semel_status place_row(const maria_row *r, void *context, semel_error *er
         size_t at = (l->next + tries) % l->count;
         if (!is_same(l->marks[at]->key, key))
             continue;
-        l->rows[at] = maria_marker_of(r);
+        l->rows[at] = read_row(r);
         l->next = at + 1;
         return SEMEL_OK;
     }

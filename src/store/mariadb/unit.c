@@ -292,7 +292,7 @@ int mariadb_used(void *unit_state)
 
 /* --- ending --------------------------------------------------------------------------------------------- */
 
-void maria_unit_leave(mariadb_unit *unit, int usable)
+static void leave_connection(mariadb_unit *unit, int usable)
 {
     maria_connection *on = unit->on;
     maria_script_clear(&on->out);
@@ -312,7 +312,7 @@ static void roll_back(mariadb_unit *unit)
     maria_script_clear(&on->out);
     unit->spoiled |= unit->shared && !on->lost && !maria_is_ready(on);
     if (on->lost || unit->spoiled) {
-        maria_unit_leave(unit, 0);
+        leave_connection(unit, 0);
         return;
     }
     if (unit->joined) {
@@ -326,7 +326,7 @@ static void roll_back(mariadb_unit *unit)
     } else if (unit->sent) {
         maria_push_rollback(on);
     }
-    maria_unit_leave(unit, 1);
+    leave_connection(unit, 1);
 }
 
 void mariadb_rollback(void *unit_state)
@@ -388,7 +388,7 @@ semel_status mariadb_commit(void *unit_state, semel_error *err)
     if (status)
         roll_back(unit);
     else
-        maria_unit_leave(unit, 1);
+        leave_connection(unit, 1);
     return status;
 }
 

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-sql_marker_row pg_marker_read(const PGresult *answer, int row, int column)
+/* The columns of LOOK in statement.c, from `column` on. */
+static sql_marker_row read_row(const PGresult *answer, int row, int column)
 {
     return (sql_marker_row){.found = 1,
                             .state = (int)pg_answer_int(answer, row, column),
@@ -36,7 +37,7 @@ semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const seme
     semel_status status = pg_execute(&answer, &q, "reading a marker", err);
     if (status)
         return status;
-    *out = PQntuples(answer) ? pg_marker_read(answer, 0, 0) : (sql_marker_row){0};
+    *out = PQntuples(answer) ? read_row(answer, 0, 0) : (sql_marker_row){0};
     PQclear(answer);
     return SEMEL_OK;
 }
@@ -165,7 +166,7 @@ static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
     *known = PQntuples(answer) > 0;
     if (!*known)
         return SEMEL_OK;
-    sql_marker_row found = pg_marker_read(answer, 0, 0);
+    sql_marker_row found = read_row(answer, 0, 0);
     if (sql_marker_is_free(&found))
         return take_over(known, unit, mark, wait_ms, err);
     sql_marker_report(mark, &found);
@@ -349,7 +350,7 @@ static semel_status look_up_rest(postgres_unit *unit, semel_mark marks[], size_t
     int rows = status ? 0 : PQntuples(answer);
     for (int row = 0; row < rows; row++) {
         semel_mark *mark = find_mark(marks, count, pg_answer_bytes(answer, row, 0));
-        sql_marker_row found = pg_marker_read(answer, row, 1);
+        sql_marker_row found = read_row(answer, row, 1);
         if (mark && !sql_marker_is_free(&found))
             sql_marker_report(mark, &found);
     }
@@ -436,7 +437,7 @@ static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
     enqueue_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
     semel_status status = pg_flush(unit->on, 0, NULL, "reading a marker", err);
     if (!status && PQntuples(row) > 0) {
-        sql_marker_row found = pg_marker_read(row, 0, 0);
+        sql_marker_row found = read_row(row, 0, 0);
         if (!sql_marker_is_free(&found))
             sql_marker_report(mark, &found);
     }

@@ -96,7 +96,6 @@ semel_status postgres_queue(void *unit, const char *sql, const semel_value value
 void pg_unit_patience(postgres_unit *unit, uint32_t ms);
 /* BEGIN, before the next statement. */
 void pg_unit_begin(postgres_unit *unit);
-void pg_unit_stop(postgres_unit *unit);
 /* A statement in the unit. */
 pg_query pg_unit_query(postgres_unit *unit, pg_statement which);
 /* BEGIN has been undone: the next statement sends it again. */
@@ -127,8 +126,6 @@ semel_status postgres_result_set(void *unit, const semel_mark *mark, semel_bytes
 semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
                                  semel_error *err);
 
-/* The columns of LOOK in statement.c, from `column` on. */
-sql_marker_row pg_marker_read(const PGresult *answer, int row, int column);
 semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
                             semel_error *err);
 

@@ -285,7 +285,7 @@ const char *const *pg_statements_fill(mem_arena *arena, const char *schema, cons
     return filled;
 }
 
-const char *pg_statement_name(char name[16], pg_statement which)
+static const char *statement_name(char name[16], pg_statement which)
 {
     if (which == ST_COMMIT)
         return "semel_commit"; /* those that people look for, in the server's log and on the wire */
@@ -355,7 +355,7 @@ static void prepare(pg_query *q)
     char name[16];
     pg_connection *on = q->on;
     pg_connection_add_step(on, &(pg_step){.kind = STEP_PREPARE, .which = q->which},
-                           PQsendPrepare(on->pg, pg_statement_name(name, q->which),
+                           PQsendPrepare(on->pg, statement_name(name, q->which),
                                          on->texts[q->which], q->count, q->types));
     on->prepared[q->which] = 1;
 }
@@ -398,7 +398,7 @@ void pg_enqueue(pg_query *q)
     if (on->named && !reused)
         prepare(q);
     if (on->named)
-        sent = PQsendQueryPrepared(on->pg, pg_statement_name(name, q->which), q->count, q->values,
+        sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
                                    q->lengths, binary, 1);
     else
         sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,

@@ -356,19 +356,3 @@ void pool_give(pool *p, void *connection, int usable)
     if (slot && !usable)
         empty(p, slot, connection);
 }
-
-void pool_drop_idle(pool *p)
-{
-    if (pool_is_inherited(p))
-        return;
-    for (uint32_t i = 0; i < p->limit; i++) {
-        pool_slot *slot = &p->slots[i];
-        pthread_mutex_lock(&p->lock);
-        void *idle = slot->state == SLOT_IDLE ? slot->connection : NULL;
-        if (idle)
-            hold(slot);
-        pthread_mutex_unlock(&p->lock);
-        if (idle)
-            empty(p, slot, idle);
-    }
-}

@@ -58,7 +58,4 @@ void pool_give(pool *p, void *connection, int usable);
 int pool_is_inherited(const pool *p);
 semel_status pool_check_process(const pool *p, semel_error *err);
 
-/* Closes those that are idle: after the server was seen to go, they are all dead. */
-void pool_drop_idle(pool *p);
-
 #endif
