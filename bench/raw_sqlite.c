@@ -54,8 +54,8 @@ void raw_open(raw_db *raw, const char *path)
                              "PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864",
                              NULL, NULL, NULL),
                 db);
-    for (size_t i = 0; i < (size_t)sqlite_migration_count; i++)
-        must_sqlite(sqlite3_exec(db, sqlite_migrations[i].sql, NULL, NULL, NULL), db);
+    for (const sql_migration *step = sqlite_migrations; step->version; step++)
+        must_sqlite(sqlite3_exec(db, step->sql, NULL, NULL, NULL), db);
     raw_adopt(raw, db);
 }
 

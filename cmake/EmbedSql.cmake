@@ -33,14 +33,9 @@ file(WRITE ${OUT_DIR}/${NAME}_migrations.h "/* Generated from sql/${NAME} by cma
 #ifndef SEMEL_GENERATED_${NAME}_MIGRATIONS_H
 #define SEMEL_GENERATED_${NAME}_MIGRATIONS_H
 
-typedef struct ${NAME}_migration {
-    int version;
-    const char *name;
-    const char *sql;
-} ${NAME}_migration;
+#include \"store/sql/schema.h\"
 
-extern const ${NAME}_migration ${NAME}_migrations[]; /* ends with {0, 0, 0} */
-extern const int ${NAME}_migration_count;
+extern const sql_migration ${NAME}_migrations[];
 
 #endif
 ")
@@ -49,9 +44,7 @@ file(WRITE ${OUT_DIR}/${NAME}_migrations.c "/* Generated from sql/${NAME} by cma
 
 #pragma GCC diagnostic ignored \"-Woverlength-strings\"
 
-const ${NAME}_migration ${NAME}_migrations[] = {
+const sql_migration ${NAME}_migrations[] = {
 ${rows}    {0, 0, 0},
 };
-
-const int ${NAME}_migration_count = ${count};
 ")

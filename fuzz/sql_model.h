@@ -1,10 +1,10 @@
-/* What a queued statement should become, said a second time and in another way than src/base/sql.c does: character by
- * character, from the manuals of the databases. */
+/* What a queued statement should become, said a second time and in another way than src/store/sql/sql.c does:
+ * character by character, from the manuals of the databases. */
 #ifndef SEMEL_FUZZ_SQL_MODEL_H
 #define SEMEL_FUZZ_SQL_MODEL_H
 
-#include "base/sql.h"
 #include "base/text.h"
+#include "store/sql/sql.h"
 
 typedef struct sql_model {
     text_buffer text; /* with a NUL behind; to be freed */

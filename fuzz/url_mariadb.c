@@ -1,7 +1,7 @@
 /* MariaDB's: there is a database whose name cannot be more than a name, and everything else is within its limits. */
-#include "base/sql.h"
 #include "property.h"
 #include "store/mariadb/address.h"
+#include "store/sql/sql.h"
 #include "url_parts.h"
 
 semel_status check_mariadb_address(const char *url, int secret, semel_error *err)

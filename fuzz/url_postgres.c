@@ -1,8 +1,8 @@
 /* PostgreSQL's: the pairs that libpq gets are ended by NULL and have values; what is semel's own is within its
  * limits and is not passed on. */
-#include "base/sql.h"
 #include "property.h"
 #include "store/postgres/address.h"
+#include "store/sql/sql.h"
 #include "url_parts.h"
 
 static void check_pairs(const pg_address *a, int secret)

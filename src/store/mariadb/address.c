@@ -3,8 +3,8 @@
 #include "store/mariadb/address.h"
 
 #include "base/authority.h"
-#include "base/sql.h"
 #include "base/url.h"
+#include "store/sql/sql.h"
 
 #include <string.h>
 

@@ -9,11 +9,6 @@
 
 enum { PIECE = 1 << 20 };
 
-static const char *text_or_null(const char *text)
-{
-    return text && *text ? text : NULL;
-}
-
 static size_t text_size(const char *text)
 {
     return text ? 2 * strlen(text) : 0;
@@ -30,7 +25,7 @@ size_t maria_message_size(const semel_message *message)
 
 void maria_message_write_head(maria_query *q, const semel_message *message)
 {
-    maria_text(q, text_or_null(message->group));
+    maria_text(q, sql_text_or_null(message->group));
     maria_bytes(q, message->id);
     maria_text(q, message->source);
     maria_text(q, message->type);
@@ -40,26 +35,12 @@ void maria_message_write_head(maria_query *q, const semel_message *message)
     maria_int_or_null(q, message->time_ms);
 }
 
-/* The headers' blob, in the arena; none: data is NULL. */
-static semel_status headers_of(semel_bytes *out, mem_arena *arena, const semel_message *message,
-                               semel_error *err)
-{
-    size_t size = headers_size(message);
-    unsigned char *headers = size ? arena_alloc(arena, size) : NULL;
-    if (size && !headers)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's headers");
-    if (size)
-        headers_write(headers, message);
-    *out = (semel_bytes){headers, size};
-    return SEMEL_OK;
-}
-
 semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_message *message,
                                  semel_error *err)
 {
     semel_bytes headers = {NULL, 0};
     maria_message_write_head(q, message);
-    semel_status status = headers_of(&headers, arena, message, err);
+    semel_status status = sql_headers_pack(&headers, arena, message, err);
     maria_bytes(q, headers);
     maria_bytes(q, message->body);
     return status;
@@ -70,17 +51,17 @@ semel_status maria_message_read(semel_message *out, mem_arena *arena, const mari
                                 unsigned first, semel_error *err)
 {
     *out = (semel_message){.size = sizeof *out,
-                           .group = maria_column_text(r, first),
-                           .id = maria_column_bytes(r, first + 1),
-                           .source = maria_column_text(r, first + 2),
-                           .type = maria_column_text(r, first + 3),
-                           .topic = maria_column_text(r, first + 4),
-                           .correlation_id = maria_column_bytes(r, first + 5),
-                           .content_type = maria_column_text(r, first + 6),
-                           .time_ms = maria_column_int(r, first + 7),
-                           .body = maria_column_bytes(r, first + 9)};
-    return headers_read(&out->headers, &out->header_count, arena, maria_column_bytes(r, first + 8),
-                        err);
+                           .group = maria_column_text(r, first + MESSAGE_GROUP),
+                           .id = maria_column_bytes(r, first + MESSAGE_ID),
+                           .source = maria_column_text(r, first + MESSAGE_SOURCE),
+                           .type = maria_column_text(r, first + MESSAGE_TYPE),
+                           .topic = maria_column_text(r, first + MESSAGE_TOPIC),
+                           .correlation_id = maria_column_bytes(r, first + MESSAGE_CORRELATION_ID),
+                           .content_type = maria_column_text(r, first + MESSAGE_CONTENT_TYPE),
+                           .time_ms = maria_column_int(r, first + MESSAGE_TIME),
+                           .body = maria_column_bytes(r, first + MESSAGE_BODY)};
+    return headers_read(&out->headers, &out->header_count, arena,
+                        maria_column_bytes(r, first + MESSAGE_HEADERS), err);
 }
 
 /* --- large ones --------------------------------------------------------------------------------------------- */
@@ -151,7 +132,7 @@ semel_status maria_unit_execute_large(mariadb_unit *unit, const semel_message *m
 {
     maria_connection *on = unit->on;
     semel_bytes values[2] = {{NULL, 0}, message->body};
-    semel_status status = headers_of(&values[0], &on->scratch, message, err);
+    semel_status status = sql_headers_pack(&values[0], &on->scratch, message, err);
     for (int i = 0; !status && i < 2; i++)
         status = check_length(on, values[i], err);
     if (!status && on->out.failed)

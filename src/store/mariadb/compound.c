@@ -69,9 +69,9 @@ static semel_status note_duplicate(const maria_row *r, void *context, semel_erro
 {
     mariadb_unit *unit = context;
     (void)err;
-    unit->found_by_block = (maria_marker_row){.found = 1,
-                                              .state = (int)maria_column_int(r, 0),
-                                              .fingerprint = (uint64_t)maria_column_int(r, 1)};
+    unit->found_by_block = (sql_marker_row){.found = 1,
+                                            .state = (int)maria_column_int(r, 0),
+                                            .fingerprint = (uint64_t)maria_column_int(r, 1)};
     return SEMEL_OK;
 }
 

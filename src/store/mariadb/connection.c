@@ -1,7 +1,8 @@
-/* Sending statements and reading answers. See connection.h; connecting is in connect.c, and what errors mean in errors.c.
+/* Sending statements and reading answers. See connection.h; connecting is in connect.c, and what errors mean in
+ * errors.c.
  *
- * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if it says
- * nothing for longer, the connection is given up.
+ * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if
+ * it says nothing for longer, the connection is given up.
  *
  * A connection that turns out to be dead before anything of the unit was answered is replaced by a new one
  * and the text sent again, unless there was a COMMIT in it that may have arrived. */
@@ -14,10 +15,10 @@
 #include <poll.h>
 #include <string.h>
 
-/* --- calls of the library --------------------------------------------------------------------------------------------- */
+/* --- calls of the library ------------------------------------------------------------------------ */
 
-/* The library takes the limits from the options only when it connects, and a handler's own statements may take as long as
- * they like: so they are set where it keeps them. After a connection was lost there is no such place. */
+/* The library takes the limits from the options only when it connects, and a handler's own statements may take as
+ * long as they like: so they are set where it keeps them. After a connection was lost there is no such place. */
 void maria_enter(maria_library_call *call, const maria_connection *on)
 {
     MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
@@ -66,8 +67,8 @@ static int is_tagged(MYSQL_RES *result, const char *tag)
     return strcmp(mysql_fetch_field_direct(result, 0)->name, tag) == 0;
 }
 
-/* Rows are handed on as they come. Those that nobody wants are read, too: a statement may fail in the middle of them. If
- * the receiver has had enough, the rest is thrown away. */
+/* Rows are handed on as they come. Those that nobody wants are read, too: a statement may fail in the middle of
+ * them. If the receiver has had enough, the rest is thrown away. */
 static semel_status read_rows(maria_connection *on, const maria_step *s, const char *doing,
                               semel_error *err)
 {

@@ -77,9 +77,9 @@ void maria_return(maria_connection *on);
 /* What sets the session's mode, if it is not in it. 1 if that enqueued a statement. */
 int maria_enqueue_mode(maria_connection *on, maria_session_mode mode);
 
-/* Around every call of the client library. Inside, none takes longer than the server may wait for locks, and answer_ms: if
- * there is no answer by then, the connection is lost; and none raises SIGPIPE (base/sigpipe.h). Outside, the connection
- * is as a handler expects it. */
+/* Around every call of the client library. Inside, none takes longer than the server may wait for locks, and
+ * answer_ms: if there is no answer by then, the connection is lost; and none raises SIGPIPE (base/sigpipe.h).
+ * Outside, the connection is as a handler expects it. */
 typedef struct maria_library_call {
     const maria_connection *on;
     sigpipe_guard guard;

@@ -65,7 +65,6 @@ typedef struct listing {
     void *context;
 } listing;
 
-/* A row that cannot be read is shown as damaged: it must not hide the others. */
 static semel_status visit_letter(const maria_row *r, void *context, semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
@@ -82,11 +81,8 @@ static semel_status visit_letter(const maria_row *r, void *context, semel_error 
                        .error = maria_column_text(r, 6)};
     arena_reset(&l->on->scratch);
     semel_status status = maria_message_read(&message, &l->on->scratch, r, COLUMN_MESSAGE, &damage);
-    if (status == SEMEL_ENOMEM)
-        return semel_fail(err, status, "%s", damage.text);
-    dead.message = status ? NULL : &message;
-    dead.error = status ? damage.text : dead.error ? dead.error : "";
-    return l->visitor(&dead, l->context, err);
+    status = sql_dead_complete(&dead, &message, status, &damage, err);
+    return status ? status : l->visitor(&dead, l->context, err);
 }
 
 semel_status mariadb_dead_list(void *unit_state, const semel_dead_filter *filter,

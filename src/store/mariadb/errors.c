@@ -1,5 +1,5 @@
-/* What the errors of server and client mean to us: by number, never by text, and what a person can do about them. Whatever
- * is not in the table is an error of the store that nobody expected. */
+/* What the errors of server and client mean to us: by number, never by text, and what a person can do about them.
+ * Whatever is not in the table is an error of the store that nobody expected. */
 #include "store/mariadb/connection.h"
 
 #include <errmsg.h>

@@ -13,7 +13,7 @@ static const maria_bound patient = {PATIENT, 0};
 /* Is a marker of this unit's to be seen, although what is open of it has been rolled back? */
 static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_error *err)
 {
-    maria_marker_row found = {0};
+    sql_marker_row found = {0};
     maria_connection *on = unit->on;
     const semel_mark *mark = unit->kept;
     for (size_t i = 0; i < unit->kept_count && unit->kept_count > 1; i++)
@@ -28,8 +28,8 @@ static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_er
     return status;
 }
 
-/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all that the server lets us
- * see. A handler that rolls back itself does so each time, and is told in the end. */
+/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all that the server
+ * lets us see. A handler that rolls back itself does so each time, and is told in the end. */
 semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err)
 {
     int committed = 1;

@@ -56,36 +56,6 @@ static semel_status know_identity(mariadb_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
-/* Two units on one connection would end each other's savepoint. */
-static semel_status enlist(mariadb_unit *unit, semel_error *err)
-{
-    mariadb_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    const mariadb_unit *at = store->joined;
-    while (at && at->on->my != unit->on->my)
-        at = at->next_joined;
-    if (!at) {
-        unit->next_joined = store->joined;
-        store->joined = unit;
-    }
-    pthread_mutex_unlock(&store->lock);
-    return at ? semel_fail(err, SEMEL_EMISUSE,
-                           "a unit has joined this connection already: end it first")
-              : SEMEL_OK;
-}
-
-void maria_unit_delist(mariadb_unit *unit)
-{
-    mariadb_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    mariadb_unit **at = &store->joined;
-    while (*at && *at != unit)
-        at = &(*at)->next_joined;
-    if (*at)
-        *at = unit->next_joined;
-    pthread_mutex_unlock(&store->lock);
-}
-
 /* Without autocommit a transaction begins by itself with the first statement, which may be ours. */
 static semel_status check_joined(const MYSQL *my, semel_error *err)
 {
@@ -138,14 +108,14 @@ semel_status mariadb_join(void *store_state, void *unit_state, void *native, sem
     unit->on = &unit->borrowed;
     unit->joined = 1;
     maria_borrow(unit->on, native, store->texts, store->limits, store->packet_max);
-    status = enlist(unit, err);
+    status = sql_joined_add(&unit->place, &store->joined, &store->lock, native, err);
     if (status) {
         maria_return(unit->on);
         return status;
     }
     status = enter_caller(unit, err);
     if (status) {
-        maria_unit_delist(unit);
+        sql_joined_remove(&unit->place, &store->joined, &store->lock);
         maria_return(unit->on);
     }
     return status;

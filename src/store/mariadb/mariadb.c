@@ -8,7 +8,6 @@
 #include <semel/mariadb.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- connections -------------------------------------------------------------------------------------------- */
 
@@ -40,23 +39,6 @@ void maria_give_back(mariadb_store *store, maria_connection *on)
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
     pool_give(&store->connections, on, !on->lost);
-}
-
-semel_status maria_check_process(const mariadb_store *store, semel_error *err)
-{
-    if (store->connections.pid == getpid())
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EMISUSE,
-                      "the store was opened by another process: open it anew after fork()");
-}
-
-uint64_t maria_token(const mariadb_store *store)
-{
-    uint64_t token;
-    do
-        token = seam_random(store->seam);
-    while (!token);
-    return token;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
@@ -92,11 +74,10 @@ static semel_status look_at_server(mariadb_store *store, semel_error *err)
 static void mariadb_close(void *state)
 {
     mariadb_store *store = state;
-    maria_close(store->sweeper);
+    sql_sweeper_destroy(&store->sweeper);
     pool_destroy(&store->connections);
-    maria_cursors_free(store);
+    sql_cursors_free(&store->cursors);
     pthread_mutex_destroy(&store->lock);
-    pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);
 }
 
@@ -116,7 +97,7 @@ static semel_status mariadb_open(void *state, const void *text,
         return status;
     }
     pthread_mutex_init(&store->lock, NULL);
-    pthread_mutex_init(&store->sweep_lock, NULL);
+    sql_sweeper_init(&store->sweeper, &maria_sweep_calls, store, &store->connections);
     status = look_at_server(store, err);
     if (status)
         mariadb_close(store);

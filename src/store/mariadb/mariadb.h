@@ -2,9 +2,14 @@
 #ifndef SEMEL_MARIADB_MARIADB_H
 #define SEMEL_MARIADB_MARIADB_H
 
-#include "base/pool.h"
 #include "base/seam.h"
 #include "store/mariadb/connection.h"
+#include "store/sql/columns.h"
+#include "store/sql/cursor.h"
+#include "store/sql/joined.h"
+#include "store/sql/marker.h"
+#include "store/sql/pool.h"
+#include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>
@@ -28,27 +33,13 @@ typedef struct mariadb_store {
     atomic_uint copies;          /* in a row: see maria_look_first() */
     atomic_uint_fast64_t blocks; /* numbers them */
     atomic_int natives;          /* handlers ask for the connection: have it ready for them */
+    sql_sweeper sweeper;
 
-    pthread_mutex_t lock;                /* over what follows */
-    char identity[IDENTITY_TEXT];        /* of the database; "" until it is known */
-    struct mariadb_unit *joined;         /* units in callers' transactions */
-    struct maria_outbox_cursor *cursors; /* one per outbox that was leased from */
-
-    pthread_mutex_t sweep_lock; /* over what follows */
-    maria_connection *sweeper;  /* its own: retention does not compete for the pool */
-    int64_t sweeping;           /* the inbox whose round it is in, 0: none */
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    sql_joined *joined;           /* units in callers' transactions */
+    sql_cursor *cursors;          /* one per outbox that was leased from */
 } mariadb_store;
-
-typedef struct maria_marker_row {
-    int found;
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} maria_marker_row;
-
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
 
 /* Of one message in a batch. */
 typedef enum maria_item_state { ITEM_NONE, ITEM_WANTED, ITEM_SET } maria_item_state;
@@ -57,7 +48,7 @@ typedef struct mariadb_unit {
     mariadb_store *store;
     maria_connection *on;
     maria_connection borrowed; /* joined: the caller's */
-    struct mariadb_unit *next_joined;
+    sql_joined place;          /* joined: in the store's list */
     int joined;
     semel_begin durability;
     int begun;       /* a statement was enqueued */
@@ -81,17 +72,14 @@ typedef struct mariadb_unit {
     size_t block_steps;
     maria_step block_first;
     int block_looks; /* the block reads the marker itself if the key is there already ... */
-    maria_marker_row found_by_block; /* ... and has found this */
-    semel_status trouble;            /* what went wrong where nothing could be returned */
+    sql_marker_row found_by_block; /* ... and has found this */
+    semel_status trouble;          /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
 
 /* mariadb.c */
 semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err);
 void maria_give_back(mariadb_store *store, maria_connection *on);
-/* EMISUSE in a child of the process that opened it; the pool checks it by itself. */
-semel_status maria_check_process(const mariadb_store *store, semel_error *err);
-uint64_t maria_token(const mariadb_store *store);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */
 static inline maria_bound maria_patience(const mariadb_store *store)
@@ -126,7 +114,6 @@ void maria_unit_expect_handler(mariadb_unit *unit);
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
 /* Flushes what is enqueued, so that the next statement is the only one. */
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
-void maria_unit_leave(mariadb_unit *unit, int usable);
 
 /* What went wrong where nothing could be returned. */
 semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
@@ -134,8 +121,8 @@ semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
 /* guard.c: is the transaction still ours? */
 semel_status mariadb_verify(void *unit, semel_error *err);
 void maria_unit_guard(mariadb_unit *unit); /* sets the savepoint that tells it */
-/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before anything
- * else is enqueued or blamed. */
+/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before
+ * anything else is enqueued or blamed. */
 void maria_unit_watch(mariadb_unit *unit);
 void maria_unit_watched(mariadb_unit *unit);
 /* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
@@ -145,7 +132,6 @@ semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err);
 
 /* join.c */
 semel_status mariadb_join(void *store, void *unit, void *native, semel_error *err);
-void maria_unit_delist(mariadb_unit *unit);
 
 /* queue.c */
 semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,
@@ -185,17 +171,11 @@ enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_DONE_TEXT  "2"
 
 /* marker_existing.c: rows that were there */
-maria_marker_row maria_marker_of(const maria_row *r);
-void maria_report(semel_mark *mark, const maria_marker_row *found);
-static inline int maria_is_free(const maria_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
 /* 1 if the answer alone is enough: `mark` is a duplicate. */
 int maria_report_done(semel_mark *mark, uint64_t answer);
-void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+void maria_enqueue_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark);
-semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+semel_status maria_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark, semel_error *err);
 /* *known is 1 if the key needed nothing but a look. */
 semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err);
@@ -221,6 +201,7 @@ semel_status mariadb_result_get(void *unit, const semel_mark *mark, void **out, 
                                 semel_error *err);
 
 /* sweep.c */
+extern const sql_sweep_calls maria_sweep_calls;
 semel_status mariadb_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                            semel_sweep_position *position, size_t *swept, semel_error *err);
 
@@ -234,7 +215,6 @@ semel_status mariadb_settle(void *unit, int64_t outbox, semel_item_settlement se
 semel_status mariadb_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 semel_status mariadb_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                           semel_item_sink *sink, void *context, semel_error *err);
-void maria_cursors_free(mariadb_store *store);
 
 /* dead.c */
 semel_status mariadb_dead_put(void *unit, const semel_dead *dead, semel_error *err);
@@ -243,7 +223,6 @@ semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
                                semel_dead_visitor *visitor, void *context, semel_error *err);
 
 /* columns.c: the ten columns of a message, the same in two tables. */
-enum { MESSAGE_COLUMN_COUNT = 10 };
 /* How much text its values are, at most. */
 size_t maria_message_size(const semel_message *message);
 semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_message *message,

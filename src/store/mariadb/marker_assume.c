@@ -44,13 +44,13 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
 
 /* --- the answer --------------------------------------------------------------------------------------------- */
 
-static semel_status reject_key(mariadb_unit *unit, const maria_marker_row *found, semel_error *err)
+static semel_status reject_key(mariadb_unit *unit, const sql_marker_row *found, semel_error *err)
 {
     maria_note_copy(unit->store, 1);
     unit->assumed->state = (semel_mark_state)0;
     unit->assumed->held_until_ms = 0;
-    if (found->found && !maria_is_free(found))
-        maria_report(unit->assumed, found);
+    if (found->found && !sql_marker_is_free(found))
+        sql_marker_report(unit->assumed, found);
     return semel_fail(err, SEMEL_EREJECTED, "the key is not free");
 }
 
@@ -62,7 +62,7 @@ static void enqueue_rollback(mariadb_unit *unit)
 }
 
 /* Nothing was done. What is there is looked at afresh, and then there is nothing left to roll back. */
-static semel_status look_again(mariadb_unit *unit, maria_marker_row *found, semel_error *err)
+static semel_status look_again(mariadb_unit *unit, sql_marker_row *found, semel_error *err)
 {
     enqueue_rollback(unit);
     maria_enqueue_look(found, unit, ST_LOOK, unit->assumed);
@@ -77,7 +77,7 @@ static semel_status look_again(mariadb_unit *unit, maria_marker_row *found, seme
 semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *failed,
                                   semel_status status, semel_error *err)
 {
-    maria_marker_row found = {0};
+    sql_marker_row found = {0};
     if (maria_waited(failed))
         return reject_key(unit, &found, err);
     if (failed->number != ER_DUP_ENTRY)
@@ -89,7 +89,7 @@ semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *faile
 /* A duplicate key somewhere in the block, which may have looked by itself. */
 static semel_status look_for_copy(mariadb_unit *unit, semel_error *err)
 {
-    maria_marker_row found = unit->found_by_block;
+    sql_marker_row found = unit->found_by_block;
     semel_status status = SEMEL_OK;
     if (unit->block_looks)
         unit->wrote = unit->locks = unit->sent = 0; /* it has rolled back */
@@ -122,7 +122,7 @@ semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, maria
 {
     *settled = 1;
     if (maria_waited(failed))
-        return reject_key(unit, &(maria_marker_row){0}, err);
+        return reject_key(unit, &(sql_marker_row){0}, err);
     if (maria_is_conflict(failed->number))
         return status;
     if (failed->number == ER_DUP_ENTRY)

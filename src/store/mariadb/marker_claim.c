@@ -1,5 +1,5 @@
-/* Claims, the ends of attempts, and what is kept with a key. Each arrow of the state machine in <semel/sys/store.h> is a
- * statement whose effect is checked: a row that was to change and did not is an answer, never silence.
+/* Claims, the ends of attempts, and what is kept with a key. Each arrow of the state machine in <semel/sys/store.h>
+ * is a statement whose effect is checked: a row that was to change and did not is an answer, never silence.
  *
  * A claim does not wait for locks: a row that another unit has locked is held, as one with a live lease is. */
 #include "store/mariadb/mariadb.h"
@@ -65,14 +65,14 @@ static semel_status open_again(mariadb_unit *unit, const semel_mark *mark, uint3
 static semel_status claim_known(mariadb_unit *unit, semel_mark *mark, semel_mark *taken,
                                 uint32_t lease_ms, semel_error *err)
 {
-    maria_marker_row found;
+    sql_marker_row found;
     semel_status status = maria_look(&found, unit, ST_LOOK_LOCKED, mark, err);
     if (status)
         return status;
     if (!found.found)
         return semel_fail(err, SEMEL_ESTORE, "a marker is there and is not there");
-    if (!maria_is_free(&found)) {
-        maria_report(mark, &found);
+    if (!sql_marker_is_free(&found)) {
+        sql_marker_report(mark, &found);
         return SEMEL_OK;
     }
     if (found.attempts > mark->attempts)
@@ -90,7 +90,7 @@ semel_status mariadb_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms
     maria_reply answer = {0};
     semel_mark taken = *mark;
     taken.attempts = mark->attempts + 1;
-    taken.token = lease_ms ? maria_token(unit->store) : 0;
+    taken.token = lease_ms ? sql_token_new(unit->store->seam) : 0;
     taken.state = SEMEL_MARK_TAKEN;
     semel_status status = open_new(unit, &taken, lease_ms, &answer, &failed, err);
     if (status)
@@ -170,11 +170,11 @@ static semel_status insert_failed(mariadb_unit *unit, const semel_mark *mark, in
 static semel_status change_known(mariadb_unit *unit, const semel_mark *mark, int state,
                                  const char *why, semel_error *err)
 {
-    maria_marker_row found;
+    sql_marker_row found;
     semel_status status = maria_look(&found, unit, ST_LOOK_LOCKED, mark, err);
     if (status)
         return status;
-    if (!maria_is_free(&found) && !(unit->marked && found.state == STATE_DONE))
+    if (!sql_marker_is_free(&found) && !(unit->marked && found.state == STATE_DONE))
         return lost_to_another(err);
     maria_query q = maria_unit_enqueue(unit, ST_SET_STATE, patient);
     maria_int(&q, state);
@@ -219,7 +219,7 @@ semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, s
 semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
-    maria_marker_row found;
+    sql_marker_row found;
     maria_reply answer = {0};
     maria_query q = maria_unit_enqueue(unit, ST_FORGET, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
@@ -239,7 +239,7 @@ semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_erro
                 : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }
 
-/* --- results ------------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------- */
 
 /* Put off. That the row is there is checked by a statement of its own, which fails if it is not. A row that this unit
  * has marked has no result yet, so the number of changed rows tells; in others it may be the same as before. */

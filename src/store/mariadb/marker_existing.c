@@ -10,36 +10,25 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-maria_marker_row maria_marker_of(const maria_row *r)
+static sql_marker_row read_row(const maria_row *r)
 {
-    return (maria_marker_row){.found = 1,
-                              .state = (int)maria_column_int(r, 1),
-                              .fingerprint = (uint64_t)maria_column_int(r, 2),
-                              .attempts = (uint32_t)maria_column_uint(r, 3),
-                              .live = (int)maria_column_int(r, 4),
-                              .lease_until_ms = maria_column_int(r, 5)};
-}
-
-/* A row that is not free: what it is. */
-void maria_report(semel_mark *mark, const maria_marker_row *found)
-{
-    mark->known_fingerprint = found->fingerprint;
-    mark->attempts = found->attempts;
-    mark->held_until_ms = found->live ? found->lease_until_ms : 0;
-    mark->state = found->state == STATE_DONE   ? SEMEL_MARK_DONE
-                  : found->state == STATE_DEAD ? SEMEL_MARK_DEAD
-                                               : SEMEL_MARK_HELD;
+    return (sql_marker_row){.found = 1,
+                            .state = (int)maria_column_int(r, 1),
+                            .fingerprint = (uint64_t)maria_column_int(r, 2),
+                            .attempts = (uint32_t)maria_column_uint(r, 3),
+                            .live = (int)maria_column_int(r, 4),
+                            .lease_until_ms = maria_column_int(r, 5)};
 }
 
 /* A fingerprint that happens to be one of our own two numbers is looked up. */
 int maria_report_done(semel_mark *mark, uint64_t answer)
 {
-    maria_marker_row found = {.found = 1, .state = STATE_DONE, .fingerprint = answer};
+    sql_marker_row found = {.found = 1, .state = STATE_DONE, .fingerprint = answer};
     if (answer == MARK_THERE || (answer == MARK_DONE && mark->fingerprint))
         return 0;
     if (answer == MARK_DONE)
         found.fingerprint = 0;
-    maria_report(mark, &found);
+    sql_marker_report(mark, &found);
     return 1;
 }
 
@@ -54,14 +43,14 @@ int maria_waited(const maria_failure *failed)
 static semel_status keep_row(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
-    *(maria_marker_row *)context = maria_marker_of(r);
+    *(sql_marker_row *)context = read_row(r);
     return SEMEL_OK;
 }
 
-void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+void maria_enqueue_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark)
 {
-    *out = (maria_marker_row){0};
+    *out = (sql_marker_row){0};
     maria_query q = maria_unit_enqueue(unit, which, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
@@ -70,7 +59,7 @@ void maria_enqueue_look(maria_marker_row *out, mariadb_unit *unit, maria_stateme
     s->context = out;
 }
 
-semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_statement which,
+semel_status maria_look(sql_marker_row *out, mariadb_unit *unit, maria_statement which,
                         const semel_mark *mark, semel_error *err)
 {
     maria_enqueue_look(out, unit, which, mark);
@@ -80,14 +69,11 @@ semel_status maria_look(maria_marker_row *out, mariadb_unit *unit, maria_stateme
 /* Without a lock, so that nothing is waited for. */
 semel_status mariadb_look(void *unit_state, semel_mark *mark, semel_error *err)
 {
-    maria_marker_row found = {0};
+    sql_marker_row found = {0};
     semel_status status = maria_look(&found, unit_state, ST_LOOK, mark, err);
-    if (status)
-        return status;
-    maria_report(mark, &found);
-    if (!found.found || maria_is_free(&found))
-        mark->state = SEMEL_MARK_FREE;
-    return SEMEL_OK;
+    if (!status)
+        sql_marker_report_look(mark, &found);
+    return status;
 }
 
 /* --- looking first -------------------------------------------------------------------------------------------- */
@@ -104,14 +90,14 @@ void maria_note_copy(mariadb_store *store, int is_copy)
         atomic_store_explicit(&store->copies, is_copy ? copies + 1 : 0, memory_order_relaxed);
 }
 
-static int is_final(const maria_marker_row *found)
+static int is_final(const sql_marker_row *found)
 {
     return found->found && found->state != STATE_OPEN;
 }
 
 semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, semel_error *err)
 {
-    maria_marker_row found = {0};
+    sql_marker_row found = {0};
     maria_connection *on = unit->on;
     *known = 0;
     if (unit->begun || unit->joined ||
@@ -131,7 +117,7 @@ semel_status maria_look_first(mariadb_unit *unit, semel_mark *mark, int *known, 
     *known = is_final(&found);
     maria_note_copy(unit->store, *known);
     if (*known)
-        maria_report(mark, &found);
+        sql_marker_report(mark, &found);
     return status;
 }
 
@@ -142,7 +128,7 @@ typedef struct lookup {
     semel_mark *const *marks;
     size_t count;
     size_t next; /* rows come in the same order, as a rule */
-    maria_marker_row *rows;
+    sql_marker_row *rows;
 } lookup;
 
 static int is_same(semel_bytes a, semel_bytes b)
@@ -159,7 +145,7 @@ static semel_status place_row(const maria_row *r, void *context, semel_error *er
         size_t at = (l->next + tries) % l->count;
         if (!is_same(l->marks[at]->key, key))
             continue;
-        l->rows[at] = maria_marker_of(r);
+        l->rows[at] = read_row(r);
         l->next = at + 1;
         return SEMEL_OK;
     }
@@ -211,11 +197,11 @@ static semel_status take_over(const lookup *l, mariadb_unit *unit, semel_error *
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for markers");
     memset(answers, 0, l->count * sizeof *answers);
     for (size_t i = 0; i < l->count; i++)
-        if (maria_is_free(&l->rows[i]))
+        if (sql_marker_is_free(&l->rows[i]))
             enqueue_take_over(unit, l->marks[i], &answers[i]);
     semel_status status = maria_unit_flush(unit, NULL, "taking over markers", err);
     for (size_t i = 0; !status && i < l->count; i++) {
-        if (!maria_is_free(&l->rows[i]))
+        if (!sql_marker_is_free(&l->rows[i]))
             continue;
         if (answers[i].changed != 1)
             return semel_fail(err, SEMEL_ESTORE, "a marker has changed under our lock");
@@ -237,9 +223,9 @@ semel_status maria_resolve_known(mariadb_unit *unit, semel_mark *const known[], 
             return semel_fail(err, SEMEL_ESTORE,
                               "a marker is there and is not there: run CHECK TABLE on semel's "
                               "marker table");
-        any_free |= maria_is_free(&l.rows[i]);
-        if (!maria_is_free(&l.rows[i]))
-            maria_report(known[i], &l.rows[i]);
+        any_free |= sql_marker_is_free(&l.rows[i]);
+        if (!sql_marker_is_free(&l.rows[i]))
+            sql_marker_report(known[i], &l.rows[i]);
     }
     return status || !any_free ? status : take_over(&l, unit, err);
 }
@@ -262,7 +248,7 @@ static semel_status look_at_held(lookup *l, mariadb_unit *unit, semel_error *err
         semel_status status = look_up(&one, unit, ST_LOOK, impatient, &failed, err);
         if (status && !maria_waited(&failed))
             return status;
-        l->rows[i] = status ? (maria_marker_row){0} : one.rows[0];
+        l->rows[i] = status ? (sql_marker_row){0} : one.rows[0];
     }
     return SEMEL_OK;
 }
@@ -293,8 +279,8 @@ semel_status maria_resolve_held(mariadb_unit *unit, semel_mark *const held[], si
     for (size_t i = 0; !status && i < count; i++) {
         held[i]->state = SEMEL_MARK_HELD;
         held[i]->held_until_ms = 0;
-        if (l.rows[i].found && !maria_is_free(&l.rows[i]))
-            maria_report(held[i], &l.rows[i]);
+        if (l.rows[i].found && !sql_marker_is_free(&l.rows[i]))
+            sql_marker_report(held[i], &l.rows[i]);
     }
     return status;
 }

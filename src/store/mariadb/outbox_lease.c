@@ -15,79 +15,31 @@
  *
  * By name: those that have rows which are not parked, in turn, from where the last call stopped.
  *
- * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group whose
- * first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when that
- * row wakes (outbox_park.c). From then on the walk by name does not see it, but for rows that are new in it, each of which
- * it parks in its turn. So a call costs what is ready, what is leased and what is new, however many groups wait and
- * however much waits in them.
+ * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group
+ * whose first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says
+ * when that row wakes (outbox_park.c). From then on the walk by name does not see it, but for rows that are new in
+ * it, each of which it parks in its turn. So a call costs what is ready, what is leased and what is new, however
+ * many groups wait and however much waits in them.
  *
- * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever parks or
- * moves the time has locked that row, and all of it is one transaction with the leases: a relay that dies leaves what
- * was before. A row that fails is parked when it is settled, if that adds the group to semel_group (outbox.c). The
- * first rows of a group are those that are parked and those that are not, read by one statement, whose view does not
- * change under it. Where no group is known no row is parked, and half of it is not asked for; but if some group was
- * known by then after all, the answer counts for nothing, and both are read.
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever
+ * parks or moves the time has locked that row, and all of it is one transaction with the leases: a relay that dies
+ * leaves what was before. A row that fails is parked when it is settled, if that adds the group to semel_group
+ * (outbox.c). The first rows of a group are those that are parked and those that are not, read by one statement,
+ * whose view does not change under it. Where no group is known no row is parked, and half of it is not asked for;
+ * but if some group was known by then after all, the answer counts for nothing, and both are read.
  *
  * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that are due;
- * one that there was no room for keeps its place.
+ * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that
+ * are due; one that there was no room for keeps its place.
  *
- * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself goes
- * with the commit. */
+ * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself
+ * goes with the commit. */
 #include "store/mariadb/outbox_lease.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const maria_bound patient = {PATIENT, 0};
-
-/* --- cursors ----------------------------------------------------------------------------------------------- */
-
-static maria_outbox_cursor *find_cursor(mariadb_store *store, int64_t outbox)
-{
-    maria_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    return cursor;
-}
-
-static void load_cursor(maria_leasing *t)
-{
-    mariadb_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    const maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (cursor)
-        t->cursor = *cursor;
-    pthread_mutex_unlock(&store->lock);
-    t->cursor.outbox = t->outbox;
-    t->cursor.calls++;
-}
-
-/* Without memory for it the next call begins from the beginning, which is no harm. */
-static void store_cursor(maria_leasing *t)
-{
-    mariadb_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    maria_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
-        cursor->next = store->cursors;
-        store->cursors = cursor;
-    }
-    if (cursor) {
-        t->cursor.next = cursor->next;
-        *cursor = t->cursor;
-    }
-    pthread_mutex_unlock(&store->lock);
-}
-
-void maria_cursors_free(mariadb_store *store)
-{
-    for (maria_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
-    store->cursors = NULL;
-}
 
 /* --- delivering rows -------------------------------------------------------------------------------------------- */
 
@@ -213,7 +165,7 @@ static void advance_cursor(maria_leasing *t)
 {
     uint32_t named = t->group_count - t->timed;
     int at_end = named < t->groups_asked;
-    t->cursor.had_groups |= t->group_count > 0;
+    t->cursor.has_groups |= t->group_count > 0;
     t->past |= at_end && t->until[0];
     if (t->full && !t->last)
         return;
@@ -271,13 +223,13 @@ static semel_status lease_groups(maria_leasing *t, semel_error *err)
  * single place goes to each in turn); what is left over is filled. */
 static uint32_t room_for_free(const maria_leasing *t)
 {
-    return t->cursor.had_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;
+    return t->cursor.has_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;
 }
 
 static semel_status lease_shares(maria_leasing *t, semel_error *err)
 {
     uint32_t free_room = room_for_free(t);
-    t->cursor.had_groups = 0;
+    t->cursor.has_groups = 0;
     maria_enqueue_timed_groups(t);
     maria_enqueue_named_groups(t, t->cursor.group, maria_groups_at_first(t));
     if (free_room)
@@ -304,7 +256,7 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
     *t = (maria_leasing){.unit = unit,
                          .outbox = outbox,
-                         .token = maria_token(unit->store),
+                         .token = sql_token_new(unit->store->seam),
                          .limit = limit,
                          .lease_ms = lease_ms,
                          .sink = sink,
@@ -313,12 +265,12 @@ semel_status mariadb_take(void *unit_state, int64_t outbox, uint32_t limit, uint
     t->candidates = arena_alloc(arena, limit * sizeof *t->candidates);
     if (!t->seqs || !t->candidates)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a batch of %u", limit);
-    load_cursor(t);
+    sql_cursor_load(&t->cursor, &unit->store->cursors, &unit->store->lock, outbox);
     semel_status status = lease_shares(t, err);
     if (status)
         return status;
     enqueue_leases(t);
     unit->wrote |= t->count > 0 || t->wrote;
-    store_cursor(t);
+    sql_cursor_store(&t->cursor, &unit->store->cursors, &unit->store->lock);
     return SEMEL_OK;
 }

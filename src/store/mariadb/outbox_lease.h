@@ -13,15 +13,6 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Where the next call goes on: kept from call to call, one for each outbox. */
-typedef struct maria_outbox_cursor {
-    struct maria_outbox_cursor *next;
-    int64_t outbox;
-    uint32_t calls;
-    int had_groups;                 /* when we last looked */
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} maria_outbox_cursor;
-
 /* A row at the front of its group, as it was seen. */
 typedef struct maria_candidate {
     int64_t seq;
@@ -56,8 +47,8 @@ typedef struct maria_leasing {
     uint32_t lease_ms;
     semel_item_sink *sink;
     void *context;
-    maria_outbox_cursor cursor; /* a copy, put back at the end */
-    int64_t *seqs;              /* of the rows delivered */
+    sql_cursor cursor; /* a copy, put back at the end */
+    int64_t *seqs;     /* of the rows delivered */
     uint32_t count;
     uint32_t leased;                                  /* of those */
     maria_group_front groups[TIMED_MAX + GROUPS_MAX]; /* those by time first */

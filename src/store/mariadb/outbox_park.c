@@ -1,8 +1,8 @@
 /* Parking groups that wait, and when to visit them again: see outbox_lease.c.
  *
  * Nobody is waited for, as a rule. Rows to be parked are locked with what is locked skipped; so is the group's row in
- * semel_group, if there is one. If there was none it is inserted, which waits only for somebody who does the same at the
- * same moment, and all do it in the order of names.
+ * semel_group, if there is one. If there was none it is inserted, which waits only for somebody who does the same at
+ * the same moment, and all do it in the order of names.
  *
  * A group by time was locked before its rows were read, and everybody who parks needs that lock: what was read of its
  * parked rows is what there is, so the time may be set, or the row removed. A group by name was read before it was

@@ -1,7 +1,7 @@
 /* The application's queued statements: their values are written in place of the marks, so that they travel in the
  * same text as everything else. Whatever they are, values cannot be more than values; see writer.h. */
-#include "base/sql.h"
 #include "store/mariadb/mariadb.h"
+#include "store/sql/sql.h"
 
 #include <string.h>
 

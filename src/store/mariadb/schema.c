@@ -8,18 +8,13 @@
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our names that are not
  * semel's, and no tables at all (which migrate makes). */
 #include "base/hash.h"
-#include "base/sql.h"
 #include "generated/mariadb_migrations.h"
 #include "store/mariadb/mariadb.h"
+#include "store/sql/sql.h"
 
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <string.h>
-
-static int64_t our_version(void)
-{
-    return mariadb_migrations[mariadb_migration_count - 1].version;
-}
 
 static semel_status keep_number(const maria_row *r, void *context, semel_error *err)
 {
@@ -75,22 +70,14 @@ static semel_status read_version(mariadb_store *store, maria_connection *on, int
             err, SEMEL_ESCHEMA,
             "the table %sschema is not semel's: rename it, or choose another ?prefix=",
             store->at.prefix);
-    if (status || *version <= our_version())
-        return status;
-    return semel_fail(err, SEMEL_ESCHEMA,
-                      "the database has semel's tables in version %lld, this libsemel knows up to "
-                      "%lld: upgrade semel",
-                      (long long)*version, (long long)our_version());
+    return status ? status : sql_schema_check_not_newer(mariadb_migrations, *version, err);
 }
 
 semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
-    if (status || version == our_version())
-        return status;
-    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
-                      version ? "of an older version" : "not there yet");
+    return status ? status : sql_schema_check(mariadb_migrations, version, err);
 }
 
 /* --- one at a time ------------------------------------------------------------------------------------------ */
@@ -158,7 +145,7 @@ static semel_status enqueue_file(maria_connection *on, const char *text, const c
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
 
 static semel_status apply_step(mariadb_store *store, maria_connection *on,
-                               const mariadb_migration *next, semel_error *err)
+                               const sql_migration *next, semel_error *err)
 {
     maria_enqueue_plain(on, ST_SCHEMA_MAKE);
     semel_status status = enqueue_file(on, next->sql, store->name, err);
@@ -180,12 +167,10 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
-    *more = !status && version < our_version();
+    const sql_migration *next = sql_schema_next(mariadb_migrations, version);
+    *more = !status && next;
     if (!*more)
         return status;
-    const mariadb_migration *next = mariadb_migrations;
-    while (next->version <= version)
-        next++;
     status = apply_step(store, on, next, err);
     if (status)
         return status;

@@ -2,8 +2,8 @@
  *
  * `{}name` is `database`.`prefix_name`. Each ? is a value, in the order in which they are written; at a ~ the text
  * may be repeated (maria_more). There is nothing in the texts that an SQL mode of the server could read otherwise. */
-#include "base/sql.h"
 #include "store/mariadb/mariadb.h"
+#include "store/sql/sql.h"
 
 /* The server's clock, at the start of the statement. By way of UTC, because the hour that daylight saving repeats
  * is two hours of local time. */

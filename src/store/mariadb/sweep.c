@@ -22,57 +22,40 @@ static void name_round(char name[32], int64_t inbox)
     (void)snprintf(name, 32, "sweep:%lld", (long long)inbox);
 }
 
-static void end_round(mariadb_store *store)
+static semel_status connect_sweeper(void **out, void *state, semel_error *err)
 {
-    char name[32];
-    name_round(name, store->sweeping);
-    if (store->sweeping && store->sweeper && !store->sweeper->lost)
-        maria_release_lock(store->sweeper, store, name);
-    store->sweeping = 0;
-}
-
-/* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
-static void drop_sweeper(mariadb_store *store)
-{
-    maria_close(store->sweeper);
-    store->sweeper = NULL;
-    store->sweeping = 0;
-}
-
-static semel_status connect_sweeper(mariadb_store *store, semel_error *err)
-{
-    semel_status status = maria_open(&store->sweeper, &store->at, store->texts, store->limits,
-                                     store->limits.busy_ms, err);
+    mariadb_store *store = state;
+    maria_connection *on = NULL;
+    semel_status status =
+        maria_open(&on, &store->at, store->texts, store->limits, store->limits.busy_ms, err);
     if (status)
         return status;
-    (void)maria_enqueue_mode(store->sweeper, MODE_RELAXED);
-    maria_enqueue_plain(store->sweeper, ST_SWEEPER);
-    status = maria_flush(store->sweeper, NULL, "preparing to sweep", err);
-    if (status)
-        drop_sweeper(store);
+    (void)maria_enqueue_mode(on, MODE_RELAXED);
+    maria_enqueue_plain(on, ST_SWEEPER);
+    status = maria_flush(on, NULL, "preparing to sweep", err);
+    if (!status)
+        *out = on;
+    else
+        maria_close(on);
     return status;
 }
 
-/* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
-static semel_status be_the_sweeper(mariadb_store *store, int64_t inbox, int *got, semel_error *err)
+static semel_status lock_round(void *state, int64_t inbox, int *got, semel_error *err)
 {
+    mariadb_store *store = state;
     char name[32];
-    semel_status status = SEMEL_OK;
-    if (store->sweeper && !maria_is_alive(store->sweeper))
-        drop_sweeper(store);
-    *got = store->sweeping == inbox;
-    if (*got)
-        return SEMEL_OK;
-    if (!store->sweeper)
-        status = connect_sweeper(store, err);
-    if (status)
-        return status;
-    end_round(store);
     name_round(name, inbox);
-    status = maria_get_lock(store->sweeper, store, name, 0, got, err);
-    if (!status && *got)
-        store->sweeping = inbox;
-    return status;
+    return maria_get_lock(store->sweeper.connection, store, name, 0, got, err);
+}
+
+static void unlock_round(void *state, int64_t inbox)
+{
+    mariadb_store *store = state;
+    maria_connection *on = store->sweeper.connection;
+    char name[32];
+    name_round(name, inbox);
+    if (!on->lost)
+        maria_release_lock(on, store, name);
 }
 
 /* --- a step ------------------------------------------------------------------------------------------------- */
@@ -114,7 +97,7 @@ static semel_status find_old(found_keys *out, mariadb_store *store, int64_t inbo
                              int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
                              semel_error *err)
 {
-    maria_connection *on = store->sweeper;
+    maria_connection *on = store->sweeper.connection;
     maria_query q = maria_enqueue(on, ST_SWEEP_LOOK);
     maria_int(&q, cutoff_ms);
     maria_int(&q, inbox);
@@ -145,7 +128,7 @@ static maria_query enqueue_keys(maria_connection *on, maria_statement which, int
 static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbox,
                              int64_t cutoff_ms, const found_keys *found, semel_error *err)
 {
-    maria_connection *on = store->sweeper;
+    maria_connection *on = store->sweeper.connection;
     for (size_t from = 0; from < found->count; from += LIST_MAX) {
         maria_query q = enqueue_keys(on, ST_SWEEP_LOCK, inbox, found, from);
         maria_rest(&q);
@@ -184,7 +167,7 @@ static void enqueue_deletes(maria_connection *on, int64_t inbox, const found_key
 static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
                                   semel_error *err)
 {
-    maria_connection *on = store->sweeper;
+    maria_connection *on = store->sweeper.connection;
     semel_status status = SEMEL_OK;
     for (size_t at = 0; !status && at < locked->count;) {
         enqueue_deletes(on, inbox, locked, &at);
@@ -199,11 +182,12 @@ static semel_status delete_locked(mariadb_store *store, int64_t inbox, const fou
     return status ? status : seam_fault(store->seam, "sweep.committed", err);
 }
 
-static semel_status sweep_step(mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
-                               uint32_t rows, semel_sweep_position *position, size_t *swept,
-                               semel_error *err)
+static semel_status sweep_step(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                               semel_sweep_position *position, size_t *swept, semel_error *err)
 {
-    mem_arena *arena = &store->sweeper->scratch;
+    mariadb_store *store = state;
+    maria_connection *on = store->sweeper.connection;
+    mem_arena *arena = &on->scratch;
     arena_reset(arena);
     found_keys found = {.arena = arena}, locked = {.arena = arena};
     found.keys = arena_alloc(arena, rows * sizeof *found.keys);
@@ -222,28 +206,11 @@ static semel_status sweep_step(mariadb_store *store, int64_t inbox, int64_t cuto
     return SEMEL_OK;
 }
 
+const sql_sweep_calls maria_sweep_calls = {connect_sweeper, lock_round, unlock_round, sweep_step};
+
 semel_status mariadb_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                            semel_sweep_position *position, size_t *swept, semel_error *err)
 {
     mariadb_store *store = state;
-    semel_sweep_position next = *position;
-    size_t removed = 0;
-    int got = 0;
-    semel_status status = maria_check_process(store, err);
-    if (status)
-        return status;
-    pthread_mutex_lock(&store->sweep_lock);
-    status = be_the_sweeper(store, inbox, &got, err);
-    if (!status && got)
-        status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
-    if (status)
-        drop_sweeper(store);
-    else if (got && !next.len)
-        end_round(store);
-    pthread_mutex_unlock(&store->sweep_lock);
-    if (status)
-        return status;
-    *position = got ? next : (semel_sweep_position){0};
-    *swept = removed;
-    return SEMEL_OK;
+    return sql_sweep(&store->sweeper, inbox, cutoff_ms, rows, position, swept, err);
 }

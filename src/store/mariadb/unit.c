@@ -147,8 +147,8 @@ semel_status maria_unit_flush(mariadb_unit *unit, maria_failure *failed, const c
     return status;
 }
 
-/* Of the application's statements every failure is the handler's, but for those that may pass. A limit of the server's for
- * one statement is the statement's own. */
+/* Of the application's statements every failure is the handler's, but for those that may pass. A limit of the
+ * server's for one statement is the statement's own. */
 static semel_status blame_handler(semel_status status, unsigned number, semel_error *err)
 {
     enum { ER_STATEMENT_TOOK_TOO_LONG = 1969 };
@@ -292,13 +292,13 @@ int mariadb_used(void *unit_state)
 
 /* --- ending --------------------------------------------------------------------------------------------- */
 
-void maria_unit_leave(mariadb_unit *unit, int usable)
+static void leave_connection(mariadb_unit *unit, int usable)
 {
     maria_connection *on = unit->on;
     maria_script_clear(&on->out);
     arena_reset(&on->scratch);
     if (unit->joined) {
-        maria_unit_delist(unit);
+        sql_joined_remove(&unit->place, &unit->store->joined, &unit->store->lock);
         maria_return(on);
     } else {
         pool_give(&unit->store->connections, on, usable && !on->lost && !unit->spoiled);
@@ -312,7 +312,7 @@ static void roll_back(mariadb_unit *unit)
     maria_script_clear(&on->out);
     unit->spoiled |= unit->shared && !on->lost && !maria_is_ready(on);
     if (on->lost || unit->spoiled) {
-        maria_unit_leave(unit, 0);
+        leave_connection(unit, 0);
         return;
     }
     if (unit->joined) {
@@ -326,7 +326,7 @@ static void roll_back(mariadb_unit *unit)
     } else if (unit->sent) {
         maria_push_rollback(on);
     }
-    maria_unit_leave(unit, 1);
+    leave_connection(unit, 1);
 }
 
 void mariadb_rollback(void *unit_state)
@@ -388,7 +388,7 @@ semel_status mariadb_commit(void *unit_state, semel_error *err)
     if (status)
         roll_back(unit);
     else
-        maria_unit_leave(unit, 1);
+        leave_connection(unit, 1);
     return status;
 }
 

@@ -34,22 +34,6 @@ void maria_script_keep(maria_script *s, size_t count)
     s->count = count;
 }
 
-void maria_script_cut(maria_script *s, size_t index)
-{
-    if (index + 1 >= s->count) {
-        maria_script_keep(s, index);
-        return;
-    }
-    size_t from = s->steps[index + 1].start, gap = from - s->steps[index].start;
-    memmove(s->text.bytes + from - gap, s->text.bytes + from, s->text.len - from);
-    s->text.len -= gap;
-    for (size_t i = index; i + 1 < s->count; i++) {
-        s->steps[i] = s->steps[i + 1];
-        s->steps[i].start -= gap;
-    }
-    s->count--;
-}
-
 void maria_script_rotate(maria_script *s)
 {
     enum { SHORT = 64 };
@@ -329,11 +313,6 @@ int64_t maria_column_int(const maria_row *r, unsigned column)
 uint64_t maria_column_uint(const maria_row *r, unsigned column)
 {
     return r->columns[column] ? strtoull(r->columns[column], NULL, 10) : 0;
-}
-
-int maria_column_is_null(const maria_row *r, unsigned column)
-{
-    return !r->columns[column];
 }
 
 semel_bytes maria_column_bytes(const maria_row *r, unsigned column)

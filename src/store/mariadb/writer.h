@@ -142,7 +142,6 @@ typedef struct maria_script {
 void maria_script_clear(maria_script *s);
 void maria_script_free(maria_script *s);
 void maria_script_keep(maria_script *s, size_t count); /* the first ones only */
-void maria_script_cut(maria_script *s, size_t index);  /* all but this one */
 
 void maria_script_rotate(maria_script *s); /* the last, a short one, becomes the first */
 
@@ -200,7 +199,6 @@ semel_status maria_value(text_buffer *to, const semel_value *value, semel_error 
 
 int64_t maria_column_int(const maria_row *r, unsigned column); /* 0 for NULL */
 uint64_t maria_column_uint(const maria_row *r, unsigned column);
-int maria_column_is_null(const maria_row *r, unsigned column);
 semel_bytes maria_column_bytes(const maria_row *r, unsigned column); /* data NULL for NULL */
 const char *maria_column_text(const maria_row *r, unsigned column);
 

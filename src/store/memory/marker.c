@@ -85,7 +85,8 @@ static void undo_marker(memory_unit *unit, const memory_record *record)
         memory_marker_drop(unit->store, record->marker.table, marker);
 }
 
-/* A unit may have several records of one marker. Only the first of them, which found the marker not held, releases it. */
+/* A unit may have several records of one marker. Only the first of them, which found the marker not held, releases
+ * it. */
 static void commit_marker(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_marker *marker = record->marker.marker;

@@ -214,7 +214,8 @@ static void remove_row(memory_store *store, memory_row *row)
     free_row(row);
 }
 
-/* A unit may have several records of one row. Only the first of them, which found the row without an owner, releases it. */
+/* A unit may have several records of one row. Only the first of them, which found the row without an owner, releases
+ * it. */
 static void release_row(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_row *row = record->row.row;

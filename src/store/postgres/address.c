@@ -5,8 +5,8 @@
 #include "store/postgres/address.h"
 
 #include "base/authority.h"
-#include "base/sql.h"
 #include "base/url.h"
+#include "store/sql/sql.h"
 
 #include <libpq-fe.h>
 #include <stdio.h>

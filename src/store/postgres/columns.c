@@ -5,32 +5,14 @@
 
 #include <string.h>
 
-static const char *text_or_null(const char *text)
-{
-    return text && *text ? text : NULL;
-}
-
-static semel_status pack_headers(semel_bytes *out, mem_arena *arena, const semel_message *message,
-                                 semel_error *err)
-{
-    size_t size = headers_size(message);
-    unsigned char *headers = size ? arena_alloc(arena, size) : NULL;
-    if (size && !headers)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's headers");
-    if (size)
-        headers_write(headers, message);
-    *out = (semel_bytes){headers, size};
-    return SEMEL_OK;
-}
-
 semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err)
 {
     semel_bytes headers = {NULL, 0};
-    semel_status status = pack_headers(&headers, arena, message, err);
+    semel_status status = sql_headers_pack(&headers, arena, message, err);
     if (status)
         return status;
-    pg_text(q, text_or_null(message->group));
+    pg_text(q, sql_text_or_null(message->group));
     pg_bytes(q, message->id);
     pg_text(q, message->source);
     pg_text(q, message->type);
@@ -74,18 +56,19 @@ semel_status pg_foreign_message_bind(pg_query *q, mem_arena *arena, const semel_
 semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
                              int first, semel_error *err)
 {
-    *out = (semel_message){.size = sizeof *out,
-                           .group = pg_answer_text(answer, row, first),
-                           .id = pg_answer_bytes(answer, row, first + 1),
-                           .source = pg_answer_text(answer, row, first + 2),
-                           .type = pg_answer_text(answer, row, first + 3),
-                           .topic = pg_answer_text(answer, row, first + 4),
-                           .correlation_id = pg_answer_bytes(answer, row, first + 5),
-                           .content_type = pg_answer_text(answer, row, first + 6),
-                           .time_ms = pg_answer_int(answer, row, first + 7),
-                           .body = pg_answer_bytes(answer, row, first + 9)};
+    *out = (semel_message){
+        .size = sizeof *out,
+        .group = pg_answer_text(answer, row, first + MESSAGE_GROUP),
+        .id = pg_answer_bytes(answer, row, first + MESSAGE_ID),
+        .source = pg_answer_text(answer, row, first + MESSAGE_SOURCE),
+        .type = pg_answer_text(answer, row, first + MESSAGE_TYPE),
+        .topic = pg_answer_text(answer, row, first + MESSAGE_TOPIC),
+        .correlation_id = pg_answer_bytes(answer, row, first + MESSAGE_CORRELATION_ID),
+        .content_type = pg_answer_text(answer, row, first + MESSAGE_CONTENT_TYPE),
+        .time_ms = pg_answer_int(answer, row, first + MESSAGE_TIME),
+        .body = pg_answer_bytes(answer, row, first + MESSAGE_BODY)};
     return headers_read(&out->headers, &out->header_count, arena,
-                        pg_answer_bytes(answer, row, first + 8), err);
+                        pg_answer_bytes(answer, row, first + MESSAGE_HEADERS), err);
 }
 
 /* --- many --------------------------------------------------------------------------------------------- */
@@ -99,7 +82,7 @@ static semel_bytes of_text(const char *text)
 
 static semel_bytes group_of(const semel_message *m)
 {
-    return of_text(text_or_null(m->group));
+    return of_text(sql_text_or_null(m->group));
 }
 static semel_bytes id_of(const semel_message *m)
 {
@@ -165,7 +148,7 @@ static int bind_headers(pg_query *q, mem_arena *arena, const semel_message *cons
         size += headers_size(messages[i]);
     pg_array a = pg_array_start(arena, ARRAY_BYTEA, count, size);
     for (size_t i = 0; i < count; i++) {
-        if (pack_headers(&headers, arena, messages[i], NULL))
+        if (sql_headers_pack(&headers, arena, messages[i], NULL))
             return 0;
         pg_array_add(&a, headers.data, headers.len);
     }

@@ -1,9 +1,9 @@
 /* Sending ahead, reading later.
  *
- * Every wait has an end, whatever the server does. The server is told how long to wait for locks and gives up by itself,
- * with an answer; nothing is ever cancelled, since a cancel might hit the commit. Whoever says nothing at all is given up
- * when its time is over. libpq sends without blocking, and what it has not sent is sent while we wait, so a long
- * pipeline cannot lock up.
+ * Every wait has an end, whatever the server does. The server is told how long to wait for locks and gives up by
+ * itself, with an answer; nothing is ever cancelled, since a cancel might hit the commit. Whoever says nothing at
+ * all is given up when its time is over. libpq sends without blocking, and what it has not sent is sent while we
+ * wait, so a long pipeline cannot lock up.
  *
  * Answers are read in the order of the steps. A connection that is lost answers nothing: what was sent and not
  * answered may or may not have happened, and only the caller knows whether a COMMIT was among it. */
@@ -45,7 +45,8 @@ static int on_event(PGEventId id, void *info, void *context)
 }
 
 /* Somebody has cut the wait for the synchronous standby short: the commit has happened here, and perhaps nowhere else.
- * This warning has the SQLSTATE of all warnings; where in the server it comes from is told in no language but its own. */
+ * This warning has the SQLSTATE of all warnings; where in the server it comes from is told in no language but its
+ * own. */
 static void on_notice(void *context, const PGresult *notice)
 {
     pg_connection *on = context;

@@ -258,7 +258,6 @@ semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, 
 
 /* The texts with the names filled in; NULL if memory is out. */
 const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation);
-const char *pg_statement_name(char name[16], pg_statement which);
 
 /* --- answers ------------------------------------------------------------------------------------------ */
 

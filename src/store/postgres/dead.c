@@ -31,14 +31,12 @@ semel_status postgres_dead_drop(void *unit_state, int64_t id, semel_error *err)
     return status;
 }
 
-/* A row that cannot be read is shown as damaged: it must not hide the others. */
 static semel_status visit_letter(const PGresult *answer, int row, mem_arena *arena,
                                  semel_dead_visitor *visitor, void *context, semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
     semel_message message;
     semel_error damage;
-    const char *error = pg_answer_text(answer, row, 6);
     semel_dead dead = {.size = sizeof dead,
                        .id = pg_answer_int(answer, row, 0),
                        .origin = (semel_dead_origin)pg_answer_int(answer, row, 1),
@@ -46,14 +44,10 @@ static semel_status visit_letter(const PGresult *answer, int row, mem_arena *are
                        .key = pg_answer_bytes(answer, row, 3),
                        .attempts = (uint32_t)pg_answer_int(answer, row, 4),
                        .at_ms = pg_answer_int(answer, row, 5),
-                       .error = error ? error : ""};
+                       .error = pg_answer_text(answer, row, 6)};
     semel_status status = pg_message_read(&message, arena, answer, row, COLUMN_MESSAGE, &damage);
-    if (status == SEMEL_ENOMEM)
-        return semel_fail(err, status, "%s", damage.text);
-    dead.message = status ? NULL : &message;
-    if (status)
-        dead.error = damage.text;
-    return visitor(&dead, context, err);
+    status = sql_dead_complete(&dead, &message, status, &damage, err);
+    return status ? status : visitor(&dead, context, err);
 }
 
 semel_status postgres_dead_list(void *unit_state, const semel_dead_filter *filter,

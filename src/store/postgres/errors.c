@@ -1,5 +1,5 @@
-/* What the errors of server and client mean to us: by SQLSTATE, never by text, and what a person can do about them. Whatever
- * is not in the table is an error of the store that nobody expected. */
+/* What the errors of server and client mean to us: by SQLSTATE, never by text, and what a person can do about them.
+ * Whatever is not in the table is an error of the store that nobody expected. */
 #include "store/postgres/connection.h"
 
 #include <string.h>

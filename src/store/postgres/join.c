@@ -58,35 +58,6 @@ static semel_status enter_joined(postgres_unit *unit, semel_error *err)
                                "store's");
 }
 
-/* Savepoints nest, and two units that end in any order do not: one at a time on a connection. */
-static semel_status enlist(postgres_unit *unit, semel_error *err)
-{
-    postgres_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    const postgres_unit *at = store->joined;
-    while (at && at->on->pg != unit->on->pg)
-        at = at->next_joined;
-    if (!at) {
-        unit->next_joined = store->joined;
-        store->joined = unit;
-    }
-    pthread_mutex_unlock(&store->lock);
-    return at ? semel_fail(err, SEMEL_EMISUSE,
-                           "a unit is open on this connection already: end it first, or use it")
-              : SEMEL_OK;
-}
-
-void pg_unit_delist(postgres_unit *unit)
-{
-    postgres_store *store = unit->store;
-    pthread_mutex_lock(&store->lock);
-    postgres_unit **at = &store->joined;
-    while (*at != unit)
-        at = &(*at)->next_joined;
-    *at = unit->next_joined;
-    pthread_mutex_unlock(&store->lock);
-}
-
 semel_status postgres_join(void *store_state, void *unit_state, void *native, semel_error *err)
 {
     postgres_store *store = store_state;
@@ -103,12 +74,12 @@ semel_status postgres_join(void *store_state, void *unit_state, void *native, se
     unit->on = &unit->borrowed;
     unit->joined = unit->begun = 1;
     pg_connection_borrow(unit->on, native, store->texts, store->limits);
-    status = enlist(unit, err);
+    status = sql_joined_add(&unit->place, &store->joined, &store->lock, native, err);
     if (status)
         return status;
     status = enter_joined(unit, err);
     if (status) {
-        pg_unit_delist(unit);
+        sql_joined_remove(&unit->place, &store->joined, &store->lock);
         pg_connection_return(unit->on);
     }
     unit->shared = 1;

@@ -7,14 +7,14 @@
  * crash in between) finds it at the next poll.
  *
  * The listener is a connection of its own, whose socket the core waits on together with its own pipe: no thread. When
- * it is lost, it is made anew, with a pause that grows, by whoever waits next. A pooler may give its session to somebody
- * else after each transaction, who would then hear what is meant for us: behind one we listen only if the URL asks for it. */
+ * it is lost, it is made anew, with a pause that grows, by whoever waits next. A pooler may give its session to
+ * somebody else after each transaction, who would then hear what is meant for us: behind one we listen only if the
+ * URL asks for it. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 enum {
     NOTIFY_EVERY_MS = 50,
@@ -66,7 +66,7 @@ static void try_to_listen(postgres_store *store)
 static int may_listen(const postgres_store *store)
 {
     return store->at.notify && (store->direct || store->at.notify_asked) &&
-           store->connections.pid == getpid();
+           !pool_is_inherited(&store->connections);
 }
 
 int postgres_watch(void *state)
@@ -101,7 +101,7 @@ int postgres_heard(void *state)
 void postgres_unwatch(void *state)
 {
     postgres_store *store = state;
-    if (store->listener && store->connections.pid == getpid())
+    if (store->listener && !pool_is_inherited(&store->connections))
         pg_connection_close(store->listener);
     store->listener = NULL;
 }

@@ -16,28 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-pg_marker_row pg_marker_read(const PGresult *answer, int row, int column)
+/* The columns of LOOK in statement.c, from `column` on. */
+static sql_marker_row read_row(const PGresult *answer, int row, int column)
 {
-    return (pg_marker_row){.state = (int)pg_answer_int(answer, row, column),
-                           .fingerprint = (uint64_t)pg_answer_int(answer, row, column + 1),
-                           .attempts = (uint32_t)pg_answer_int(answer, row, column + 2),
-                           .live = (int)pg_answer_int(answer, row, column + 3),
-                           .lease_until_ms = pg_answer_int(answer, row, column + 4)};
+    return (sql_marker_row){.found = 1,
+                            .state = (int)pg_answer_int(answer, row, column),
+                            .fingerprint = (uint64_t)pg_answer_int(answer, row, column + 1),
+                            .attempts = (uint32_t)pg_answer_int(answer, row, column + 2),
+                            .live = (int)pg_answer_int(answer, row, column + 3),
+                            .lease_until_ms = pg_answer_int(answer, row, column + 4)};
 }
 
-/* A row that is not free: what it is. */
-void pg_marker_report(semel_mark *mark, const pg_marker_row *found)
-{
-    mark->known_fingerprint = found->fingerprint;
-    mark->attempts = found->attempts;
-    mark->held_until_ms = found->live ? found->lease_until_ms : 0;
-    mark->state = found->state == STATE_DONE   ? SEMEL_MARK_DONE
-                  : found->state == STATE_DEAD ? SEMEL_MARK_DEAD
-                                               : SEMEL_MARK_HELD;
-}
-
-semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
-                            const semel_mark *mark, semel_error *err)
+semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
+                            semel_error *err)
 {
     PGresult *answer = NULL;
     pg_query q = pg_unit_query(unit, ST_MARK_LOOK);
@@ -46,24 +37,18 @@ semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
     semel_status status = pg_execute(&answer, &q, "reading a marker", err);
     if (status)
         return status;
-    *found = PQntuples(answer) > 0;
-    if (*found)
-        *out = pg_marker_read(answer, 0, 0);
+    *out = PQntuples(answer) ? read_row(answer, 0, 0) : (sql_marker_row){0};
     PQclear(answer);
     return SEMEL_OK;
 }
 
 semel_status postgres_look(void *unit_state, semel_mark *mark, semel_error *err)
 {
-    int found = 0;
-    pg_marker_row row = {0};
-    semel_status status = pg_marker_look(&row, &found, unit_state, mark, err);
-    if (status)
-        return status;
-    pg_marker_report(mark, &row);
-    if (!found || pg_marker_is_free(&row))
-        mark->state = SEMEL_MARK_FREE;
-    return SEMEL_OK;
+    sql_marker_row row;
+    semel_status status = pg_marker_look(&row, unit_state, mark, err);
+    if (!status)
+        sql_marker_report_look(mark, &row);
+    return status;
 }
 
 static void report_taken(semel_mark *mark, uint32_t attempts)
@@ -181,10 +166,10 @@ static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
     *known = PQntuples(answer) > 0;
     if (!*known)
         return SEMEL_OK;
-    pg_marker_row found = pg_marker_read(answer, 0, 0);
-    if (pg_marker_is_free(&found))
+    sql_marker_row found = read_row(answer, 0, 0);
+    if (sql_marker_is_free(&found))
         return take_over(known, unit, mark, wait_ms, err);
-    pg_marker_report(mark, &found);
+    sql_marker_report(mark, &found);
     return SEMEL_OK;
 }
 
@@ -365,9 +350,9 @@ static semel_status look_up_rest(postgres_unit *unit, semel_mark marks[], size_t
     int rows = status ? 0 : PQntuples(answer);
     for (int row = 0; row < rows; row++) {
         semel_mark *mark = find_mark(marks, count, pg_answer_bytes(answer, row, 0));
-        pg_marker_row found = pg_marker_read(answer, row, 1);
-        if (mark && !pg_marker_is_free(&found))
-            pg_marker_report(mark, &found);
+        sql_marker_row found = read_row(answer, row, 1);
+        if (mark && !sql_marker_is_free(&found))
+            sql_marker_report(mark, &found);
     }
     PQclear(answer);
     return status;
@@ -452,9 +437,9 @@ static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
     enqueue_key(unit, ST_MARK_LOOK, STEP_PLAIN, mark, &row);
     semel_status status = pg_flush(unit->on, 0, NULL, "reading a marker", err);
     if (!status && PQntuples(row) > 0) {
-        pg_marker_row found = pg_marker_read(row, 0, 0);
-        if (!pg_marker_is_free(&found))
-            pg_marker_report(mark, &found);
+        sql_marker_row found = read_row(row, 0, 0);
+        if (!sql_marker_is_free(&found))
+            sql_marker_report(mark, &found);
     }
     PQclear(row);
     return status;

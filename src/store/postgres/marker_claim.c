@@ -5,15 +5,6 @@
 
 #include <string.h>
 
-uint64_t pg_token_new(const postgres_store *store)
-{
-    uint64_t token;
-    do
-        token = seam_random(store->seam) >> 1; /* bigint is signed */
-    while (!token);
-    return token;
-}
-
 /* Adds the key; for statements whose $1 and $2 it is. */
 static pg_query key_query(postgres_unit *unit, pg_statement which, const semel_mark *mark)
 {
@@ -36,13 +27,12 @@ enum { MOMENT_MS = 20 };
 
 static semel_status report_known(postgres_unit *unit, semel_mark *mark, semel_error *err)
 {
-    int found = 0;
-    pg_marker_row row = {0};
-    semel_status status = pg_marker_look(&row, &found, unit, mark, err);
+    sql_marker_row row;
+    semel_status status = pg_marker_look(&row, unit, mark, err);
     if (status)
         return status;
-    if (found && !pg_marker_is_free(&row)) {
-        pg_marker_report(mark, &row);
+    if (row.found && !sql_marker_is_free(&row)) {
+        sql_marker_report(mark, &row);
         return SEMEL_OK;
     }
     return semel_fail(err, SEMEL_ECONFLICT, "a claim changes faster than it can be read");
@@ -71,7 +61,7 @@ semel_status postgres_claim(void *unit_state, semel_mark *mark, uint32_t lease_m
     postgres_unit *unit = unit_state;
     pg_failure failed;
     PGresult *answer = NULL;
-    uint64_t token = lease_ms ? pg_token_new(unit->store) : 0;
+    uint64_t token = lease_ms ? sql_token_new(unit->store->seam) : 0;
     semel_status status = execute_claim(&answer, &failed, unit, mark, token, lease_ms, err);
     if (status && strcmp(failed.sqlstate, "55P03") == 0) {
         mark->state = SEMEL_MARK_HELD;
@@ -165,19 +155,18 @@ semel_status postgres_forget(void *unit_state, const semel_mark *mark, semel_err
 {
     postgres_unit *unit = unit_state;
     size_t changed = 0;
-    int found = 0;
-    pg_marker_row row = {0};
+    sql_marker_row row;
     pg_query q = key_query(unit, ST_MARK_DELETE, mark);
     pg_int(&q, mark->state == SEMEL_MARK_DEAD);
     semel_status status = pg_execute_change(&q, &changed, "forgetting a key", err);
     if (status || changed == 1)
         return status;
-    status = pg_marker_look(&row, &found, unit, mark, err);
+    status = pg_marker_look(&row, unit, mark, err);
     if (status)
         return status;
-    found = found && (row.live || mark->state != SEMEL_MARK_DEAD);
-    return found ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
-                 : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
+    int claimed = row.found && (row.live || mark->state != SEMEL_MARK_DEAD);
+    return claimed ? semel_fail(err, SEMEL_EBUSY, "the key is claimed right now")
+                   : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }
 
 /* --- results -------------------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  * sees every lease that was committed before the lock was free; so nobody overtakes a lease that is not yet to be
  * seen. The locks end with the transaction, which is short, and which the server ends by itself if its client
  * has been stopped. A row of it that is locked all the same (a relay is settling it, late) holds up the rest of the
- * group and is not waited for. A row is chosen by what it is and not by a number that was passed: one that commits late is
- * found late, and never skipped.
+ * group and is not waited for. A row is chosen by what it is and not by a number that was passed: one that commits
+ * late is found late, and never skipped.
  *
  * A group is come to in one of two ways:
  *
@@ -17,22 +17,23 @@
  * name does not see it, but for rows that are new in it, each of which it parks in its turn. So a call costs what is
  * ready, what is leased and what is new, however many groups wait and however much waits in them.
  *
- * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever has the
- * group's lock sees to that, by a statement that begins after it got the lock: parks rows and notes the time, moves the
- * time on, or removes the row when nothing parked is left. All of it is one transaction with the leases: a relay that dies
- * leaves what was before, and so does a server that forgets the last moment. Settling has no such lock. It parks a row
- * that failed only if it can add the group to semel_group itself, which another one's row prevents without a wait;
- * otherwise the row is parked already, or stays where the walk finds it. A row that commits late with a smaller number is
- * not parked, so the walk finds it, and it is the first of its group whatever is parked behind it.
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever
+ * has the group's lock sees to that, by a statement that begins after it got the lock: parks rows and notes the
+ * time, moves the time on, or removes the row when nothing parked is left. All of it is one transaction with the
+ * leases: a relay that dies leaves what was before, and so does a server that forgets the last moment. Settling has
+ * no such lock. It parks a row that failed only if it can add the group to semel_group itself, which another one's
+ * row prevents without a wait; otherwise the row is parked already, or stays where the walk finds it. A row that
+ * commits late with a smaller number is not parked, so the walk finds it, and it is the first of its group whatever
+ * is parked behind it.
  *
  * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that are due;
- * one that there was no room for keeps its place.
+ * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that
+ * are due; one that there was no room for keeps its place.
  *
  * Groups by time and by name alternate within a call, and share it with the rows that have no group. Rows that are gone
- * but not yet vacuumed lie at the beginning of an index; after a long transaction somewhere in the database there may be
- * very many. So the search by time begins where the last one found something, and at the very beginning only now and
- * then, for those that come late. */
+ * but not yet vacuumed lie at the beginning of an index; after a long transaction somewhere in the database there
+ * may be very many. So the search by time begins where the last one found something, and at the very beginning only
+ * now and then, for those that come late. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
@@ -50,21 +51,6 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Where the next call goes on: kept from call to call, one for each outbox. */
-typedef struct pg_outbox_cursor {
-    struct pg_outbox_cursor *next;
-    int64_t outbox;
-    uint32_t calls;
-    int has_groups; /* the last call has seen some */
-    int64_t
-        floor_ms; /* lower bound for wake_ms of rows without a group: due rows older than this are rare */
-    int64_t group_floor_ms; /* the same for the due time of groups */
-    int64_t looked_at_ms;   /* when we last looked at all of them, by wait_clock_ms() */
-    size_t
-        passed_over; /* groups from which nothing could be leased, because others have locked rows */
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} pg_outbox_cursor;
-
 typedef struct group_list {
     const char *names[GROUPS_MAX];
     size_t count;
@@ -80,66 +66,25 @@ typedef struct outbox_leasing {
     uint32_t count;
     semel_item_sink *sink;
     void *context;
-    pg_outbox_cursor cursor; /* a copy, put back at the end */
-    const char *began;       /* the group at which it began */
-    group_list timed;        /* found by time */
-    group_list named;        /* found by name, in their order: the first row is due ... */
-    group_list waiting;      /* ... or waits */
-    const char *last;        /* of the named ones that something was leased from */
-    int at_end;              /* of the groups' names */
+    sql_cursor cursor;  /* a copy, put back at the end */
+    const char *began;  /* the group at which it began */
+    group_list timed;   /* found by time */
+    group_list named;   /* found by name, in their order: the first row is due ... */
+    group_list waiting; /* ... or waits */
+    const char *last;   /* of the named ones that something was leased from */
+    int at_end;         /* of the groups' names */
     int parks;
 } outbox_leasing;
-
-/* --- cursors --------------------------------------------------------------------------------------------- */
-
-static pg_outbox_cursor *find_cursor(postgres_store *store, int64_t outbox)
-{
-    pg_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    return cursor;
-}
 
 static void load_cursor(outbox_leasing *t)
 {
     postgres_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    const pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (cursor)
-        t->cursor = *cursor;
-    pthread_mutex_unlock(&store->lock);
-    t->cursor.outbox = t->outbox;
-    t->cursor.calls++;
+    sql_cursor_load(&t->cursor, &store->cursors, &store->lock, t->outbox);
     int64_t now = wait_clock_ms();
     if (t->cursor.looked_at_ms && now - t->cursor.looked_at_ms < FULL_LOOK_EVERY_MS)
         return;
     t->cursor.floor_ms = t->cursor.group_floor_ms = NO_FLOOR;
     t->cursor.looked_at_ms = now;
-}
-
-/* Without memory for it the next call begins from the beginning, which is no harm. */
-static void store_cursor(outbox_leasing *t)
-{
-    postgres_store *store = t->unit->store;
-    pthread_mutex_lock(&store->lock);
-    pg_outbox_cursor *cursor = find_cursor(store, t->outbox);
-    if (!cursor && (cursor = mem_alloc(sizeof *cursor))) {
-        cursor->next = store->cursors;
-        store->cursors = cursor;
-    }
-    if (cursor) {
-        t->cursor.next = cursor->next;
-        *cursor = t->cursor;
-    }
-    pthread_mutex_unlock(&store->lock);
-}
-
-void pg_cursors_free(postgres_store *store)
-{
-    for (pg_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
 }
 
 /* --- delivering rows -------------------------------------------------------------------------------------- */
@@ -492,7 +437,7 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
     postgres_unit *unit = unit_state;
     outbox_leasing t = {.unit = unit,
                         .outbox = outbox,
-                        .token = pg_token_new(unit->store),
+                        .token = sql_token_new(unit->store->seam),
                         .limit = limit,
                         .lease_ms = lease_ms,
                         .sink = sink,
@@ -516,7 +461,7 @@ semel_status postgres_take(void *unit_state, int64_t outbox, uint32_t limit, uin
         status = search_without_floor(&t, err);
     if (status)
         return status;
-    store_cursor(&t);
+    sql_cursor_store(&t.cursor, &unit->store->cursors, &unit->store->lock);
     unit->leased = t.count || t.parks ? 1 : -1;
     return SEMEL_OK;
 }

@@ -8,7 +8,6 @@
 #include <semel/postgres.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- connections --------------------------------------------------------------------------------------- */
 
@@ -136,12 +135,10 @@ static void postgres_close(void *state)
 {
     postgres_store *store = state;
     postgres_unwatch(store);
-    if (store->sweeper && store->connections.pid == getpid()) /* a child must not say goodbye */
-        pg_connection_close(store->sweeper);
+    sql_sweeper_destroy(&store->sweeper);
     pool_destroy(&store->connections);
-    pg_cursors_free(store);
+    sql_cursors_free(&store->cursors);
     pthread_mutex_destroy(&store->lock);
-    pthread_mutex_destroy(&store->sweep_lock);
     arena_free(&store->arena);
 }
 
@@ -164,7 +161,7 @@ static semel_status postgres_open(void *state, const void *text,
         return status;
     }
     pthread_mutex_init(&store->lock, NULL);
-    pthread_mutex_init(&store->sweep_lock, NULL);
+    sql_sweeper_init(&store->sweeper, &pg_sweep_calls, store, &store->connections);
     status = look_at_server(store, err);
     if (status)
         postgres_close(store);

@@ -2,10 +2,15 @@
 #ifndef SEMEL_POSTGRES_POSTGRES_H
 #define SEMEL_POSTGRES_POSTGRES_H
 
-#include "base/pool.h"
 #include "base/seam.h"
 #include "store/postgres/address.h"
 #include "store/postgres/connection.h"
+#include "store/sql/columns.h"
+#include "store/sql/cursor.h"
+#include "store/sql/joined.h"
+#include "store/sql/marker.h"
+#include "store/sql/pool.h"
+#include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
 #include <stdatomic.h>
@@ -25,16 +30,14 @@ typedef struct postgres_store {
     char timeout[PATIENCE_TEXT]; /* statement_timeout of our connections */
     atomic_int bounded;          /* their sessions have a lock_timeout of busy_ms */
     int direct; /* no pooler in between: a session is ours alone; 0 while it is not known */
+    sql_sweeper sweeper;
 
-    pthread_mutex_t lock;             /* over what follows */
-    char identity[IDENTITY_TEXT];     /* of the database; "" until it is known */
-    struct postgres_unit *joined;     /* units in callers' transactions */
-    struct pg_outbox_cursor *cursors; /* one per outbox that was leased from */
-    pg_connection *sweeper;           /* its own: retention does not compete for the pool */
-    int64_t sweeping;                 /* the inbox whose round it is in, 0: none */
-    pthread_mutex_t sweep_lock;       /* over the sweeper */
-    int64_t notified_ms;              /* when NOTIFY was last sent, by wait_clock_ms() */
-    pg_connection *listener;          /* for NOTIFY; the core calls one at a time */
+    pthread_mutex_t lock;         /* over what follows */
+    char identity[IDENTITY_TEXT]; /* of the database; "" until it is known */
+    sql_joined *joined;           /* units in callers' transactions */
+    sql_cursor *cursors;          /* one per outbox that was leased from */
+    int64_t notified_ms;          /* when NOTIFY was last sent, by wait_clock_ms() */
+    pg_connection *listener;      /* for NOTIFY; the core calls one at a time */
     uint32_t listen_pause_ms;
     int64_t listen_again_ms;
 } postgres_store;
@@ -49,7 +52,7 @@ typedef struct postgres_unit {
     postgres_store *store;
     pg_connection *on;
     pg_connection borrowed; /* joined: the caller's */
-    struct postgres_unit *next_joined;
+    sql_joined place;       /* joined: in the store's list */
     int joined;
     semel_begin durability;
     int begun;            /* BEGIN is on its way at least */
@@ -93,7 +96,6 @@ semel_status postgres_queue(void *unit, const char *sql, const semel_value value
 void pg_unit_patience(postgres_unit *unit, uint32_t ms);
 /* BEGIN, before the next statement. */
 void pg_unit_begin(postgres_unit *unit);
-void pg_unit_stop(postgres_unit *unit);
 /* A statement in the unit. */
 pg_query pg_unit_query(postgres_unit *unit, pg_statement which);
 /* BEGIN has been undone: the next statement sends it again. */
@@ -101,9 +103,6 @@ void pg_unit_begin_anew(postgres_unit *unit);
 /* The moment at which the transaction began, and its number, as the next answer will tell. */
 void pg_unit_enqueue_began(postgres_unit *unit, PGresult **answer);
 void pg_unit_note_began(postgres_unit *unit, const PGresult *answer);
-
-/* A joined unit that has ended: its connection may be joined again. */
-void pg_unit_delist(postgres_unit *unit);
 
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);
@@ -127,30 +126,14 @@ semel_status postgres_result_set(void *unit, const semel_mark *mark, semel_bytes
 semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
                                  semel_error *err);
 
-/* What a marker's row says: the columns of LOOK in statement.c, from `column` on. */
-typedef struct pg_marker_row {
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} pg_marker_row;
-
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
-
-pg_marker_row pg_marker_read(const PGresult *answer, int row, int column);
-void pg_marker_report(semel_mark *mark, const pg_marker_row *found);
-static inline int pg_marker_is_free(const pg_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
-semel_status pg_marker_look(pg_marker_row *out, int *found, postgres_unit *unit,
-                            const semel_mark *mark, semel_error *err);
+semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
+                            semel_error *err);
 
 /* EBUSY if somebody has locked the table of markers: then it was no copy that was waited for. */
 semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err);
 
 /* sweep.c */
+extern const sql_sweep_calls pg_sweep_calls;
 semel_status postgres_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                             semel_sweep_position *position, size_t *swept, semel_error *err);
 
@@ -161,7 +144,6 @@ semel_status postgres_put_many(void *unit, int64_t outbox, const semel_message *
                                size_t count, semel_error *err);
 semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
                            semel_item_sink *sink, void *context, semel_error *err);
-void pg_cursors_free(postgres_store *store);
 semel_status postgres_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                              size_t count, semel_error *err);
 semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
@@ -179,7 +161,6 @@ void postgres_unwatch(void *store);
 void pg_notify_after_commit(postgres_store *store, pg_connection *on);
 
 /* columns.c: the ten columns of a message, the same in two tables; and arrays of them. */
-enum { MESSAGE_COLUMN_COUNT = 10 };
 semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err);
 /* The same of a message that came from elsewhere, whose texts may not be texts: bytes that are no UTF-8 become
@@ -208,7 +189,5 @@ pg_array pg_array_start(mem_arena *arena, uint32_t element_type, size_t count, s
 void pg_array_add(pg_array *a, const void *data, size_t len); /* data NULL is NULL */
 void pg_array_add_int(pg_array *a, int64_t value);
 void pg_array_bind(pg_query *q, const pg_array *a);
-
-uint64_t pg_token_new(const postgres_store *store);
 
 #endif

@@ -2,8 +2,8 @@
  * that ends with it. PostgreSQL's DDL is transactional: a step is there as a whole or not at all. */
 #include "store/postgres/postgres.h"
 
-#include "base/sql.h"
 #include "generated/postgres_migrations.h"
+#include "store/sql/sql.h"
 
 #include <string.h>
 
@@ -44,32 +44,11 @@ static semel_status read_state(schema_state *out, postgres_store *store, pg_conn
     return out->has_table ? read_version(&out->version, on, err) : SEMEL_OK;
 }
 
-static int64_t our_version(void)
-{
-    return postgres_migrations[postgres_migration_count - 1].version;
-}
-
-static semel_status check_not_newer(int64_t version, semel_error *err)
-{
-    if (version <= our_version())
-        return SEMEL_OK;
-    return semel_fail(
-        err, SEMEL_ESCHEMA,
-        "the database has semel's tables in version %lld, this libsemel knows up to %lld: "
-        "upgrade semel",
-        (long long)version, (long long)our_version());
-}
-
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err)
 {
     schema_state state = {0};
     semel_status status = read_state(&state, store, on, err);
-    if (!status)
-        status = check_not_newer(state.version, err);
-    if (status || state.version == our_version())
-        return status;
-    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
-                      state.version ? "of an older version" : "not there yet");
+    return status ? status : sql_schema_check(postgres_migrations, state.version, err);
 }
 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
@@ -86,7 +65,7 @@ static semel_status run_script(postgres_store *store, pg_connection *on, const c
     return status;
 }
 
-static semel_status record_step(pg_connection *on, const postgres_migration *due, semel_error *err)
+static semel_status record_step(pg_connection *on, const sql_migration *due, semel_error *err)
 {
     size_t changed = 0;
     pg_query q = pg_start(on, ST_SCHEMA_RECORD);
@@ -96,11 +75,8 @@ static semel_status record_step(pg_connection *on, const postgres_migration *due
 }
 
 static semel_status apply_step(postgres_store *store, pg_connection *on, const schema_state *state,
-                               semel_error *err)
+                               const sql_migration *due, semel_error *err)
 {
-    const postgres_migration *due = postgres_migrations;
-    while (due->version <= state->version)
-        due++;
     semel_status status = SEMEL_OK;
     if (!state->has_schema)
         status =
@@ -128,9 +104,10 @@ static semel_status step_in_transaction(int *more, postgres_store *store, pg_con
     if (!status)
         status = read_state(&state, store, on, err);
     if (!status)
-        status = check_not_newer(state.version, err);
-    *more = !status && state.version < our_version();
-    return *more ? apply_step(store, on, &state, err) : status;
+        status = sql_schema_check_not_newer(postgres_migrations, state.version, err);
+    const sql_migration *due = sql_schema_next(postgres_migrations, state.version);
+    *more = !status && due;
+    return *more ? apply_step(store, on, &state, due, err) : status;
 }
 
 static semel_status migrate_step(int *more, postgres_store *store, pg_connection *on,

@@ -6,7 +6,7 @@
  * of rows: a division by zero stops the pipeline before the COMMIT that is already on its way. */
 #include "store/postgres/connection.h"
 
-#include "base/sql.h"
+#include "store/sql/sql.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -169,8 +169,8 @@ static const char *const texts[ST_COUNT] = {
         "FOR UPDATE SKIP LOCKED) UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, "
         "attempts = o.attempts + 1 FROM free WHERE o.seq = free.seq "
         "RETURNING " TAKEN_COLUMNS ", free.wake_ms",
-    /* Those that are due by time, as many of them as nobody else has; then the next ones by name, in leaps from the first
-     * row of a group to the first of the next. */
+    /* Those that are due by time, as many of them as nobody else has; then the next ones by name, in leaps from the
+     * first row of a group to the first of the next. */
     [ST_OUTBOX_GROUPS] =
         "WITH RECURSIVE due AS MATERIALIZED (SELECT grp, due_ms FROM " GROUP " WHERE outbox = $1 "
         "AND due_ms >= $5 AND due_ms <= " STARTED " ORDER BY due_ms LIMIT 4 * $4), "
@@ -232,8 +232,9 @@ static const char *const texts[ST_COUNT] = {
     [ST_OUTBOX_REMOVE] = "DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[]) AS s "
                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
                          "o.token = s.token RETURNING o.seq",
-    /* A row that is the first of its group to wait is parked with it. Where semel_group knows the group, it is due early
-     * enough for rows that are parked, and others are found by name; so nobody waits for whoever is visiting it. */
+    /* A row that is the first of its group to wait is parked with it. Where semel_group knows the group, it is due
+     * early enough for rows that are parked, and others are found by name; so nobody waits for whoever is visiting
+     * it. */
     [ST_OUTBOX_RETRY] =
         "WITH mine AS MATERIALIZED (SELECT o.seq, o.grp, o.parked, s.refused, " NOW " + s.delay AS "
         "wake_ms FROM " OUTBOX " o, unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
@@ -285,7 +286,7 @@ const char *const *pg_statements_fill(mem_arena *arena, const char *schema, cons
     return filled;
 }
 
-const char *pg_statement_name(char name[16], pg_statement which)
+static const char *statement_name(char name[16], pg_statement which)
 {
     if (which == ST_COMMIT)
         return "semel_commit"; /* those that people look for, in the server's log and on the wire */
@@ -355,7 +356,7 @@ static void prepare(pg_query *q)
     char name[16];
     pg_connection *on = q->on;
     pg_connection_add_step(on, &(pg_step){.kind = STEP_PREPARE, .which = q->which},
-                           PQsendPrepare(on->pg, pg_statement_name(name, q->which),
+                           PQsendPrepare(on->pg, statement_name(name, q->which),
                                          on->texts[q->which], q->count, q->types));
     on->prepared[q->which] = 1;
 }
@@ -398,7 +399,7 @@ void pg_enqueue(pg_query *q)
     if (on->named && !reused)
         prepare(q);
     if (on->named)
-        sent = PQsendQueryPrepared(on->pg, pg_statement_name(name, q->which), q->count, q->values,
+        sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
                                    q->lengths, binary, 1);
     else
         sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,

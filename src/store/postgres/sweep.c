@@ -7,11 +7,11 @@
  *
  * It has a connection of its own, and one process at a time makes a round: the advisory lock is held by that
  * connection from the first page to the last, and goes with it if the process dies. Behind a pooler the lock would stay
- * with a session that is somebody else's next: there each process makes its own rounds, and they skip each other's rows. */
+ * with a session that is somebody else's next: there each process makes its own rounds, and they skip each other's
+ * rows. */
 #include "store/postgres/postgres.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { OID_TID = 27, TID_SIZE = 6, ROWS_PER_PAGE = 64 };
 
@@ -35,11 +35,29 @@ static tid tid_read(const void *bytes)
                  (uint16_t)(in[4] << 8 | in[5])};
 }
 
-static semel_status try_sweep_lock(postgres_store *store, pg_statement which, int64_t inbox,
-                                   int *got, semel_error *err)
+/* A process that stops in the middle of a round must not keep the others from sweeping for long: the server ends its
+ * idle session, and with it the lock. */
+static semel_status connect_sweeper(void **out, void *state, semel_error *err)
+{
+    postgres_store *store = state;
+    pg_connection *on = NULL;
+    semel_status status = pg_store_connect(&on, store, store->limits.busy_ms, err);
+    if (!status && store->direct) {
+        pg_enqueue_plain(on, ST_SWEEP_PATIENCE);
+        status = pg_flush(on, 0, NULL, "preparing to sweep", err);
+    }
+    if (!status)
+        *out = on;
+    else if (on)
+        pg_connection_close(on);
+    return status;
+}
+
+static semel_status execute_lock(postgres_store *store, pg_statement which, int64_t inbox, int *got,
+                                 semel_error *err)
 {
     PGresult *answer = NULL;
-    pg_query q = pg_start(store->sweeper, which);
+    pg_query q = pg_start(store->sweeper.connection, which);
     pg_int(&q, inbox);
     semel_status status = pg_execute(&answer, &q, "becoming the sweeper", err);
     if (!status)
@@ -48,55 +66,20 @@ static semel_status try_sweep_lock(postgres_store *store, pg_statement which, in
     return status;
 }
 
-static void end_round(postgres_store *store)
+static semel_status lock_round(void *state, int64_t inbox, int *got, semel_error *err)
 {
+    postgres_store *store = state;
+    *got = !store->direct;
+    return *got ? SEMEL_OK : execute_lock(store, ST_SWEEP_LOCK, inbox, got, err);
+}
+
+static void unlock_round(void *state, int64_t inbox)
+{
+    postgres_store *store = state;
+    const pg_connection *on = store->sweeper.connection;
     int ignored;
-    if (store->sweeping && !store->sweeper->lost)
-        (void)try_sweep_lock(store, ST_SWEEP_UNLOCK, store->sweeping, &ignored, NULL);
-    store->sweeping = 0;
-}
-
-/* A process that stops in the middle of a round must not keep the others from sweeping for long: the server ends its
- * idle session, and with it the lock. */
-static semel_status connect_sweeper(postgres_store *store, semel_error *err)
-{
-    semel_status status = pg_store_connect(&store->sweeper, store, store->limits.busy_ms, err);
-    if (status || !store->direct)
-        return status;
-    pg_enqueue_plain(store->sweeper, ST_SWEEP_PATIENCE);
-    status = pg_flush(store->sweeper, 0, NULL, "preparing to sweep", err);
-    if (status) {
-        pg_connection_close(store->sweeper);
-        store->sweeper = NULL;
-    }
-    return status;
-}
-
-/* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
-static semel_status be_the_sweeper(postgres_store *store, int64_t inbox, int *got, semel_error *err)
-{
-    if (store->connections.pid != getpid())
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "this store was opened before fork(); open one in the child");
-    if (store->sweeper && !pg_connection_is_alive(store->sweeper)) {
-        pg_connection_close(store->sweeper);
-        store->sweeper = NULL;
-        store->sweeping = 0;
-    }
-    *got = store->sweeping == inbox;
-    if (*got)
-        return SEMEL_OK;
-    semel_status status = SEMEL_OK;
-    if (!store->sweeper)
-        status = connect_sweeper(store, err);
-    *got = !status && !store->direct;
-    if (status || *got)
-        return status;
-    end_round(store);
-    status = try_sweep_lock(store, ST_SWEEP_LOCK, inbox, got, err);
-    if (!status && *got)
-        store->sweeping = inbox;
-    return status;
+    if (store->direct && !on->lost)
+        (void)execute_lock(store, ST_SWEEP_UNLOCK, inbox, &ignored, NULL);
 }
 
 typedef struct step_result {
@@ -109,7 +92,7 @@ static semel_status remove_old(step_result *out, postgres_store *store, int64_t 
                                int64_t cutoff_ms, tid from, tid to, uint32_t rows, semel_error *err)
 {
     unsigned char bounds[2][TID_SIZE];
-    pg_connection *on = store->sweeper;
+    pg_connection *on = store->sweeper.connection;
     PGresult *answer = NULL;
     tid_write(bounds[0], from);
     tid_write(bounds[1], to);
@@ -132,16 +115,17 @@ static semel_status remove_old(step_result *out, postgres_store *store, int64_t 
 
 static semel_status commit_sweep(postgres_store *store, semel_error *err)
 {
-    pg_enqueue_plain(store->sweeper, ST_COMMIT);
-    semel_status status = pg_flush(store->sweeper, 0, NULL, "committing a sweep", err);
+    pg_connection *on = store->sweeper.connection;
+    pg_enqueue_plain(on, ST_COMMIT);
+    semel_status status = pg_flush(on, 0, NULL, "committing a sweep", err);
     return status ? status : seam_fault(store->seam, "sweep.committed", err);
 }
 
 /* The pages from *position on, as many as `rows` markers may lie in. */
-static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cutoff_ms,
-                               uint32_t rows, semel_sweep_position *position, size_t *swept,
-                               semel_error *err)
+static semel_status sweep_step(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
+                               semel_sweep_position *position, size_t *swept, semel_error *err)
 {
+    postgres_store *store = state;
     step_result result = {0};
     tid from = position->len == TID_SIZE ? tid_read(position->key) : (tid){0, 0};
     tid to = {from.page + (from.row == UINT16_MAX) + rows / ROWS_PER_PAGE, UINT16_MAX};
@@ -160,34 +144,11 @@ static semel_status sweep_step(postgres_store *store, int64_t inbox, int64_t cut
     return SEMEL_OK;
 }
 
-/* After trouble the connection is closed, and with it goes the lock: somebody else may be luckier. */
-static void drop_sweeper(postgres_store *store)
-{
-    if (store->sweeper)
-        pg_connection_close(store->sweeper);
-    store->sweeper = NULL;
-    store->sweeping = 0;
-}
+const sql_sweep_calls pg_sweep_calls = {connect_sweeper, lock_round, unlock_round, sweep_step};
 
 semel_status postgres_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                             semel_sweep_position *position, size_t *swept, semel_error *err)
 {
     postgres_store *store = state;
-    semel_sweep_position next = *position;
-    size_t removed = 0;
-    int got = 0;
-    pthread_mutex_lock(&store->sweep_lock);
-    semel_status status = be_the_sweeper(store, inbox, &got, err);
-    if (!status && got)
-        status = sweep_step(store, inbox, cutoff_ms, rows, &next, &removed, err);
-    if (status)
-        drop_sweeper(store);
-    else if (got && !next.len)
-        end_round(store);
-    pthread_mutex_unlock(&store->sweep_lock);
-    if (status)
-        return status;
-    *position = got ? next : (semel_sweep_position){0};
-    *swept = removed;
-    return SEMEL_OK;
+    return sql_sweep(&store->sweeper, inbox, cutoff_ms, rows, position, swept, err);
 }

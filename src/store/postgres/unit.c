@@ -9,7 +9,7 @@
  * received again. */
 #include "store/postgres/postgres.h"
 
-#include "base/sql.h"
+#include "store/sql/sql.h"
 
 #include <semel/postgres.h>
 #include <stdio.h>
@@ -249,6 +249,15 @@ int postgres_used(void *unit_state)
     return used;
 }
 
+/* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit by itself. */
+static void stop_implicit(postgres_unit *unit)
+{
+    pg_query q = pg_start(unit->on, ST_STOP);
+    q.kind = STEP_STOP;
+    pg_int(&q, 0);
+    pg_enqueue(&q);
+}
+
 semel_status postgres_queue(void *unit_state, const char *sql, const semel_value values[],
                             size_t count, semel_error *err)
 {
@@ -259,19 +268,10 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
         return status;
     pg_unit_begin(unit);
     if (unit->implicit && !sql_only_changes_rows(text))
-        pg_unit_stop(unit);
+        stop_implicit(unit);
     if (!unit->implicit)
         pg_unit_patience(unit, unit->on->limits.busy_ms);
     return pg_enqueue_queued(unit->on, text, values, count, &unit->on->scratch, err);
-}
-
-/* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit by itself. */
-void pg_unit_stop(postgres_unit *unit)
-{
-    pg_query q = pg_start(unit->on, ST_STOP);
-    q.kind = STEP_STOP;
-    pg_int(&q, 0);
-    pg_enqueue(&q);
 }
 
 /* --- ending ------------------------------------------------------------------------------------------- */
@@ -283,7 +283,7 @@ static void leave_connection(postgres_unit *unit, int usable)
         unit->on); /* what is on its way must not stand or fall with the next unit's */
     unit->on->stale = unit->on->step_count;
     if (unit->joined) {
-        pg_unit_delist(unit);
+        sql_joined_remove(&unit->place, &unit->store->joined, &unit->store->lock);
         pg_connection_return(unit->on);
     } else
         pool_give(&unit->store->connections, unit->on, usable && !unit->on->lost);
@@ -301,7 +301,7 @@ static void roll_back(postgres_unit *unit)
     int usable = can_roll_back(unit);
     unit->on->refusal = SEMEL_OK;
     if (unit->implicit && unit->on->unsynced) {
-        pg_unit_stop(unit); /* or the sync would commit it */
+        stop_implicit(unit); /* or the sync would commit it */
         pg_connection_push(unit->on);
     } else if (usable && unit->joined) {
         pg_enqueue_plain(unit->on, ST_ROLLBACK_TO);
@@ -328,8 +328,8 @@ static int is_committing(const pg_failure *failed)
     return failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
 }
 
-/* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was deferred until then,
- * and has whatever SQLSTATE somebody gave it: nothing of ours is. */
+/* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was deferred until
+ * then, and has whatever SQLSTATE somebody gave it: nothing of ours is. */
 static int is_applications_fault(const postgres_unit *unit, const pg_failure *failed,
                                  semel_status status)
 {

@@ -32,7 +32,6 @@ semel_status sqlite_dead_drop(void *unit_state, int64_t id, semel_error *err)
     return status;
 }
 
-/* A row that cannot be read is shown as damaged: it must not hide the others. */
 static semel_status visit_letter(const sqlite_query *q, mem_arena *arena,
                                  semel_dead_visitor *visitor, void *context, semel_error *err)
 {
@@ -48,11 +47,8 @@ static semel_status visit_letter(const sqlite_query *q, mem_arena *arena,
                        .at_ms = sqlite_row_int(q, 5),
                        .error = sqlite_row_text(q, 6)};
     semel_status status = sqlite_message_read(&message, arena, q, COLUMN_MESSAGE, &damage);
-    if (status == SEMEL_ENOMEM)
-        return semel_fail(err, status, "%s", damage.text);
-    dead.message = status ? NULL : &message;
-    dead.error = status ? damage.text : dead.error ? dead.error : "";
-    return visitor(&dead, context, err);
+    status = sql_dead_complete(&dead, &message, status, &damage, err);
+    return status ? status : visitor(&dead, context, err);
 }
 
 semel_status sqlite_dead_list(void *unit_state, const semel_dead_filter *filter,

@@ -7,15 +7,6 @@
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>
-#include <unistd.h>
-
-semel_status sqlite_gate_check_process(const sqlite_store *store, semel_error *err)
-{
-    if (store->pid != getpid())
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "this sqlite: store was opened before fork(); open one in the child");
-    return SEMEL_OK;
-}
 
 /* One stat(). A file system that cannot tell says nothing, and is believed. */
 semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err)
@@ -69,7 +60,7 @@ static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_e
 
 semel_status sqlite_gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
 {
-    semel_status status = sqlite_gate_check_process(store, err);
+    semel_status status = sql_check_process(store->pid, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->gate);
@@ -96,7 +87,7 @@ void sqlite_gate_leave(sqlite_store *store)
 
 semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err)
 {
-    semel_status status = sqlite_gate_check_process(store, err);
+    semel_status status = sql_check_process(store->pid, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->reader_lock);

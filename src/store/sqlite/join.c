@@ -22,45 +22,17 @@ static semel_status check_joined(const sqlite_store *store, sqlite3 *db, semel_e
     return SEMEL_OK;
 }
 
-/* Two units on one connection would end each other's savepoint. */
-static semel_status enlist(sqlite_store *store, sqlite_unit *unit, sqlite3 *db, semel_error *err)
-{
-    semel_status status = SEMEL_OK;
-    pthread_mutex_lock(&store->gate);
-    for (const sqlite_unit *at = store->first_joined; at; at = at->next_joined)
-        if (at->own.db == db)
-            status = semel_fail(err, SEMEL_EMISUSE,
-                                "a unit has joined this connection already: end it first");
-    if (!status) {
-        unit->next_joined = store->first_joined;
-        store->first_joined = unit;
-    }
-    pthread_mutex_unlock(&store->gate);
-    return status;
-}
-
-static void delist(sqlite_store *store, sqlite_unit *unit)
-{
-    pthread_mutex_lock(&store->gate);
-    sqlite_unit **at = &store->first_joined;
-    while (*at && *at != unit)
-        at = &(*at)->next_joined;
-    if (*at)
-        *at = unit->next_joined;
-    pthread_mutex_unlock(&store->gate);
-}
-
 semel_status sqlite_join(void *state, void *unit_state, void *native, semel_error *err)
 {
     sqlite_store *store = state;
     sqlite_unit *unit = unit_state;
-    semel_status status = sqlite_gate_check_process(store, err);
+    semel_status status = sql_check_process(store->pid, err);
     if (!status)
         status = check_joined(store, native, err);
     if (!status)
         status = sqlite_gate_check_file(native, err);
     if (!status)
-        status = enlist(store, unit, native, err);
+        status = sql_joined_add(&unit->place, &store->joined, &store->gate, native, err);
     if (status)
         return status;
     unit->store = store;
@@ -70,7 +42,7 @@ semel_status sqlite_join(void *state, void *unit_state, void *native, semel_erro
     if (!status)
         status = sqlite_connection_run(unit->on, ST_SAVEPOINT, "joining a transaction", err);
     if (status) {
-        delist(store, unit);
+        sql_joined_remove(&unit->place, &store->joined, &store->gate);
         sqlite_connection_finalize(&unit->own);
     }
     unit->own.in_unit = !status;
@@ -102,7 +74,7 @@ semel_status sqlite_end_joined(sqlite_unit *unit, int keep, semel_error *err)
     semel_status status = end_savepoint(unit, keep && !failure, failure ? NULL : err);
     if (failure)
         status = failure;
-    delist(unit->store, unit);
+    sql_joined_remove(&unit->place, &unit->store->joined, &unit->store->gate);
     arena_free(&unit->scratch);
     sqlite_connection_finalize(&unit->own);
     return status;

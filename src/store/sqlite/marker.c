@@ -3,23 +3,14 @@
  * written; the conditions in the UPDATEs say again what is expected, and zero changed rows is an answer. */
 #include "store/sqlite/sqlite.h"
 
-uint64_t sqlite_token_new(const sqlite_store *store)
-{
-    uint64_t token;
-    do
-        token = seam_random(store->seam) >> 1; /* SQLite's integers are signed */
-    while (!token);
-    return token;
-}
-
-semel_status sqlite_marker_read(sqlite_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
+semel_status sqlite_marker_read(sql_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
                                 semel_error *err)
 {
     sqlite_query q = sqlite_query_start(unit->on, ST_MARK_READ);
     sqlite_query_int(&q, mark->inbox);
     sqlite_query_bytes(&q, mark->key);
     int got = sqlite_query_row(&q, "reading a marker", err);
-    *out = (sqlite_marker_row){.found = got > 0};
+    *out = (sql_marker_row){.found = got > 0};
     if (got < 0)
         return q.status;
     if (!got)
@@ -31,16 +22,6 @@ semel_status sqlite_marker_read(sqlite_marker_row *out, sqlite_unit *unit, const
     out->live = !sqlite_row_is_null(&q, 3) && out->lease_until_ms > sqlite_clock_now(unit->store);
     sqlite_query_end(&q);
     return SEMEL_OK;
-}
-
-void sqlite_marker_report(semel_mark *mark, const sqlite_marker_row *found)
-{
-    mark->known_fingerprint = found->fingerprint;
-    mark->attempts = found->attempts;
-    mark->held_until_ms = found->live ? found->lease_until_ms : 0;
-    mark->state = found->state == STATE_DONE   ? SEMEL_MARK_DONE
-                  : found->state == STATE_DEAD ? SEMEL_MARK_DEAD
-                                               : SEMEL_MARK_HELD;
 }
 
 semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const char *doing,
@@ -58,19 +39,16 @@ semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const
 
 semel_status sqlite_look(void *unit_state, semel_mark *mark, semel_error *err)
 {
-    sqlite_marker_row found;
+    sql_marker_row found;
     semel_status status = sqlite_marker_read(&found, unit_state, mark, err);
-    if (status)
-        return status;
-    sqlite_marker_report(mark, &found);
-    if (!found.found || sqlite_marker_is_free(&found))
-        mark->state = SEMEL_MARK_FREE;
-    return SEMEL_OK;
+    if (!status)
+        sql_marker_report_look(mark, &found);
+    return status;
 }
 
 /* --- transaction mode --------------------------------------------------------------------------------- */
 
-static semel_status take_over(sqlite_unit *unit, semel_mark *mark, const sqlite_marker_row *found,
+static semel_status take_over(sqlite_unit *unit, semel_mark *mark, const sql_marker_row *found,
                               semel_error *err)
 {
     sqlite_query q = sqlite_query_start(unit->on, ST_MARK_TAKE_OVER);
@@ -88,16 +66,16 @@ static semel_status take_over(sqlite_unit *unit, semel_mark *mark, const sqlite_
 
 static semel_status mark_known(sqlite_unit *unit, semel_mark *mark, semel_error *err)
 {
-    sqlite_marker_row found;
+    sql_marker_row found;
     semel_status status = sqlite_marker_read(&found, unit, mark, err);
     if (status)
         return status;
     if (!found.found)
         return semel_fail(err, SEMEL_ESTORE,
                           "a marker is there and is not there: run an integrity check");
-    if (sqlite_marker_is_free(&found))
+    if (sql_marker_is_free(&found))
         return take_over(unit, mark, &found, err);
-    sqlite_marker_report(mark, &found);
+    sql_marker_report(mark, &found);
     return SEMEL_OK;
 }
 

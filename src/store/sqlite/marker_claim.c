@@ -41,17 +41,17 @@ static semel_status open_again(sqlite_unit *unit, const semel_mark *mark, uint32
 semel_status sqlite_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    sqlite_marker_row found;
+    sql_marker_row found;
     semel_status status = sqlite_marker_read(&found, unit, mark, err);
     if (status)
         return status;
-    if (found.found && !sqlite_marker_is_free(&found)) {
-        sqlite_marker_report(mark, &found);
+    if (found.found && !sql_marker_is_free(&found)) {
+        sql_marker_report(mark, &found);
         return SEMEL_OK;
     }
     semel_mark taken = *mark;
     taken.attempts = (found.attempts > mark->attempts ? found.attempts : mark->attempts) + 1;
-    taken.token = lease_ms ? sqlite_token_new(unit->store) : 0;
+    taken.token = lease_ms ? sql_token_new(unit->store->seam) : 0;
     taken.state = SEMEL_MARK_TAKEN;
     status = found.found ? open_again(unit, &taken, lease_ms, err)
                          : open_new(unit, &taken, lease_ms, err);
@@ -108,9 +108,9 @@ static semel_status let_go(sqlite_unit *unit, const semel_mark *mark, int state,
 /* Without a token the row is ours if this unit has marked it, and anybody's if it is free or not there. */
 static semel_status check_ours(sqlite_unit *unit, const semel_mark *mark, semel_error *err)
 {
-    sqlite_marker_row found;
+    sql_marker_row found;
     semel_status status = sqlite_marker_read(&found, unit, mark, err);
-    if (status || !found.found || sqlite_marker_is_free(&found) ||
+    if (status || !found.found || sql_marker_is_free(&found) ||
         (unit->marked && found.state == STATE_DONE))
         return status;
     return semel_fail(err, SEMEL_ELOST,
@@ -149,7 +149,7 @@ semel_status sqlite_bury(void *unit, const semel_mark *mark, const char *why, se
 semel_status sqlite_forget(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
-    sqlite_marker_row found;
+    sql_marker_row found;
     semel_status status = sqlite_marker_read(&found, unit, mark, err);
     if (status)
         return status;

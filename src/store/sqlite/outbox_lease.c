@@ -13,9 +13,9 @@
  *
  * Where a group has parked rows there is a row in semel_group, which is due no later than the first of all its rows
  * that is parked. Both change in one transaction, and SQLite has one writer: nothing comes between. Whoever dies
- * leaves the one before. A group that was visited by time and has no parked rows any more leaves semel_group; one that is
- * leased is visited again: at once if the lease is ours, else when the lease is twice as old, which is soon after
- * it began and seldom later. A group that rows were leased from goes to the end of those that are due.
+ * leaves the one before. A group that was visited by time and has no parked rows any more leaves semel_group; one
+ * that is leased is visited again: at once if the lease is ours, else when the lease is twice as old, which is soon
+ * after it began and seldom later. A group that rows were leased from goes to the end of those that are due.
  *
  * Rows with and without a group share a call, and so do groups by time and by name; what one leaves, the other gets.
  * From a group come no more than a part of the call, however long it is. */
@@ -30,39 +30,9 @@ enum {
     PARKED_OF_GROUP = 100 /* ... and of a group at a visit */
 };
 
-/* Where the next call goes on: kept from call to call, one for each outbox. */
-typedef struct sqlite_outbox_cursor {
-    struct sqlite_outbox_cursor *next;
-    int64_t outbox;
-    uint32_t calls;
-    char group[SEMEL_TEXT_MAX + 1]; /* the one that was visited last */
-} sqlite_outbox_cursor;
-
-static sqlite_outbox_cursor *cursor_of(sqlite_store *store, int64_t outbox)
-{
-    sqlite_outbox_cursor *cursor = store->cursors;
-    while (cursor && cursor->outbox != outbox)
-        cursor = cursor->next;
-    if (cursor || !(cursor = mem_alloc(sizeof *cursor)))
-        return cursor;
-    cursor->outbox = outbox;
-    cursor->next = store->cursors;
-    store->cursors = cursor;
-    return cursor;
-}
-
-void sqlite_cursors_free(sqlite_store *store)
-{
-    for (sqlite_outbox_cursor *cursor = store->cursors, *next; cursor; cursor = next) {
-        next = cursor->next;
-        mem_free(cursor);
-    }
-    store->cursors = NULL;
-}
-
 typedef struct outbox_leasing {
     sqlite_unit *unit;
-    sqlite_outbox_cursor *cursor;
+    sql_cursor *cursor;
     int64_t outbox;
     int64_t now;
     uint32_t limit;
@@ -346,11 +316,11 @@ semel_status sqlite_take(void *unit_state, int64_t outbox, uint32_t limit, uint3
     sqlite_unit *unit = unit_state;
     sqlite_store *store = unit->store;
     outbox_leasing t = {.unit = unit,
-                        .cursor = cursor_of(store, outbox),
+                        .cursor = sql_cursor_of(&store->cursors, outbox),
                         .outbox = outbox,
                         .now = sqlite_clock_now(store),
                         .limit = limit,
-                        .token = sqlite_token_new(store),
+                        .token = sql_token_new(store->seam),
                         .lease_ms = lease_ms,
                         .sink = sink,
                         .context = context};

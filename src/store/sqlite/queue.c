@@ -6,7 +6,7 @@
  *
  * A handler queues the same few texts again and again: each connection keeps the last QUEUED_KEPT of them prepared.
  * A joined unit has a connection structure of its own, and keeps them for as long as it lives. */
-#include "base/sql.h"
+#include "store/sql/sql.h"
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>

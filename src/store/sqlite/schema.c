@@ -60,35 +60,14 @@ static semel_status read_version(sqlite_connection *on, int64_t *version, semel_
                                 err);
 }
 
-static int64_t our_version(void)
-{
-    return sqlite_migrations[sqlite_migration_count - 1].version;
-}
-
-static semel_status check_not_newer(int64_t version, semel_error *err)
-{
-    if (version <= our_version())
-        return SEMEL_OK;
-    return semel_fail(
-        err, SEMEL_ESCHEMA,
-        "the database has semel's tables in version %lld, this libsemel knows up to %lld: "
-        "upgrade semel",
-        (long long)version, (long long)our_version());
-}
-
 semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(on, &version, err);
-    if (!status)
-        status = check_not_newer(version, err);
-    if (status || version == our_version())
-        return status;
-    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
-                      version ? "of an older version" : "not there yet");
+    return status ? status : sql_schema_check(sqlite_migrations, version, err);
 }
 
-static semel_status record_step(sqlite_store *store, const sqlite_migration *step, semel_error *err)
+static semel_status record_step(sqlite_store *store, const sql_migration *step, semel_error *err)
 {
     char *sql = sqlite3_mprintf("INSERT INTO semel_schema (version, name, applied_ms) "
                                 "VALUES (%d, %Q, %lld)",
@@ -100,7 +79,7 @@ static semel_status record_step(sqlite_store *store, const sqlite_migration *ste
     return status;
 }
 
-static semel_status apply_step(sqlite_store *store, const sqlite_migration *step, semel_error *err)
+static semel_status apply_step(sqlite_store *store, const sql_migration *step, semel_error *err)
 {
     semel_status status =
         sqlite_connection_exec(&store->writer,
@@ -118,20 +97,17 @@ static semel_status apply_step(sqlite_store *store, const sqlite_migration *step
 static semel_status migrate_step(sqlite_store *store, int *more, semel_error *err)
 {
     sqlite_unit unit = {0};
-    int64_t version;
+    int64_t version = 0;
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_DURABLE, store->busy_ms, err);
     if (status)
         return status;
     status = read_version(&store->writer, &version, err);
     if (!status)
-        status = check_not_newer(version, err);
-    *more = !status && version < our_version();
-    if (*more) {
-        const sqlite_migration *step = sqlite_migrations;
-        while (step->version <= version)
-            step++;
-        status = apply_step(store, step, err);
-    }
+        status = sql_schema_check_not_newer(sqlite_migrations, version, err);
+    const sql_migration *due = sql_schema_next(sqlite_migrations, version);
+    *more = !status && due;
+    if (*more)
+        status = apply_step(store, due, err);
     if (status || !*more) {
         sqlite_rollback(&unit);
         return status;

@@ -145,7 +145,7 @@ static void sqlite_close(void *state)
     sqlite_connection_finalize(&store->reader);
     sqlite3_close_v2(store->reader.db);
     sqlite3_close_v2(store->writer.db);
-    sqlite_cursors_free(store);
+    sql_cursors_free(&store->cursors);
     arena_free(&store->scratch);
     pthread_cond_destroy(&store->gate_free);
     pthread_mutex_destroy(&store->gate);

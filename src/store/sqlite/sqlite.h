@@ -4,6 +4,11 @@
 
 #include "base/mem.h"
 #include "base/seam.h"
+#include "store/sql/columns.h"
+#include "store/sql/cursor.h"
+#include "store/sql/joined.h"
+#include "store/sql/marker.h"
+#include "store/sql/process.h"
 #include "store/sqlite/statement.h"
 
 #include <pthread.h>
@@ -36,10 +41,9 @@ typedef struct sqlite_store {
     int64_t base_steady_ms;
     int64_t clock_saved_ms;
 
-    mem_arena scratch;                    /* of the writer: what take and sweep collect */
-    struct sqlite_outbox_cursor *cursors; /* one per outbox that was leased from */
-    struct sqlite_unit
-        *first_joined; /* units on callers' connections; guarded by the gate's mutex */
+    mem_arena scratch;   /* of the writer: what take and sweep collect */
+    sql_cursor *cursors; /* one per outbox that was leased from */
+    sql_joined *joined;  /* units on callers' connections; under the gate's mutex */
 } sqlite_store;
 
 typedef struct sqlite_unit {
@@ -48,11 +52,11 @@ typedef struct sqlite_unit {
     sqlite_connection own; /* joined: the caller's database, our statements */
     unsigned ends;         /* on->ends when it began */
     int changes;           /* of the connection when it began */
-    struct sqlite_unit *next_joined;
-    int marked;          /* it has taken keys */
-    mem_arena scratch;   /* joined: as the store's */
-    int queued;          /* it has run queued statements */
-    semel_error failure; /* of one: what is left is to undo it */
+    sql_joined place;      /* joined: in the store's list */
+    int marked;            /* it has taken keys */
+    mem_arena scratch;     /* joined: as the store's */
+    int queued;            /* it has run queued statements */
+    semel_error failure;   /* of one: what is left is to undo it */
 } sqlite_unit;
 
 /* The store's scratch belongs to whoever is behind the gate, where a joined unit is not. */
@@ -67,8 +71,6 @@ void sqlite_gate_leave(sqlite_store *store);
 /* The reading connection, and its deadline from now; unless it is not to be used any more. */
 semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err);
 void sqlite_reader_leave(sqlite_store *store);
-/* EMISUSE in a child of the process that opened it. */
-semel_status sqlite_gate_check_process(const sqlite_store *store, semel_error *err);
 /* ESTORE if its file is not the one any more that others find by its name. */
 semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err);
 
@@ -107,30 +109,11 @@ semel_status sqlite_clock_save(sqlite_store *store,
 semel_status sqlite_now(void *store, int64_t *out_ms, semel_error *err);
 
 /* marker.c, marker_claim.c */
-enum { STATE_DONE = 0, STATE_OPEN = 1, STATE_DEAD = 2 };
-
-/* What a marker's row says. */
-typedef struct sqlite_marker_row {
-    int found;
-    int state;
-    int live;
-    uint32_t attempts;
-    uint64_t fingerprint;
-    int64_t lease_until_ms;
-} sqlite_marker_row;
-
-semel_status sqlite_marker_read(sqlite_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
+semel_status sqlite_marker_read(sql_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
                                 semel_error *err);
-/* A row that is not free: what it is. */
-void sqlite_marker_report(semel_mark *mark, const sqlite_marker_row *found);
-static inline int sqlite_marker_is_free(const sqlite_marker_row *found)
-{
-    return found->state == STATE_OPEN && !found->live;
-}
 /* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
 semel_status sqlite_marker_change(sqlite_query *q, semel_status otherwise, const char *doing,
                                   semel_error *err);
-uint64_t sqlite_token_new(const sqlite_store *store);
 
 semel_status sqlite_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status sqlite_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
@@ -156,7 +139,6 @@ semel_status sqlite_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
                          semel_item_sink *sink, void *context, semel_error *err);
 semel_status sqlite_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                            size_t count, semel_error *err);
-void sqlite_cursors_free(sqlite_store *store);
 semel_status sqlite_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* dead.c */

@@ -3,8 +3,8 @@
  *
  * Names cannot be bound as parameters, and quoting alone has had holes; so a name is checked against a small
  * alphabet first (sql_check_name) and quoted then. */
-#ifndef SEMEL_BASE_SQL_H
-#define SEMEL_BASE_SQL_H
+#ifndef SEMEL_STORE_SQL_SQL_H
+#define SEMEL_STORE_SQL_SQL_H
 
 #include "base/mem.h"
 

@@ -8,11 +8,12 @@
  * number and so its place.
  *
  * Connecting, closing and looking whether a connection is alive are done without the lock. */
-#include "base/pool.h"
+#include "store/sql/pool.h"
 
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/wait.h"
+#include "store/sql/process.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -58,18 +59,21 @@ semel_status pool_init(pool *p, const pool_calls *calls, void *context, uint32_t
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a pool of %u connections", limit);
 }
 
-/* A child has the parent's sockets, too: to close a connection there is to say goodbye in the parent's name. Its
- * copy of the lock may be locked for ever. */
-static int is_child(const pool *p)
+int pool_is_inherited(const pool *p)
 {
     return p->pid != getpid();
+}
+
+semel_status pool_check_process(const pool *p, semel_error *err)
+{
+    return sql_check_process(p->pid, err);
 }
 
 void pool_destroy(pool *p)
 {
     if (!p->slots)
         return;
-    if (!is_child(p)) {
+    if (!pool_is_inherited(p)) {
         for (uint32_t i = 0; i < p->limit; i++)
             if (p->slots[i].connection)
                 p->calls->close(p->slots[i].connection);
@@ -308,12 +312,12 @@ static void empty(pool *p, pool_slot *slot, void *connection)
 semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err)
 {
     request r = {.wait_ms = wait_ms, .deadline_ms = wait_clock_ms() + wait_ms};
-    if (is_child(p))
-        return semel_fail(err, SEMEL_EMISUSE,
-                          "this store was opened before fork(); open one in the child");
+    semel_status status = pool_check_process(p, err);
+    if (status)
+        return status;
     for (;;) {
         pool_slot *slot = NULL;
-        semel_status status = take_slot(&slot, p, &r, err);
+        status = take_slot(&slot, p, &r, err);
         if (status)
             return status;
         void *connection = slot->connection; /* ours alone while the slot is out */
@@ -340,7 +344,7 @@ static pool_slot *slot_of(const pool *p, const void *connection)
 
 void pool_give(pool *p, void *connection, int usable)
 {
-    if (is_child(p))
+    if (pool_is_inherited(p))
         return;
     pthread_mutex_lock(&p->lock);
     pool_slot *slot = slot_of(p, connection);
@@ -351,20 +355,4 @@ void pool_give(pool *p, void *connection, int usable)
     pthread_mutex_unlock(&p->lock);
     if (slot && !usable)
         empty(p, slot, connection);
-}
-
-void pool_drop_idle(pool *p)
-{
-    if (is_child(p))
-        return;
-    for (uint32_t i = 0; i < p->limit; i++) {
-        pool_slot *slot = &p->slots[i];
-        pthread_mutex_lock(&p->lock);
-        void *idle = slot->state == SLOT_IDLE ? slot->connection : NULL;
-        if (idle)
-            hold(slot);
-        pthread_mutex_unlock(&p->lock);
-        if (idle)
-            empty(p, slot, idle);
-    }
 }

@@ -244,26 +244,6 @@ static void what_comes_back_broken_is_closed_and_replaced(void **state)
     pool_case_end(&f);
 }
 
-static void the_idle_can_be_dropped(void **state)
-{
-    (void)state;
-    pool_case f;
-    pool_case_begin(&f, 3);
-    fake_socket *kept = pool_case_take(&f, 0), *one = pool_case_take(&f, 0),
-                *two = pool_case_take(&f, 0);
-    pool_give(&f.pool, one, 1);
-    pool_give(&f.pool, two, 1);
-    pool_drop_idle(&f.pool);
-    assert_int_equal(f.server.closed, 2);
-    pool_drop_idle(&f.pool);
-    assert_int_equal(f.server.closed, 2);
-    pool_give(&f.pool, kept, 1);
-    assert_ptr_equal(pool_case_take(&f, 0), kept);
-    pool_give(&f.pool, pool_case_take(&f, 0), 1);
-    pool_give(&f.pool, kept, 1);
-    pool_case_end(&f);
-}
-
 /* --- connecting ------------------------------------------------------------------------------------------------ */
 
 static void connecting_does_not_keep_others_from_what_is_there(void **state)
@@ -380,7 +360,6 @@ static int child_of(pool_case *f, fake_socket *out)
     semel_error err;
     int wrong = pool_take(&connection, &f->pool, 0, &err) != SEMEL_EMISUSE;
     pool_give(&f->pool, out, 0);
-    pool_drop_idle(&f->pool);
     pool_destroy(&f->pool);
     return wrong | (f->server.closed ? 2 : 0);
 }
@@ -407,7 +386,7 @@ typedef struct rush {
     _Atomic unsigned refused;
 } rush;
 
-/* Some come back broken, some die while idle, some are dropped, and now and then the server is away. */
+/* Some come back broken, some die while idle, and now and then the server is away. */
 static void hurry(test_thread *member)
 {
     enum { ROUNDS = 1000 / SANITIZER_SLOWDOWN };
@@ -424,8 +403,6 @@ static void hurry(test_thread *member)
         if ((i + member->index) % 50 == 0)
             mine->dead = 1;
         pool_give(&r->f.pool, mine, (i + member->index) % 31 != 0);
-        if ((i + member->index) % 97 == 0)
-            pool_drop_idle(&r->f.pool);
     }
 }
 
@@ -455,7 +432,6 @@ int main(void)
         cmocka_unit_test(who_gives_up_does_not_hold_up_the_others),
         cmocka_unit_test(the_dead_are_not_handed_out),
         cmocka_unit_test(what_comes_back_broken_is_closed_and_replaced),
-        cmocka_unit_test(the_idle_can_be_dropped),
         cmocka_unit_test(connecting_does_not_keep_others_from_what_is_there),
         cmocka_unit_test(one_that_is_being_made_counts),
         cmocka_unit_test(several_connect_at_once),

@@ -1,5 +1,5 @@
 /* Names that become identifiers, and the application's statements in the three dialects. */
-#include "base/sql.h"
+#include "store/sql/sql.h"
 #include "support/base/check.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * to POOL_BACKOFF_MAX_MS, and the others wait with it: a server that is down is not hammered.
  *
  * Each connection remembers which thread has it: a thread that would wait for itself alone is told so. */
-#ifndef SEMEL_BASE_POOL_H
-#define SEMEL_BASE_POOL_H
+#ifndef SEMEL_STORE_SQL_POOL_H
+#define SEMEL_STORE_SQL_POOL_H
 
 #include <pthread.h>
 #include <semel/error.h>
@@ -54,7 +54,8 @@ semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err);
 /* Back, to be used again (usable) or to be closed. */
 void pool_give(pool *p, void *connection, int usable);
 
-/* Closes those that are idle: after the server was seen to go, they are all dead. */
-void pool_drop_idle(pool *p);
+/* In a child of the process that made the pool: 1; EMISUSE. */
+int pool_is_inherited(const pool *p);
+semel_status pool_check_process(const pool *p, semel_error *err);
 
 #endif

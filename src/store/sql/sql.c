@@ -5,7 +5,7 @@
  * This guards against mistakes, not against malice: whoever writes the statements can run others. The list of words
  * catches what would commit half a unit; what slips through (a procedure that commits) the drivers notice by the
  * state of the connection. */
-#include "base/sql.h"
+#include "store/sql/sql.h"
 
 #include "base/text.h"
 #include "base/utf8.h"

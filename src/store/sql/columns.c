@@ -1,0 +1,26 @@
+#include "store/sql/columns.h"
+
+#include "base/message.h"
+
+semel_status sql_headers_pack(semel_bytes *out, mem_arena *arena, const semel_message *message,
+                              semel_error *err)
+{
+    size_t size = headers_size(message);
+    unsigned char *headers = size ? arena_alloc(arena, size) : NULL;
+    if (size && !headers)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's headers");
+    if (size)
+        headers_write(headers, message);
+    *out = (semel_bytes){headers, size};
+    return SEMEL_OK;
+}
+
+semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, semel_status outcome,
+                               const semel_error *damage, semel_error *err)
+{
+    if (outcome == SEMEL_ENOMEM)
+        return semel_fail(err, outcome, "%s", damage->text);
+    dead->message = outcome ? NULL : message;
+    dead->error = outcome ? damage->text : dead->error ? dead->error : "";
+    return SEMEL_OK;
+}

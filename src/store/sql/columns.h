@@ -1,0 +1,39 @@
+/* What the stores' columns have in common: of a message, the same ten in two tables, and of a dead letter. */
+#ifndef SEMEL_STORE_SQL_COLUMNS_H
+#define SEMEL_STORE_SQL_COLUMNS_H
+
+#include "base/mem.h"
+
+#include <semel/sys/store.h>
+
+/* In the order of MESSAGE_COLUMNS in each statement.c. */
+enum {
+    MESSAGE_GROUP,
+    MESSAGE_ID,
+    MESSAGE_SOURCE,
+    MESSAGE_TYPE,
+    MESSAGE_TOPIC,
+    MESSAGE_CORRELATION_ID,
+    MESSAGE_CONTENT_TYPE,
+    MESSAGE_TIME,
+    MESSAGE_HEADERS,
+    MESSAGE_BODY,
+    MESSAGE_COLUMN_COUNT
+};
+
+/* A message without a group has NULL there, whichever way that was said. */
+static inline const char *sql_text_or_null(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
+/* The headers as one blob, in the arena; without headers its data is NULL. */
+semel_status sql_headers_pack(semel_bytes *out, mem_arena *arena, const semel_message *message,
+                              semel_error *err);
+
+/* Adds the message, which was read with this outcome. A letter that cannot be read is shown as damaged: it must not
+ * hide the others. */
+semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, semel_status outcome,
+                               const semel_error *damage, semel_error *err);
+
+#endif
