@@ -10,8 +10,9 @@ SEMEL_BEGIN_DECLS
 
 typedef enum semel_dead_origin {
     SEMEL_DEAD_ANY = 0,
-    SEMEL_DEAD_INBOX, /* could not be handled */
-    SEMEL_DEAD_OUTBOX /* could not be sent */
+    SEMEL_DEAD_INBOX,  /* could not be handled */
+    SEMEL_DEAD_OUTBOX, /* could not be sent */
+    SEMEL_DEAD_QUEUE   /* rejected by a consumer of a queue of <semel/queue.h> */
 } semel_dead_origin;
 
 /* As shown to a visitor; everything is borrowed for the call. */
@@ -19,7 +20,7 @@ typedef struct semel_dead {
     size_t size;
     int64_t id;
     semel_dead_origin origin;
-    const char *name; /* of the inbox or outbox */
+    const char *name; /* of the inbox, outbox or queue */
     semel_bytes key;
     const semel_message *message; /* NULL if the row is damaged: `error` then says how */
     uint32_t attempts;

@@ -23,6 +23,7 @@
 #include <semel/inbox.h>
 #include <semel/message.h>
 #include <semel/outbox.h>
+#include <semel/queue.h>
 #include <semel/relay.h>
 #include <semel/store.h>
 #include <semel/transport.h>

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS `{}meta` (
 INSERT INTO `{}meta` (one, identity) VALUES (1, SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256))
     ON DUPLICATE KEY UPDATE one = 1;
 
--- Names of inboxes (kind 1) and outboxes (kind 2).
+-- Names of inboxes (kind 1), outboxes (kind 2) and queues (kind 3).
 CREATE TABLE IF NOT EXISTS `{}scope` (
     id   INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
     kind TINYINT UNSIGNED NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS `{}outbox` (
     KEY turn (outbox, grp, due_ms)
 ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC;
 
--- Messages given up on. origin 1: by an inbox, 2: by an outbox.
+-- Messages given up on. origin 1: by an inbox, 2: by an outbox, 3: by a queue.
 CREATE TABLE IF NOT EXISTS `{}dead` (
     dead_id        BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     origin         TINYINT UNSIGNED NOT NULL,

@@ -8,7 +8,7 @@ CREATE TABLE {}.semel_meta (
 );
 INSERT INTO {}.semel_meta DEFAULT VALUES;
 
--- Names of inboxes (kind 1) and outboxes (kind 2).
+-- Names of inboxes (kind 1), outboxes (kind 2) and queues (kind 3).
 CREATE TABLE {}.semel_scope (
     id   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind smallint NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE {}.semel_outbox (
 CREATE INDEX semel_outbox_free ON {}.semel_outbox (outbox, wake_ms, seq) WHERE grp IS NULL;
 CREATE INDEX semel_outbox_group ON {}.semel_outbox (outbox, grp, seq) WHERE grp IS NOT NULL;
 
--- Messages given up on. origin 1: by an inbox, 2: by an outbox.
+-- Messages given up on. origin 1: by an inbox, 2: by an outbox, 3: by a queue.
 CREATE TABLE {}.semel_dead (
     dead_id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at_ms          bigint NOT NULL,

@@ -11,7 +11,7 @@ CREATE TABLE semel_clock (
     boot_id   TEXT NOT NULL
 );
 
--- Names of inboxes (kind 1) and outboxes (kind 2).
+-- Names of inboxes (kind 1), outboxes (kind 2) and queues (kind 3).
 CREATE TABLE semel_scope (
     id   INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL,
@@ -63,7 +63,7 @@ CREATE TABLE semel_outbox (
 CREATE INDEX semel_outbox_free ON semel_outbox (outbox, wake_ms) WHERE grp IS NULL;
 CREATE INDEX semel_outbox_group ON semel_outbox (outbox, grp, seq) WHERE grp IS NOT NULL;
 
--- Messages given up on. origin 1: by an inbox, 2: by an outbox.
+-- Messages given up on. origin 1: by an inbox, 2: by an outbox, 3: by a queue.
 CREATE TABLE semel_dead (
     dead_id        INTEGER PRIMARY KEY AUTOINCREMENT,
     origin         INTEGER NOT NULL,

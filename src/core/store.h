@@ -96,6 +96,7 @@ semel_status store_driver_check(const semel_store_driver *driver, semel_error *e
 semel_status store_can_keep_inbox(const semel_store *store, const semel_inbox_options *options,
                                   semel_error *err);
 semel_status store_can_keep_outbox(const semel_store *store, semel_error *err);
+semel_status store_can_keep_queue(const semel_store *store, semel_error *err);
 semel_status store_can_keep_dead(const semel_store *store, semel_error *err);
 
 /* 1 if something was written in the unit that the core did not ask for, as far as the driver can tell. */

@@ -98,6 +98,12 @@ semel_status store_can_keep_outbox(const semel_store *store, semel_error *err)
     return store->driver->outbox ? SEMEL_OK : refuse(store, "an outbox", "", err);
 }
 
+semel_status store_can_keep_queue(const semel_store *store, semel_error *err)
+{
+    const semel_store_outbox *outbox = store->driver->outbox;
+    return outbox && outbox->extend ? SEMEL_OK : refuse(store, "a queue", "", err);
+}
+
 semel_status store_can_keep_dead(const semel_store *store, semel_error *err)
 {
     return store->driver->dead ? SEMEL_OK : refuse(store, "dead letters", "", err);

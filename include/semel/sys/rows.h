@@ -9,7 +9,11 @@
 
 SEMEL_BEGIN_DECLS
 
-typedef enum semel_scope { SEMEL_SCOPE_INBOX = 1, SEMEL_SCOPE_OUTBOX = 2 } semel_scope;
+typedef enum semel_scope {
+    SEMEL_SCOPE_INBOX = 1,
+    SEMEL_SCOPE_OUTBOX = 2,
+    SEMEL_SCOPE_QUEUE = 3 /* rows as in an outbox, for the consumers of <semel/queue.h> */
+} semel_scope;
 
 typedef enum semel_begin {
     SEMEL_BEGIN_DURABLE = 0, /* the commit survives all that the store can survive */

@@ -200,7 +200,12 @@ typedef struct semel_store_outbox {
     semel_status (*settle)(void *unit, int64_t outbox, semel_item_settlement settlements[],
                            size_t count, semel_error *err);
 
-    /* Over all outboxes: how many messages are there, and when the oldest was captured (0: none). */
+    /* Optional: queues. Each lease whose token still fits ends lease_ms from now, whether it is over or not; the others
+     * are reported as lost. The verdicts are not read. NULL: the store cannot keep a queue. */
+    semel_status (*extend)(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
+                           uint32_t lease_ms, semel_error *err);
+
+    /* Over all outboxes, and without queues: how many messages are there, and when the oldest was captured (0: none). */
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 } semel_store_outbox;
 

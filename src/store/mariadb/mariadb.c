@@ -220,6 +220,7 @@ static const semel_store_outbox outbox = {
     .put_many = mariadb_put_many,
     .lease = mariadb_take,
     .settle = mariadb_settle,
+    .extend = mariadb_extend,
     .unsent = mariadb_unsent,
 };
 

@@ -74,16 +74,23 @@ semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *messag
 
 /* --- settling ---------------------------------------------------------------------------------------------- */
 
-/* The settlements, and the server's answers for those that are not removed. */
+/* The settlements, and the server's answers for those that are not removed. Or leases to be extended, all of them. */
 typedef struct settling {
     mariadb_unit *unit;
     int64_t outbox;
+    const uint32_t *lease_ms; /* NULL: they are settled */
     semel_item_settlement *all;
     size_t count;
     size_t next; /* rows come in the same order, as a rule */
     maria_reply *answers;
     int64_t *list;
 } settling;
+
+/* 1 if it is changed with others, by a list, once it is known to be ours. */
+static int is_listed(const settling *s, const semel_item_settlement *one)
+{
+    return s->lease_ms || one->verdict == SEMEL_VERDICT_ACK;
+}
 
 static semel_status note_ours(const maria_row *r, void *context, semel_error *err)
 {
@@ -92,7 +99,7 @@ static semel_status note_ours(const maria_row *r, void *context, semel_error *er
     (void)err;
     for (size_t tries = 0; tries < s->count; tries++) {
         semel_item_settlement *one = &s->all[(s->next + tries) % s->count];
-        if (one->seq != seq || one->verdict != SEMEL_VERDICT_ACK)
+        if (one->seq != seq || !is_listed(s, one))
             continue;
         one->lost = 0;
         s->next = (size_t)(one - s->all) + 1;
@@ -101,31 +108,33 @@ static semel_status note_ours(const maria_row *r, void *context, semel_error *er
     return SEMEL_OK;
 }
 
-/* Of the list: which are ours, or they are removed. */
-static maria_step *enqueue_removal(settling *s, maria_statement which, uint64_t token, size_t count)
+/* Of the list: which are ours, or they are removed or extended. */
+static maria_step *enqueue_list(settling *s, maria_statement which, uint64_t token, size_t count)
 {
     maria_query q = maria_unit_enqueue(s->unit, which, maria_patience(s->unit->store));
+    if (which == ST_EXTEND)
+        maria_uint(&q, *s->lease_ms);
     maria_int(&q, s->outbox);
     maria_uint(&q, token);
     maria_ints(&q, s->list, count);
     return maria_end(&q);
 }
 
-/* From `from` on, those that go in one statement: removed, and under one token, as all rows of one lease are. */
-static size_t enqueue_removals(settling *s, size_t from)
+/* From `from` on, those that go in one statement: under one token, as all rows of one lease are. */
+static size_t enqueue_lists(settling *s, size_t from)
 {
     uint64_t token = s->all[from].token;
     size_t count = 0, at = from;
-    for (; at < s->count && count < LIST_MAX && s->all[at].verdict == SEMEL_VERDICT_ACK &&
+    for (; at < s->count && count < LIST_MAX && is_listed(s, &s->all[at]) &&
            s->all[at].token == token;
          at++) {
         s->list[count++] = s->all[at].seq;
         s->all[at].lost = 1; /* until it is seen among those that are ours */
     }
-    maria_step *found = enqueue_removal(s, ST_REMOVABLE, token, count);
+    maria_step *found = enqueue_list(s, ST_REMOVABLE, token, count);
     found->call = note_ours;
     found->context = s;
-    (void)enqueue_removal(s, ST_REMOVE, token, count);
+    (void)enqueue_list(s, s->lease_ms ? ST_EXTEND : ST_REMOVE, token, count);
     return at;
 }
 
@@ -158,33 +167,50 @@ static void enqueue_return(settling *s, size_t at)
         enqueue_note(s, one->seq);
 }
 
-semel_status mariadb_settle(void *unit_state, int64_t outbox, semel_item_settlement settlements[],
-                            size_t count, semel_error *err)
+static semel_status enqueue_all(settling *s, semel_error *err)
 {
-    mariadb_unit *unit = unit_state;
-    mem_arena *arena = &unit->on->scratch;
-    settling s = {.unit = unit, .outbox = outbox, .all = settlements, .count = count};
-    s.answers = arena_alloc(arena, (count + 1) * sizeof *s.answers);
-    s.list = arena_alloc(arena, LIST_MAX * sizeof *s.list);
-    if (!s.answers || !s.list)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory settling %zu messages", count);
-    memset(s.answers, 0, (count + 1) * sizeof *s.answers);
+    mariadb_unit *unit = s->unit;
     semel_status status = SEMEL_OK;
-    unit->wrote = 1;
-    for (size_t i = 0; !status && i < count;) {
-        if (settlements[i].verdict == SEMEL_VERDICT_ACK)
-            i = enqueue_removals(&s, i);
+    for (size_t i = 0; !status && i < s->count;) {
+        if (is_listed(s, &s->all[i]))
+            i = enqueue_lists(s, i);
         else
-            enqueue_return(&s, i++);
+            enqueue_return(s, i++);
         if (unit->on->out.text.len > unit->on->text_max / 2) /* the server takes no more at once */
             status = maria_unit_flush(unit, NULL, "settling outgoing messages", err);
     }
-    if (!status)
-        status = maria_unit_flush(unit, NULL, "settling outgoing messages", err);
-    for (size_t i = 0; !status && i < count; i++)
-        if (settlements[i].verdict != SEMEL_VERDICT_ACK)
-            settlements[i].lost = s.answers[i].changed == 0;
+    return status ? status : maria_unit_flush(unit, NULL, "settling outgoing messages", err);
+}
+
+static semel_status settle_all(settling *s, semel_error *err)
+{
+    mem_arena *arena = &s->unit->on->scratch;
+    s->answers = arena_alloc(arena, (s->count + 1) * sizeof *s->answers);
+    s->list = arena_alloc(arena, LIST_MAX * sizeof *s->list);
+    if (!s->answers || !s->list)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory settling %zu messages", s->count);
+    memset(s->answers, 0, (s->count + 1) * sizeof *s->answers);
+    s->unit->wrote = 1;
+    semel_status status = enqueue_all(s, err);
+    for (size_t i = 0; !status && i < s->count; i++)
+        if (!is_listed(s, &s->all[i]))
+            s->all[i].lost = s->answers[i].changed == 0;
     return status;
+}
+
+semel_status mariadb_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
+                            size_t count, semel_error *err)
+{
+    settling s = {.unit = unit, .outbox = outbox, .all = settlements, .count = count};
+    return settle_all(&s, err);
+}
+
+semel_status mariadb_extend(void *unit, int64_t outbox, semel_item_settlement leases[],
+                            size_t count, uint32_t lease_ms, semel_error *err)
+{
+    settling s = {
+        .unit = unit, .outbox = outbox, .lease_ms = &lease_ms, .all = leases, .count = count};
+    return settle_all(&s, err);
 }
 
 /* --- counting ---------------------------------------------------------------------------------------------- */

@@ -18,6 +18,9 @@
 #define MARKER "`{}marker` " BY_KEY
 #define OUTBOX "`{}outbox` " BY_KEY
 
+/* Rows of queues are in the same table, and are not unsent. */
+#define NO_QUEUE "outbox NOT IN (SELECT id FROM `{}scope` WHERE kind = 3)"
+
 #define THIS_MARKER "WHERE inbox = ? AND `key` = ?"
 #define LOOK        "`key`, state, fingerprint, attempts, " LIVE ", lease_until_ms"
 
@@ -176,6 +179,8 @@ static const char *const texts[ST_COUNT] = {
         "SELECT seq FROM " OUTBOX " WHERE outbox = ? AND token = ? AND seq IN (?) FOR UPDATE",
     [ST_REMOVE] =
         "DELETE o FROM `{}outbox` o " BY_KEY " WHERE outbox = ? AND token = ? AND seq IN (?)",
+    [ST_EXTEND] =
+        "UPDATE " OUTBOX " SET wake_ms = " NOW " + ? WHERE outbox = ? AND token = ? AND seq IN (?)",
     [ST_RETRY] =
         "UPDATE " OUTBOX " SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
         "WHERE outbox = ? AND token = ? AND seq = ?",
@@ -201,8 +206,8 @@ static const char *const texts[ST_COUNT] = {
                       "(SELECT 1 FROM `{}group` k WHERE k.outbox = o.outbox AND k.grp = o.grp) "
                       "ON DUPLICATE KEY UPDATE due_ms = `{}group`.due_ms",
     [ST_PARK_NOTED] = "UPDATE " OUTBOX " SET parked = 1 WHERE ROW_COUNT() = 1 AND seq = ?",
-    [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox`), "
-                  "(SELECT captured_ms FROM `{}outbox` ORDER BY seq LIMIT 1)",
+    [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox` WHERE " NO_QUEUE "), "
+                  "(SELECT captured_ms FROM `{}outbox` WHERE " NO_QUEUE " ORDER BY seq LIMIT 1)",
 
     [ST_DEAD_PUT] =
         "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS

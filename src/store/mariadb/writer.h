@@ -76,6 +76,7 @@ typedef enum maria_statement {
     ST_LEASE,
     ST_REMOVABLE,
     ST_REMOVE,
+    ST_EXTEND,
     ST_RETRY,
     ST_RELEASE,
     ST_PARK_LOCK,

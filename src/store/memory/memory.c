@@ -187,14 +187,16 @@ static semel_status add_inbox(memory_store *store, const char *name, semel_error
     return SEMEL_OK;
 }
 
-static semel_status add_outbox(memory_store *store, const char *name, semel_error *err)
+/* Queues are kept among the outboxes: their rows are alike, and the kind keeps their names apart. */
+static semel_status add_outbox(memory_store *store, semel_scope kind, const char *name,
+                               semel_error *err)
 {
     size_t count = store->outbox_count;
     memory_outbox **outboxes = mem_resize(store->outboxes, (count + 1) * sizeof(memory_outbox *));
     if (!outboxes)
         return memory_out_of_memory(err);
     store->outboxes = outboxes;
-    memory_outbox *outbox = memory_outbox_new(name);
+    memory_outbox *outbox = memory_outbox_new(kind, name);
     if (!outbox)
         return memory_out_of_memory(err);
     outboxes[store->outbox_count++] = outbox;
@@ -206,10 +208,12 @@ static size_t count_of(const memory_store *store, semel_scope kind)
     return kind == SEMEL_SCOPE_INBOX ? store->inbox_count : store->outbox_count;
 }
 
-static const char *name_of(const memory_store *store, semel_scope kind, size_t index)
+static int has_name(const memory_store *store, semel_scope kind, size_t index, const char *name)
 {
-    return kind == SEMEL_SCOPE_INBOX ? store->inboxes[index]->name
-                                     : memory_outbox_name(store->outboxes[index]);
+    if (kind == SEMEL_SCOPE_INBOX)
+        return strcmp(store->inboxes[index]->name, name) == 0;
+    const memory_outbox *outbox = store->outboxes[index];
+    return memory_outbox_kind(outbox) == kind && strcmp(memory_outbox_name(outbox), name) == 0;
 }
 
 static semel_status number_of(memory_store *store, semel_scope kind, const char *name, int64_t *out,
@@ -217,11 +221,11 @@ static semel_status number_of(memory_store *store, semel_scope kind, const char 
 {
     semel_status status = SEMEL_OK;
     size_t i = 0;
-    while (i < count_of(store, kind) && strcmp(name_of(store, kind, i), name) != 0)
+    while (i < count_of(store, kind) && !has_name(store, kind, i, name))
         i++;
     if (i == count_of(store, kind))
-        status =
-            kind == SEMEL_SCOPE_INBOX ? add_inbox(store, name, err) : add_outbox(store, name, err);
+        status = kind == SEMEL_SCOPE_INBOX ? add_inbox(store, name, err)
+                                           : add_outbox(store, kind, name, err);
     if (!status)
         *out = (int64_t)i + 1;
     return status;
@@ -360,6 +364,7 @@ static const semel_store_outbox outbox = {
     .put = memory_put,
     .lease = memory_take,
     .settle = memory_settle,
+    .extend = memory_extend,
     .unsent = memory_unsent,
 };
 

@@ -215,7 +215,8 @@ semel_status memory_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_
 
 /* --- outbox.c ------------------------------------------------------------------------------------ */
 
-memory_outbox *memory_outbox_new(const char *name);
+memory_outbox *memory_outbox_new(semel_scope kind, const char *name);
+semel_scope memory_outbox_kind(const memory_outbox *outbox);
 const char *memory_outbox_name(const memory_outbox *outbox);
 void memory_outbox_free(memory_outbox *outbox);
 
@@ -224,6 +225,8 @@ semel_status memory_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
                          semel_item_sink *sink, void *context, semel_error *err);
 semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                            size_t count, semel_error *err);
+semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
+                           uint32_t lease_ms, semel_error *err);
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* --- dead.c -------------------------------------------------------------------------------------- */

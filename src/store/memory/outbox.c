@@ -12,6 +12,7 @@
 #include <string.h>
 
 struct memory_outbox {
+    semel_scope kind; /* an outbox or a queue */
     char name[SEMEL_NAME_MAX + 1];
     memory_due_queue chains;
     memory_index groups;
@@ -23,12 +24,19 @@ struct memory_outbox {
 
 /* --- the outbox ---------------------------------------------------------------------------------- */
 
-memory_outbox *memory_outbox_new(const char *name)
+memory_outbox *memory_outbox_new(semel_scope kind, const char *name)
 {
     memory_outbox *outbox = mem_alloc(sizeof *outbox);
-    if (outbox)
-        memcpy(outbox->name, name, strlen(name) + 1);
+    if (!outbox)
+        return NULL;
+    outbox->kind = kind;
+    memcpy(outbox->name, name, strlen(name) + 1);
     return outbox;
+}
+
+semel_scope memory_outbox_kind(const memory_outbox *outbox)
+{
+    return outbox->kind;
 }
 
 const char *memory_outbox_name(const memory_outbox *outbox)
@@ -124,6 +132,8 @@ static void publish_put(memory_unit *unit, const memory_record *record, int64_t 
     row->seq = ++store->last_seq;
     row->captured_ms = now_ms;
     row->state.due_ms = now_ms + row->message->delay_ms;
+    row->message->delay_ms =
+        0; /* it has had its effect: a queue that gets the message must not wait again */
     append_row(outbox, row);
     memory_index_add(&store->rows, &row->by_seq, (uint64_t)row->seq);
     memory_chain_append(&outbox->chains, row->group ? &row->group->chain : &row->alone, row);
@@ -384,6 +394,36 @@ semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement set
     return status;
 }
 
+/* --- extend -------------------------------------------------------------------------------------- */
+
+static semel_status extend_one(memory_unit *unit, memory_outbox *outbox,
+                               semel_item_settlement *lease, int64_t lease_end_ms, semel_error *err)
+{
+    memory_row *row = find_row(unit->store, lease->seq);
+    lease->lost = !may_settle(unit, outbox, row, lease);
+    if (lease->lost)
+        return SEMEL_OK;
+    if (!hold_row(unit, row))
+        return memory_out_of_memory(err);
+    row->state.lease_end_ms = lease_end_ms;
+    memory_chain_update(&outbox->chains, row->chain);
+    return SEMEL_OK;
+}
+
+semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
+                           uint32_t lease_ms, semel_error *err)
+{
+    memory_unit *self = unit;
+    pthread_mutex_lock(&self->store->lock);
+    memory_outbox *found = get_outbox(self->store, outbox, err);
+    semel_status status = found ? SEMEL_OK : SEMEL_EINVAL;
+    int64_t lease_end_ms = memory_now_ms(self->store) + lease_ms;
+    for (size_t i = 0; i < count && !status; i++)
+        status = extend_one(self, found, &leases[i], lease_end_ms, err);
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
 /* --- lag ----------------------------------------------------------------------------------------- */
 
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err)
@@ -395,6 +435,8 @@ semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, sem
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < self->outbox_count; i++) {
         const memory_outbox *outbox = self->outboxes[i];
+        if (outbox->kind != SEMEL_SCOPE_OUTBOX)
+            continue;
         total += outbox->count;
         if (outbox->oldest && (!oldest || outbox->oldest->captured_ms < oldest))
             oldest = outbox->oldest->captured_ms;

@@ -69,6 +69,7 @@ typedef enum pg_statement {
     ST_OUTBOX_REMOVE,
     ST_OUTBOX_RETRY,
     ST_OUTBOX_RELEASE,
+    ST_OUTBOX_EXTEND,
     ST_OUTBOX_UNSENT,
     ST_NOTIFY,
     ST_DEAD_PUT,

@@ -91,14 +91,15 @@ static int64_t refused_of(const semel_item_settlement *s)
     return s->refused != 0;
 }
 
+/* A column of those that have the verdict; 0: of all. */
 static int bind_settlements(pg_query *q, mem_arena *arena,
-                            const semel_item_settlement settlements[], size_t count,
-                            semel_verdict verdict, settlement_column *column)
+                            const semel_item_settlement settlements[], size_t count, int verdict,
+                            settlement_column *column)
 {
-    size_t chosen = count_verdicts(settlements, count, verdict);
+    size_t chosen = verdict ? count_verdicts(settlements, count, (semel_verdict)verdict) : count;
     pg_array a = pg_array_start(arena, ARRAY_INT8, chosen, chosen * 8);
     for (size_t i = 0; i < count; i++)
-        if (settlements[i].verdict == verdict)
+        if (!verdict || (int)settlements[i].verdict == verdict)
             pg_array_add_int(&a, column(&settlements[i]));
     pg_array_bind(q, &a);
     return !a.failed;
@@ -117,12 +118,12 @@ static semel_status enqueue_verdict(postgres_unit *unit, int64_t outbox,
     pg_query q = pg_unit_query(unit, of[verdict]);
     q.answer = answer;
     pg_int(&q, outbox);
-    int bound = bind_settlements(&q, arena, settlements, count, verdict, seq_of) &&
-                bind_settlements(&q, arena, settlements, count, verdict, token_of);
+    int bound = bind_settlements(&q, arena, settlements, count, (int)verdict, seq_of) &&
+                bind_settlements(&q, arena, settlements, count, (int)verdict, token_of);
     if (bound && verdict != SEMEL_VERDICT_ACK)
-        bound = bind_settlements(&q, arena, settlements, count, verdict, delay_of);
+        bound = bind_settlements(&q, arena, settlements, count, (int)verdict, delay_of);
     if (bound && verdict == SEMEL_VERDICT_RETRY)
-        bound = bind_settlements(&q, arena, settlements, count, verdict, refused_of);
+        bound = bind_settlements(&q, arena, settlements, count, (int)verdict, refused_of);
     if (!bound)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
     pg_enqueue(&q);
@@ -169,6 +170,27 @@ semel_status postgres_settle(void *unit_state, int64_t outbox, semel_item_settle
         status = find_lost(unit, settlements, count, answers, err);
     for (int i = 0; i < 3; i++)
         PQclear(answers[i]);
+    return status;
+}
+
+semel_status postgres_extend(void *unit_state, int64_t outbox, semel_item_settlement leases[],
+                             size_t count, uint32_t lease_ms, semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    mem_arena *arena = &unit->on->scratch;
+    PGresult *answers[3] = {NULL, NULL, NULL};
+    pg_query q = pg_unit_query(unit, ST_OUTBOX_EXTEND);
+    q.answer = &answers[0];
+    pg_int(&q, outbox);
+    if (!bind_settlements(&q, arena, leases, count, 0, seq_of) ||
+        !bind_settlements(&q, arena, leases, count, 0, token_of))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory extending the leases of messages");
+    pg_int(&q, lease_ms);
+    pg_enqueue(&q);
+    semel_status status = pg_flush(unit->on, 0, NULL, "extending the leases of messages", err);
+    if (!status)
+        status = find_lost(unit, leases, count, answers, err);
+    PQclear(answers[0]);
     return status;
 }
 

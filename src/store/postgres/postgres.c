@@ -284,6 +284,7 @@ static const semel_store_outbox outbox = {
     .put_many = postgres_put_many,
     .lease = postgres_take,
     .settle = postgres_settle,
+    .extend = postgres_extend,
     .unsent = postgres_unsent,
 };
 

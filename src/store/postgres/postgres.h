@@ -146,6 +146,8 @@ semel_status postgres_take(void *unit, int64_t outbox, uint32_t limit, uint32_t 
                            semel_item_sink *sink, void *context, semel_error *err);
 semel_status postgres_settle(void *unit, int64_t outbox, semel_item_settlement settlements[],
                              size_t count, semel_error *err);
+semel_status postgres_extend(void *unit, int64_t outbox, semel_item_settlement leases[],
+                             size_t count, uint32_t lease_ms, semel_error *err);
 semel_status postgres_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
 /* dead.c */

@@ -252,7 +252,13 @@ static const char *const texts[ST_COUNT] = {
         "wake_ms = CASE s.delay WHEN 0 THEN o.captured_ms ELSE " NOW " + s.delay END "
         "FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS s (seq, token, delay) "
         "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
-    [ST_OUTBOX_UNSENT] = "SELECT count(*), coalesce(min(captured_ms), 0)::bigint FROM " OUTBOX,
+    [ST_OUTBOX_EXTEND] =
+        "UPDATE " OUTBOX " o SET wake_ms = " NOW " + $4 "
+        "FROM unnest($2::bigint[], $3::bigint[]) AS s (seq, token) "
+        "WHERE o.seq = s.seq AND o.outbox = $1 AND o.token = s.token RETURNING o.seq",
+    /* Rows of queues are in the same table, and are not unsent. */
+    [ST_OUTBOX_UNSENT] = "SELECT count(*), coalesce(min(captured_ms), 0)::bigint FROM " OUTBOX
+                         " WHERE outbox NOT IN (SELECT id FROM {}.semel_scope WHERE kind = 3)",
     [ST_NOTIFY] = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
 
     [ST_DEAD_PUT] =

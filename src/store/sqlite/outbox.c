@@ -59,6 +59,29 @@ semel_status sqlite_settle(void *unit_state, int64_t outbox, semel_item_settleme
     return status;
 }
 
+/* --- extending --------------------------------------------------------------------------------------------- */
+
+semel_status sqlite_extend(void *unit_state, int64_t outbox, semel_item_settlement leases[],
+                           size_t count, uint32_t lease_ms, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    int64_t lease_end_ms = sqlite_clock_now(unit->store) + lease_ms;
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        int changed = 0;
+        sqlite_query q = sqlite_query_start(unit->on, ST_OUTBOX_EXTEND);
+        sqlite_query_int(&q, lease_end_ms);
+        sqlite_query_int(&q, leases[i].seq);
+        sqlite_query_int(&q, outbox);
+        sqlite_query_int(&q, (int64_t)leases[i].token);
+        status = sqlite_query_run(&q, &changed, "extending the lease of a message", err);
+        leases[i].lost = changed == 0;
+    }
+    return status;
+}
+
+/* --- counting ---------------------------------------------------------------------------------------------- */
+
 static semel_status read_number(sqlite_store *store, sqlite_statement which, int64_t *out,
                                 semel_error *err)
 {

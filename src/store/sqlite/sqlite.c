@@ -278,6 +278,7 @@ static const semel_store_outbox outbox = {
     .put = sqlite_put,
     .lease = sqlite_take,
     .settle = sqlite_settle,
+    .extend = sqlite_extend,
     .unsent = sqlite_unsent,
 };
 

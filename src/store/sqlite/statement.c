@@ -14,6 +14,9 @@
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE "token IS NOT NULL AND lease_until_ms > ?"
 
+/* Rows of queues are in the same table, and are not unsent. */
+#define NO_QUEUE "outbox NOT IN (SELECT id FROM semel_scope WHERE kind = 3)"
+
 static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -86,9 +89,13 @@ static const char *const texts[ST_COUNT] = {
     [ST_OUTBOX_RELEASE] =
         "UPDATE semel_outbox SET token = NULL, wake_ms = coalesce(?, captured_ms), "
         "attempts = attempts - 1 WHERE seq = ? AND outbox = ? AND token = ?",
-    [ST_OUTBOX_COUNT] = "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL) + "
-                        "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL)",
-    [ST_OUTBOX_OLDEST] = "SELECT captured_ms FROM semel_outbox ORDER BY seq LIMIT 1",
+    [ST_OUTBOX_EXTEND] =
+        "UPDATE semel_outbox SET wake_ms = ? WHERE seq = ? AND outbox = ? AND token = ?",
+    [ST_OUTBOX_COUNT] =
+        "SELECT (SELECT count(*) FROM semel_outbox WHERE grp IS NULL AND " NO_QUEUE ") + "
+        "(SELECT count(*) FROM semel_outbox WHERE grp IS NOT NULL AND " NO_QUEUE ")",
+    [ST_OUTBOX_OLDEST] =
+        "SELECT captured_ms FROM semel_outbox WHERE " NO_QUEUE " ORDER BY seq LIMIT 1",
 
     [ST_GROUP_DUE] =
         "SELECT grp FROM semel_group WHERE outbox = ? AND due_ms <= ? ORDER BY due_ms LIMIT ?",

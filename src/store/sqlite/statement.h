@@ -39,6 +39,7 @@ typedef enum sqlite_statement {
     ST_OUTBOX_REMOVE,
     ST_OUTBOX_RETRY,
     ST_OUTBOX_RELEASE,
+    ST_OUTBOX_EXTEND,
     ST_OUTBOX_COUNT,
     ST_OUTBOX_OLDEST,
     ST_GROUP_DUE,

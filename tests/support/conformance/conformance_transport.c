@@ -83,6 +83,11 @@ void pass_broker_ms(transport_fixture *f, int64_t ms)
         semel_test_advance_ms(f->seam, ms);
 }
 
+uint32_t broker_grain_ms(const transport_fixture *f)
+{
+    return f->quirks->grain_ms ? f->quirks->grain_ms : 1;
+}
+
 void reopen_transport(transport_fixture *f)
 {
     semel_transport_close(f->transport);

@@ -39,6 +39,9 @@ typedef struct transport_quirks {
         settle_ms; /* a message that is there to be had is delivered within this real time: so long
                          * is waited for one that must not come. 0: at once */
 
+    uint32_t
+        grain_ms; /* with a clock that goes on by itself: what is due so soon may be due already. 0: 1 */
+
     void (*make)(char url[TRANSPORT_URL_ROOM]); /* of a queue that is fresh and empty */
     void (*remove)(const char *url);            /* may be NULL */
 
@@ -80,6 +83,7 @@ extern const transport_test transport_fork_tests[];
 enum { RECEIVE_WAIT_MS = 30000 }; /* for what must come; what must not is not waited for */
 
 void pass_broker_ms(transport_fixture *f, int64_t ms);
+uint32_t broker_grain_ms(const transport_fixture *f); /* the quirk */
 void reopen_transport(transport_fixture *f);
 
 /* Publishes; every message must be confirmed. */

@@ -112,24 +112,37 @@ static void a_batch_arrives_complete(void **state)
     expect_nothing(f);
 }
 
+/* Messages of the groups "a", "b", ... with the numbers 0, 1, 2, ... as ids, so many in all. What has come is settled before
+ * more is asked for: a transport may keep back what follows in a group until then. */
+static void take_groups_in_order(transport_fixture *f, size_t count)
+{
+    enum { AT_ONCE = 64 };
+    semel_delivery deliveries[AT_ONCE];
+    unsigned long next[26] = {0};
+    for (size_t have = 0, got; have < count; have += got) {
+        OK(semel_transport_receive(f->transport, deliveries, AT_ONCE, &got, RECEIVE_WAIT_MS,
+                                   &last_error));
+        assert_in_range(got, 1, count - have);
+        for (size_t i = 0; i < got; i++) {
+            const semel_message *message = deliveries[i].message;
+            int group = message->group[0] - 'a';
+            assert_int_equal(strtoul(message->id.data, NULL, 10), next[group]++);
+            settle(f, deliveries[i].tag, SEMEL_VERDICT_ACK, 0);
+        }
+    }
+}
+
 static void a_group_arrives_in_order(void **state)
 {
     enum { MANY = 60, GROUPS = 3 };
     static const char *const groups[GROUPS] = {"a", "b", "c"};
     transport_fixture *f = *state;
-    semel_delivery deliveries[MANY];
-    unsigned long next[GROUPS] = {0};
     for (int i = 0; i < MANY; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "%d", i / GROUPS);
         publish_id(f, id, groups[i % GROUPS]);
     }
-    take(f, deliveries, MANY);
-    for (int i = 0; i < MANY; i++) {
-        const semel_message *message = deliveries[i].message;
-        int group = message->group[0] - 'a';
-        assert_int_equal(strtoul(message->id.data, NULL, 10), next[group]++);
-    }
+    take_groups_in_order(f, MANY);
 }
 
 static void a_group_published_at_once_arrives_in_order(void **state)
@@ -139,17 +152,14 @@ static void a_group_published_at_once_arrives_in_order(void **state)
     char ids[MANY][8];
     semel_message messages[MANY];
     const semel_message *pointers[MANY];
-    semel_delivery deliveries[MANY];
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "%d", i);
         messages[i] = text_message(ids[i], "10 EUR");
-        messages[i].group = "g";
+        messages[i].group = "a";
         pointers[i] = &messages[i];
     }
     publish_all(f, pointers, MANY);
-    take(f, deliveries, MANY);
-    for (int i = 0; i < MANY; i++)
-        BYTES_EQUAL(messages[i].id, deliveries[i].message->id);
+    take_groups_in_order(f, MANY);
 }
 
 static void a_receiver_gets_no_more_than_it_asked_for(void **state)

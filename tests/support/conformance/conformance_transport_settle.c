@@ -51,9 +51,9 @@ static void a_retry_comes_back_not_before_its_delay(void **state)
     transport_fixture *f = *state;
     publish_id(f, "m-1", NULL);
     settle(f, take_id(f, "m-1").tag, SEMEL_VERDICT_RETRY, 60000);
-    pass_broker_ms(f, 59999);
+    pass_broker_ms(f, 60000 - (int64_t)broker_grain_ms(f));
     expect_nothing(f);
-    pass_broker_ms(f, 1);
+    pass_broker_ms(f, broker_grain_ms(f));
     expect_nth(f, take_id(f, "m-1").message, 2);
 }
 
@@ -62,12 +62,12 @@ static void a_retry_holds_up_no_other_message(void **state)
     transport_fixture *f = *state;
     publish_id(f, "1", NULL);
     publish_id(f, "2", NULL);
-    settle(f, take_id(f, "1").tag, SEMEL_VERDICT_RETRY, 1000);
+    settle(f, take_id(f, "1").tag, SEMEL_VERDICT_RETRY, 60000);
     settle(f, take_id(f, "2").tag, SEMEL_VERDICT_ACK, 0);
     publish_id(f, "3", NULL);
     settle(f, take_id(f, "3").tag, SEMEL_VERDICT_ACK, 0);
     expect_nothing(f);
-    pass_broker_ms(f, 1000);
+    pass_broker_ms(f, 60000);
     (void)take_id(f, "1");
 }
 
@@ -80,15 +80,15 @@ static void each_retry_has_its_own_delay(void **state)
     for (int i = 0; i < 3; i++)
         publish_id(f, ids[i], NULL);
     take(f, out, 3);
-    const semel_delivery_settlement settles[] = {{out[0].tag, SEMEL_VERDICT_RETRY, 3000},
-                                                 {out[1].tag, SEMEL_VERDICT_RETRY, 1000},
-                                                 {out[2].tag, SEMEL_VERDICT_RETRY, 2000}};
+    const semel_delivery_settlement settles[] = {{out[0].tag, SEMEL_VERDICT_RETRY, 180000},
+                                                 {out[1].tag, SEMEL_VERDICT_RETRY, 60000},
+                                                 {out[2].tag, SEMEL_VERDICT_RETRY, 120000}};
     OK(semel_transport_settle(f->transport, settles, 3, &last_error));
     static const char *const order[] = {"2", "3", "1"};
     for (int i = 0; i < 3; i++) {
         expect_nothing(f);
-        pass_broker_ms(f, 1000);
-        (void)take_id(f, order[i]);
+        pass_broker_ms(f, 60000);
+        settle(f, take_id(f, order[i]).tag, SEMEL_VERDICT_ACK, 0);
     }
 }
 
@@ -175,9 +175,9 @@ static void an_unsettled_delivery_comes_back_after_a_while(void **state)
         expect_nothing(f);
         return;
     }
-    pass_broker_ms(f, lapse_ms - 1);
+    pass_broker_ms(f, lapse_ms - (int64_t)broker_grain_ms(f));
     expect_nothing(f);
-    pass_broker_ms(f, 1);
+    pass_broker_ms(f, broker_grain_ms(f));
     semel_delivery again = take_id(f, "m-1");
     expect_nth(f, again.message, 2);
     semel_delivery_settlement late = {first.tag, SEMEL_VERDICT_ACK, 0};
