@@ -49,8 +49,7 @@ typedef enum semel_order {
 typedef struct semel_consumer_options {
     size_t size;
     uint32_t batch; /* deliveries received and, if the inbox allows, handled at once; default 1 */
-    uint32_t
-        backoff_ms; /* before the second attempt; doubles each time, with jitter; default 200 */
+    uint32_t backoff_ms;     /* before the second attempt; doubles, with jitter; default 200 */
     uint32_t backoff_max_ms; /* default 60000 */
     semel_on_unrouted on_unrouted;
     /* threads of semel_consumer_run(); default 1, which is the caller's own. More than one needs a transport that

@@ -241,8 +241,7 @@ typedef struct semel_store_driver {
     const char *scheme; /* "sqlite" */
     size_t store_size;
     size_t unit_size;
-    uint32_t
-        changes_max; /* most rows that one unit may change, for splitting batches; 0: no limit */
+    uint32_t changes_max; /* most rows that one unit may change (batches are split); 0: no limit */
 
     /* May block up to settings->busy_ms. EINVAL for a bad URL: the text names the wrong part and never shows a
      * password. On failure the driver has released everything that it acquired. `settings` outlives the store.
