@@ -61,7 +61,7 @@ enum {
 typedef struct semel_store_settings {
     uint32_t busy_ms;
     uint32_t answer_ms;
-    const semel_seam *seam; /* complete: no member is NULL */
+    const semel_seam *seam; /* complete: only `fault` may be NULL */
 } semel_store_settings;
 
 enum { SEMEL_WATCH_LATER = -2 };

@@ -35,7 +35,7 @@ enum {
 };
 
 typedef struct semel_transport_settings {
-    const semel_seam *seam; /* complete: no member is NULL */
+    const semel_seam *seam; /* complete: only `fault` may be NULL */
 } semel_transport_settings;
 
 /* A delivery. The delivery and its message belong to the transport; they are valid until the delivery is settled or the
