@@ -93,7 +93,7 @@ SEMEL_API semel_status semel_consumer_run(semel_consumer *consumer, semel_error 
  * from a signal handler, also before the run. Handlers that are running finish, and their deliveries are settled. */
 SEMEL_API void semel_consumer_stop(semel_consumer *consumer);
 
-/* Runs the handler of the matching route on a dead letter again: see semel_inbox_replay() in dead.h. */
+/* Runs the handler of the inbox's route on a dead letter again: see semel_inbox_replay() in dead.h. */
 SEMEL_API semel_status semel_consumer_replay(semel_outcome *out, semel_consumer *consumer,
                                              int64_t dead_id, semel_error *err);
 

@@ -12,7 +12,7 @@
  * A marker row is in one of three states: done, open or dead. This is the whole state machine:
  *
  *     (none) --mark--> done        (none) --claim--> open        open --claim, lease over--> open
- *     open --mark, lease over--> done       open --finish, token fits, lease live--> done
+ *     open --mark, lease over--> done       open --finish, token matches, lease live--> done
  *     open --fail--> open, no lease         open --bury--> dead        any but held --forget--> (none)
  *     done, dead, open without a live lease --sweep, past the cutoff--> (none)
  *
@@ -222,8 +222,8 @@ typedef struct semel_store_dead {
  * call watch repeatedly. */
 typedef struct semel_store_watch {
     /* A descriptor that becomes readable when messages were committed or when the connection breaks; -1 if there is
-     * none, in which case the relay only polls. SEMEL_WATCH_LATER: there is no descriptor now, or there has been one
-     * only since this call, so notifications may have been missed; the relay looks for messages and calls watch again
+     * none. The relay polls in any case. SEMEL_WATCH_LATER: there is no descriptor now, or there has been one only
+     * since this call, so notifications may have been missed; the relay looks for messages and calls watch again
      * soon. */
     int (*watch)(void *store);
 
