@@ -1,12 +1,14 @@
-/* The consumer: takes deliveries from a transport through inboxes and settles them.
+/* The consumer: receives deliveries from a transport, passes them through inboxes and settles them.
  *
- * Routing is data. A message goes to every route whose pattern fits its type; each has its own inbox,
- * so its own marker and its own failure. A delivery is acknowledged when all its routes are settled;
- * if one fails it comes back after a backoff, and the others see a duplicate. What keeps failing
- * becomes a dead letter of its inbox. Until then it is kept back here, unsettled, where the transport
- * cannot delay a redelivery or order is kept; and so is everything while the store cannot be reached. What
- * is over a limit of message.h cannot be stored: it is rejected, to the broker's own dead letters if it has
- * any, and a dead letter "unusable" of the first route's store says that it came.
+ * Routing is data. A message goes to every route whose pattern matches its type. Each route has its own inbox, and
+ * therefore its own marker and its own failures. The consumer acknowledges a delivery when all its routes are
+ * settled. If one route fails, the message is tried again after a backoff, and the other routes then see a
+ * duplicate. A message that keeps failing becomes a dead letter of its inbox.
+ *
+ * Until then the consumer holds the delivery itself, unsettled, if the transport cannot delay a redelivery or if
+ * the order of groups is kept. It also holds all deliveries while the store cannot be reached. A message that
+ * exceeds a limit of message.h cannot be stored. The consumer rejects it, which moves it to the broker's own dead
+ * letters if the broker has any, and writes a dead letter named "unusable" to the store of the first route.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_CONSUMER_H
 #define SEMEL_CONSUMER_H
@@ -19,8 +21,9 @@ SEMEL_BEGIN_DECLS
 typedef struct semel_consumer semel_consumer;
 
 typedef struct semel_route {
-    const char *pattern; /* a type; `*` stands for any run of characters: "order.*". A message that
-                          * has no type is matched by its topic */
+    /* a type, in which `*` stands for any run of characters: "order.*". A message without a type is matched by its
+     * topic */
+    const char *pattern;
     semel_inbox *inbox;
     semel_handler *handler;
     void *context;
@@ -31,66 +34,66 @@ typedef struct semel_route {
 #define SEMEL_IN_HAND_MAX ((size_t)10000000)
 
 typedef enum semel_on_unrouted {
-    SEMEL_UNROUTED_DEAD =
-        0,                /* a dead letter of the first route's store, under the name "unrouted" */
-    SEMEL_UNROUTED_IGNORE /* acknowledged and forgotten */
+    SEMEL_UNROUTED_DEAD = 0, /* a dead letter named "unrouted" in the store of the first route */
+    SEMEL_UNROUTED_IGNORE    /* acknowledged and forgotten */
 } semel_on_unrouted;
 
 typedef enum semel_order {
-    SEMEL_ORDER_NONE = 0, /* a message that fails is overtaken by others */
-    SEMEL_ORDER_GROUP     /* messages of one group are handled in the order of their delivery, one
-                           * after the other: one that fails holds up its own group, and nothing
-                           * else as long as that does not fill in_hand_max or the broker's
-                           * prefetch. Holds within this consumer, not between several of a queue */
+    SEMEL_ORDER_NONE = 0, /* other messages overtake one that fails */
+    /* messages of one group are handled in the order of their delivery, one at a time. A message that fails delays its
+     * own group; it delays other groups only when its group fills in_hand_max or the broker's prefetch. The order holds
+     * within this consumer, not between several consumers of one queue */
+    SEMEL_ORDER_GROUP
 } semel_order;
 
 typedef struct semel_consumer_options {
     size_t size;
-    uint32_t batch; /* deliveries taken and, where the inbox allows, handled at once; default 1 */
-    uint32_t
-        backoff_ms; /* before the second attempt; doubles with each, with jitter; default 200 */
+    uint32_t batch; /* deliveries received and, if the inbox allows, handled at once; default 1 */
+    uint32_t backoff_ms;     /* before the second attempt; doubles, with jitter; default 200 */
     uint32_t backoff_max_ms; /* default 60000 */
     semel_on_unrouted on_unrouted;
-    uint32_t workers; /* threads that semel_consumer_run() works with; default 1: the caller's own.
-                       * More need a transport that may be shared by threads */
+    /* threads of semel_consumer_run(); default 1, which is the caller's own. More than one needs a transport that
+     * threads may share */
+    uint32_t workers;
     semel_order order;
-    uint32_t in_hand_max; /* deliveries kept here unsettled, at most; default: 2 * batch * workers,
-                           * and at least 100 */
+    /* most deliveries that the consumer holds unsettled; default 2 * batch * workers, but at least 100 */
+    uint32_t in_hand_max;
 
-    /* Of semel_consumer_run(). Called by one thread at a time, which may be any worker, while the others
-     * wait: it must not use the consumer, except to stop it. */
+    /* For semel_consumer_run(). Any worker may call it, one at a time, while the other workers wait. It must not
+     * use the consumer, except to stop it. */
     semel_notice *notice;
     void *notice_context;
 } semel_consumer_options;
 
-/* The routes are copied; the transport, inboxes, handlers and contexts are borrowed until the consumer
- * is closed, which speaks to the transport once more: what is in hand goes back to the broker. */
+/* The consumer copies the routes. It borrows the transport, inboxes, handlers and contexts until it is closed.
+ * Closing uses the transport once more: the deliveries that the consumer still holds go back to the broker. */
 SEMEL_API semel_status semel_consumer_open(semel_consumer **out, semel_transport *transport,
                                            const semel_route *routes, size_t count,
                                            const semel_consumer_options *options, semel_error *err);
 SEMEL_API void semel_consumer_close(semel_consumer *consumer);
 
-/* One turn in the caller's thread: waits up to `wait_ms` for deliveries, handles and settles them.
- * *settled counts those acknowledged. A handler's failure is not an error of the step.
- *  - If the store cannot be reached the deliveries stay in hand unharmed, and the step returns that error
- *    (retryable): call it again later, which takes no more in before those are dealt with.
- *  - If the broker cannot be told, or no longer knows a delivery (SEMEL_ELOST), the work is done all the
- *    same; the delivery comes again and is a duplicate. Retryable, too.
- *  - After an error that is not retryable everything in hand has gone back to the broker.
- * SEMEL_EMISUSE: it is stepping or running already, maybe in a caller of this very handler. */
+/* One step in the caller's thread: waits up to `wait_ms` for deliveries, handles and settles them. *settled is the
+ * number of deliveries acknowledged. A handler's failure is not an error of the step.
+ *  - If the store cannot be reached, the consumer keeps its deliveries and the step returns that error (retryable).
+ *    Call the step again later: it receives no new deliveries before it has handled the ones it holds.
+ *  - If the broker cannot be reached to settle a delivery, or no longer knows it (SEMEL_ELOST), the work is done
+ *    nevertheless. The broker delivers the message again, and the copy is a duplicate. This is retryable, too.
+ *  - After an error that is not retryable, all deliveries of the consumer have gone back to the broker.
+ * SEMEL_EMISUSE: the consumer is stepping or running already, possibly further up in the caller's own stack. */
 SEMEL_API semel_status semel_consumer_step(size_t *settled, semel_consumer *consumer,
                                            uint32_t wait_ms, semel_error *err);
 
-/* Steps until stopped, with `workers` threads, which are gone when it returns; handlers are then called
- * from all of them, several at once. Errors that may pass (retryable) are waited out by all together,
- * with backoff; others end it. What is not at work when it ends stays in hand until semel_consumer_close(). */
+/* Steps until the consumer is stopped, with `workers` threads, which have ended when the call returns. With several
+ * workers, handlers run in several threads at once. When an error is retryable, all workers wait together, with
+ * backoff, until it has passed; any other error ends the run. Deliveries that no handler is working on when the run
+ * ends stay with the consumer until semel_consumer_close(). */
 SEMEL_API semel_status semel_consumer_run(semel_consumer *consumer, semel_error *err);
 
-/* For good: whoever runs it after that returns at once. May be called from any thread and from a signal
- * handler, also before the run; what is at work is finished and settled. */
+/* Stops the consumer for good: later calls of semel_consumer_run() return at once. May be called from any thread and
+ * from a signal handler, also before the run. Handlers that are running finish, and their deliveries are settled. */
 SEMEL_API void semel_consumer_stop(semel_consumer *consumer);
 
-/* Runs a dead letter again through the route of its inbox: see semel_inbox_replay() in dead.h. */
+/* Runs the handler of the inbox's route on a dead letter again: see semel_inbox_replay() in dead.h. */
 SEMEL_API semel_status semel_consumer_replay(semel_outcome *out, semel_consumer *consumer,
                                              int64_t dead_id, semel_error *err);
 

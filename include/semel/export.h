@@ -1,4 +1,4 @@
-/* Which symbols leave the library. Everything else is hidden, and tests/program/exports.txt lists what is not.
+/* SEMEL_API marks the symbols that the library exports. All other symbols are hidden.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_EXPORT_H
 #define SEMEL_EXPORT_H

@@ -1,4 +1,4 @@
-/* A message: what a broker delivers, what an outbox sends.
+/* A message, as a broker delivers it and an outbox sends it.
  *
  * The fields map to CloudEvents 1.0:
  *
@@ -9,8 +9,8 @@
  *     topic             subject              correlation_id    correlationid (extension)
  *     group             partitionkey (ext.)  headers           other extensions
  *
- * A header becomes an extension if its name, in lower case, is letters and digits only, and its value is
- * text; others are left out when writing, as are delivery and delay_ms, which are no part of the event.
+ * A header becomes an extension if its name, in lower case, has only letters and digits and its value is text. Other
+ * headers are not written; neither are delivery and delay_ms, which are not part of the event.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_MESSAGE_H
@@ -23,7 +23,7 @@
 
 SEMEL_BEGIN_DECLS
 
-/* Bytes that somebody else owns. They may hold NUL and need not be text. */
+/* Bytes that another object owns. They may contain NUL and need not be text. */
 typedef struct semel_bytes {
     const void *data;
     size_t len;
@@ -40,42 +40,43 @@ typedef struct semel_header {
     semel_bytes value;
 } semel_header;
 
-#define SEMEL_BODY_MAX    ((size_t)16 << 20) /* bytes of a body, at most */
-#define SEMEL_TEXT_MAX    ((size_t)1024)     /* bytes of an id or any other text field, at most */
-#define SEMEL_HEADERS_MAX ((size_t)128)      /* headers of one message, at most */
-#define SEMEL_HEADER_MAX  ((size_t)8192)     /* bytes of one header's name and value, at most */
+#define SEMEL_BODY_MAX    ((size_t)16 << 20) /* most bytes of a body */
+#define SEMEL_TEXT_MAX    ((size_t)1024)     /* most bytes of an id or another text field */
+#define SEMEL_HEADERS_MAX ((size_t)128)      /* most headers of one message */
+#define SEMEL_HEADER_MAX  ((size_t)8192)     /* most bytes of one header, name and value together */
 
-/* Set `size`; whatever is zero is absent. */
+/* The caller sets `size`. A member that is zero is absent. */
 typedef struct semel_message {
     size_t size;
     semel_bytes id;
     const char *source;
     const char *type;
-    const char *topic; /* where it goes: routing key, subject */
-    const char *group; /* messages of one group leave the outbox in the order of capture: one that
-                        * waits (delay_ms, or after a failure) holds up those behind it */
+    const char *topic; /* the destination: a routing key or subject */
+    /* messages of one group leave the outbox in the order of capture; a message that waits (for its delay_ms, or after
+     * a failure) delays those behind it */
+    const char *group;
     semel_bytes correlation_id;
     const char *content_type;
-    int64_t time_ms; /* when it was made, in milliseconds since 1970 UTC */
+    int64_t time_ms; /* when the message was made, in milliseconds since 1970 UTC */
     const semel_header *headers;
     size_t header_count;
     semel_bytes body;
-    uint32_t
-        delivery; /* receiving: 1 for a first delivery, 2 or more for a redelivery, 0 unknown */
-    uint32_t delay_ms; /* sending: not before this long after the commit, and with a group nothing
-                        * behind it either. What may be overtaken is sent without a group */
+    uint32_t delivery; /* receiving: 1 first delivery, 2 or more redelivery, 0 unknown */
+    /* sending: the message, and those behind it in its group, leave no earlier than this long after the commit. A
+     * message that others may overtake should have no group */
+    uint32_t delay_ms;
 } semel_message;
 
-/* One block that holds the message and all that it points to; free it with semel_message_free(). */
+/* Copies a message and everything it points to into one block. Free it with semel_message_free(). */
 SEMEL_API semel_status semel_message_copy(semel_message **out, const semel_message *message,
                                           semel_error *err);
 SEMEL_API void semel_message_free(semel_message *message);
 
-/* The value of a header, or {NULL, 0}. */
+/* The value of a header, or {NULL, 0} if there is no such header. */
 SEMEL_API semel_bytes semel_message_header(const semel_message *message, const char *name);
 
-/* CloudEvents in structured mode (application/cloudevents+json). Reading makes a message to be freed
- * with semel_message_free(); writing makes a NUL-terminated text to be freed with semel_text_free(). */
+/* CloudEvents in structured mode (application/cloudevents+json). Reading returns a message, which the caller frees
+ * with semel_message_free(). Writing returns a NUL-terminated text, which the caller frees with semel_text_free(). */
 SEMEL_API semel_status semel_message_read_cloudevent(semel_message **out, semel_bytes json,
                                                      semel_error *err);
 SEMEL_API semel_status semel_message_write_cloudevent(char **out, const semel_message *message,

@@ -1,10 +1,10 @@
-/* The relay: takes messages from an outbox to a transport, and marks a message sent only when the
- * broker confirmed it.
+/* The relay: sends the messages of an outbox to a transport. It marks a message as sent only after the broker has
+ * confirmed it.
  *
- * Rows are taken by lease and fencing token, never by a cursor; no transaction is open while the broker
- * is talked to. Messages of one group leave in the order of capture, however many relays work side by
- * side; a message that fails or is delayed (delay_ms) holds up those behind it in its own group and nothing
- * else. A relay has one owner at a time. What it is opened with (outbox, transport, inbox) must outlive it.
+ * The relay leases rows and holds a fencing token for each; it never reads by a cursor. No transaction is open while
+ * the relay talks to the broker. Messages of one group leave in the order of capture, however many relays work at the
+ * same time. A message that fails or is delayed (delay_ms) delays the messages behind it in its group and no others.
+ * A relay has one owner at a time. The outbox, transport or inbox that a relay is opened with must outlive it.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_RELAY_H
 #define SEMEL_RELAY_H
@@ -24,26 +24,27 @@ typedef enum semel_relay_preset {
     SEMEL_RELAY_CAREFUL       /* 10    30000     2000     25            1000 .. 600000           */
 } semel_relay_preset;
 
-/* What to do with a message for which the broker has no place: no queue is bound for its topic. */
+/* What the relay does with an unroutable message: one for whose topic no queue is bound. */
 typedef enum semel_on_unroutable {
-    SEMEL_UNROUTABLE_WAIT = 0, /* try again, with backoff, until somebody made the place */
-    SEMEL_UNROUTABLE_DEAD      /* as if refused: after attempts_max it is a dead letter */
+    SEMEL_UNROUTABLE_WAIT = 0, /* try again, with backoff, until a queue is bound */
+    SEMEL_UNROUTABLE_DEAD      /* as if refused: a dead letter after attempts_max */
 } semel_on_unroutable;
 
 /* Zero means the preset's value. */
 typedef struct semel_relay_options {
     size_t size;
     semel_relay_preset preset;
-    uint32_t batch;        /* messages taken at once, at most SEMEL_BATCH_MAX */
-    uint32_t lease_ms;     /* how long a taken message is this relay's */
-    uint32_t poll_ms;      /* how often to look, besides being woken by commits: this process's,
-                            * and on PostgreSQL anybody's */
-    uint32_t attempts_max; /* refused (or failed, locally) so often, it becomes a dead letter */
-    uint32_t backoff_ms;   /* before the second attempt; doubles with each, with jitter */
+    uint32_t batch;        /* messages leased at once, at most SEMEL_BATCH_MAX */
+    uint32_t lease_ms;     /* how long a lease lasts */
+    uint32_t poll_ms;      /* how often the relay looks by itself. Commits wake it, too: those of
+                            * its own process, and on PostgreSQL those of every process */
+    uint32_t attempts_max; /* refused (or, locally, failed) so often, a message is a dead letter */
+    uint32_t backoff_ms;   /* wait before the second attempt; doubles each time, with jitter */
     uint32_t backoff_max_ms;
     semel_on_unroutable on_unroutable;
 
-    /* Of semel_relay_run(), called by its thread. A broker is back when it has taken a message again. */
+    /* For semel_relay_run(), which calls it in its own thread. An outage of the broker is over when the broker has
+     * accepted a message again. */
     semel_notice *notice;
     void *notice_context;
 } semel_relay_options;
@@ -52,28 +53,27 @@ SEMEL_API semel_status semel_relay_open(semel_relay **out, semel_outbox *outbox,
                                         semel_transport *transport,
                                         const semel_relay_options *options, semel_error *err);
 
-/* Local hand-off: inbox and outbox of the same store. Each message is taken out of the outbox and
- * marked received in the inbox in the one transaction that the handler's writes go into. The inbox must
- * be in transaction mode. */
+/* Local hand-off, between an outbox and an inbox of the same store. One transaction removes the message from the
+ * outbox, marks it as received in the inbox and holds the handler's writes. The inbox must be in transaction mode. */
 SEMEL_API semel_status semel_relay_open_local(semel_relay **out, semel_outbox *outbox,
                                               semel_inbox *inbox, semel_handler *handler,
                                               void *context, const semel_relay_options *options,
                                               semel_error *err);
 SEMEL_API void semel_relay_close(semel_relay *relay);
 
-/* One turn: takes what is due, sends it, marks it. Waits up to `wait_ms` for something to do. *sent
- * counts the messages confirmed. A message that failed is not an error of the step; a broker or store
- * that cannot be reached is, and the step may simply be called again. */
+/* One step: leases the messages that are due, sends them and settles them. Waits up to `wait_ms` if no message is due.
+ * *sent is the number of messages confirmed. A message that fails is not an error of the step. A broker or store that
+ * cannot be reached is an error; the caller may simply call the step again. */
 SEMEL_API semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms,
                                         semel_error *err);
 
-/* Steps until stopped. As long as batches are full it does not wait for the broker before it takes the next: up to three
- * batches are leased then, and given back or settled when it ends. Errors that may pass (retryable) are waited out, with
- * backoff; others end it. */
+/* Steps until the relay is stopped. While batches are full, the relay leases the next batch before the broker has
+ * answered for the current one. It then holds up to three leased batches, which it settles or releases when it ends.
+ * The relay waits, with backoff, while errors are retryable; any other error ends the run. */
 SEMEL_API semel_status semel_relay_run(semel_relay *relay, semel_error *err);
 
-/* For good: whoever runs it after that returns at once. May be called from any thread and from a signal
- * handler, also before the run; the turn under way is finished. */
+/* Stops the relay for good: later calls of semel_relay_run() return at once. May be called from any thread and from a
+ * signal handler, also before the run. The step that is under way is finished. */
 SEMEL_API void semel_relay_stop(semel_relay *relay);
 
 SEMEL_END_DECLS

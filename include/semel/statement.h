@@ -1,4 +1,4 @@
-/* A statement of the application's own, for semel_unit_queue(): the same text on every SQL store.
+/* Values of an application's own statement, for semel_unit_queue(). The same text works on every SQL store.
  *
  *     semel_value row[] = {semel_text("ada"), semel_int(1250), semel_blob(message->id)};
  *     semel_unit_queue(unit, "INSERT INTO charge (customer, cents, id) VALUES (?, ?, ?)", row, 3, err);
@@ -23,7 +23,7 @@ typedef struct semel_value {
     semel_value_kind kind;
     int64_t integer;
     double real;
-    semel_bytes bytes; /* of a text or of bytes */
+    semel_bytes bytes; /* the value of a text or of bytes */
 } semel_value;
 
 static inline semel_value semel_null(void)
@@ -44,7 +44,7 @@ static inline semel_value semel_real(double real)
     return value;
 }
 
-/* NULL is the database's NULL. */
+/* A NULL pointer becomes the database's NULL. */
 static inline semel_value semel_text(const char *text)
 {
     semel_value value = {text ? SEMEL_VALUE_TEXT : SEMEL_VALUE_NULL, 0, 0, {text, 0}};
@@ -58,8 +58,8 @@ static inline semel_value semel_blob(semel_bytes bytes)
     return value;
 }
 
-#define SEMEL_SQL_MAX    ((size_t)65535) /* bytes of a statement's text, at most */
-#define SEMEL_VALUES_MAX ((size_t)1000)  /* values of one statement, at most */
+#define SEMEL_SQL_MAX    ((size_t)65535) /* most bytes of a statement's text */
+#define SEMEL_VALUES_MAX ((size_t)1000)  /* most values of one statement */
 
 SEMEL_END_DECLS
 

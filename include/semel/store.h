@@ -1,15 +1,15 @@
 /* A store: the database that keeps markers, outgoing messages and dead letters.
  *
- *     memory:                         this process only; gone with it
- *     sqlite:orders.db                a file; several processes of one host may share it
+ *     memory:                         the memory of this process; its contents are lost when the process ends
+ *     sqlite:orders.db                a file, which several processes of one host may share
  *     sqlite:/var/lib/shop/orders.db?synchronous=full&cache_kib=16384&foreign_keys=on
  *
  *     postgres://user@host/database?schema=semel&pool=8
  *     mariadb://user@host/database?prefix=semel_&pool=8     (also mysql://)
  *
- * In a user's name or a password @ is written %40, / %2F, ? %3F, # %23 and % %25.
+ * In a user name or a password, write %40 for @, %2F for /, %3F for ?, %23 for # and %25 for %.
  *
- * A store may be shared by threads. It may not be carried over fork(): open it in the child.
+ * Threads may share a store. A store may not be used after fork(): the child opens its own.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_STORE_H
 #define SEMEL_STORE_H
@@ -20,65 +20,69 @@ SEMEL_BEGIN_DECLS
 
 typedef struct semel_store semel_store;
 
-/* Time, randomness and faults: the one seam between semel and its surroundings. NULL anywhere means
- * the real thing. Tests put their own here; <semel/test.h> has one ready. All are called from whichever
- * thread is using the store, so they must be safe for that. */
+/* Time, randomness and faults: the one seam between semel and its environment. A member that is NULL means the real
+ * function of the system. Tests provide their own seam; <semel/test.h> has one. Every thread that uses the store may
+ * call the members, so they must be thread-safe. */
 typedef struct semel_seam {
     size_t size;
     void *context;
     int64_t (*wall_ms)(void *context); /* milliseconds since 1970 UTC; may jump */
-    int64_t (*steady_ms)(
-        void *context); /* since the host booted; never jumps, same in all processes */
-    void (*boot_id)(void *context, char id[37]); /* tells one boot from the next; "" if it cannot */
+    /* since the host booted; never jumps, and is the same in all processes */
+    int64_t (*steady_ms)(void *context);
+    void (*boot_id)(void *context, char id[37]); /* differs after each boot; "" if unknown */
     void (*sleep_ms)(void *context, uint32_t ms);
     void (*random)(void *context, void *bytes, size_t len);
-    /* Called at every named point (SEMEL_FAULT_POINTS in test.h). Anything but SEMEL_OK makes the call
-     * fail there, as if the store had (or, at a point ending in .handled, the handler). It may also
-     * not return. */
+    /* Called at every named point (SEMEL_FAULT_POINTS in test.h). Any status but SEMEL_OK makes the call fail at that
+     * point, as if the store had failed (or the handler, at a point that ends in .handled). The function need not
+     * return: it may end the process. */
     semel_status (*fault)(void *context, const char *point);
 } semel_seam;
 
-/* Every wait has an end, whatever the server does. A statement waits for a lock, or for another copy of its message, no
- * longer than busy_ms (the inbox's wait_ms); a connection is waited for for busy_ms; and a server that owes an answer
- * for answer_ms longer than that is taken for lost, with its connection. So a call ends after busy_ms + wait_ms +
- * answer_ms at the latest for each conversation that it needs: one for most; two for a receive, before and after
- * the handler, and one more if a failure is to be recorded. A handler's own statements wait for locks for busy_ms, too
- * (lock_timeout, innodb_lock_wait_timeout and lock_wait_timeout of its transaction, which it may set otherwise); how long
- * they take besides is its own affair. */
+/* Every wait has an end, whatever the server does:
+ *  - a statement waits for a lock for at most busy_ms, and for another copy of its message for at most the inbox's
+ *    wait_ms;
+ *  - a call waits for a free connection for at most busy_ms;
+ *  - if the server owes an answer for answer_ms longer than that, the store gives up the connection.
+ *
+ * So each exchange with the server takes at most busy_ms + wait_ms + answer_ms. Most calls need one exchange. A
+ * receive needs two, before and after the handler, and one more if it records a failure. A handler's own statements
+ * also wait for locks for at most busy_ms (lock_timeout, innodb_lock_wait_timeout and lock_wait_timeout of its
+ * transaction), unless the handler sets another value. semel does not limit how long they run apart from that. */
 typedef struct semel_store_options {
     size_t size;
     uint32_t busy_ms;       /* longest wait for a lock or a connection; default 5000 */
     const semel_seam *seam; /* borrowed until the store is closed; default: the system's */
-    uint32_t
-        answer_ms; /* of a server: how long it may owe an answer, beyond the time that it waits for locks,
-                         * before its connection is given up; default 10000 */
+    /* how long a server may owe an answer, beyond its waits for locks, before the store gives up the connection;
+     * default 10000 */
+    uint32_t answer_ms;
 } semel_store_options;
 
-/* Opens; changes nothing in the database. `options` may be NULL. */
+/* Opens a store and changes nothing in the database. `options` may be NULL. */
 SEMEL_API semel_status semel_store_open(semel_store **out, const char *url,
                                         const semel_store_options *options, semel_error *err);
 
-/* Every inbox, outbox and unit of the store must have been closed before. NULL is a no-op. */
+/* The caller must have closed every inbox, outbox and unit of the store before. NULL is a no-op. */
 SEMEL_API void semel_store_close(semel_store *store);
 
-/* Creates or upgrades semel's own tables, each step in a transaction of its own. Safe to call at every
- * start and from several processes at once. SEMEL_ESCHEMA if the tables are newer or not semel's. */
+/* Creates or upgrades semel's own tables; each step is a transaction of its own. A program may call it at every start,
+ * and several processes may call it at once. SEMEL_ESCHEMA if the tables are newer than the library, or are not
+ * semel's. */
 SEMEL_API semel_status semel_store_migrate(semel_store *store, semel_error *err);
 
-/* How much a commit survives. The broker's acknowledgement must not be stronger than this. */
+/* What a commit survives. The broker's acknowledgement must not be stronger than this. */
 typedef enum semel_durability {
-    SEMEL_DURABLE_NOT = 1, /* gone with the process */
+    SEMEL_DURABLE_NOT = 1, /* lost when the process ends */
     SEMEL_DURABLE_PROCESS, /* survives kill -9, not power loss */
     SEMEL_DURABLE_POWER    /* survives power loss */
 } semel_durability;
 
 SEMEL_API semel_durability semel_store_durability(const semel_store *store);
 
-/* Milliseconds since 1970 by the store's own clock: what retention and leases are measured with. It
+/* The time of the store's own clock, by which retention and leases are measured, in milliseconds since 1970. The clock
  * does not jump when the host's clock is set. */
 SEMEL_API semel_status semel_store_now(int64_t *out_ms, semel_store *store, semel_error *err);
 
-/* What this process did through this store since it was opened, and what the outboxes hold now. */
+/* What this process did through this store handle since it was opened, and what the outboxes hold now. */
 typedef struct semel_counters {
     uint64_t processed;
     uint64_t duplicates;
@@ -87,19 +91,19 @@ typedef struct semel_counters {
     uint64_t mismatched;
     uint64_t stale;
     uint64_t missing_key;
-    uint64_t unprotected; /* processed without a key, because the policy says so */
+    uint64_t unprotected; /* processed without a key, as the policy allows */
     uint64_t failed;
     uint64_t dead;
-    uint64_t captured; /* messages put into an outbox */
+    uint64_t captured; /* messages stored in an outbox */
     uint64_t sent;
-    uint64_t resent; /* of those sent: not at the first attempt, so the broker may have two */
+    uint64_t resent; /* sent, but not at the first attempt: the broker may have two copies */
     uint64_t send_failed;
     uint64_t swept;
-    uint64_t unsent;          /* messages in the outbox now */
+    uint64_t unsent;          /* messages in all outboxes now */
     int64_t oldest_unsent_ms; /* when the oldest of them was captured; 0 if there is none */
 } semel_counters;
 
-/* `size` is sizeof(semel_counters): a caller built against an older header gets what it knows. */
+/* `size` is sizeof(semel_counters): a caller that was built against an older header gets the members it knows. */
 SEMEL_API semel_status semel_store_counters(semel_counters *out, size_t size, semel_store *store,
                                             semel_error *err);
 

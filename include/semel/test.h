@@ -1,4 +1,4 @@
-/* The kit for tests of programs that use semel: a clock, faults, transports. Link with semel-test.
+/* A kit for testing programs that use semel: a clock, faults, transports. Link with semel-test.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TEST_H
 #define SEMEL_TEST_H
@@ -7,9 +7,9 @@
 
 SEMEL_BEGIN_DECLS
 
-/* --- a seam of one's own ------------------------------------------------------------------------- */
+/* --- a seam for tests ----------------------------------------------------------------------------- */
 
-/* A clock that stands still until told, randomness from a seed, and faults on demand. Thread-safe. */
+/* A clock that stands still until the test advances it, randomness from a seed, and faults on demand. Thread-safe. */
 typedef struct semel_test_seam semel_test_seam;
 
 SEMEL_API semel_status semel_test_seam_open(semel_test_seam **out, uint64_t seed, semel_error *err);
@@ -18,13 +18,13 @@ SEMEL_API void semel_test_seam_close(semel_test_seam *seam);
 /* For semel_store_options.seam. */
 SEMEL_API const semel_seam *semel_test_seam_get(semel_test_seam *seam);
 
-/* Time passes. Sleeping inside semel advances this clock, too, and takes no time. */
+/* Lets time pass. A sleep inside semel advances this clock, too, and returns at once. */
 SEMEL_API void semel_test_advance_ms(semel_test_seam *seam, int64_t ms);
 
-/* Somebody sets the host's clock, forwards or backwards: only the wall clock moves. */
+/* Sets the host's clock forwards or backwards: only the wall clock moves. */
 SEMEL_API void semel_test_jump_ms(semel_test_seam *seam, int64_t ms);
 
-/* The host restarts after `ms`: wall clock forwards, steady clock to zero, a new boot id. */
+/* Restarts the host after `ms`: the wall clock advances, the steady clock starts at zero, the boot id is new. */
 SEMEL_API void semel_test_reboot(semel_test_seam *seam, int64_t ms);
 
 /* The named points of the library, in the order in which a message passes them. */
@@ -44,32 +44,33 @@ SEMEL_API void semel_test_reboot(semel_test_seam *seam, int64_t ms);
     X("migrate.applied") X("migrate.committed")
 /* clang-format on */
 
-/* What happens when `point` is passed for the nth time from now (1: the next time). `status` is what
- * the call fails with; SEMEL_OK means SIGKILL to this process. One plan at a time; NULL clears it. */
+/* Plans a fault for the nth time from now that the library passes `point` (1: the next time). The call then fails with
+ * `status`; SEMEL_OK means SIGKILL to this process. A seam has one plan at a time; a NULL point clears it. */
 SEMEL_API void semel_test_fault(semel_test_seam *seam, const char *point, uint32_t nth,
                                 semel_status status);
 
-/* How often `point` was passed. */
+/* How often the library has passed `point`. */
 SEMEL_API uint32_t semel_test_passed(const semel_test_seam *seam, const char *point);
 
 /* --- transports ---------------------------------------------------------------------------------- */
 
-/* Remembers what is published; delivers nothing. */
+/* A transport that records what is published and delivers nothing. */
 SEMEL_API semel_status semel_test_recorder_open(semel_transport **out, semel_error *err);
 SEMEL_API size_t semel_test_recorder_count(const semel_transport *recorder);
-/* Borrowed until the recorder is closed; NULL past the end. */
+/* The message is borrowed until the recorder is closed; NULL past the end. */
 SEMEL_API const semel_message *semel_test_recorder_message(const semel_transport *recorder,
                                                            size_t index);
-/* The next `count` messages that `topic` fits (NULL: any) get this result; what is UNKNOWN is recorded
- * all the same, as by a broker whose answer was lost. */
+/* Gives the next `count` messages with this topic (NULL: any topic) this result. A message with the result UNKNOWN is
+ * recorded nevertheless, as a broker whose answer was lost would have it. */
 SEMEL_API void semel_test_recorder_answer(semel_transport *recorder, const char *topic,
                                           semel_publish_result result, size_t count);
 
-/* Wraps a transport, which must outlive it: everything is delivered twice, late and out of order. */
+/* A transport that wraps another one, which must outlive it, and delivers every message twice, late and out of
+ * order. */
 typedef struct semel_test_chaos_options {
     size_t size;
     uint32_t copies;   /* of each message; default 2 */
-    uint32_t hold_max; /* how many deliveries may be held back, to come later; default 16 */
+    uint32_t hold_max; /* most deliveries that it holds back for later; default 16 */
     uint64_t seed;
 } semel_test_chaos_options;
 

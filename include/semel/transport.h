@@ -1,16 +1,17 @@
 /* A transport: a broker or queue.
  *
- *     memory:                     queues in this process, shared by everyone who has the handle
- *     memory:?ack_ms=30000        an unsettled delivery comes back after this long
- *     memory:?messages_max=1000   it takes no more than so many at a time
+ *     memory:                     queues in this process, shared by all users of the handle
+ *     memory:?ack_ms=30000        an unsettled delivery is delivered again after this time
+ *     memory:?messages_max=1000   the most messages that it holds at a time
  *
  *     amqp://user:password@host:5672/vhost?exchange=shop                   RabbitMQ: to publish
  *     amqps://user:password@host/vhost?queue=stock&exchange=shop&declare=yes   ... and to receive, by TLS
  *
- * docs/RABBITMQ.md has all the parameters of the latter, and what each costs and promises.
+ * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs and promises.
  *
- * A transport may be shared by threads if its driver says so (memory and amqp do). It may not be carried over fork():
- * open it in the child. There every call is SEMEL_EMISUSE, and closing it only forgets it: the broker hears nothing.
+ * Threads may share a transport if its driver allows it (memory and amqp do). A transport may not be used after fork():
+ * the child opens its own. In the child every call on the parent's transport returns SEMEL_EMISUSE, and closing it only
+ * frees its memory; the broker notices nothing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TRANSPORT_H
 #define SEMEL_TRANSPORT_H
@@ -32,27 +33,26 @@ SEMEL_API semel_status semel_transport_open(semel_transport **out, const char *u
                                             semel_error *err);
 SEMEL_API void semel_transport_close(semel_transport *transport);
 
-/* What the broker said of one message. */
+/* The broker's answer for one message. */
 typedef enum semel_publish_result {
-    SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or the answer was lost: it may or may not be there */
-    SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as it promises */
-    SEMEL_PUBLISH_REFUSED,     /* the broker will never take it: too large, for one */
-    SEMEL_PUBLISH_UNROUTABLE, /* nobody would get it: the broker has no place for its topic (yet) */
-    SEMEL_PUBLISH_NACKED      /* the broker does not take it now: its queue is full, it failed, or
-                               * it is not allowed (yet) */
+    SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or no answer: the broker may or may not have it */
+    SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as the broker promises */
+    SEMEL_PUBLISH_REFUSED, /* the broker will never accept it, for instance because it is too large */
+    SEMEL_PUBLISH_UNROUTABLE, /* the broker has no queue for its topic (yet) */
+    SEMEL_PUBLISH_NACKED /* not accepted now: the queue is full, the broker failed, or it is not allowed (yet) */
 } semel_publish_result;
 
-/* Publishes a batch and waits for the answers, up to `wait_ms`. SEMEL_OK: every result is written. On
- * any other status too results[] is right: what is not confirmed there must be sent again. */
+/* Publishes a batch and waits up to `wait_ms` for the answers. SEMEL_OK: every message has its answer. results[] is
+ * valid with any other status, too: the caller must send again what is not confirmed there. */
 SEMEL_API semel_status semel_transport_publish(semel_publish_result results[],
                                                semel_transport *transport,
                                                const semel_message *const messages[], size_t count,
                                                uint32_t wait_ms, semel_error *err);
 
-/* What may be lost by the way this transport is set up, one sentence per line; "" if nothing is known. */
+/* Which messages this transport may lose, given its configuration: one sentence per line, or "" if it knows of none. */
 SEMEL_API const char *semel_transport_warnings(const semel_transport *transport);
 
-/* What may be said of effects for a store, a transport and a mode together. */
+/* What semel promises about effects for a combination of store, transport and mode. */
 typedef enum semel_grade {
     SEMEL_GRADE_AT_LEAST_ONCE = 1, /* effects may repeat after a crash */
     SEMEL_GRADE_EFFECTIVELY_ONCE,  /* once, unless a crash falls between the work and its record */
@@ -60,7 +60,7 @@ typedef enum semel_grade {
     SEMEL_GRADE_EXACTLY_ONCE_EFFECTS /* exactly-once effects */
 } semel_grade;
 
-/* `transport` may be NULL: the store alone. */
+/* `transport` may be NULL, to grade the store alone. */
 SEMEL_API semel_grade semel_inbox_grade(const struct semel_inbox *inbox,
                                         const semel_transport *transport);
 SEMEL_API const char *semel_grade_name(semel_grade grade);

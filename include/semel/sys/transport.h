@@ -1,16 +1,17 @@
-/* The transport driver table: what a broker's client must do to be a transport. For people who write
- * backends.
+/* The transport driver table: what a driver must do to make a broker a transport. For authors of backends; BACKENDS.md
+ * in semel's documentation is a guide.
  *
  * Rules for every member
- *  - `transport` points to the driver's own state: the core allocates driver->transport_size zeroed
- *    bytes and frees them after close.
- *  - With the ability SHARED all members may be called by several threads at once, else by one.
- *  - Every wait is bounded by the wait_ms of its call, except for making a connection, which has a bound of its own.
- *    A broken connection is EUNAVAILABLE at once; the driver connects again by itself, at the next call.
- *  - Only `durability` is called in a child of the process that opened the transport: there the core refuses all other
- *    calls itself, and `close` is left out, since locks may be held for ever and threads are gone.
+ *  - `transport` points to the driver's own state: the core allocates driver->transport_size zeroed bytes and frees
+ *    them after close.
+ *  - With the ability SHARED several threads may call all members at once; without it, one thread at a time.
+ *  - Every wait ends after the wait_ms of the call, except for connecting, which has a limit of its own. If the
+ *    connection is broken, the member returns EUNAVAILABLE at once; the driver itself connects again at the next call.
+ *  - In a child of the process that opened the transport, the core calls `durability` only. It refuses all other calls
+ *    itself and leaves out `close`, because locks may stay held for ever and the threads do not exist there.
  *
- * A new backend is done when tests/support/conformance/conformance_transport.c passes against the real thing.
+ * A backend is complete when the conformance suite (tests/support/conformance in semel's sources) passes against the
+ * real broker.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SYS_TRANSPORT_H
 #define SEMEL_SYS_TRANSPORT_H
@@ -23,28 +24,29 @@ SEMEL_BEGIN_DECLS
 #define SEMEL_TRANSPORT_DRIVER_VERSION 4
 
 enum {
-    SEMEL_TRANSPORT_SHARED = 1, /* may be used by several threads at once */
-    SEMEL_TRANSPORT_ORDERED =
-        2, /* in one publish, nothing of a group is accepted after a failure in it */
-    SEMEL_TRANSPORT_COUNTS =
-        4, /* message.delivery is right: 1 first, more for a redelivery, never 0 */
-    SEMEL_TRANSPORT_DELAYS = 8 /* a retry's delay_ms is kept; without it the delivery comes back at
-                                * once, and a consumer holds it back itself */
+    SEMEL_TRANSPORT_SHARED = 1, /* several threads may use it at once */
+    /* once a message has failed, the same publish accepts no later message of its group */
+    SEMEL_TRANSPORT_ORDERED = 2,
+    /* message.delivery is set: 1 for a first delivery, more for a redelivery, never 0 */
+    SEMEL_TRANSPORT_COUNTS = 4,
+    /* the broker honours delay_ms of RETRY. Without this ability the broker delivers the message again at once, so the
+     * consumer holds the delivery itself */
+    SEMEL_TRANSPORT_DELAYS = 8
 };
 
 typedef struct semel_transport_settings {
-    const semel_seam *seam; /* complete: no member is NULL */
+    const semel_seam *seam; /* complete: only `fault` may be NULL */
 } semel_transport_settings;
 
-/* A message handed out. It and its message belong to the transport and stay valid until it is settled
- * or the transport is closed. */
+/* A delivery. The delivery and its message belong to the transport; they are valid until the delivery is settled or the
+ * transport is closed. */
 typedef struct semel_delivery {
     uint64_t tag; /* names the delivery; never reused by this transport */
     const semel_message *message;
-    const char
-        *partition; /* of brokers that have them: the part of the log that it comes from, ... */
-    int64_t
-        position; /* ... and its place there, ascending from 0. NULL and -1 where there is none */
+    /* for brokers with partitions: the partition that the message comes from, and its position there, ascending from
+     * 0. NULL and -1 for other brokers */
+    const char *partition;
+    int64_t position;
 } semel_delivery;
 
 /* ACK, RETRY or REJECT. */
@@ -54,7 +56,8 @@ typedef struct semel_delivery_settlement {
     uint32_t delay_ms;
 } semel_delivery_settlement;
 
-/* What a publisher has to do while the broker works. It may take its time, and must not use the transport. */
+/* Work for the publisher's thread while the broker processes messages. It may take long, and must not use the
+ * transport. */
 typedef void semel_meanwhile(void *context);
 
 typedef struct semel_transport_driver {
@@ -63,73 +66,77 @@ typedef struct semel_transport_driver {
     const char *scheme;
     size_t transport_size;
 
-    /* EINVAL for a bad URL. On failure whatever was acquired has been released. */
+    /* EINVAL for a bad URL. On failure the driver has released everything that it acquired. */
     semel_status (*open)(void *transport, const char *url, const semel_transport_settings *settings,
                          semel_error *err);
 
-    /* What was delivered and not settled goes back to the broker. Waits for no more than its goodbye. */
+    /* Unsettled deliveries go back to the broker. The call waits for nothing but the end of the connection. */
     void (*close)(void *transport);
 
-    /* How safe a confirmed message is. */
+    /* What a confirmed message survives. */
     semel_durability (*durability)(const void *transport);
 
-    /* Sends all, then collects the answers. results[] is right whatever is returned: CONFIRMED only for
-     * what the broker confirmed and has a place for, UNKNOWN for what it did not answer. OK if every
-     * message has its answer. Keeps the order given within a group. */
+    /* Sends all messages, then collects the answers. results[] is valid whatever the call returns: CONFIRMED only for a
+     * message that the broker has confirmed and routed to a queue, UNKNOWN for one without an answer. OK if every
+     * message has its answer. Within a group the driver keeps the given order. */
     semel_status (*publish)(void *transport, semel_publish_result results[],
                             const semel_message *const messages[], size_t count, uint32_t wait_ms,
                             semel_error *err);
 
-    /* Up to `max` deliveries, as soon as there is one; *count is 0 when wait_ms passed without. */
+    /* Returns up to `max` deliveries, as soon as there is at least one. *count is 0 if none came within wait_ms. */
     semel_status (*receive)(void *transport, semel_delivery deliveries[], size_t max, size_t *count,
                             uint32_t wait_ms, semel_error *err);
 
-    /* Each verdict holds for its own delivery only, never cumulatively over others. An unknown tag is
-     * EINVAL, and the others are settled all the same. EUNAVAILABLE: the connection is gone, with all the
-     * deliveries that came by it; they are no longer out here, and the broker delivers them again. */
+    /* Applies each verdict to its own delivery only, never cumulatively to others. An unknown tag is EINVAL, and the
+     * other deliveries are settled nevertheless. EUNAVAILABLE: the connection is lost, and with it all deliveries that
+     * came by it. They are no longer known here, and the broker delivers them again. */
     semel_status (*settle)(void *transport, const semel_delivery_settlement settles[], size_t count,
                            semel_error *err);
 
-    /* Optional. Renews the ownership of deliveries that are still being handled, for brokers that take a delivery
-     * back after a time: each is out for another *hold_ms from now, which the driver writes. A tag that is no longer
-     * out is passed over: its delivery was taken back, and comes again. EUNAVAILABLE as in settle. The core calls it
-     * well before the time is over, by any thread if the transport is SHARED, and the first time with count 0, to
-     * learn *hold_ms. NULL: a delivery is out until it is settled or the connection is lost. */
+    /* Optional. Renews the ownership of deliveries that are still being handled, for brokers that take a delivery back
+     * after a time. Each delivery then stays with the consumer for another *hold_ms from now, which the driver writes.
+     * The driver ignores the tag of a delivery that the broker has taken back: the broker delivers it again.
+     * EUNAVAILABLE as in settle. The core calls it well before the time is over, by any thread if the transport is
+     * SHARED. The first call has count 0; it only asks for *hold_ms. NULL: a delivery stays with the consumer until it
+     * is settled or the connection is lost. */
     semel_status (*extend)(void *transport, const uint64_t tags[], size_t count, uint32_t *hold_ms,
                            semel_error *err);
 
-    /* Optional. What may be lost as the transport is set up, one sentence per line. */
+    /* Optional. Which messages may be lost, given the transport's configuration: one sentence per line. */
     const char *(*warnings)(const void *transport);
 
-    /* All that is out, and all that was fetched for the next receive, goes back to the broker, to its old place. The
-     * consumer settles the deliveries afterwards, with SEMEL_VERDICT_RETRY. NULL: that alone does it. */
+    /* Optional. Returns all unsettled deliveries, and all messages that were fetched for the next receive, to their old
+     * place in the broker. The consumer afterwards settles the deliveries with SEMEL_VERDICT_RETRY. NULL: settling them
+     * is enough to return them. */
     void (*give_back)(void *transport);
 
-    /* As publish; and calls `meanwhile` exactly once, by the caller's thread, holding no lock: when the messages are on
-     * their way and before their answers are waited for, or later, or when they could not be sent. Answers that have
-     * come when it returns are taken even if wait_ms is over by then. Others who publish may have to wait for it. NULL: it
-     * is called after publish. */
+    /* Optional. As publish, and also calls `meanwhile` exactly once, in the caller's thread and without holding a lock:
+     * after the messages have been sent and before the driver waits for their answers, or later, or when the messages
+     * could not be sent. The driver accepts the answers that have arrived when `meanwhile` returns, even if wait_ms is
+     * over by then. Other publishers may have to wait for it. NULL: the core calls `meanwhile` after publish. */
     semel_status (*publish_while)(void *transport, semel_publish_result results[],
                                   const semel_message *const messages[], size_t count,
                                   uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,
                                   semel_error *err);
 } semel_transport_driver;
 
-/* Opens a transport with a driver that is not in the registry: for tests, and for wrappers. `argument`
- * reaches the driver's open() in place of a URL. */
+/* Opens a transport with a driver that is not built in: the application's own, a wrapper or a test's. The driver's
+ * open() gets `argument` in place of a URL. The driver must outlive the transport. */
 SEMEL_API semel_status semel_transport_open_driver(semel_transport **out,
                                                    const semel_transport_driver *driver,
                                                    const void *argument,
                                                    const semel_transport_options *options,
                                                    semel_error *err);
 
-/* For drivers that wrap another transport, and for consumers of one's own: the members above, checked. */
+/* The driver of a transport, for drivers that wrap another transport. */
 SEMEL_API const semel_transport_driver *semel_transport_driver_of(const semel_transport *transport);
 
-/* The driver's own state, for accessors that a driver brings along; NULL if the transport has another
- * driver. */
+/* The driver's own state, for accessor functions that a driver offers; NULL if the transport has another driver. */
 SEMEL_API void *semel_transport_state(const semel_transport *transport,
                                       const semel_transport_driver *driver);
+
+/* The members `receive` and `settle`, with a check that the process is the one that opened the transport: for wrappers,
+ * and for applications with a consumer of their own. */
 SEMEL_API semel_status semel_transport_receive(semel_transport *transport,
                                                semel_delivery deliveries[], size_t max,
                                                size_t *count, uint32_t wait_ms, semel_error *err);
