@@ -256,6 +256,21 @@ static void a_forgotten_key_is_new_again(void **state)
     assert_int_equal(done.runs, 2);
 }
 
+/* Where the database lets rows expire, no sweep is needed to be new again. */
+static void a_key_is_known_for_its_retention_without_a_sweep(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    scripted_handler done = {0};
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+    pass_almost(f, grains(f, 1000));
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
+    pass_ms(f, grains(f, 1000));
+    if (!store_has(f, LACKS_SWEEP))
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+}
+
 /* --- a copy in flight ----------------------------------------------------------------------------- */
 
 typedef struct copy {
@@ -321,6 +336,7 @@ const store_test store_marker_tests[] = {
     STORE_TEST(where_mismatch_is_ignored_the_key_alone_decides),
     STORE_TEST(the_fingerprint_is_that_of_the_copy_that_was_handled),
     STORE_TEST(a_forgotten_key_is_new_again),
+    STORE_TEST(a_key_is_known_for_its_retention_without_a_sweep),
     STORE_TEST_WITH(a_copy_in_flight_waits_for_the_first, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_copy_in_flight_takes_over_if_the_first_rolls_back, IN_TRANSACTION_MODE),
     {NULL, NULL, 0}};
