@@ -1,8 +1,7 @@
 /* A store of one's own: inboxes in claim mode, in one file, for a program that has no database.
  *
- * The file is an array of markers, which are in memory, too. One unit is open at a time, and changes one marker: commit
- * writes it to its place in the file. A process that is killed before the write has changed nothing, and one that is
- * killed after it has changed all. (A power failure may tear the write: `durability` does not promise more.)
+ * The file is an array of markers, which are in memory, too. One unit is open at a time, and changes one marker, which
+ * commit writes to its place: a process that is killed has changed all or nothing. (A power failure may tear the write.)
  *
  * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL. semel refuses to
  * open what needs them, handles a batch message by message, and leaves what fails too often to the broker. */
@@ -10,7 +9,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semel/sys/store.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -21,7 +19,7 @@ typedef struct marker {
     int64_t inbox, expires_ms, lease_until_ms; /* inbox 0: the place was never used */
     uint64_t fingerprint, token, key_len;
     uint32_t attempts;
-    semel_mark_state state; /* DONE, DEAD, or FREE: open, and held as long as its lease is live */
+    semel_mark_state state; /* DONE, or FREE: open, and held as long as its lease is live */
     unsigned char key[SEMEL_KEY_MAX];
 } marker;
 
@@ -35,15 +33,13 @@ typedef struct filestore {
 
 typedef struct unit {
     filestore *store;
-    marker *place;   /* what it changes, ... */
-    marker contents; /* ... and how */
+    marker *place, contents; /* what it changes, and how */
 } unit;
 
 static void filestore_close(void *store)
 {
-    filestore *s = store;
-    pthread_mutex_destroy(&s->one);
-    close(s->fd);
+    pthread_mutex_destroy(&((filestore *)store)->one);
+    close(((filestore *)store)->fd);
 }
 
 /* A file that is new is empty, and gets room for all markers. */
@@ -53,7 +49,10 @@ static semel_status filestore_open(void *store, const void *path,
     filestore *s = store;
     s->seam = settings->seam;
     s->offset_ms = s->seam->wall_ms(s->seam->context) - s->seam->steady_ms(s->seam->context);
-    pthread_mutex_init(&s->one, NULL);
+    pthread_mutexattr_t checks;
+    pthread_mutexattr_init(&checks);
+    pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&s->one, &checks);
     s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     int locked = s->fd >= 0 && flock(s->fd, LOCK_EX | LOCK_NB) == 0;
     ssize_t got = locked ? pread(s->fd, s->markers, sizeof s->markers, 0) : -1;
@@ -98,10 +97,10 @@ static semel_status filestore_scope(void *store, semel_scope kind, const char *n
 static semel_status filestore_begin(void *store, void *state, semel_begin durability,
                                     uint32_t wait_ms, semel_error *err)
 {
-    (void)durability, (void)wait_ms, (void)err; /* units are short: no handler runs inside one */
-    ((unit *)state)->store = store;
-    pthread_mutex_lock(&((filestore *)store)->one);
-    return SEMEL_OK;
+    filestore *s = ((unit *)state)->store = store;
+    (void)durability, (void)wait_ms; /* units are short: no handler runs inside one */
+    int nested = pthread_mutex_lock(&s->one) != 0;
+    return nested ? semel_fail(err, SEMEL_EMISUSE, "filestore: a unit in a unit") : SEMEL_OK;
 }
 
 static void filestore_rollback(void *state)
@@ -220,7 +219,7 @@ static semel_status filestore_forget(void *state, const semel_mark *mark, semel_
 {
     unit *u = state;
     u->place = find(u->store, mark);
-    if (!u->place || !u->place->inbox)
+    if (!u->place || !u->place->inbox || mark->state == SEMEL_MARK_DEAD) /* none is ever dead */
         return semel_fail(err, SEMEL_ENOTFOUND, "filestore: the key is not known");
     int held = is_held(u->store, u->place); /* else the contents stay empty: a free place */
     return held ? semel_fail(err, SEMEL_EBUSY, "filestore: the key is claimed") : SEMEL_OK;
@@ -240,6 +239,7 @@ const semel_store_driver filestore_driver = {.version = SEMEL_STORE_DRIVER_VERSI
                                              .scheme = "filestore",
                                              .store_size = sizeof(filestore),
                                              .unit_size = sizeof(unit),
+                                             .changes_max = 1,
                                              .open = filestore_open,
                                              .close = filestore_close,
                                              .now = filestore_now,

@@ -80,7 +80,7 @@ semel_status store_can_keep_inbox(const semel_store *store, const semel_inbox_op
 {
     const semel_store_markers *markers = store->driver->markers;
     if (!markers)
-        return refuse(store, "an inbox", "", err);
+        return refuse(store, "an inbox", ": use another store", err);
     if (options->mode == SEMEL_CLAIM && !markers->finish)
         return refuse(store, "an inbox in claim mode", ": use SEMEL_TRANSACTION", err);
     if (options->mode != SEMEL_CLAIM && !markers->mark)
@@ -89,13 +89,15 @@ semel_status store_can_keep_inbox(const semel_store *store, const semel_inbox_op
         return refuse(store, "an inbox in queued mode", ", having no SQL: use SEMEL_TRANSACTION",
                       err);
     if (options->on_duplicate == SEMEL_DUPLICATE_REPLAY && !markers->result_get)
-        return refuse(store, "results", ", so SEMEL_DUPLICATE_REPLAY is not possible", err);
+        return refuse(store, "results", ": use SEMEL_DUPLICATE_SKIP or SEMEL_DUPLICATE_REJECT",
+                      err);
     return SEMEL_OK;
 }
 
 semel_status store_can_keep_outbox(const semel_store *store, semel_error *err)
 {
-    return store->driver->outbox ? SEMEL_OK : refuse(store, "an outbox", "", err);
+    return store->driver->outbox ? SEMEL_OK
+                                 : refuse(store, "an outbox", ": use another store", err);
 }
 
 semel_status store_can_keep_queue(const semel_store *store, semel_error *err)
@@ -106,5 +108,9 @@ semel_status store_can_keep_queue(const semel_store *store, semel_error *err)
 
 semel_status store_can_keep_dead(const semel_store *store, semel_error *err)
 {
-    return store->driver->dead ? SEMEL_OK : refuse(store, "dead letters", "", err);
+    return store->driver->dead ? SEMEL_OK
+                               : refuse(store, "dead letters",
+                                        ": use another store, or receive without a consumer and "
+                                        "let the broker limit deliveries",
+                                        err);
 }

@@ -10,7 +10,9 @@ static void make(char url[URL_ROOM])
 
 int main(void)
 {
-    static const store_quirks memory = {
-        .name = "memory", .make = make, .durability = SEMEL_DURABLE_NOT};
+    static const store_quirks memory = {.name = "memory",
+                                        .make = make,
+                                        .durability = SEMEL_DURABLE_NOT,
+                                        .lacks = LACKS_QUEUE | LACKS_JOIN};
     return conformance_store(&memory);
 }

@@ -11,7 +11,10 @@
  * The tests go through the public API only, but for a few in conformance_store_driver.c, on a clock that
  * stands still until told (a semel_test_seam), so leases, backoff and years of retention pass without waiting.
  * A server's clock does not stand still: see "time" below. Nearly all are run in both modes. Each has a store of its
- * own, empty and migrated. What a store cannot do is skipped, visibly. */
+ * own, empty and migrated. What a store cannot do is left out, and the suite says how many tests it ran and left out.
+ *
+ * Members that a driver's table leaves out are read from the table, and must be exactly those that `lacks` names: a
+ * driver that loses a member fails the suite instead of passing less of it. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
 
@@ -19,13 +22,28 @@
 #include "support/fixture/receives.h"
 
 #include <pthread.h>
+#include <semel/sys/store.h>
 #include <semel/test.h>
 
 enum {
-    STORE_KEEPS = 1,       /* what was committed is there after closing and opening again */
-    STORE_SHARED = 2,      /* a second handle on the same URL sees the same */
-    STORE_MIGRATES = 4,    /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
-    STORE_SERVER_CLOCK = 8 /* time is a server's: the host's clock and its reboots mean nothing */
+    STORE_KEEPS = 1,         /* what was committed is there after closing and opening again */
+    STORE_SHARED = 2,        /* a second handle on the same URL sees the same */
+    STORE_MIGRATES = 4,      /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
+    STORE_SERVER_CLOCK = 8,  /* time is a server's: the host's clock and its reboots mean nothing */
+    STORE_PROCESS_CLOCK = 16 /* a process that opens it takes the time from the host's clock */
+};
+
+/* Optional members of the table that a driver may leave out. */
+enum {
+    LACKS_TRANSACTIONS = 1, /* mark: inboxes are in claim mode only */
+    LACKS_CLAIMS = 2,       /* finish and renew: in transaction mode only */
+    LACKS_OUTBOX = 4,
+    LACKS_DEAD = 8,
+    LACKS_RESULTS = 16,
+    LACKS_SAVEPOINTS = 32,
+    LACKS_SWEEP = 64,
+    LACKS_QUEUE = 128,
+    LACKS_JOIN = 256
 };
 
 enum { URL_ROOM = 512 }; /* at least SCRATCH_PATH */
@@ -35,7 +53,11 @@ typedef struct store_fixture store_fixture;
 typedef struct store_quirks {
     const char *name;
     unsigned flags;
+    unsigned lacks;              /* LACKS_...; what it says must be what the table says */
     semel_durability durability; /* of a commit, with the URL that make() gives */
+
+    /* NULL: the one that the URL names. Otherwise make() gives the driver's argument in place of a URL. */
+    const semel_store_driver *driver;
 
     void (*make)(char url[URL_ROOM]); /* a store that is fresh and empty */
     void (*remove)(const char *url);  /* and all that it left; may be NULL */
@@ -87,7 +109,13 @@ enum {
     NEEDS_KEEPS = 8,
     NEEDS_SHARED = 16,
     NEEDS_MIGRATES = 32,
-    NEEDS_HOST_CLOCK = 64
+    NEEDS_HOST_CLOCK = 64,
+    NEEDS_STORED_CLOCK = 128, /* a new process goes on with the time of those before it */
+    NEEDS_OUTBOX = 256,
+    NEEDS_DEAD = 512,
+    NEEDS_RESULTS = 1024,
+    NEEDS_SAVEPOINTS = 2048,
+    NEEDS_SWEEP = 4096
 };
 
 typedef struct store_test {
@@ -125,6 +153,10 @@ extern const store_test store_driver_tests[];
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);
 void clock_close(store_fixture *f);
+
+/* 0 if the driver leaves one of these LACKS_... out. For the test that asks as much as there is; one that makes no
+ * sense without has a NEEDS_... in its list. */
+int store_has(const store_fixture *f, unsigned members);
 
 /* The options may be NULL; their mode is the fixture's, whatever they say. */
 semel_inbox *open_inbox(store_fixture *f, const char *name, const semel_inbox_options *options);
@@ -205,7 +237,8 @@ typedef struct letters {
 void letters_read(letters *out, semel_store *store, const semel_dead_filter *filter);
 void letters_free(letters *all);
 
-/* How many there are, and the id of the only one (the test fails if there is not exactly one). */
+/* How many there are (none, if the store keeps none), and the id of the only one (the test fails if there is not exactly
+ * one). */
 size_t count_letters(store_fixture *f);
 int64_t only_letter(store_fixture *f);
 

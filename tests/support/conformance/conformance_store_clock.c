@@ -218,17 +218,21 @@ static void a_host_that_was_in_1970_and_is_right_again_goes_on(void **state)
 const store_test store_clock_tests[] = {
     STORE_TEST_WITH(the_clock_moves_with_time, IN_ANY_MODE),
     STORE_TEST_WITH(the_clock_does_not_follow_the_hosts, IN_ANY_MODE),
-    STORE_TEST_WITH(a_jump_of_the_hosts_clock_sweeps_neither_early_nor_late, IN_ANY_MODE),
+    STORE_TEST_WITH(a_jump_of_the_hosts_clock_sweeps_neither_early_nor_late,
+                    IN_ANY_MODE | NEEDS_SWEEP),
     STORE_TEST_WITH(a_jump_of_the_hosts_clock_does_not_change_a_lease, IN_CLAIM_MODE),
-    STORE_TEST_WITH(a_jump_of_the_hosts_clock_does_not_change_a_delay, IN_ANY_MODE),
-    STORE_TEST_WITH(a_new_process_agrees_on_the_time, IN_ANY_MODE | NEEDS_KEEPS),
+    STORE_TEST_WITH(a_jump_of_the_hosts_clock_does_not_change_a_delay, IN_ANY_MODE | NEEDS_OUTBOX),
+    STORE_TEST_WITH(a_new_process_agrees_on_the_time,
+                    IN_ANY_MODE | NEEDS_KEEPS | NEEDS_STORED_CLOCK),
     STORE_TEST_WITH(two_handles_agree_on_the_time, IN_ANY_MODE | NEEDS_SHARED),
     STORE_TEST_WITH(time_goes_on_while_the_host_is_off,
-                    IN_ANY_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS),
+                    IN_ANY_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS | NEEDS_SWEEP),
     STORE_TEST_WITH(a_lease_ends_while_the_host_is_off,
                     IN_CLAIM_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS),
-    STORE_TEST_WITH(a_host_that_wakes_up_in_1970_forgets_nothing,
-                    IN_ANY_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS),
+    STORE_TEST_WITH(a_host_that_wakes_up_in_1970_forgets_nothing, IN_ANY_MODE | NEEDS_HOST_CLOCK |
+                                                                      NEEDS_KEEPS | NEEDS_SWEEP |
+                                                                      NEEDS_STORED_CLOCK),
     STORE_TEST_WITH(a_host_that_was_in_1970_and_is_right_again_goes_on,
-                    IN_ANY_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS),
+                    IN_ANY_MODE | NEEDS_HOST_CLOCK | NEEDS_KEEPS | NEEDS_SWEEP |
+                        NEEDS_STORED_CLOCK),
     {NULL, NULL, 0}};

@@ -51,16 +51,38 @@ static semel_status end(store_fixture *f, void *unit, semel_status status)
 
 static semel_mark mark_of(int64_t inbox, const char *key)
 {
-    return (semel_mark){.inbox = inbox, .key = semel_str(key), .attempts = 1};
+    return (semel_mark){.inbox = inbox,
+                        .key = semel_str(key),
+                        .keep_ms = SEMEL_RETENTION_DEFAULT_MS,
+                        .attempts = 1};
+}
+
+/* A store without transaction mode finishes what it has claimed, in another unit. */
+static void make_done(store_fixture *f, semel_mark mark)
+{
+    const semel_store_markers *markers = driver_of(f)->markers;
+    void *unit = begin(f);
+    OK(end(f, unit,
+           markers->mark ? markers->mark(unit, &mark, 1, 0, &last_error)
+                         : markers->claim(unit, &mark, LEASE_MS, &last_error)));
+    assert_int_equal(mark.state, SEMEL_MARK_TAKEN);
+    if (markers->mark)
+        return;
+    unit = begin(f);
+    OK(end(f, unit, markers->finish(unit, &mark, &last_error)));
 }
 
 static void make_row(store_fixture *f, semel_mark mark, semel_mark_state state)
 {
     const semel_store_driver *driver = driver_of(f);
-    void *unit = begin(f);
     semel_status status = SEMEL_EINVAL;
-    if (state == SEMEL_MARK_DONE)
-        status = driver->markers->mark(unit, &mark, 1, 0, &last_error);
+    if (state == SEMEL_MARK_DONE) {
+        make_done(f, mark);
+        return;
+    }
+    void *unit = begin(f);
+    if (state == SEMEL_MARK_FREE) /* open: the attempt is counted, and nothing is held */
+        status = driver->markers->claim(unit, &mark, 0, &last_error);
     else if (state == SEMEL_MARK_DEAD)
         status = driver->markers->bury(unit, &mark, "hopeless", &last_error);
     else if (state == SEMEL_MARK_HELD)
@@ -68,15 +90,23 @@ static void make_row(store_fixture *f, semel_mark mark, semel_mark_state state)
     OK(end(f, unit, status));
 }
 
-/* As a copy finds it; nothing is changed. */
-static semel_mark_state state_of(store_fixture *f, semel_mark mark)
+/* As a look finds it, which changes nothing. */
+static semel_mark look_at(store_fixture *f, semel_mark mark)
 {
+    const semel_store_driver *driver = driver_of(f);
     void *unit = begin(f);
-    semel_status status = driver_of(f)->markers->mark(unit, &mark, 1, 0, &last_error);
-    driver_of(f)->units->rollback(unit);
+    semel_status status = driver->markers->look(unit, &mark, &last_error);
+    int used = driver->units->used && driver->units->used(unit);
+    driver->units->rollback(unit);
     free(unit);
     OK(status);
-    return mark.state;
+    assert_false(used);
+    return mark;
+}
+
+static semel_mark_state state_of(store_fixture *f, semel_mark mark)
+{
+    return look_at(f, mark).state;
 }
 
 /* The rollback of a failed attempt comes before its recording, and another copy may come between the two: what that one
@@ -99,6 +129,129 @@ static void a_failure_without_a_token_changes_no_row_of_others(void **state)
                              : driver->markers->fail(unit, &mark, "late", &last_error)));
             assert_int_equal(state_of(f, mark), states[i]);
         }
+}
+
+/* --- looking -------------------------------------------------------------------------------------- */
+
+enum { FINGERPRINT = 77, OTHER_FINGERPRINT = 78 };
+
+static void expect_look(store_fixture *f, semel_mark mark, semel_mark_state state,
+                        uint32_t attempts, uint64_t known_fingerprint)
+{
+    mark.fingerprint = OTHER_FINGERPRINT;
+    mark.attempts = 9; /* the row alone counts */
+    semel_mark found = look_at(f, mark);
+    assert_int_equal(found.state, state);
+    assert_int_equal(found.known_fingerprint, known_fingerprint);
+    if (state == SEMEL_MARK_FREE)
+        assert_int_equal(found.attempts, attempts);
+}
+
+/* Twice each: the first look has left nothing for the second one to find. */
+static void a_look_tells_what_is_known_and_writes_nothing(void **state)
+{
+    store_fixture *f = *state;
+    semel_mark mark = mark_of(scope_of(f, SEMEL_SCOPE_INBOX, "orders"), "none");
+    mark.fingerprint = FINGERPRINT;
+    for (int i = 0; i < 2; i++)
+        expect_look(f, mark, SEMEL_MARK_FREE, 0, 0);
+    mark.key = semel_str("open");
+    make_row(f, mark, SEMEL_MARK_FREE);
+    for (int i = 0; i < 2; i++)
+        expect_look(f, mark, SEMEL_MARK_FREE, 2, FINGERPRINT);
+    mark.key = semel_str("done");
+    make_row(f, mark, SEMEL_MARK_DONE);
+    for (int i = 0; i < 2; i++)
+        expect_look(f, mark, SEMEL_MARK_DONE, 0, FINGERPRINT);
+}
+
+static void a_look_finds_a_dead_key(void **state)
+{
+    store_fixture *f = *state;
+    semel_mark mark = mark_of(scope_of(f, SEMEL_SCOPE_INBOX, "orders"), "dead");
+    mark.fingerprint = FINGERPRINT;
+    make_row(f, mark, SEMEL_MARK_DEAD);
+    for (int i = 0; i < 2; i++)
+        expect_look(f, mark, SEMEL_MARK_DEAD, 0, FINGERPRINT);
+}
+
+static void a_look_finds_a_claim_as_long_as_it_is_live(void **state)
+{
+    store_fixture *f = *state;
+    semel_mark mark = mark_of(scope_of(f, SEMEL_SCOPE_INBOX, "orders"), "held");
+    mark.fingerprint = FINGERPRINT;
+    int64_t now = now_of(f);
+    make_row(f, mark, SEMEL_MARK_HELD);
+    STORED_AT(now + LEASE_MS, f, look_at(f, mark).held_until_ms);
+    pass_almost(f, LEASE_MS);
+    expect_look(f, mark, SEMEL_MARK_HELD, 0, FINGERPRINT);
+    STORED_AT(now + LEASE_MS, f, look_at(f, mark).held_until_ms);
+    pass_grain(f);
+    expect_look(f, mark, SEMEL_MARK_FREE, 2, FINGERPRINT);
+}
+
+/* A store that has one unit at a time says so to the thread that has it open. */
+static semel_status begin_beside(store_fixture *f, void **unit)
+{
+    *unit = calloc(1, driver_of(f)->unit_size);
+    assert_non_null(*unit);
+    semel_status status = driver_of(f)->units->begin(f->store->state, *unit, SEMEL_BEGIN_DURABLE,
+                                                     PATIENCE_MS, &last_error);
+    if (status)
+        free(*unit);
+    return status;
+}
+
+static void a_look_does_not_wait_for_an_open_unit(void **state)
+{
+    store_fixture *f = *state;
+    const semel_store_driver *driver = driver_of(f);
+    semel_mark mark = mark_of(scope_of(f, SEMEL_SCOPE_INBOX, "orders"), "a"), seen = mark;
+    void *unit = begin(f), *beside;
+    semel_status claimed = driver->markers->claim(unit, &mark, LEASE_MS, &last_error);
+    semel_status begun = begin_beside(f, &beside), looked = SEMEL_OK;
+    if (!begun) {
+        looked = driver->markers->look(beside, &seen, &last_error);
+        driver->units->rollback(beside);
+        free(beside);
+    }
+    driver->units->rollback(unit);
+    free(unit);
+    OK(claimed);
+    OK(looked);
+    assert_true(begun == SEMEL_OK || begun == SEMEL_EMISUSE);
+    assert_true(seen.state == SEMEL_MARK_FREE || seen.state == SEMEL_MARK_HELD);
+}
+
+/* --- forgetting a dead key ------------------------------------------------------------------------ */
+
+static semel_status forget_dead(store_fixture *f, semel_mark mark)
+{
+    void *unit = begin(f);
+    mark.state = SEMEL_MARK_DEAD;
+    return end(f, unit, driver_of(f)->markers->forget(unit, &mark, &last_error));
+}
+
+/* A replay frees the key that its letter was about, and no copy that was handled meanwhile. */
+static void a_dead_key_is_forgotten_only_if_it_is_dead(void **state)
+{
+    store_fixture *f = *state;
+    int64_t inbox = scope_of(f, SEMEL_SCOPE_INBOX, "orders");
+    semel_mark open = mark_of(inbox, "open"), done = mark_of(inbox, "done"),
+               dead = mark_of(inbox, "dead");
+    make_row(f, open, SEMEL_MARK_FREE);
+    make_row(f, done, SEMEL_MARK_DONE);
+    FAILS(SEMEL_ENOTFOUND, forget_dead(f, mark_of(inbox, "none")));
+    FAILS(SEMEL_ENOTFOUND, forget_dead(f, open));
+    FAILS(SEMEL_ENOTFOUND, forget_dead(f, done));
+    assert_int_equal(look_at(f, open).attempts, 2);
+    assert_int_equal(state_of(f, done), SEMEL_MARK_DONE);
+    if (!store_has(f, LACKS_DEAD))
+        return;
+    make_row(f, dead, SEMEL_MARK_DEAD);
+    OK(forget_dead(f, dead));
+    FAILS(SEMEL_ENOTFOUND, forget_dead(f, dead));
+    assert_int_equal(look_at(f, dead).attempts, 0);
 }
 
 /* --- groups --------------------------------------------------------------------------------------- */
@@ -335,10 +488,18 @@ static void a_hand_over_whose_lease_was_taken_over_leaves_nothing(void **state)
 }
 
 const store_test store_driver_tests[] = {
-    STORE_TEST_WITH(a_failure_without_a_token_changes_no_row_of_others, IN_ANY_MODE),
-    STORE_TEST_WITH(a_leased_message_in_the_middle_holds_up_what_is_behind_it, IN_ANY_MODE),
-    STORE_TEST(a_dead_letter_does_not_go_with_the_power),
-    STORE_TEST(a_dead_letter_of_a_unit_does_not_go_with_the_power),
-    STORE_TEST_WITH(a_dead_letter_of_a_hand_over_does_not_go_with_the_power, IN_TRANSACTION_MODE),
-    STORE_TEST_WITH(a_hand_over_whose_lease_was_taken_over_leaves_nothing, IN_TRANSACTION_MODE),
+    STORE_TEST_WITH(a_failure_without_a_token_changes_no_row_of_others, IN_ANY_MODE | NEEDS_DEAD),
+    STORE_TEST_WITH(a_look_tells_what_is_known_and_writes_nothing, IN_ANY_MODE),
+    STORE_TEST_WITH(a_look_finds_a_dead_key, IN_ANY_MODE | NEEDS_DEAD),
+    STORE_TEST_WITH(a_look_finds_a_claim_as_long_as_it_is_live, IN_ANY_MODE),
+    STORE_TEST_WITH(a_look_does_not_wait_for_an_open_unit, IN_ANY_MODE),
+    STORE_TEST_WITH(a_dead_key_is_forgotten_only_if_it_is_dead, IN_ANY_MODE),
+    STORE_TEST_WITH(a_leased_message_in_the_middle_holds_up_what_is_behind_it,
+                    IN_ANY_MODE | NEEDS_OUTBOX),
+    STORE_TEST_WITH(a_dead_letter_does_not_go_with_the_power, NEEDS_DEAD),
+    STORE_TEST_WITH(a_dead_letter_of_a_unit_does_not_go_with_the_power, NEEDS_DEAD),
+    STORE_TEST_WITH(a_dead_letter_of_a_hand_over_does_not_go_with_the_power,
+                    IN_TRANSACTION_MODE | NEEDS_OUTBOX),
+    STORE_TEST_WITH(a_hand_over_whose_lease_was_taken_over_leaves_nothing,
+                    IN_TRANSACTION_MODE | NEEDS_OUTBOX),
     {NULL, NULL, 0}};

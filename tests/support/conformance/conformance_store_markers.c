@@ -256,6 +256,21 @@ static void a_forgotten_key_is_new_again(void **state)
     assert_int_equal(done.runs, 2);
 }
 
+/* Where the database lets rows expire, no sweep is needed to be new again. */
+static void a_key_is_known_for_its_retention_without_a_sweep(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    scripted_handler done = {0};
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+    pass_almost(f, grains(f, 1000));
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
+    pass_ms(f, grains(f, 1000));
+    if (!store_has(f, LACKS_SWEEP))
+        RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
+}
+
 /* --- a copy in flight ----------------------------------------------------------------------------- */
 
 typedef struct copy {
@@ -309,18 +324,19 @@ const store_test store_marker_tests[] = {
     STORE_TEST(a_copy_is_a_duplicate),
     STORE_TEST(each_inbox_handles_the_same_message),
     STORE_TEST(a_failed_run_is_followed_by_another),
-    STORE_TEST(a_failed_run_leaves_neither_message_nor_result),
-    STORE_TEST(what_is_rolled_back_never_happened),
-    STORE_TEST(the_steps_of_a_unit_are_what_receive_does),
-    STORE_TEST(a_unit_that_failed_is_counted),
-    STORE_TEST(the_result_comes_back_with_every_copy),
-    STORE_TEST(an_empty_result_is_a_result),
-    STORE_TEST(without_a_result_a_copy_is_a_plain_duplicate),
-    STORE_TEST(a_result_is_kept_whatever_its_bytes_and_up_to_its_limit),
+    STORE_TEST_WITH(a_failed_run_leaves_neither_message_nor_result, NEEDS_OUTBOX | NEEDS_RESULTS),
+    STORE_TEST_WITH(what_is_rolled_back_never_happened, NEEDS_OUTBOX | NEEDS_RESULTS),
+    STORE_TEST_WITH(the_steps_of_a_unit_are_what_receive_does, NEEDS_OUTBOX),
+    STORE_TEST_WITH(a_unit_that_failed_is_counted, NEEDS_DEAD),
+    STORE_TEST_WITH(the_result_comes_back_with_every_copy, NEEDS_RESULTS),
+    STORE_TEST_WITH(an_empty_result_is_a_result, NEEDS_RESULTS),
+    STORE_TEST_WITH(without_a_result_a_copy_is_a_plain_duplicate, NEEDS_RESULTS),
+    STORE_TEST_WITH(a_result_is_kept_whatever_its_bytes_and_up_to_its_limit, NEEDS_RESULTS),
     STORE_TEST(other_content_under_a_known_key_is_a_mismatch),
     STORE_TEST(where_mismatch_is_ignored_the_key_alone_decides),
     STORE_TEST(the_fingerprint_is_that_of_the_copy_that_was_handled),
     STORE_TEST(a_forgotten_key_is_new_again),
+    STORE_TEST(a_key_is_known_for_its_retention_without_a_sweep),
     STORE_TEST_WITH(a_copy_in_flight_waits_for_the_first, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_copy_in_flight_takes_over_if_the_first_rolls_back, IN_TRANSACTION_MODE),
     {NULL, NULL, 0}};

@@ -151,11 +151,11 @@ static void a_replay_that_the_store_fails_can_be_repeated(void **state)
 }
 
 const store_test store_replay_tests[] = {
-    STORE_TEST(a_replayed_letter_takes_effect_once),
-    STORE_TEST(a_letter_is_replayed_as_it_came),
-    STORE_TEST(a_letter_that_fails_again_stays),
+    STORE_TEST_WITH(a_replayed_letter_takes_effect_once, NEEDS_OUTBOX | NEEDS_RESULTS),
+    STORE_TEST_WITH(a_letter_is_replayed_as_it_came, NEEDS_OUTBOX),
+    STORE_TEST_WITH(a_letter_that_fails_again_stays, NEEDS_OUTBOX),
     STORE_TEST(a_letter_whose_message_was_handled_meanwhile_goes),
-    STORE_TEST(a_letter_belongs_to_its_inbox),
-    STORE_TEST(an_old_letter_can_still_be_replayed),
+    STORE_TEST_WITH(a_letter_belongs_to_its_inbox, NEEDS_OUTBOX),
+    STORE_TEST_WITH(an_old_letter_can_still_be_replayed, NEEDS_SWEEP),
     STORE_TEST(a_replay_that_the_store_fails_can_be_repeated),
     {NULL, NULL, 0}};

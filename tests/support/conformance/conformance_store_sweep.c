@@ -364,10 +364,10 @@ const store_test store_sweep_tests[] = {
     STORE_TEST_WITH(sweepers_on_two_handles_do_each_other_no_harm, IN_ANY_MODE | NEEDS_SHARED),
     STORE_TEST_WITH(a_sweep_is_of_its_own_inbox_only, IN_ANY_MODE),
     STORE_TEST(age_counts_from_the_last_change),
-    STORE_TEST(failed_and_dead_keys_are_swept_in_the_end),
+    STORE_TEST_WITH(failed_and_dead_keys_are_swept_in_the_end, NEEDS_DEAD),
     STORE_TEST_WITH(a_live_claim_is_not_swept, IN_CLAIM_MODE),
     STORE_TEST_WITH(an_abandoned_claim_is_swept_and_its_owner_stays_stale, IN_CLAIM_MODE),
     STORE_TEST_WITH(what_is_handled_after_the_sweep_looked_stays, NEEDS_SHARED),
-    STORE_TEST(an_unsent_message_is_never_swept),
+    STORE_TEST_WITH(an_unsent_message_is_never_swept, NEEDS_OUTBOX),
     STORE_TEST(a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known),
     {NULL, NULL, 0}};
