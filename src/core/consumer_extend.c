@@ -58,8 +58,8 @@ semel_status extender_open(semel_consumer *consumer, semel_error *err)
 {
     extender *e = &consumer->extender;
     const semel_transport_driver *driver = consumer->transport->driver;
-    if (!driver->extend)
-        return SEMEL_OK;
+    if (!driver->extend || !transport_is_ours(consumer->transport))
+        return SEMEL_OK; /* in a child nothing will be received, either */
     if (!(driver->abilities & SEMEL_TRANSPORT_SHARED))
         return semel_fail(err, SEMEL_EINVAL,
                           "%s: a transport that has `extend` must be one that threads may share",

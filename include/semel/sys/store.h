@@ -202,7 +202,7 @@ typedef struct semel_store_outbox {
     semel_status (*extend)(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
                            uint32_t lease_ms, semel_error *err);
 
-    /* Over all outboxes, without queues: the number of messages, and when the oldest one was captured (0: no message). */
+    /* Over all outboxes, without queues: the number of messages, and when the oldest was captured (0: no message). */
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 } semel_store_outbox;
 

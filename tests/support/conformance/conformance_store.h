@@ -237,8 +237,8 @@ typedef struct letters {
 void letters_read(letters *out, semel_store *store, const semel_dead_filter *filter);
 void letters_free(letters *all);
 
-/* How many there are (none, if the store keeps none), and the id of the only one (the test fails if there is not exactly
- * one). */
+/* How many there are (none, if the store keeps none), and the id of the only one (the test fails if there is not
+ * exactly one). */
 size_t count_letters(store_fixture *f);
 int64_t only_letter(store_fixture *f);
 
