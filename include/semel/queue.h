@@ -8,9 +8,9 @@
  *     store:sqlite:shop.db#orders
  *     store:postgres://user@host/db?schema=x#orders        the queue's name is behind the last #
  *
- * What is published is committed in one transaction: all of a call or nothing. A delivery is leased: if it is not settled
- * in time, it goes to the next consumer that asks. Messages of a group are delivered in their order: while one is
- * out or waits, those behind it wait, too. A message's topic is kept and decides nothing.
+ * What is published is committed in one transaction: all of a call or nothing. A delivery is leased: if it is not
+ * settled in time, it goes to the next consumer that asks. Messages of a group are delivered in their order: while
+ * one is out or waits, those behind it wait, too. A message's topic is kept and decides nothing.
  *
  * Several processes may use one queue, if they may share the store, and threads a transport.
  * SPDX-License-Identifier: MIT */
@@ -35,9 +35,9 @@ typedef struct semel_queue_options {
 SEMEL_API semel_status semel_queue_open(semel_transport **out, semel_store *store, const char *name,
                                         const semel_queue_options *options, semel_error *err);
 
-/* Puts a message that was rejected back into the queue, behind all others, with its attempts set to zero and its id kept.
- * semel_dead_list() with the origin SEMEL_DEAD_QUEUE shows which there are. SEMEL_ENOTFOUND if there is no such letter of
- * this queue (any more). */
+/* Puts a message that was rejected back into the queue, behind all others, with its attempts set to zero and its id
+ * kept. semel_dead_list() with the origin SEMEL_DEAD_QUEUE shows which there are. SEMEL_ENOTFOUND if there is no such
+ * letter of this queue (any more). */
 SEMEL_API semel_status semel_queue_replay(semel_transport *transport, int64_t id, semel_error *err);
 
 SEMEL_END_DECLS

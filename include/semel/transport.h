@@ -12,8 +12,9 @@
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>, docs/QUEUE.md
  *     store:postgres://user@host/db#orders
  *
- * A transport may be shared by threads if its driver says so (all that are built in do). It may not be carried over fork():
- * open it in the child. There every call is SEMEL_EMISUSE, and closing it only forgets it: the broker hears nothing.
+ * A transport may be shared by threads if its driver says so (all that are built in do). It may not be carried over
+ * fork(): open it in the child. There every call is SEMEL_EMISUSE, and closing it only forgets it: the broker hears
+ * nothing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TRANSPORT_H
 #define SEMEL_TRANSPORT_H

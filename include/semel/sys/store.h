@@ -205,7 +205,8 @@ typedef struct semel_store_outbox {
     semel_status (*extend)(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
                            uint32_t lease_ms, semel_error *err);
 
-    /* Over all outboxes, and without queues: how many messages are there, and when the oldest was captured (0: none). */
+    /* Over all outboxes, and without queues: how many messages are there, and when the oldest was captured (0:
+     * none). */
     semel_status (*unsent)(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 } semel_store_outbox;
 

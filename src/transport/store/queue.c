@@ -4,9 +4,9 @@
  *     semel_queue_open()               the same in a store that is open
  *
  * A queue is rows like those of an outbox, under a scope of its own kind. Publishing puts them in one unit; receiving
- * leases them; a verdict settles them, each in a short unit of its own: none is open while a handler runs. So what is true
- * of an outbox is true here: a message of a group is out only if every earlier one of its group is gone or was
- * received by the same call, and a lease that ends gives the message to the next who asks.
+ * leases them; a verdict settles them, each in a short unit of its own: none is open while a handler runs. So what
+ * is true of an outbox is true here: a message of a group is out only if every earlier one of its group is gone or
+ * was received by the same call, and a lease that ends gives the message to the next who asks.
  *
  * If the process dies
  *   - before a publish is committed: nothing was published; after it, all was;

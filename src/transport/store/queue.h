@@ -70,8 +70,8 @@ typedef semel_status queue_work(store_queue *queue, work_unit *unit, void *conte
 semel_status queue_transact(store_queue *queue, semel_begin durability, queue_work *work,
                             void *context, semel_error *err);
 
-/* For members that end as the broker's connection does: a commit whose end is not known is an outage to a consumer, since
- * what was not committed comes again. */
+/* For members that end as the broker's connection does: a commit whose end is not known is an outage to a consumer,
+ * since what was not committed comes again. */
 semel_status queue_outage(semel_status status, semel_error *err);
 
 void queue_wake(store_queue *queue); /* the receivers of this transport */

@@ -1,8 +1,8 @@
 /* Receiving: a lease in a short unit, repeated until it finds something or the time is over.
  *
- * A thread that waits is woken by publishers of this process, by those of others where the store can tell, and by verdicts
- * of this transport, which may make the next message of a group ready. For all else (a delay that ends, a verdict of
- * another process) it looks again every poll_ms. It listens before it looks, so no news is missed. */
+ * A thread that waits is woken by publishers of this process, by those of others where the store can tell, and by
+ * verdicts of this transport, which may make the next message of a group ready. For all else (a delay that ends, a
+ * verdict of another process) it looks again every poll_ms. It listens before it looks, so no news is missed. */
 #include "transport/store/queue.h"
 
 #include "base/wait.h"

@@ -1,8 +1,8 @@
 /* Settling: the verdicts of one call in one unit; what is rejected becomes a dead letter in the same one. Extending and
  * giving back are units of the same kind.
  *
- * A delivery whose lease has ended and that another has received since is lost to this one: its verdict changes nothing, and
- * is refused as that of an unknown tag. */
+ * A delivery whose lease has ended and that another has received since is lost to this one: its verdict changes
+ * nothing, and is refused as that of an unknown tag. */
 #include "transport/store/queue.h"
 
 #include <stdio.h>

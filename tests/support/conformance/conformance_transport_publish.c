@@ -112,8 +112,8 @@ static void a_batch_arrives_complete(void **state)
     expect_nothing(f);
 }
 
-/* Messages of the groups "a", "b", ... with the numbers 0, 1, 2, ... as ids, so many in all. What has come is settled before
- * more is asked for: a transport may keep back what follows in a group until then. */
+/* Messages of the groups "a", "b", ... with the numbers 0, 1, 2, ... as ids, so many in all. What has come is
+ * settled before more is asked for: a transport may keep back what follows in a group until then. */
 static void take_groups_in_order(transport_fixture *f, size_t count)
 {
     enum { AT_ONCE = 64 };

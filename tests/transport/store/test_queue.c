@@ -1,5 +1,5 @@
-/* What is particular to queues in a store: opening, rejecting and replaying, extending, giving back, and names and counters
- * that are apart from those of outboxes. What all transports must do is in the conformance suite. */
+/* What is particular to queues in a store: opening, rejecting and replaying, extending, giving back, and names and
+ * counters that are apart from those of outboxes. What all transports must do is in the conformance suite. */
 #include "store/memory/memory.h"
 #include "support/base/check.h"
 #include "support/base/scratch.h"
