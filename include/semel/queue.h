@@ -36,8 +36,8 @@ SEMEL_API semel_status semel_queue_open(semel_transport **out, semel_store *stor
                                         const semel_queue_options *options, semel_error *err);
 
 /* Puts a message that was rejected back into the queue, behind all others, with its attempts set to zero and its id
- * kept. semel_dead_list() with the origin SEMEL_DEAD_QUEUE shows which there are. SEMEL_ENOTFOUND if there is no
- * such letter of this queue (any more). */
+ * kept. semel_dead_list() with the origin SEMEL_DEAD_QUEUE shows which there are. SEMEL_ENOTFOUND if there is no such
+ * letter of this queue (any more). */
 SEMEL_API semel_status semel_queue_replay(semel_transport *transport, int64_t id, semel_error *err);
 
 SEMEL_END_DECLS

@@ -1,5 +1,6 @@
 /* What is particular to queues in a store: opening, rejecting and replaying, extending, giving back, and names and
  * counters that are apart from those of outboxes. What all transports must do is in the conformance suite. */
+#include "store/memory/memory.h"
 #include "support/base/check.h"
 #include "support/base/scratch.h"
 #include "support/fixture/scripted_handler.h"
@@ -427,6 +428,22 @@ static void a_bad_name_or_option_is_refused(void **state)
     SAYS("semel_queue_options.size");
 }
 
+/* At opening, and not at the first delivery that takes too long. */
+static void a_store_that_cannot_extend_is_refused(void **state)
+{
+    semel_store_outbox outbox = *memory_store_driver.outbox;
+    semel_store_driver driver = memory_store_driver;
+    semel_store *store = NULL;
+    semel_transport *queue = NULL;
+    (void)state;
+    outbox.extend = NULL;
+    driver.outbox = &outbox;
+    OK(semel_store_open_driver(&store, &driver, "memory:", NULL, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_queue_open(&queue, store, "orders", NULL, &last_error));
+    SAYS("queue");
+    semel_store_close(store);
+}
+
 static void only_a_queue_is_replayed_into(void **state)
 {
     semel_transport *memory = NULL;
@@ -488,6 +505,7 @@ int main(void)
         ON_BOTH(a_verdict_that_is_none_changes_nothing),
         ON(a_bad_url_is_refused_by_its_part, "memory"),
         ON_BOTH(a_bad_name_or_option_is_refused),
+        ON(a_store_that_cannot_extend_is_refused, "memory"),
         ON(only_a_queue_is_replayed_into, "memory"),
         ON(memory_is_warned_of, "memory"),
         ON(a_url_and_a_handle_name_one_queue, "sqlite"),
