@@ -1,5 +1,5 @@
-/* What a queued statement should become, said a second time and in another way than src/store/sql/sql.c does: character by
- * character, from the manuals of the databases. */
+/* What a queued statement should become, said a second time and in another way than src/store/sql/sql.c does:
+ * character by character, from the manuals of the databases. */
 #ifndef SEMEL_FUZZ_SQL_MODEL_H
 #define SEMEL_FUZZ_SQL_MODEL_H
 
