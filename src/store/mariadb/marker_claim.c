@@ -273,15 +273,7 @@ typedef struct found_result {
 static semel_status copy_result(const maria_row *r, void *context, semel_error *err)
 {
     found_result *out = context;
-    semel_bytes found = maria_column_bytes(r, 0);
-    if (!found.data)
-        return SEMEL_OK;
-    out->copy = mem_alloc(found.len + 1);
-    if (!out->copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a stored result");
-    memcpy(out->copy, found.data, found.len);
-    out->len = found.len;
-    return SEMEL_OK;
+    return sql_result_copy(&out->copy, &out->len, maria_column_bytes(r, 0), err);
 }
 
 semel_status mariadb_result_get(void *unit_state, const semel_mark *mark, void **out, size_t *len,

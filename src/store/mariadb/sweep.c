@@ -11,9 +11,9 @@
  *
  * If the process dies in between, the next round looks again; the position is not worth storing. */
 #include "store/mariadb/mariadb.h"
+#include "store/sql/keys.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* --- the sweeper -------------------------------------------------------------------------------------------- */
 
@@ -60,42 +60,18 @@ static void unlock_round(void *state, int64_t inbox)
 
 /* --- a step ------------------------------------------------------------------------------------------------- */
 
-/* Keys of the rows that were looked at, or locked. */
-typedef struct found_keys {
-    mem_arena *arena;
-    semel_bytes *keys;
-    size_t count;
-    size_t looked;
-    semel_sweep_position last;
-} found_keys;
-
-static semel_status keep_key(found_keys *out, semel_bytes key, semel_error *err)
-{
-    void *copy = arena_copy(out->arena, key.data, key.len);
-    if (!copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    out->keys[out->count++] = (semel_bytes){copy, key.len};
-    return SEMEL_OK;
-}
-
 static semel_status note_looked(const maria_row *r, void *context, semel_error *err)
 {
-    found_keys *out = context;
-    semel_bytes key = maria_column_bytes(r, 0);
-    out->looked++;
-    out->last.len = key.len <= sizeof out->last.key ? key.len : sizeof out->last.key;
-    memcpy(out->last.key, key.data, out->last.len);
-    return maria_column_int(r, 1) ? keep_key(out, key, err) : SEMEL_OK;
+    return sql_keys_look(context, maria_column_bytes(r, 0), maria_column_int(r, 1) != 0, err);
 }
 
 static semel_status note_locked(const maria_row *r, void *context, semel_error *err)
 {
-    return keep_key(context, maria_column_bytes(r, 0), err);
+    return sql_keys_keep(context, maria_column_bytes(r, 0), err);
 }
 
-static semel_status find_old(found_keys *out, mariadb_store *store, int64_t inbox,
-                             int64_t cutoff_ms, uint32_t rows, const semel_sweep_position *from,
-                             semel_error *err)
+static semel_status find_old(sql_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
+                             uint32_t rows, const semel_sweep_position *from, semel_error *err)
 {
     maria_connection *on = store->sweeper.connection;
     maria_query q = maria_enqueue(on, ST_SWEEP_LOOK);
@@ -113,7 +89,7 @@ static semel_status find_old(found_keys *out, mariadb_store *store, int64_t inbo
 
 /* `which` with the keys from `from` on, as many as go into a list. */
 static maria_query enqueue_keys(maria_connection *on, maria_statement which, int64_t inbox,
-                                const found_keys *found, size_t from)
+                                const sql_keys *found, size_t from)
 {
     maria_query q = maria_enqueue(on, which);
     maria_int(&q, inbox);
@@ -125,8 +101,8 @@ static maria_query enqueue_keys(maria_connection *on, maria_statement which, int
     return q;
 }
 
-static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbox,
-                             int64_t cutoff_ms, const found_keys *found, semel_error *err)
+static semel_status lock_old(sql_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
+                             const sql_keys *found, semel_error *err)
 {
     maria_connection *on = store->sweeper.connection;
     for (size_t from = 0; from < found->count; from += LIST_MAX) {
@@ -141,8 +117,7 @@ static semel_status lock_old(found_keys *out, mariadb_store *store, int64_t inbo
 }
 
 /* As many as go in one text, in one compound statement if the server takes those; *at is moved behind them. */
-static void enqueue_deletes(maria_connection *on, int64_t inbox, const found_keys *locked,
-                            size_t *at)
+static void enqueue_deletes(maria_connection *on, int64_t inbox, const sql_keys *locked, size_t *at)
 {
     const char *text = on->texts[ST_SWEEP_DELETE];
     size_t first = *at;
@@ -164,7 +139,7 @@ static void enqueue_deletes(maria_connection *on, int64_t inbox, const found_key
 
 /* Row by row: for a list of most of a table the server may choose to read all of it, and then waits for rows that
  * units have locked. */
-static semel_status delete_locked(mariadb_store *store, int64_t inbox, const found_keys *locked,
+static semel_status delete_locked(mariadb_store *store, int64_t inbox, const sql_keys *locked,
                                   semel_error *err)
 {
     maria_connection *on = store->sweeper.connection;
@@ -189,12 +164,12 @@ static semel_status sweep_step(void *state, int64_t inbox, int64_t cutoff_ms, ui
     maria_connection *on = store->sweeper.connection;
     mem_arena *arena = &on->scratch;
     arena_reset(arena);
-    found_keys found = {.arena = arena}, locked = {.arena = arena};
-    found.keys = arena_alloc(arena, rows * sizeof *found.keys);
-    locked.keys = arena_alloc(arena, rows * sizeof *locked.keys);
-    if (!found.keys || !locked.keys)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-    semel_status status = find_old(&found, store, inbox, cutoff_ms, rows, position, err);
+    sql_keys found, locked;
+    semel_status status = sql_keys_init(&found, arena, rows, err);
+    if (!status)
+        status = sql_keys_init(&locked, arena, rows, err);
+    if (!status)
+        status = find_old(&found, store, inbox, cutoff_ms, rows, position, err);
     if (!status && found.count)
         status = lock_old(&locked, store, inbox, cutoff_ms, &found, err);
     if (!status && found.count)

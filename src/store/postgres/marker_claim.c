@@ -191,13 +191,7 @@ semel_status postgres_result_get(void *unit_state, const semel_mark *mark, void 
     if (status)
         return status;
     semel_bytes found = PQntuples(answer) ? pg_answer_bytes(answer, 0, 0) : (semel_bytes){NULL, 0};
-    void *copy = found.data ? mem_alloc(found.len + 1) : NULL;
-    if (copy)
-        memcpy(copy, found.data, found.len);
+    status = sql_result_copy(out, len, found, err);
     PQclear(answer);
-    if (found.data && !copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a stored result");
-    *out = copy;
-    *len = found.len;
-    return SEMEL_OK;
+    return status;
 }

@@ -2,6 +2,8 @@
 
 #include "base/message.h"
 
+#include <string.h>
+
 semel_status sql_headers_pack(semel_bytes *out, mem_arena *arena, const semel_message *message,
                               semel_error *err)
 {
@@ -22,5 +24,17 @@ semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, s
         return semel_fail(err, outcome, "%s", damage->text);
     dead->message = outcome ? NULL : message;
     dead->error = outcome ? damage->text : dead->error ? dead->error : "";
+    return SEMEL_OK;
+}
+
+semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err)
+{
+    void *copy = stored.data ? mem_alloc(stored.len + 1) : NULL;
+    if (stored.data && !copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a stored result");
+    if (copy)
+        memcpy(copy, stored.data, stored.len);
+    *out = copy;
+    *len = stored.len;
     return SEMEL_OK;
 }

@@ -1,4 +1,4 @@
-/* What the stores' columns have in common: of a message, the same ten in two tables, and of a dead letter. */
+/* What the stores' columns have in common: of a message, the same ten in two tables, of a dead letter, of a result. */
 #ifndef SEMEL_STORE_SQL_COLUMNS_H
 #define SEMEL_STORE_SQL_COLUMNS_H
 
@@ -35,5 +35,8 @@ semel_status sql_headers_pack(semel_bytes *out, mem_arena *arena, const semel_me
  * hide the others. */
 semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, semel_status outcome,
                                const semel_error *damage, semel_error *err);
+
+/* A copy, which is the caller's; NULL of none. */
+semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err);
 
 #endif

@@ -1,8 +1,6 @@
 /* Markers in claim mode, failed attempts, and results. See marker.c. */
 #include "store/sqlite/sqlite.h"
 
-#include <string.h>
-
 static int64_t lease_end(int64_t now, uint32_t lease_ms)
 {
     return lease_ms ? now + lease_ms : 0;
@@ -187,13 +185,7 @@ semel_status sqlite_result_get(void *unit_state, const semel_mark *mark, void **
     if (got < 0)
         return q.status;
     semel_bytes found = got ? sqlite_row_bytes(&q, 0) : (semel_bytes){NULL, 0};
-    void *copy = found.data ? mem_alloc(found.len + 1) : NULL;
-    if (copy)
-        memcpy(copy, found.data, found.len);
+    semel_status status = sql_result_copy(out, len, found, err);
     sqlite_query_end(&q);
-    if (found.data && !copy)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a stored result");
-    *out = copy;
-    *len = found.len;
-    return SEMEL_OK;
+    return status;
 }

@@ -7,52 +7,30 @@
  * harm: the second finds nothing to remove.
  *
  * If the process dies in between, the next round looks again; the position is not worth storing. */
+#include "store/sql/keys.h"
 #include "store/sqlite/sqlite.h"
 
-#include <string.h>
-
-typedef struct found_keys {
-    mem_arena arena;
-    semel_bytes *keys;
-    size_t count;
-    size_t looked;
-    semel_sweep_position last;
-} found_keys;
-
-static semel_status find_old(found_keys *out, sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
+static semel_status find_old(sql_keys *out, sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
                              uint32_t rows, const semel_sweep_position *from, semel_error *err)
 {
-    int got;
+    int got = 0;
+    semel_status status = SEMEL_OK;
     sqlite_query q = sqlite_query_start(&store->reader, ST_SWEEP_LOOK);
     sqlite_query_int(&q, cutoff_ms);
     sqlite_query_int(&q, sqlite_clock_now(store));
     sqlite_query_int(&q, inbox);
     sqlite_query_bytes(&q, (semel_bytes){from->key, from->len});
     sqlite_query_int(&q, rows);
-    while ((got = sqlite_query_row(&q, "looking for old markers", err)) > 0) {
-        semel_bytes key = sqlite_row_bytes(&q, 0);
-        out->looked++;
-        out->last.len = key.len <= sizeof out->last.key ? key.len : sizeof out->last.key;
-        memcpy(out->last.key, key.data, out->last.len);
-        if (!sqlite_row_int(&q, 1))
-            continue;
-        void *copy = arena_copy(&out->arena, key.data, key.len);
-        if (!copy) {
-            sqlite_query_end(&q);
-            return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
-        }
-        out->keys[out->count++] = (semel_bytes){copy, key.len};
-    }
-    return got < 0 ? q.status : SEMEL_OK;
+    while (!status && (got = sqlite_query_row(&q, "looking for old markers", err)) > 0)
+        status = sql_keys_look(out, sqlite_row_bytes(&q, 0), sqlite_row_int(&q, 1) != 0, err);
+    sqlite_query_end(&q);
+    return got < 0 ? q.status : status;
 }
 
-static semel_status find_old_locked(found_keys *out, sqlite_store *store, int64_t inbox,
+static semel_status find_old_locked(sql_keys *out, sqlite_store *store, int64_t inbox,
                                     int64_t cutoff_ms, uint32_t rows,
                                     const semel_sweep_position *from, semel_error *err)
 {
-    out->keys = arena_alloc(&out->arena, rows * sizeof *out->keys);
-    if (!out->keys)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a sweep");
     semel_status status = sqlite_reader_enter(store, err);
     if (status)
         return status;
@@ -76,7 +54,7 @@ static semel_status remove_one(sqlite_unit *unit, int64_t inbox, semel_bytes key
 }
 
 static semel_status remove_all(sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
-                               const found_keys *found, size_t *removed, semel_error *err)
+                               const sql_keys *found, size_t *removed, semel_error *err)
 {
     sqlite_unit unit = {0};
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_RELAXED, store->busy_ms, err);
@@ -98,15 +76,18 @@ semel_status sqlite_sweep(void *state, int64_t inbox, int64_t cutoff_ms, uint32_
                           semel_sweep_position *position, size_t *swept, semel_error *err)
 {
     sqlite_store *store = state;
-    found_keys found = {0};
+    mem_arena arena = {0};
+    sql_keys found;
     size_t removed = 0;
-    semel_status status = find_old_locked(&found, store, inbox, cutoff_ms, rows, position, err);
+    semel_status status = sql_keys_init(&found, &arena, rows, err);
+    if (!status)
+        status = find_old_locked(&found, store, inbox, cutoff_ms, rows, position, err);
     if (!status && found.count)
         status = remove_all(store, inbox, cutoff_ms, &found, &removed, err);
     if (!status) {
         *position = found.looked < rows ? (semel_sweep_position){0} : found.last;
         *swept = removed;
     }
-    arena_free(&found.arena);
+    arena_free(&arena);
     return status;
 }
