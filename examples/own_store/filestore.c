@@ -1,8 +1,7 @@
 /* A store of one's own: inboxes in claim mode, in one file, for a program that has no database.
  *
  * The file is an array of markers, which are in memory, too. One unit is open at a time, and changes one marker, which
- * commit writes to its place: a process that is killed has changed all or nothing. (A power failure may tear the
- * write.)
+ * commit writes to its place: a process that is killed has changed all or nothing. (A power failure may tear it.)
  *
  * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL. semel refuses to
  * open what needs them, handles a batch message by message, and leaves what fails too often to the broker. */

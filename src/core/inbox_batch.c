@@ -302,7 +302,7 @@ static semel_status batch_transact_retrying(batch *b)
  * of the server or into somebody's lock. */
 static int may_be_one_message(const batch *b, semel_status status)
 {
-    return unit_blames_handler(status) || b->unit->full ||
+    return unit_blames_handler(status) ||
            (b->begun &&
             (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY || status == SEMEL_EMISUSE));
 }
