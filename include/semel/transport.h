@@ -12,9 +12,9 @@
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *
- * Threads may share a transport if its driver allows it (all that are built in do). A transport may not be used after fork():
- * the child opens its own. In the child every call on the parent's transport returns SEMEL_EMISUSE, and closing it only
- * frees its memory; the broker notices nothing.
+ * Threads may share a transport if its driver allows it (all that are built in do). A transport may not be used after
+ * fork(): the child opens its own. In the child every call on the parent's transport returns SEMEL_EMISUSE, and closing
+ * it only frees its memory; the broker notices nothing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TRANSPORT_H
 #define SEMEL_TRANSPORT_H
