@@ -1,23 +1,20 @@
-/* Deliveries that are out, by tag: a hash table that grows if it can, and has longer chains if it cannot. */
+/* Deliveries that are out, each with a copy of its message. */
 #include "transport/store/queue.h"
 
-enum { BUCKETS_FIRST = 64 };
+enum { ROOM_FIRST = 64 };
 
 int queue_deliveries_init(queue_deliveries *out)
 {
-    out->buckets = mem_alloc(BUCKETS_FIRST * sizeof *out->buckets);
-    out->bucket_count = out->buckets ? BUCKETS_FIRST : 0;
-    return out->buckets != NULL;
+    return delivery_table_reserve(&out->table, ROOM_FIRST);
 }
 
 void queue_deliveries_free(queue_deliveries *out)
 {
-    for (size_t i = 0; i < out->bucket_count; i++)
-        for (queue_delivery *one = out->buckets[i], *next; one; one = next) {
-            next = one->next;
-            queue_delivery_free(one);
-        }
-    mem_free(out->buckets);
+    for (delivery_node *one = delivery_table_take_all(&out->table), *next; one; one = next) {
+        next = one->same_bucket;
+        queue_delivery_free((queue_delivery *)one);
+    }
+    delivery_table_free(&out->table);
 }
 
 semel_status queue_delivery_new(queue_delivery **out, const semel_item *item, semel_error *err)
@@ -44,60 +41,24 @@ void queue_delivery_free(queue_delivery *delivery)
     mem_free(delivery);
 }
 
-static queue_delivery **bucket_of(const queue_deliveries *out, uint64_t tag)
-{
-    return &out->buckets[tag & (out->bucket_count - 1)];
-}
-
-static void put_in_bucket(queue_deliveries *out, queue_delivery *delivery)
-{
-    queue_delivery **bucket = bucket_of(out, delivery->tag);
-    delivery->next = *bucket;
-    *bucket = delivery;
-}
-
-static void grow(queue_deliveries *out)
-{
-    queue_deliveries old = *out;
-    queue_delivery **buckets = mem_alloc(old.bucket_count * 2 * sizeof *buckets);
-    if (!buckets)
-        return;
-    out->buckets = buckets;
-    out->bucket_count = old.bucket_count * 2;
-    for (size_t i = 0; i < old.bucket_count; i++)
-        for (queue_delivery *one = old.buckets[i], *next; one; one = next) {
-            next = one->next;
-            put_in_bucket(out, one);
-        }
-    mem_free(old.buckets);
-}
-
+/* There is room since the beginning: a table that cannot grow has longer chains. */
 void queue_deliveries_add(queue_deliveries *out, queue_delivery *delivery)
 {
-    if (out->count == out->bucket_count)
-        grow(out);
-    delivery->tag = ++out->last_tag;
-    put_in_bucket(out, delivery);
-    out->count++;
+    (void)delivery_table_add(&out->table, &delivery->node);
+    delivery_list_append(&out->list, &delivery->node);
 }
 
 queue_delivery *queue_deliveries_find(const queue_deliveries *out, uint64_t tag)
 {
-    queue_delivery *one = *bucket_of(out, tag);
-    while (one && one->tag != tag)
-        one = one->next;
-    return one;
+    return (queue_delivery *)delivery_table_find(&out->table, tag); /* its first member */
 }
 
 queue_delivery *queue_deliveries_remove(queue_deliveries *out, uint64_t tag)
 {
-    queue_delivery **at = bucket_of(out, tag);
-    while (*at && (*at)->tag != tag)
-        at = &(*at)->next;
-    queue_delivery *found = *at;
+    delivery_node *found = delivery_table_find(&out->table, tag);
     if (!found)
         return NULL;
-    *at = found->next;
-    out->count--;
-    return found;
+    delivery_table_remove(&out->table, found);
+    delivery_list_remove(&out->list, found);
+    return (queue_delivery *)found;
 }

@@ -4,27 +4,26 @@
 
 #include "core/store.h"
 #include "core/unit.h"
+#include "transport/common/deliveries.h"
 
 #include <semel/queue.h>
 #include <semel/sys/transport.h>
 
 /* A message that was received and is not settled. */
 typedef struct queue_delivery {
-    uint64_t tag;
+    delivery_node node;
     int64_t seq;
     uint64_t token; /* of its lease */
     uint32_t attempts;
     int released; /* by give_back: its message is another's to receive, and still this receiver's to read */
     semel_message *message;
-    struct queue_delivery *next; /* of its bucket, or of a list that was just leased */
+    struct queue_delivery *next; /* of those that were just leased */
 } queue_delivery;
 
-/* Those that are out, by tag. */
+/* Those that are out. */
 typedef struct queue_deliveries {
-    queue_delivery **buckets;
-    size_t bucket_count; /* a power of two */
-    size_t count;
-    uint64_t last_tag;
+    delivery_table table;
+    delivery_list list;
 } queue_deliveries;
 
 /* What a thread that waits is woken by. Kept when it has waited, so that the next one need not begin to listen. */

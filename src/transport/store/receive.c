@@ -52,7 +52,7 @@ static size_t hand_out(store_queue *queue, queue_lease *lease, semel_delivery de
         next = one->next;
         queue_deliveries_add(&queue->out, one);
         deliveries[count++] =
-            (semel_delivery){.tag = one->tag, .message = one->message, .position = -1};
+            (semel_delivery){.tag = one->node.tag, .message = one->message, .position = -1};
     }
     pthread_mutex_unlock(&queue->lock);
     return count;

@@ -215,13 +215,13 @@ semel_status queue_extend(void *transport, const uint64_t tags[], size_t count, 
 
 static void release_all(queue_settling *s)
 {
-    queue_deliveries *out = &s->queue->out;
-    for (size_t i = 0; i < out->bucket_count; i++)
-        for (queue_delivery *one = out->buckets[i]; one; one = one->next)
-            if (!one->released) {
-                one->released = 1;
-                settling_add(s, one, SEMEL_VERDICT_RELEASE, 0);
-            }
+    for (delivery_node *node = s->queue->out.list.first; node; node = node->behind) {
+        queue_delivery *one = (queue_delivery *)node;
+        if (!one->released) {
+            one->released = 1;
+            settling_add(s, one, SEMEL_VERDICT_RELEASE, 0);
+        }
+    }
 }
 
 static semel_status release_rows(store_queue *queue, work_unit *unit, void *context,
@@ -238,7 +238,7 @@ void queue_give_back(void *transport)
     store_queue *queue = transport;
     queue_settling s = {0};
     pthread_mutex_lock(&queue->lock);
-    semel_status status = settling_init(&s, queue, queue->out.count + 1, NULL);
+    semel_status status = settling_init(&s, queue, queue->out.table.count + 1, NULL);
     if (!status)
         release_all(&s);
     pthread_mutex_unlock(&queue->lock);
