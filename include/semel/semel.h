@@ -10,8 +10,9 @@
  *    may be used in a child process after fork().
  *  - Every wait has a deadline and every resource has a named limit. A name ends with its unit (lease_ms).
  *  - The library writes no log, installs no signal handler and has no global state. It starts threads only where the
- *    documentation says so: the workers of semel_consumer_run(), which have ended when it returns, and one thread that
- *    keeps the connections to RabbitMQ alive. These threads receive no signals.
+ *    documentation says so: the workers of semel_consumer_run() and, where the transport takes deliveries back after a
+ *    time, one that keeps them, all of which have ended when it returns; and one thread that keeps the connections to
+ *    RabbitMQ alive. These threads receive no signals.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SEMEL_H

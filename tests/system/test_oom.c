@@ -1,4 +1,4 @@
-/* F6: the library's own nth allocation fails, for every n, in every operation. It returns SEMEL_ENOMEM or
+/* The library's own nth allocation fails, for every n, in every operation. It returns SEMEL_ENOMEM or
  * succeeds, leaves nothing half done and leaks nothing (AddressSanitizer looks), and the same call works
  * afterwards. SQLite's own allocations have a program of their own: test_oom_sqlite.c. */
 #include "support/scenario/oom.h"

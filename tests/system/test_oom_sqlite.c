@@ -1,4 +1,4 @@
-/* F6: SQLite's own nth allocation fails, for every n, in every operation on the SQLite store: only that one,
+/* SQLite's own nth allocation fails, for every n, in every operation on the SQLite store: only that one,
  * or that one and all that follow, or in a database whose texts must be converted. See test_oom.c. */
 #include "support/base/sanitizer.h"
 #include "support/scenario/oom.h"
