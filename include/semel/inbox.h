@@ -137,8 +137,11 @@ SEMEL_API semel_status semel_inbox_receive_result(semel_outcome *out, semel_resu
  * alone. out[i] is the outcome of messages[i]; `err` describes the first failure. SEMEL_OK means that every message
  * has its outcome; acknowledge those for which semel_inbox_receive() would have returned SEMEL_OK (see
  * semel_outcome_settled). Redeliveries, and all messages of an inbox in claim mode, are handled one by one. If the
- * commit itself fails, no message was processed, and every outcome of the transaction is SEMEL_UNDECIDED. Stored
- * results are not read: a copy is SEMEL_DUPLICATE even if the policy is replay. */
+ * commit itself fails, no message was processed, and every outcome of the transaction is SEMEL_UNDECIDED; but if one
+ * message may have caused the failure (a queued statement that failed, a connection that was lost or a transaction
+ * that ended during the work), each message is received by itself. A store that limits the changes of a transaction
+ * handles a large batch in several. Stored results are not read: a copy is SEMEL_DUPLICATE even if the policy is
+ * replay. */
 SEMEL_API semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
                                                  const semel_message *const messages[],
                                                  size_t count, semel_handler *handler,
