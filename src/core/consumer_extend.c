@@ -28,7 +28,7 @@ static void extend_all(semel_consumer *consumer)
     semel_error ignored;
     uint32_t hold_ms = e->hold_ms;
     size_t count = list_tags(&consumer->inflight, e->tags);
-    e->due_ms = wait_clock_ms() + hold_ms / PER_PERIOD;
+    e->due_ms = wait_clock_ms() + hold_ms / PER_PERIOD + 1; /* never at once */
     if (!count)
         return;
     pthread_mutex_unlock(&consumer->lock);

@@ -44,7 +44,8 @@ typedef struct batch {
     entry **sorted;
     semel_mark *marks;
     size_t mark_count;
-    int begun; /* a handler has been called */
+    int begun;  /* a handler has been called */
+    int undone; /* a handler ended the transaction, and nothing of it is committed */
 } batch;
 
 static void batch_note_error(batch *b, const semel_error *why)
@@ -285,6 +286,7 @@ static semel_status batch_transact_retrying(batch *b)
     uint32_t tries = 0;
     do {
         status = batch_transact(b, &why);
+        b->undone = status == SEMEL_EMISUSE && why.retryable;
         unit_tx_rollback(b->unit);
         b->unit->captured = 0;
         unit_drop_pending(b->unit);
@@ -303,8 +305,7 @@ static semel_status batch_transact_retrying(batch *b)
 static int may_be_one_message(const batch *b, semel_status status)
 {
     return unit_blames_handler(status) ||
-           (b->begun &&
-            (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY || status == SEMEL_EMISUSE));
+           (b->begun && (status == SEMEL_EUNAVAILABLE || status == SEMEL_EBUSY || b->undone));
 }
 
 /* By itself each message shows whether it was the one. A lock in the way of one is none in the way of the others. */

@@ -103,7 +103,8 @@ semel_status store_can_keep_outbox(const semel_store *store, semel_error *err)
 semel_status store_can_keep_queue(const semel_store *store, semel_error *err)
 {
     const semel_store_outbox *outbox = store->driver->outbox;
-    return outbox && outbox->extend ? SEMEL_OK : refuse(store, "a queue", "", err);
+    return outbox && outbox->extend ? SEMEL_OK
+                                    : refuse(store, "a queue", ": use another store", err);
 }
 
 semel_status store_can_keep_dead(const semel_store *store, semel_error *err)

@@ -91,7 +91,7 @@ static semel_status keep_pending(work_unit *unit, semel_outbox *outbox,
 static semel_status check_room(work_unit *unit, semel_error *err)
 {
     uint32_t max = unit->store->driver->changes_max;
-    size_t marks = unit->marks ? unit->marks : 1;
+    size_t marks = unit->marks ? unit->marks : unit->item.mark.inbox != 0;
     if (!max || 2 * marks + unit->captured < max)
         return SEMEL_OK;
     unit->full = 1;

@@ -40,6 +40,33 @@ static void a_handler_that_commits_and_fails_has_not_failed(void **state)
     assert_int_equal(case_open_transactions(c), 0);
 }
 
+static semel_status commit_and_fail(semel_unit *unit, const semel_message *message, void *context,
+                                    semel_error *err)
+{
+    unsigned *runs = context;
+    (void)message;
+    ++*runs;
+    (void)case_sql(unit, "COMMIT");
+    return semel_fail(err, SEMEL_EHANDLER, "failed, after a COMMIT");
+}
+
+/* In a batch the markers of all were committed with it. The call must say so: to receive each by itself would find
+ * duplicates, and hide that two of them were never handled. */
+static void in_a_batch_it_is_told_and_not_taken_for_duplicates(void **state)
+{
+    server_case *c = *state;
+    unsigned runs = 0;
+    semel_message messages[3] = {text_message("1", "a"), text_message("2", "a"),
+                                 text_message("3", "a")};
+    const semel_message *all[3] = {&messages[0], &messages[1], &messages[2]};
+    semel_outcome out[3];
+    FAILS(SEMEL_EMISUSE,
+          semel_inbox_receive_batch(out, c->inbox, all, 3, commit_and_fail, &runs, &last_error));
+    assert_int_equal(runs, 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(out[i], SEMEL_UNDECIDED);
+}
+
 /* It has rolled back, to a savepoint of its own or all of it: a failure, of which nothing is left. */
 static void one_that_rolls_back_and_fails_has_failed(void **state)
 {
@@ -93,6 +120,7 @@ int main(void)
 {
     static const server_test tests[] = {
         SERVER_TEST(a_handler_that_commits_and_fails_has_not_failed, IN_TRANSACTION),
+        SERVER_TEST(in_a_batch_it_is_told_and_not_taken_for_duplicates, IN_TRANSACTION),
         SERVER_TEST(one_that_rolls_back_and_fails_has_failed, IN_TRANSACTION),
         SERVER_TEST(a_table_that_changed_costs_no_attempt, IN_TRANSACTION | IN_QUEUE)};
     return SERVER_TESTS(tests);
