@@ -3,12 +3,15 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release demo test test-sanitizers soak fuzz bench check format install clean help
+.PHONY: build release run demo test test-sanitizers soak fuzz bench check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
 
-demo: release ## watch a shop that is killed again and again and charges nobody twice
+run: release ## a shop that runs by one file of YAML, with orders coming in several times each; Ctrl-C ends it
+	@dev/run
+
+demo: release ## watch a shop that is killed again and again and charges no customer twice
 	@build/release/semel demo
 
 test: ## all tests, on all stores and brokers
@@ -19,7 +22,7 @@ test-sanitizers: ## the tests again, under the address, undefined behaviour and 
 	@dev/setup test sanitizers
 	@dev/test address thread
 
-soak: ## ten minutes of messages while everybody is killed (SOAK='--minutes 0 --messages 10000' is a short one)
+soak: ## ten minutes of messages, with processes and servers killed (SOAK='--minutes 0 --messages 10000': short)
 	@dev/setup test
 	@dev/build debug
 	@build/debug/semel-soak $(SOAK)

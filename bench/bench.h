@@ -13,6 +13,7 @@
  *     section_*.c     what is measured; one function for each name of --only
  *     server.h        the same for database servers, with its own list of files
  *     broker.h        ... and for the broker
+ *     run.h           ... and for the program, `semel run`
  *
  * Nothing here asserts a time: the table says what was measured and whether the aim is met. */
 #ifndef SEMEL_BENCH_H
@@ -25,7 +26,7 @@
 enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 6, ID_TEXT = 36, BODY_BYTES = 100, BROKER_BODY = 200 };
 #define BROKER_TOPIC "orders" /* as in the outboxes that are filled by hand */
 
-/* --- main.c ------------------------------------------------------------------------------------------ */
+/* --- main.c ----------------------------------------------------------------------------------- */
 
 typedef struct bench_options {
     int quick;
@@ -42,8 +43,8 @@ extern bench_options options;
 /* `full` normally, `quick` with --quick. */
 size_t choose(size_t full, size_t quick);
 
-/* So many durable transactions, or fewer on a disk where they would take longer than a tenth of a second:
- * a slow disk makes the figures coarser, not the run longer. */
+/* So many durable transactions, or fewer on a disk where they would take longer than a tenth of a
+ * second: a slow disk makes the figures coarser, not the run longer. */
 size_t transactions(size_t full, size_t quick);
 
 void section_limits(void);
@@ -51,13 +52,15 @@ void section_receive(void);
 void section_batch(void);
 void section_duplicate(void);
 void section_claim(void);
+void section_sqlite_threads(void);
 void section_memory(void);
 void section_heap(void);
+void section_observer(void);
 void section_outbox(void);
 void section_relay(void);
 void section_growth(void);
 
-/* --- scratch.c --------------------------------------------------------------------------------------- */
+/* --- scratch.c -------------------------------------------------------------------------------- */
 
 void scratch_make(void); /* and removes it when the program ends, however it ends */
 const char *scratch_path(char out[512], const char *name);
@@ -74,7 +77,7 @@ void stop_if_asked(void);
 
 double now_s(void);
 
-/* --- messages.c -------------------------------------------------------------------------------------- */
+/* --- messages.c ------------------------------------------------------------------------------- */
 
 typedef enum key_order { KEYS_IN_TIME_ORDER, KEYS_RANDOM } key_order;
 
@@ -103,12 +106,13 @@ uint64_t next_random(uint64_t *state);
 void keys_begin(key_source *keys, key_order order);
 void keys_next(key_source *keys, char out[ID_TEXT + 1]);
 
-/* Makes `count` messages with new keys, a type and a body of BODY_BYTES, in the memory of the last ones. */
+/* Makes `count` messages with new keys, a type and a body of BODY_BYTES, in the memory of the last
+ * ones. */
 void messages_make(message_set *set, key_source *keys, size_t count);
 void messages_address(message_set *set); /* a topic, and BROKER_BODY bytes: for a broker */
 void messages_free(message_set *set);
 
-/* --- comparison.c ------------------------------------------------------------------------------------ */
+/* --- comparison.c ----------------------------------------------------------------------------- */
 
 typedef struct spread {
     double median, low, high;
@@ -126,20 +130,21 @@ typedef struct comparison {
     double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
 } comparison;
 
-/* Every round each contender handles the same `batches` times `batch` new messages, in slices; who begins
- * alternates. One round before the first is not counted. */
+/* Every round each contender handles the same `batches` times `batch` new messages, in slices; the
+ * first one alternates. One round before the first is not counted. */
 void comparison_run(comparison *out, const contender *contenders, size_t count, key_source *keys,
                     size_t batch, size_t batches, size_t rounds, const char *label);
-/* One such round; the one with number 0 is not kept. For those who have something to prepare for each. */
+/* One such round; the one with number 0 is not kept. For callers that have something to prepare for
+ * each. */
 void comparison_round(comparison *d, size_t round, const contender *contenders,
                       const message_set *set, size_t slice);
 spread spread_of(const double values[], size_t count);
-spread comparison_rate(const comparison *d, size_t who);
-spread comparison_ratio(const comparison *d, size_t who,
+spread comparison_rate(const comparison *d, size_t which);
+spread comparison_ratio(const comparison *d, size_t which,
                         size_t against);                        /* of the rates, round by round */
 double percentile(double values[], size_t count, double share); /* sorts */
 
-/* --- report.c ---------------------------------------------------------------------------------------- */
+/* --- report.c --------------------------------------------------------------------------------- */
 
 typedef enum aim_kind { AIM_NONE, AIM_AT_LEAST, AIM_AT_MOST } aim_kind;
 
@@ -153,11 +158,11 @@ typedef struct bench_aim {
 #define AT_MOST(by)  ((bench_aim){AIM_AT_MOST, (by)})
 
 void report_begin(void);
-/* `left` and `right` name the two columns of figures; the ratio is right / left, or the other way around
- * where the figures are costs. */
+/* `left` and `right` name the two columns of figures; the ratio is right / left, or the other way
+ * around where the figures are costs. */
 void report_section(const char *name, const char *title, const char *left, const char *right);
 void report_row(const char *name, double left, double right, spread ratio, bench_aim aim);
-void report_comparison(const char *name, const comparison *d, size_t who, size_t against,
+void report_comparison(const char *name, const comparison *d, size_t which, size_t against,
                        bench_aim aim);
 void report_value(const char *name, double value, const char *unit, bench_aim aim);
 void report_note(const char *format, ...) SEMEL_PRINTF(1, 2);
@@ -166,7 +171,7 @@ void report_end(void);
 void progress(const char *what, size_t done, size_t of); /* on a terminal only */
 void progress_clear(void);
 
-/* --- raw_sqlite.c ------------------------------------------------------------------------------------ */
+/* --- raw_sqlite.c ----------------------------------------------------------------------------- */
 
 /* A database with semel's own tables, the store's settings, and statements that are kept. */
 typedef struct raw_db {
@@ -177,7 +182,7 @@ typedef struct raw_db {
 } raw_db;
 
 void raw_open(raw_db *raw, const char *path);
-void raw_adopt(raw_db *raw, sqlite3 *db); /* on a connection that somebody else has open */
+void raw_adopt(raw_db *raw, sqlite3 *db); /* on a connection that the caller has open */
 void raw_prepare(sqlite3_stmt **out, sqlite3 *db, const char *sql);
 void raw_step(sqlite3_stmt *statement); /* to its end, and ready for the next time */
 void raw_receive(void *raw, const message_set *set);
@@ -191,7 +196,7 @@ int64_t raw_now_ms(void);
 #define EFFECT_INSERT "INSERT INTO effect (body) VALUES (?)"
 void effect_insert(sqlite3_stmt *insert, semel_bytes body);
 
-/* --- semel_sqlite.c ---------------------------------------------------------------------------------- */
+/* --- semel_sqlite.c --------------------------------------------------------------------------- */
 
 typedef struct semel_sqlite {
     semel_store *store;
@@ -209,17 +214,18 @@ void semel_sqlite_open(semel_sqlite *s, const char *url, const semel_inbox_optio
 void semel_sqlite_receive(void *semel_sqlite, const message_set *set);
 void semel_sqlite_receive_idly(void *semel_sqlite,
                                const message_set *set); /* with a handler that does nothing */
-semel_handler
-    semel_sqlite_handler; /* for whoever calls it by himself; its context is the semel_sqlite */
+semel_handler semel_sqlite_handler; /* for a caller of its own; its context is the semel_sqlite */
 void semel_sqlite_close(semel_sqlite *s);
 
-/* --- fsync_count.c ----------------------------------------------------------------------------------- */
+/* --- fsync_count.c ---------------------------------------------------------------------------- */
 
 void fsync_count_begin(void); /* before SQLite is used at all */
 long fsync_count(void);
+double fsync_seconds(void);    /* that they took, all together */
+void fsync_slow_down(long us); /* each by so much: as a slower disk would; 0: not at all */
 long sqlite_allocations(void);
 
-/* --- hashset.c --------------------------------------------------------------------------------------- */
+/* --- hashset.c -------------------------------------------------------------------------------- */
 
 typedef struct hashset hashset;
 hashset *hashset_new(void);

@@ -4,9 +4,9 @@
  *     raw_rabbitmq_consume.c  ... and consuming
  *     section_broker*.c       what is measured
  *
- * Every contender has a place of its own on the broker: a topic exchange and one durable queue, both with the
- * contender's name, empty at the start of every round. Its messages have the topic BROKER_TOPIC and a body of
- * BROKER_BODY bytes. */
+ * Every contender has a place of its own on the broker: a topic exchange and one durable queue,
+ * both with the contender's name, empty at the start of every round. Its messages have the topic
+ * BROKER_TOPIC and a body of BROKER_BODY bytes. */
 #ifndef SEMEL_BENCH_BROKER_H
 #define SEMEL_BENCH_BROKER_H
 
@@ -22,7 +22,7 @@ const char *queue_kind_name(queue_kind kind);
 const char *broker_url(void);
 int broker_is_off(void);
 
-/* --- a connection by hand, with one channel --------------------------------------------------------------- */
+/* --- a connection by hand, with one channel --------------------------------------------------- */
 
 typedef struct broker broker;
 
@@ -36,7 +36,8 @@ void place_remove(broker *b, const char *place);
 void place_feed(broker *b, const char *place,
                 const char *from); /* what is published there comes here, too */
 
-/* Persistent and mandatory. Returns when the broker confirmed all; ends the program if it did not. */
+/* Persistent and mandatory. Returns when the broker confirmed all; ends the program if it did
+ * not. */
 typedef void broker_publish(broker *b, const char *place, const semel_message *const messages[],
                             size_t count, size_t outstanding);
 broker_publish broker_publish_window;  /* as soon as one is confirmed the next is sent */
@@ -49,12 +50,12 @@ const semel_message *const *broker_take(broker *b, size_t count);
 void broker_ack_each(broker *b);
 void broker_ack_together(broker *b);
 
-/* --- through semel ------------------------------------------------------------------------------------------ */
+/* --- through semel ---------------------------------------------------------------------------- */
 
 /* The transport's URL for a place, to publish, and to receive if a prefetch is given. */
 const char *place_url(char out[1024], const char *place, queue_kind kind, size_t prefetch);
 
-/* --- sections ------------------------------------------------------------------------------------------------ */
+/* --- sections --------------------------------------------------------------------------------- */
 
 /* "RabbitMQ 3.10.8, quorum queue: publish": for the head of a table. */
 const char *broker_title(char out[100], queue_kind kind, const char *what);

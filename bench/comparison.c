@@ -1,6 +1,7 @@
-/* Contenders take turns, in slices of a few milliseconds. A machine that is busy with something else for a
- * second slows down all of them rather than one, so the ratio within a round means something when the
- * rates do not. Reported are medians over rounds, with the smallest and the largest. */
+/* Contenders take turns, in slices of a few milliseconds. A machine that is busy with something
+ * else for a second slows down all of them rather than one, so the ratio within a round means
+ * something when the rates do not. Reported are medians over rounds, with the smallest and the
+ * largest. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static double seconds_for(const contender *c, const message_set *slice)
     return now_s() - start;
 }
 
-/* Slice by slice; who begins alternates with each, and with the rounds. */
+/* Slice by slice; the first contender alternates with each, and with the rounds. */
 void comparison_round(comparison *d, size_t round, const contender *contenders,
                       const message_set *set, size_t slice)
 {
@@ -40,14 +41,14 @@ void comparison_round(comparison *d, size_t round, const contender *contenders,
     for (size_t start = 0, number = round; start < set->count; start += slice, number++) {
         message_set part = slice_of(set, start, slice);
         for (size_t turn = 0; turn < d->contenders; turn++) {
-            size_t who = number % 2 ? d->contenders - 1 - turn : turn;
+            size_t which = number % 2 ? d->contenders - 1 - turn : turn;
             rest_for(d->rest_s);
-            took[who] += seconds_for(&contenders[who], &part);
+            took[which] += seconds_for(&contenders[which], &part);
             stop_if_asked();
         }
     }
-    for (size_t who = 0; round > 0 && who < d->contenders; who++)
-        d->rate[who][round - 1] = (double)set->count / took[who];
+    for (size_t which = 0; round > 0 && which < d->contenders; which++)
+        d->rate[which][round - 1] = (double)set->count / took[which];
 }
 
 void comparison_run(comparison *out, const contender *contenders, size_t count, key_source *keys,
@@ -93,15 +94,15 @@ spread spread_of(const double values[], size_t count)
     return (spread){median, sorted[0], sorted[count - 1]};
 }
 
-spread comparison_rate(const comparison *d, size_t who)
+spread comparison_rate(const comparison *d, size_t which)
 {
-    return spread_of(d->rate[who], d->rounds);
+    return spread_of(d->rate[which], d->rounds);
 }
 
-spread comparison_ratio(const comparison *d, size_t who, size_t against)
+spread comparison_ratio(const comparison *d, size_t which, size_t against)
 {
     double ratios[ROUNDS_MAX];
     for (size_t i = 0; i < d->rounds; i++)
-        ratios[i] = d->rate[who][i] / d->rate[against][i];
+        ratios[i] = d->rate[which][i] / d->rate[against][i];
     return spread_of(ratios, d->rounds);
 }

@@ -1,10 +1,12 @@
-/* Counts without touching what is measured: a VFS that is SQLite's own in everything but that the xSync of
- * its files goes through here, and SQLite's own allocator behind two functions that count. */
+/* Counts without touching what is measured: a VFS that is SQLite's own in everything but that the
+ * xSync of its files goes through here, and SQLite's own allocator behind two functions that
+ * count. */
 #include "bench.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
-static atomic_long syncs, allocations;
+static atomic_long syncs, sync_us, slower_us, allocations;
 static sqlite3_vfs counting_vfs, *system_vfs;
 static sqlite3_mem_methods system_memory;
 
@@ -18,11 +20,19 @@ static struct {
 
 static int count_fsync(sqlite3_file *file, int flags)
 {
+    size_t i = 0;
+    while (i < KINDS_MAX && file->pMethods != &kinds[i].ours)
+        i++;
+    if (i == KINDS_MAX)
+        return SQLITE_IOERR_FSYNC;
+    double start = now_s();
+    int code = kinds[i].theirs->xSync(file, flags);
+    long slower = atomic_load_explicit(&slower_us, memory_order_relaxed);
+    if (slower)
+        nanosleep(&(struct timespec){.tv_nsec = slower * 1000}, NULL);
+    atomic_fetch_add_explicit(&sync_us, (long)((now_s() - start) * 1e6), memory_order_relaxed);
     atomic_fetch_add_explicit(&syncs, 1, memory_order_relaxed);
-    for (size_t i = 0; i < KINDS_MAX; i++)
-        if (file->pMethods == &kinds[i].ours)
-            return kinds[i].theirs->xSync(file, flags);
-    return SQLITE_IOERR_FSYNC;
+    return code;
 }
 
 /* Opening happens on one thread here, so the list needs no lock. */
@@ -75,6 +85,16 @@ void fsync_count_begin(void)
 long fsync_count(void)
 {
     return atomic_load(&syncs);
+}
+
+void fsync_slow_down(long us)
+{
+    atomic_store(&slower_us, us);
+}
+
+double fsync_seconds(void)
+{
+    return (double)atomic_load(&sync_us) / 1e6;
 }
 
 long sqlite_allocations(void)

@@ -1,6 +1,7 @@
 /* A bare set of keys, as one would write it for this purpose and no other: SipHash with a key, open
- * addressing with linear probing at most 0.6 full, slots of eight bytes (32 bits of the hash and where the
- * key is), the keys one behind the other in blocks. No locks, no time, no states, nothing to undo. */
+ * addressing with linear probing at most 0.6 full, slots of eight bytes (32 bits of the hash and
+ * where the key is), the keys one behind the other in blocks. No locks, no time, no states, nothing
+ * to undo. */
 #include "base/hash.h"
 #include "bench.h"
 

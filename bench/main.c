@@ -2,7 +2,7 @@
  *
  * A section is a function and a line in the list below; each prints its rows as it goes. */
 #include "broker.h"
-#include "server.h"
+#include "run.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -20,8 +20,10 @@ static const struct section {
     {"batch", "SQLite, batches of 10, 100 and 1000, against a raw loop", section_batch},
     {"duplicate", "SQLite, a copy against the first one", section_duplicate},
     {"claim", "SQLite, claim mode", section_claim},
+    {"sqlite-threads", "SQLite, 4, 16 and 64 threads, against one", section_sqlite_threads},
     {"memory", "the memory store against a bare hash set", section_memory},
     {"heap", "allocations of the receive path", section_heap},
+    {"observer", "the memory store with and without an observer", section_observer},
     {"outbox", "putting messages into the outbox, against a raw loop", section_outbox},
     {"relay", "outbox to memory transport, by preset", section_relay},
     {"growth", "cost at ten thousand and at ten million markers", section_growth},
@@ -29,12 +31,25 @@ static const struct section {
      section_server_receive},
     {"server-batch", "servers, batches of 10, 100 and 1000", section_server_batch},
     {"server-duplicate", "servers, a copy against the first one", section_server_duplicate},
+    {"server-mix", "servers, copies among new messages, by share and in runs", section_server_mix},
     {"server-outbox", "servers, putting messages into the outbox", section_server_outbox},
     {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
      section_server_relay},
     {"groups", "all stores, a relay's pass while 100, 10 000 and 100 000 groups wait",
      section_groups},
-    {"server-sweep", "servers, retention, and who receives meanwhile", section_server_sweep},
+    {"handoff", "all stores, from outbox and queue into an inbox of the same store",
+     section_handoff},
+    {"server-sweep", "servers, retention, and receiving meanwhile", section_server_sweep},
+    {"details", "SQLite and servers, with type and time of receipt kept, and without",
+     section_details},
+    {"retention", "all stores, consuming while retention runs by itself", section_retention},
+    {"defaults", "all stores, a consumer with default options against fixed batches",
+     section_defaults},
+    {"run-sql", "semel run with a sql handler, against the library", section_run_sql},
+    {"run-worker", "semel run with 4 warm workers, against claim mode and a loop over pipes",
+     section_run_worker},
+    {"run-http", "semel run with http, against claim mode and a loop of libcurl", section_run_http},
+    {"run-start", "semel run, start, memory and size", section_run_start},
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
      section_broker_publish},
@@ -128,6 +143,10 @@ int main(int argc, char **argv)
 {
     int wanted[SECTIONS] = {0};
     const char *tmpdir = getenv("TMPDIR");
+    if (argc == 2 && strcmp(argv[1], ECHO_ARGUMENT) == 0)
+        return echo_main();
+    if (argc == 7 && strcmp(argv[1], LIBRARY_ARGUMENT) == 0)
+        return library_main(argv + 2);
     options.directory = tmpdir && *tmpdir ? tmpdir : "/var/tmp";
     read_arguments(argc, argv, wanted);
     scratch_make();

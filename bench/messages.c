@@ -1,6 +1,6 @@
-/* Keys as applications have them: UUIDs as text, 36 bytes. In time order they are UUIDv7 whose bits below
- * the millisecond are a counter (RFC 9562, 6.2), so each is greater than the one before; random ones are
- * UUIDv4. The random numbers are the same in every run. */
+/* Keys as applications have them: UUIDs as text, 36 bytes. In time order they are UUIDv7 whose bits
+ * below the millisecond are a counter (RFC 9562, 6.2), so each is greater than the one before;
+ * random ones are UUIDv4. The random numbers are the same in every run. */
 #include "base/uuid.h"
 #include "bench.h"
 

@@ -6,7 +6,7 @@
 
 enum { GROUPS = 100 };
 
-/* --- by hand --------------------------------------------------------------------------------------------- */
+/* --- by hand ---------------------------------------------------------------------------------- */
 
 void raw_outbox_open(raw_outbox *o)
 {
@@ -62,7 +62,7 @@ void raw_send(void *context, const message_set *set)
     }
 }
 
-/* Reads all columns of a batch, as one who sends them must, and deletes it. */
+/* Reads all columns of a batch, as a sender must, and deletes it. */
 static size_t raw_drain_batch(raw_outbox *o, int64_t *taken)
 {
     size_t count = 0;
@@ -134,7 +134,7 @@ void raw_drain_to(raw_outbox *o, size_t count, recipient *publish, void *context
     free(messages);
 }
 
-/* --- through semel ------------------------------------------------------------------------------------------ */
+/* --- through semel ---------------------------------------------------------------------------- */
 
 void semel_side_open(semel_side *s)
 {

@@ -1,4 +1,5 @@
-/* The outbox on SQLite, by hand and through semel: what section_outbox.c and section_broker_relay.c share. */
+/* The outbox on SQLite, by hand and through semel: what section_outbox.c and section_broker_relay.c
+ * share. */
 #ifndef SEMEL_BENCH_OUTBOX_H
 #define SEMEL_BENCH_OUTBOX_H
 
@@ -21,7 +22,8 @@ void raw_outbox_close(raw_outbox *o);
 void raw_send(void *raw_outbox, const message_set *set);
 void raw_drain(void *raw_outbox, const message_set *set); /* so many, and to nowhere */
 
-/* So many to somewhere: reads a batch, gives it away, then deletes it. No transaction is open meanwhile. */
+/* So many to somewhere: reads a batch, gives it away, then deletes it. No transaction is open
+ * meanwhile. */
 void raw_drain_to(raw_outbox *o, size_t count, recipient *publish, void *context);
 
 typedef struct semel_side {

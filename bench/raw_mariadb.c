@@ -1,8 +1,9 @@
-/* The same work by hand on libmariadb, which cannot send ahead of answers. Several statements in one text are one
- * round trip, but the server sends an answer for each, and the client wakes for each; in BEGIN NOT ATOMIC ... END
- * there is one answer for all of them, and they stop at the first that fails. Without autocommit a transaction
- * needs no beginning. Values are written into the text. The marker by ON DUPLICATE KEY UPDATE that changes nothing,
- * the work skipped if it was there. */
+/* The same work by hand on libmariadb, which cannot send ahead of answers. Several statements in
+ * one text are one round trip, but the server sends an answer for each, and the client wakes for
+ * each; in BEGIN NOT ATOMIC ... END there is one answer for all of them, and they stop at the first
+ * that fails. Without autocommit a transaction needs no beginning. Values are written into the
+ * text. The marker by ON DUPLICATE KEY UPDATE that changes nothing, the work skipped if it was
+ * there. */
 #include "raw_mariadb.h"
 
 #include "base/mem.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- speaking ---------------------------------------------------------------------------------------- */
+/* --- speaking --------------------------------------------------------------------------------- */
 
 static void raw_my_reserve(raw_connection *c, size_t more)
 {
@@ -55,8 +56,8 @@ void raw_my_append_bytes(raw_connection *c, semel_bytes value)
     c->text[c->len++] = '\'';
 }
 
-/* A deadlock, or a lock that was not to be had: a row that has changed, too, on newer servers. Any client must begin
- * anew then. */
+/* A deadlock, or a lock that was not to be had: a row that has changed, too, on newer servers. Any
+ * client must begin anew then. */
 static int is_conflict(unsigned raw_my_number)
 {
     return raw_my_number == ER_LOCK_DEADLOCK || raw_my_number == ER_LOCK_WAIT_TIMEOUT ||
@@ -130,7 +131,8 @@ static raw_connection *raw_my_open(const char *url, const char *room)
     return c;
 }
 
-/* How a commit is flushed is a matter of the whole server; what a relay can spare itself are gap locks. */
+/* How a commit is flushed is a matter of the whole server; what a relay can spare itself are gap
+ * locks. */
 static raw_connection *raw_my_open_relaxed(const char *url, const char *room)
 {
     raw_connection *c = raw_my_open(url, room);
@@ -183,7 +185,7 @@ static void raw_my_remove_room(raw_connection *c, const char *room)
     mysql_free_result(tables);
 }
 
-/* --- one message in a transaction ---------------------------------------------------------------------- */
+/* --- one message in a transaction ------------------------------------------------------------- */
 
 static void append_mark(raw_connection *c, const semel_message *message)
 {
@@ -262,7 +264,7 @@ static void raw_my_effect(raw_connection *c, const semel_message *const messages
     raw_my_execute(c);
 }
 
-/* --- the handler's part --------------------------------------------------------------------------------- */
+/* --- the handler's part ----------------------------------------------------------------------- */
 
 static semel_status raw_my_handle(semel_unit *unit, const semel_message *message, void *context,
                                   semel_error *err)

@@ -26,9 +26,9 @@ void raw_my_append_bytes(raw_connection *c,
 /* The server is told only if it is not so already. */
 void raw_my_autocommit(raw_connection *c, int each);
 
-/* Sends the text, one round trip, and begins a new one. Gives back the answer to the last of its statements: the
- * rows if it has some (to be freed), else NULL; and how many rows it changed. After a conflict: NULL and 0, until
- * the work begins anew. */
+/* Sends the text, one round trip, and begins a new one. Gives back the answer to the last of its
+ * statements: the rows if it has some (to be freed), else NULL; and how many rows it changed. After
+ * a conflict: NULL and 0, until the work begins anew. */
 MYSQL_RES *raw_my_query(raw_connection *c, uint64_t *changed);
 void raw_my_execute(raw_connection *c);
 

@@ -13,8 +13,8 @@ static int raw_my_compare_ids(const void *left, const void *right)
     return memcmp(a->id.data, b->id.data, ID_TEXT);
 }
 
-/* Inserts all markers, in the order of the keys, or two batches could lock each other up. `mine` gets
- * those that were new: they come back in that order. */
+/* Inserts all markers, in the order of the keys, or two batches could lock each other up. `mine`
+ * gets those that were new: they come back in that order. */
 static size_t mark_all(raw_connection *c, const semel_message *mine[BATCH_MAX],
                        const semel_message *const messages[], size_t count)
 {
@@ -40,7 +40,7 @@ static size_t mark_all(raw_connection *c, const semel_message *mine[BATCH_MAX],
         while (at < count && memcmp(sorted[at]->id.data, row[0], ID_TEXT) != 0)
             at++;
         if (at == count)
-            die("a marker that nobody asked for");
+            die("a marker that was not asked for");
         mine[found++] = sorted[at];
     }
     mysql_free_result(keys);
@@ -120,7 +120,8 @@ static void remove_rows(raw_connection *c, MYSQL_RES *taken)
     } while (c->again);
 }
 
-/* [SELECT] [UPDATE, COMMIT] [DELETE, COMMIT]. Nothing is leased if one of the first two was undone. */
+/* [SELECT] [UPDATE, COMMIT] [DELETE, COMMIT]. Nothing is leased if one of the first two was
+ * undone. */
 size_t raw_mariadb_relay(raw_connection *c, size_t batch)
 {
     raw_my_autocommit(c, 0);

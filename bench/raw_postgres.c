@@ -1,6 +1,7 @@
-/* The same work by hand on libpq: what a careful programmer writes who knows pipeline mode. Statements prepared
- * once, binary parameters, the server's clock; the marker by INSERT ... ON CONFLICT DO NOTHING, the work skipped
- * if it was there. No fingerprint is computed, no limit checked, and nothing notices what a handler did. */
+/* The same work by hand on libpq: what a careful programmer with knowledge of pipeline mode writes.
+ * Statements prepared once, binary parameters, the server's clock; the marker by INSERT ... ON
+ * CONFLICT DO NOTHING, the work skipped if it was there. No fingerprint is computed, no limit
+ * checked, and nothing notices what a handler did. */
 #include "raw_postgres.h"
 
 #include <libpq-events.h>
@@ -63,7 +64,7 @@ static const struct {
                        {OID_INT8S}},
 };
 
-/* --- speaking ---------------------------------------------------------------------------------------- */
+/* --- speaking --------------------------------------------------------------------------------- */
 
 static void check(raw_connection *c, const PGresult *result)
 {
@@ -198,7 +199,7 @@ static void raw_pg_remove_room(raw_connection *c, const char *room)
     raw_pg_run(c, sql);
 }
 
-/* --- one message in a transaction ---------------------------------------------------------------------- */
+/* --- one message in a transaction ------------------------------------------------------------- */
 
 static void send_mark(raw_connection *c, raw_pg_statement which, const semel_message *message)
 {
@@ -277,7 +278,7 @@ static void raw_pg_effect(raw_connection *c, const semel_message *const messages
     finish(c);
 }
 
-/* --- the handler's part --------------------------------------------------------------------------------- */
+/* --- the handler's part ----------------------------------------------------------------------- */
 
 /* Nothing to do: it is there so that libpq keeps a mark with the connection. */
 static int on_event(PGEventId id, void *info, void *context)

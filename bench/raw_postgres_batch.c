@@ -108,7 +108,7 @@ void raw_postgres_batch(raw_connection *c, const semel_message *const messages[]
         while (at < count && memcmp(sorted[at]->id.data, PQgetvalue(mine, row, 0), ID_TEXT) != 0)
             at++;
         if (at == count)
-            die("a marker that nobody asked for");
+            die("a marker that was not asked for");
         raw_pg_values body = {0};
         raw_pg_bind_bytes(&body, sorted[at]->body);
         raw_pg_send(c, RAW_PG_EFFECT, &body);

@@ -1,7 +1,8 @@
-/* The same work by hand on rabbitmq-c: what a careful programmer writes who knows that one message at a time is
- * slow. Confirms are read as frames, because the library (0.11) has no call for them; they may come for many at
- * once (`multiple`) and out of order, so each number that is outstanding is remembered. A message that the broker
- * returns or refuses ends the program: here nothing of the kind should happen. */
+/* The same work by hand on rabbitmq-c: what a careful programmer writes, knowing that one message
+ * at a time is slow. Confirms are read as frames, because the library (0.11) has no call for them;
+ * they may come for many at once (`multiple`) and out of order, so each number that is outstanding
+ * is remembered. A message that the broker returns or refuses ends the program: here nothing of the
+ * kind should happen. */
 #include "raw_rabbitmq.h"
 
 #include <amqp_tcp_socket.h>
@@ -35,7 +36,7 @@ static amqp_bytes_t bytes_of(semel_bytes bytes)
     return (amqp_bytes_t){.len = bytes.len, .bytes = (void *)(uintptr_t)bytes.data};
 }
 
-/* --- connection ---------------------------------------------------------------------------------------- */
+/* --- connection ------------------------------------------------------------------------------- */
 
 static void connect_to(broker *b, const char *url)
 {
@@ -78,7 +79,7 @@ void broker_close(broker *b)
     free(b);
 }
 
-/* --- places -------------------------------------------------------------------------------------------- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 const char *queue_kind_name(queue_kind kind)
 {
@@ -157,7 +158,7 @@ const char *broker_title(char out[100], queue_kind kind, const char *what)
     return out;
 }
 
-/* --- publishing ------------------------------------------------------------------------------------------ */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 static void publish(broker *b, const char *place, const semel_message *message)
 {
@@ -187,7 +188,7 @@ static void confirm_one(broker *b, uint64_t number)
 static void confirm(broker *b, const amqp_basic_ack_t *ack)
 {
     if (ack->delivery_tag > b->sent)
-        die("rabbitmq: confirmed what nobody sent");
+        die("rabbitmq: confirmed what was not sent");
     for (uint64_t i = ack->multiple ? b->confirmed + 1 : ack->delivery_tag; i <= ack->delivery_tag;
          i++)
         confirm_one(b, i);

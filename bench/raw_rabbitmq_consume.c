@@ -1,4 +1,5 @@
-/* Consuming by hand on rabbitmq-c, with a prefetch, each delivery acknowledged by itself or many together. */
+/* Consuming by hand on rabbitmq-c, with a prefetch, each delivery acknowledged by itself or many
+ * together. */
 #include "raw_rabbitmq.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* The reference: what a careful programmer writes by hand for the same effect. The same tables (semel's
- * own migrations), the same settings of the connection, statements prepared once, BEGIN IMMEDIATE, the
- * marker inserted first and the work skipped if it was there. The same columns are stored: the fingerprint
- * is a number at hand, since this programmer computes none. */
+/* The reference: what a careful programmer writes by hand for the same effect. The same tables
+ * (semel's own migrations), the same settings of the connection, statements prepared once, BEGIN
+ * IMMEDIATE, the marker inserted first and the work skipped if it was there. The same columns are
+ * stored: the fingerprint is a number at hand, since this programmer computes none. */
 #include "bench.h"
 #include "generated/sqlite_migrations.h"
 

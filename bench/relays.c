@@ -1,11 +1,12 @@
 /* Relays as people run them: semel_relay_run(), in a thread each, until all is sent.
  *
- * A run ends when it is stopped. So the transport is wrapped in one that counts what the broker confirmed, and stops
- * all relays when that is enough; what was confirmed is still marked sent, within the time that is measured. */
+ * A run ends when it is stopped. So the transport is wrapped in one that counts what the broker
+ * confirmed, and stops all relays when that is enough; what was confirmed is still marked sent,
+ * within the time that is measured. */
 #include "outbox.h"
 #include "server.h"
 
-/* --- the transport that counts -------------------------------------------------------------------------- */
+/* --- the transport that counts ---------------------------------------------------------------- */
 
 typedef struct counting {
     relay_side *side;
@@ -104,7 +105,7 @@ static semel_transport_driver counting_driver(const semel_transport *inner)
                                         of->publish_while ? counting_publish_while : NULL};
 }
 
-/* --- the relays ------------------------------------------------------------------------------------------- */
+/* --- the relays ------------------------------------------------------------------------------- */
 
 void relay_begin(relay_side *s, semel_outbox *outbox, const char *transport_url,
                  const semel_relay_options *options_of)

@@ -1,5 +1,5 @@
-/* The table, for people; with --csv the same figures for programs. Progress goes to stderr, and only when
- * that is a terminal. */
+/* The table, for people; with --csv the same figures for programs. Progress goes to stderr, and
+ * only when that is a terminal. */
 #include "bench.h"
 
 #include <math.h>
@@ -126,11 +126,11 @@ void report_row(const char *name, double left, double right, spread ratio, bench
     fflush(stdout);
 }
 
-void report_comparison(const char *name, const comparison *d, size_t who, size_t against,
+void report_comparison(const char *name, const comparison *d, size_t which, size_t against,
                        bench_aim aim)
 {
-    report_row(name, comparison_rate(d, against).median, comparison_rate(d, who).median,
-               comparison_ratio(d, who, against), aim);
+    report_row(name, comparison_rate(d, against).median, comparison_rate(d, which).median,
+               comparison_ratio(d, which, against), aim);
 }
 
 void report_value(const char *name, double value, const char *unit, bench_aim aim)

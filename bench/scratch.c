@@ -1,8 +1,8 @@
-/* One directory for all files of a run. It should be on a real disk: on a tmpfs an fsync costs nothing,
- * and every ratio would flatter or libel somebody.
+/* One directory for all files of a run. It should be on a real disk: on a tmpfs an fsync costs
+ * nothing, and every ratio would favour one of the contenders.
  *
- * The directory goes when the program does, through atexit(); signals only ask, and are heard between
- * rounds, so nothing is left behind. */
+ * The directory is removed when the program ends, through atexit(). A signal only sets a flag,
+ * which is read between rounds, so nothing is left behind. */
 #include "bench.h"
 
 #include <dirent.h>
@@ -107,7 +107,7 @@ void scratch_make(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    sigaction(SIGPIPE, &action, NULL); /* whoever reads the table has left */
+    sigaction(SIGPIPE, &action, NULL); /* the reader of the table has left */
     warn_of_tmpfs();
 }
 

@@ -1,12 +1,14 @@
 /* From a queue through the inbox: consume, marker and business row, commit, acknowledge.
  *
- * It cannot be faster than either of its halves: consuming and acknowledging with nothing done in between, and the
- * store's part with messages that are in memory already. So it is compared with the slower of the two, round by
- * round; and with both halves by hand in one loop, which is what it replaces. One at a time each delivery is
- * acknowledged by itself; a batch by hand is acknowledged as a whole.
+ * It cannot be faster than either of its halves: consuming and acknowledging with nothing done in
+ * between, and the store's part with messages that are in memory already. So it is compared with
+ * the slower of the two, round by round; and with both halves by hand in one loop, which is what it
+ * replaces. One at a time each delivery is acknowledged by itself; a batch by hand is acknowledged
+ * as a whole.
  *
- * Everybody has a queue of his own, which is filled before anyone is timed and is empty at the end of his turn.
- * After each turn there is a rest: the broker still works on the acknowledgements when nobody waits for it. */
+ * Each contender has a queue of its own, which is filled before any of them is timed and is empty
+ * at the end of its turn. After each turn there is a rest: the broker still works on the
+ * acknowledgements when no client waits for it. */
 #include "broker.h"
 #include "server.h"
 
@@ -22,7 +24,7 @@ typedef struct consume_case {
     queue_kind kind;
     size_t batch, workers, prefetch;
     broker *manager;
-    broker *brokers[CONTENDERS]; /* of those who consume by hand */
+    broker *brokers[CONTENDERS]; /* of the contenders that consume by hand */
     raw_workers store, by_hand;
     semel_server semel_server;
     raw_db raw_store, raw_by_hand;
@@ -32,7 +34,7 @@ typedef struct consume_case {
     atomic_size_t left; /* of this turn */
 } consume_case;
 
-/* --- the stores ------------------------------------------------------------------------------------------ */
+/* --- the stores ------------------------------------------------------------------------------- */
 
 static raw_work *work_of(const consume_case *f)
 {
@@ -81,7 +83,7 @@ static void close_sqlite(consume_case *f)
         scratch_remove(places[i]);
 }
 
-/* --- by hand -------------------------------------------------------------------------------------------- */
+/* --- by hand ---------------------------------------------------------------------------------- */
 
 static void consume_each(void *context, const message_set *set)
 {
@@ -140,7 +142,7 @@ static void consume_and_store(void *context, const message_set *set)
     }
 }
 
-/* --- through semel ---------------------------------------------------------------------------------------- */
+/* --- through semel ---------------------------------------------------------------------------- */
 
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
@@ -196,9 +198,10 @@ static void consume_by_semel(void *context, const message_set *set)
         die("%zu messages were acknowledged and not handled", atomic_load(&f->left));
 }
 
-/* --- rounds ----------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
-/* By hand there is one worker: several would have to share what the broker has sent to one of them. */
+/* By hand there is one worker: several would have to share what the broker has sent to one of
+ * them. */
 static size_t contender_count(const consume_case *f)
 {
     return f->workers > 1 ? BY_HAND : CONTENDERS;
@@ -282,9 +285,10 @@ static void compare_contenders(comparison *d, consume_case *f, size_t messages)
     broker_close(f->manager);
 }
 
-/* --- the section ------------------------------------------------------------------------------------------ */
+/* --- the section ------------------------------------------------------------------------------ */
 
-/* In place of STORE: the slower of consuming and storing, round by round. Consuming is the better of its two ways. */
+/* In place of STORE: the slower of consuming and storing, round by round. Consuming is the better
+ * of its two ways. */
 static void report_slower(const char *name, const comparison *d)
 {
     comparison by_slower = *d;

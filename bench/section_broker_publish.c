@@ -1,8 +1,10 @@
-/* Confirmed publishing: the transport against loops by hand, with the same number of messages outstanding.
+/* Confirmed publishing: the transport against loops by hand, with the same number of messages
+ * outstanding.
  *
- * There are two loops by hand. One keeps so many outstanding all the time; that is the fastest. The other sends so
- * many and waits for all of them, which is what publishing a batch is. Everybody publishes to a queue of his own,
- * empty at the start of every round, which nobody consumes. */
+ * There are two loops by hand. One keeps so many outstanding all the time; that is the fastest. The
+ * other sends so many and waits for all of them, which is what publishing a batch is. Each
+ * contender publishes to a queue of its own, empty at the start of every round, without a
+ * consumer. */
 #include "broker.h"
 
 static const char window_place[] = "bench_window", batch_place[] = "bench_batch",

@@ -1,12 +1,14 @@
 /* The relay from an outbox to the broker.
  *
- * What it could reach at most is publishing alone, with as many messages outstanding as its batch has: they are
- * in memory already, nothing is leased and nothing removed. What a careful programmer reaches is the loop by hand:
- * lease (by SKIP LOCKED; on SQLite just read, which is enough for one relay), publish, wait for the confirms,
- * delete, one after the other. As in semel neither waits for the disk in the store: a row that comes back is only sent
- * again. A relay of semel's that runs leases and settles while it waits for the broker.
+ * What it could reach at most is publishing alone, with as many messages outstanding as its batch
+ * has: they are in memory already, nothing is leased and nothing removed. What a careful programmer
+ * reaches is the loop by hand: lease (by SKIP LOCKED; on SQLite just read, which is enough for one
+ * relay), publish, wait for the confirms, delete, one after the other. As in semel neither waits
+ * for the disk in the store: a row that comes back is only sent again. A relay of semel's that runs
+ * leases and settles while it waits for the broker.
  *
- * Two relays share one transport, which publishes for one at a time: no more is outstanding than with one relay. */
+ * Two relays share one transport, which publishes for one at a time: no more is outstanding than
+ * with one relay. */
 #include "broker.h"
 #include "outbox.h"
 #include "server.h"
@@ -36,7 +38,7 @@ typedef struct relay_case {
     relay_side relays[2];
 } relay_case;
 
-/* --- the outboxes ---------------------------------------------------------------------------------------- */
+/* --- the outboxes ----------------------------------------------------------------------------- */
 
 static void open_sqlite(relay_source *g)
 {
@@ -119,7 +121,7 @@ static semel_outbox *relay_source_outbox(const relay_source *g, size_t which)
     return g->on ? g->servers[which].outbox : g->sides[which].outbox;
 }
 
-/* --- the contenders ---------------------------------------------------------------------------------------- */
+/* --- the contenders --------------------------------------------------------------------------- */
 
 static void publish_window(void *context, const message_set *set)
 {
@@ -150,7 +152,7 @@ static void relay_by_hand(void *context, const message_set *set)
         done += g->on->relay_to(g->raw_connection, f->batch, give_away, f);
 }
 
-/* --- the section ---------------------------------------------------------------------------------------- */
+/* --- the section ------------------------------------------------------------------------------ */
 
 static void rounds_run(comparison *d, relay_case *f)
 {

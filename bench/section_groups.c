@@ -1,8 +1,10 @@
-/* What a relay's pass costs when many groups wait: for a backoff, or for a delay, which is the same to a store.
+/* What a relay's pass costs when many groups wait: for a backoff, or for a delay, which is the same
+ * to a store.
  *
- * For each number of groups there is a store with one message in each of them that waits for an hour; the relay has
- * gone past them once. Then all stores take turns: a message in a group of its own, with a name somewhere among the
- * others, is put in, and the relay's steps are timed until it is out. Putting it in is not timed. */
+ * For each number of groups there is a store with one message in each of them that waits for an
+ * hour; the relay has gone past them once. Then all stores take turns: a message in a group of its
+ * own, with a name somewhere among the others, is put in, and the relay's steps are timed until it
+ * is out. Putting it in is not timed. */
 #include "server.h"
 
 #include <stdlib.h>
@@ -24,7 +26,7 @@ typedef struct place {
     double turn_us[ROUNDS_MAX];
 } place;
 
-/* --- groups that wait --------------------------------------------------------------------------------------- */
+/* --- groups that wait ------------------------------------------------------------------------- */
 
 static void put_waiting(place *p)
 {
@@ -88,7 +90,7 @@ static void place_close(place *p)
     semel_store_close(p->store);
 }
 
-/* --- one that does not wait ---------------------------------------------------------------------------------- */
+/* --- one that does not wait ------------------------------------------------------------------- */
 
 static void put_ready(place *p)
 {
@@ -119,7 +121,7 @@ static void place_round(place *p, size_t round)
     stop_if_asked();
 }
 
-/* --- the section --------------------------------------------------------------------------------------------- */
+/* --- the section ------------------------------------------------------------------------------ */
 
 static void report_place(const char *store, const place *at, const place *small, size_t rounds)
 {

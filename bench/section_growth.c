@@ -1,11 +1,13 @@
 /* What a message costs when the table is large, with the sweep running.
  *
- * For either order of keys there is one database for each size, loaded with markers in key order (fast,
- * and off the record); a fifth of them is past its retention, wherever it lies. Then all databases take
- * turns. While semel receives, a thread sweeps as a program would: a step of 1000 markers every 50 ms.
- * After each turn the new markers are removed again, so the size stays what the row says.
+ * For either order of keys there is one database for each size, loaded with markers in key order
+ * (fast, and off the record); a fifth of them is past its retention, wherever it lies. Then all
+ * databases take turns. While semel receives, a thread sweeps as a program would: a step of 1000
+ * markers every 50 ms. After each turn the new markers are removed again, so the size stays what
+ * the row says.
  *
- * The raw loop runs on the same connection, without a sweep: it shows how much of the growth is SQLite's. */
+ * The raw loop runs on the same connection, without a sweep: it shows how much of the growth is
+ * SQLite's. */
 #include "base/uuid.h"
 #include "bench.h"
 
@@ -44,9 +46,10 @@ typedef struct place {
     size_t with_count, without_count;
 } place;
 
-/* --- loading ------------------------------------------------------------------------------------------------ */
+/* --- loading ---------------------------------------------------------------------------------- */
 
-/* The i-th of n keys in ascending order: spread evenly, or in time over a bit more than the retention. */
+/* The i-th of n keys in ascending order: spread evenly, or in time over a bit more than the
+ * retention. */
 static void loaded_key(char out[ID_TEXT + 1], key_order order, size_t i, size_t n, int64_t now_ms,
                        uint64_t *random)
 {
@@ -150,7 +153,7 @@ static void place_close(place *p)
     free(p->without);
 }
 
-/* --- the sweep ------------------------------------------------------------------------------------------------ */
+/* --- the sweep -------------------------------------------------------------------------------- */
 
 static void *sweep_until_stopped(void *context)
 {
@@ -183,7 +186,7 @@ static void sweep_end(sweeper *s)
     pthread_join(s->thread, NULL);
 }
 
-/* --- turns ------------------------------------------------------------------------------------------------------ */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 static double cost_us(void (*run)(void *, const message_set *), void *context,
                       const message_set *set)
@@ -246,7 +249,7 @@ static void place_round(place *p, size_t round, key_source *keys)
     stop_if_asked();
 }
 
-/* --- the section --------------------------------------------------------------------------------- */
+/* --- the section ------------------------------------------------------------------------------ */
 
 static const char *size_text(char out[32], size_t markers)
 {
@@ -289,7 +292,7 @@ static void report_latency(place *p)
     report_row(name, without, with, (spread){with / without, NAN, NAN}, AT_MOST(2));
 }
 
-/* Nobody else is there: what the steps themselves cost. */
+/* No other thread works meanwhile: what the steps themselves cost. */
 static void report_sweep_alone(const place *p)
 {
     enum { STEPS = 100 };

@@ -1,4 +1,5 @@
-/* The memory store against a bare hash set, what a key costs there, and what the receive path allocates. */
+/* The memory store against a bare hash set, what a key costs there, and what the receive path
+ * allocates. */
 #include "base/mem.h"
 #include "bench.h"
 #include "core/store.h"
@@ -79,8 +80,8 @@ static void side_receive(side *s, const message_set *set, int new_keys)
             die("the set has lost a key, or found one");
 }
 
-/* No disk and no other thread is waited for here, so it is the processor's time that counts: whoever else
- * uses the machine does not. */
+/* This section waits for no disk and no other thread, so it measures the processor's time: other
+ * programs on the machine do not count. */
 static double cpu_s(void)
 {
     struct timespec now;
@@ -88,7 +89,8 @@ static double cpu_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Messages are made in small lots outside of the timing, as a consumer meets them: fresh in the cache. */
+/* Messages are made in small lots outside of the timing, as a consumer meets them: fresh in the
+ * cache. */
 static double fill(side *s, size_t keys_count)
 {
     message_set set = {0};
@@ -127,7 +129,7 @@ static double copy(side *s, size_t keys_count)
     return (double)keys_count / took;
 }
 
-/* --- the section --------------------------------------------------------------------------------------- */
+/* --- the section ------------------------------------------------------------------------------ */
 
 static double ns(spread rate)
 {
@@ -135,10 +137,10 @@ static double ns(spread rate)
 }
 
 /* Costs, so that the ratio is semel's time by the set's. */
-static void report_costs(const char *name, const comparison *d, size_t who, bench_aim aim)
+static void report_costs(const char *name, const comparison *d, size_t which, bench_aim aim)
 {
-    report_row(name, ns(comparison_rate(d, 0)), ns(comparison_rate(d, who)),
-               comparison_ratio(d, 0, who), aim);
+    report_row(name, ns(comparison_rate(d, 0)), ns(comparison_rate(d, which)),
+               comparison_ratio(d, 0, which), aim);
 }
 
 static void run_side(side *s, size_t keys_count, double *first, double *second)
@@ -159,9 +161,10 @@ static void compare_contenders(side *sides, size_t count, size_t keys_count, com
     *first = *second = (comparison){.rounds = rounds, .contenders = count};
     for (size_t round = 0; round < rounds; round++)
         for (size_t turn = 0; turn < count; turn++) {
-            size_t who = round % 2 ? count - 1 - turn : turn;
+            size_t which = round % 2 ? count - 1 - turn : turn;
             progress("memory store", round * count + turn, rounds * count);
-            run_side(&sides[who], keys_count, &first->rate[who][round], &second->rate[who][round]);
+            run_side(&sides[which], keys_count, &first->rate[which][round],
+                     &second->rate[which][round]);
         }
 }
 
@@ -194,12 +197,12 @@ void section_memory(void)
     report_note("ratio is of times, semel by set.");
 }
 
-/* --- allocations -------------------------------------------------------------------------------------------- */
+/* --- allocations ------------------------------------------------------------------------------ */
 
 enum { WARM_UP = 2000, COUNTED = 2000 };
 
-/* A store that grows must allocate now and then for its keys, so the steady state is one that was full
- * before: the keys were there, were swept, and others come. */
+/* A store that grows must allocate now and then for its keys, so the steady state is one that was
+ * full before: the keys were there, were swept, and others come. */
 static double allocations_of(semel_sqlite *s, const message_set *set)
 {
     long before = mem_allocations();

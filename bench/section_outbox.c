@@ -1,12 +1,13 @@
 /* The outbox: putting messages in, and the relay that takes them out to the memory transport.
  *
- * The raw relay is the floor, not a peer: it reads a batch and deletes it in one transaction that does not
- * wait for the disk, and sends nothing. It has no lease, so two of them would send everything twice. */
+ * The raw relay is the floor, not a peer: it reads a batch and deletes it in one transaction that
+ * does not wait for the disk, and sends nothing. It has no lease, so two of them would send
+ * everything twice. */
 #include "outbox.h"
 
 enum { RAW, SEMEL };
 
-/* --- the sections ------------------------------------------------------------------------------------------- */
+/* --- the sections ----------------------------------------------------------------------------- */
 
 static void compare_send(size_t batch, int grouped)
 {

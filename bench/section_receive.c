@@ -1,5 +1,5 @@
-/* Receiving through SQLite, against the loop in raw.c: one message in a transaction, batches, copies, and
- * claims. */
+/* Receiving through SQLite, against the loop in raw.c: one message in a transaction, batches,
+ * copies, and claims. */
 #include "bench.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- limits ------------------------------------------------------------------------------------------ */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 enum { PAGE = 4096, PAGES = 256 };
 
@@ -63,7 +63,7 @@ void section_limits(void)
     report_value("fdatasync after overwriting 4 KiB", rate.median, "", NO_AIM);
 }
 
-/* --- one message in a transaction, and batches --------------------------------------------------------- */
+/* --- one message in a transaction, and batches ------------------------------------------------ */
 
 enum { RAW, SEMEL, RAW_SAVEPOINTS };
 
@@ -146,7 +146,7 @@ void section_batch(void)
         }
 }
 
-/* --- copies ---------------------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static void receive_first(void *context, const message_set *set)
 {
@@ -162,7 +162,7 @@ static void receive_copies(void *context, const message_set *set)
     semel_sqlite_receive(s, set);
 }
 
-/* The first copies of a round always come first, so here nobody alternates. */
+/* The first copies of a round always come first, so here the contenders do not alternate. */
 static void race_copies(comparison *d, semel_sqlite *s, key_order order, double *fsyncs)
 {
     message_set set = {0};
@@ -206,7 +206,7 @@ void section_duplicate(void)
     }
 }
 
-/* --- claims ------------------------------------------------------------------------------------------------ */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 typedef struct counted {
     void *context;

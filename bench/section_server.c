@@ -1,8 +1,8 @@
-/* Receiving on a database server, against loops by hand (raw_*.c): one message in a transaction, batches,
- * copies. All contenders of a table take turns in the same rounds.
+/* Receiving on a database server, against loops by hand (raw_*.c): one message in a transaction,
+ * batches, copies. All contenders of a table take turns in the same rounds.
  *
- * With one connection most of a message's time is that of waking a sleeping core, which is noise on a virtual
- * machine; such rows are marked, and 4 and more connections are what counts. */
+ * With one connection most of a message's time is that of waking a sleeping core, which is noise on
+ * a virtual machine; such rows are marked, and 4 and more connections are what counts. */
 #include "server.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static void explain_mark(void)
     report_note("(*) with one connection it is mostly the waking of cores that is measured: noise");
 }
 
-/* --- one message in a transaction ------------------------------------------------------------------------ */
+/* --- one message in a transaction ------------------------------------------------------------- */
 
 enum { RAW, SEMEL, QUEUED, BARE, TRIP, FIVE, CONTENDERS };
 
@@ -36,18 +36,18 @@ typedef struct server_case {
     contender contenders[CONTENDERS];
 } server_case;
 
-static void add_raw_workers(server_case *f, int who, const server *on, const char *url,
+static void add_raw_workers(server_case *f, int which, const server *on, const char *url,
                             size_t workers, raw_work *work)
 {
-    f->raw_workers[who] = (raw_workers){.on = on, .workers = workers, .batch = 1, .work = work};
-    raw_workers_open(&f->raw_workers[who], url, rooms[who]);
-    f->contenders[who] = (contender){.context = &f->raw_workers[who], .run = raw_workers_run};
+    f->raw_workers[which] = (raw_workers){.on = on, .workers = workers, .batch = 1, .work = work};
+    raw_workers_open(&f->raw_workers[which], url, rooms[which]);
+    f->contenders[which] = (contender){.context = &f->raw_workers[which], .run = raw_workers_run};
 }
 
-static void add_semel_server(server_case *f, int who, semel_server *p, const char *url)
+static void add_semel_server(server_case *f, int which, semel_server *p, const char *url)
 {
-    semel_server_open(p, url, rooms[who]);
-    f->contenders[who] = (contender){.context = p, .run = semel_server_receive};
+    semel_server_open(p, url, rooms[which]);
+    f->contenders[which] = (contender){.context = p, .run = semel_server_receive};
 }
 
 static void server_case_open(server_case *f, const server *on, const char *url, size_t workers)
@@ -77,13 +77,13 @@ static void server_case_close(server_case *f, const server *on, const char *url)
 }
 
 static void report_pair(const server *on, const char *what, const char *left, const char *right,
-                        const comparison comparisons[COUNTS], size_t who, size_t against,
+                        const comparison comparisons[COUNTS], size_t which, size_t against,
                         const bench_aim aims[COUNTS])
 {
     char name[100];
     report_section("server-receive", server_title(name, on, what), left, right);
     for (size_t i = 0; i < COUNTS; i++)
-        report_comparison(count_text(name, connections[i], ""), &comparisons[i], who, against,
+        report_comparison(count_text(name, connections[i], ""), &comparisons[i], which, against,
                           aims[i]);
 }
 
@@ -127,7 +127,7 @@ void section_server_receive(void)
     each_server(measure_receive);
 }
 
-/* --- batches ------------------------------------------------------------------------------------------------ */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 enum { B_RAW, B_SEMEL, B_ROWS, B_ONE, B_COUNT, B_WORKERS = 4 };
 
@@ -190,7 +190,7 @@ void section_server_batch(void)
     each_server(measure_batch);
 }
 
-/* --- copies -------------------------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static void race_copies(comparison *d, semel_server *p)
 {

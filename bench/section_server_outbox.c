@@ -1,8 +1,10 @@
-/* The outbox on a database server: putting messages in, and relays that take them out to the memory transport.
+/* The outbox on a database server: putting messages in, and relays that take them out to the memory
+ * transport.
  *
- * The loop by hand leases a batch by SKIP LOCKED and removes it in a second statement, which is what a relay must
- * do that holds no transaction over the broker; it sends nothing, knows no groups, no attempts and no fence. On
- * PostgreSQL both do not wait for the disk: a row that comes back is only sent again. */
+ * The loop by hand leases a batch by SKIP LOCKED and removes it in a second statement, which is
+ * what a relay must do that holds no transaction over the broker; it sends nothing, knows no
+ * groups, no attempts and no fence. On PostgreSQL both do not wait for the disk: a row that comes
+ * back is only sent again. */
 #include "server.h"
 
 #include <stdlib.h>
@@ -23,7 +25,7 @@ static void rooms_remove(const server *on, const char *url)
     room_remove(on, url, semel_room);
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------ */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static void compare_send(const server *on, const char *url, size_t workers, size_t batch)
 {
@@ -60,7 +62,7 @@ void section_server_outbox(void)
     each_server(measure_outbox);
 }
 
-/* --- relaying ------------------------------------------------------------------------------------------------ */
+/* --- relaying --------------------------------------------------------------------------------- */
 
 typedef struct relays {
     const server *on;
@@ -99,7 +101,8 @@ static void drain_by_semel(void *context, size_t worker, const semel_message *co
     }
 }
 
-/* One share of the work is to drain until nothing is left; the messages of the set are those in the table. */
+/* One share of the work is to drain until nothing is left; the messages of the set are those in the
+ * table. */
 static double drain(relays *r, const message_set *set, thread_job *job)
 {
     message_set shares = {.count = r->count, .pointers = set->pointers};

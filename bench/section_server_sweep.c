@@ -1,6 +1,6 @@
-/* Retention on a database server: how fast a round is, and what those notice who receive meanwhile. The table is
- * loaded in the order of time with random keys, a tenth of it past its retention. While messages are received, a
- * thread sweeps as a program would: a step of 1000 markers every 50 ms. */
+/* Retention on a database server: how fast a round is, and how it slows down receiving. The table
+ * is loaded in the order of time with random keys, a tenth of it past its retention. While messages
+ * are received, a thread sweeps as a program would: a step of 1000 markers every 50 ms. */
 #include "server.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void *sweep_until_stopped(void *context)
     return NULL;
 }
 
-/* --- loading ----------------------------------------------------------------------------------------------- */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 static void load(const server *on, const char *url, int64_t inbox, size_t markers)
 {
@@ -67,7 +67,7 @@ static int64_t inbox_number(const server *on, const char *url)
     return number;
 }
 
-/* --- receiving meanwhile -------------------------------------------------------------------------------------- */
+/* --- receiving meanwhile ---------------------------------------------------------------------- */
 
 typedef struct turns {
     double *latencies[2]; /* without, with the sweep */
@@ -122,7 +122,7 @@ static void report_meanwhile(turns *t, const sweeper *s)
     report_value("a step of 1000 meanwhile", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
 }
 
-/* --- the sweep alone ------------------------------------------------------------------------------------------- */
+/* --- the sweep alone -------------------------------------------------------------------------- */
 
 /* One whole round from the beginning, after the one under way is over. */
 static double sweep_round(semel_inbox *inbox, size_t *removed_by_all)

@@ -6,8 +6,9 @@
  *     semel_server.c    the same work through semel
  *     section_server*.c what is measured, written once for both
  *
- * Every contender has a room of its own on the server: a schema (PostgreSQL) or a prefix (MariaDB), with semel's
- * tables in it and one table for the business rows. So nobody's tables grow by another's work. */
+ * Every contender has a room of its own on the server: a schema (PostgreSQL) or a prefix (MariaDB),
+ * with semel's tables in it and one table for the business rows. So no contender's tables grow by
+ * another's work. */
 #ifndef SEMEL_BENCH_SERVER_H
 #define SEMEL_BENCH_SERVER_H
 
@@ -15,7 +16,7 @@
 
 #include <stdatomic.h>
 
-enum { THREADS_MAX = 8, ROOM_NAME = 40, SQL_TEXT = 1024, FINGERPRINT_LOW = 0x5eed5eed };
+enum { THREADS_MAX = 64, ROOM_NAME = 40, SQL_TEXT = 1024, FINGERPRINT_LOW = 0x5eed5eed };
 
 /* A connection of the loops by hand; each server has its own. */
 typedef struct raw_connection raw_connection;
@@ -28,7 +29,7 @@ typedef struct server {
     const char *scheme;
     const char *room_parameter; /* of semel's URL */
     const char *room_format;    /* its value for a room */
-    const char *table_format;   /* a table of one's own, from room and name */
+    const char *table_format;   /* a table of the contender's, from room and name */
     const char *semel_format;   /* a table of semel's */
     const char *body_type;
     const char *id_type;
@@ -58,7 +59,8 @@ typedef struct server {
     raw_work *send;       /* one transaction: all into the outbox */
     size_t (*relay)(raw_connection *c,
                     size_t batch); /* leases so many rows, reads and removes them */
-    /* The same, with the messages given away in between; NULL where nobody measures it. */
+    /* The same, with the messages passed to `publish` in between; NULL where no section measures
+     * it. */
     size_t (*relay_to)(raw_connection *c, size_t batch, recipient *publish, void *context);
 
     semel_handler
@@ -68,10 +70,10 @@ typedef struct server {
 /* Each is there only if its store is built in. */
 extern const server postgres_server, mariadb_server;
 
-/* --- servers.c ---------------------------------------------------------------------------------------- */
+/* --- servers.c -------------------------------------------------------------------------------- */
 
-/* Calls the function for each database server that is wanted, with its URL; the first time, starts it. Ends the
- * program if one cannot be had. */
+/* Calls the function for each database server that is wanted, with its URL; the first time, starts
+ * it. Ends the program if one cannot be had. */
 void each_server(void (*measure)(const server *on, const char *url));
 void one_server(const char *name, void (*measure)(const server *on, const char *url));
 
@@ -85,16 +87,17 @@ const char *room_url(char out[1024], const server *on, const char *url, const ch
 const char *room_table(char out[100], const server *on, const char *room, const char *name);
 const char *room_semel_table(char out[100], const server *on, const char *room, const char *name);
 
-/* --- threads.c ---------------------------------------------------------------------------------------- */
+/* --- threads.c -------------------------------------------------------------------------------- */
 
 typedef void thread_job(void *context, size_t worker, const semel_message *const messages[],
                         size_t count);
 
-/* `workers` threads share the messages, `batch` at a time, whoever is free. Returns when all are done. */
+/* `workers` threads share the messages; a free thread takes the next `batch`. Returns when all are
+ * done. */
 void threads_run(size_t workers, size_t batch, const message_set *set, thread_job *job,
                  void *context);
 
-/* --- the contenders ------------------------------------------------------------------------------------ */
+/* --- the contenders --------------------------------------------------------------------------- */
 
 /* Loops by hand: one connection for each worker. */
 typedef struct raw_workers {
@@ -115,6 +118,8 @@ typedef struct semel_server {
     semel_mode mode;
     int queues; /* the handler queues its statement */
     semel_outcome expected;
+    int mixed; /* a duplicate is expected, too */
+    int keep_details;
     semel_store *store;
     semel_inbox *inbox;
     semel_outbox *outbox;
@@ -124,21 +129,26 @@ typedef struct semel_server {
     atomic_size_t latency_count;
 } semel_server;
 
-/* For whoever calls it by himself; its context is the semel_server. */
+/* For a caller of its own; its context is the semel_server. */
 semel_handler *semel_server_handler(const semel_server *p);
 void semel_server_open(semel_server *p, const char *url, const char *room);
 void semel_server_receive(void *semel_server, const message_set *set);
 void semel_server_send(void *semel_server, const message_set *set);
 void semel_server_close(semel_server *p);
 
-/* --- sections ------------------------------------------------------------------------------------------ */
+/* --- sections --------------------------------------------------------------------------------- */
 
 void section_server_receive(void);
 void section_server_batch(void);
 void section_server_duplicate(void);
+void section_server_mix(void);
 void section_server_outbox(void);
 void section_server_relay(void);
 void section_server_sweep(void);
-void section_groups(void); /* and on the other stores */
+void section_details(void);
+void section_handoff(void);   /* and on SQLite */
+void section_groups(void);    /* and on the other stores */
+void section_retention(void); /* the same */
+void section_defaults(void);  /* the same */
 
 #endif

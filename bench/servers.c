@@ -1,5 +1,6 @@
-/* The servers that are measured: those of the URLs that were given, or else started by dev/servers on the disk, when
- * a section first asks for one, and removed again when the program ends, however it ends. */
+/* The servers that are measured: those of the URLs that were given, or else started by dev/servers
+ * on the disk, when a section first asks for one, and removed again when the program ends, however
+ * it ends. */
 #include "broker.h"
 #include "server.h"
 
@@ -44,7 +45,7 @@ static struct wanted {
     [BROKER] = {"rabbitmq", "RABBITMQ_URL=", &options.rabbitmq, NULL, "", ""},
 };
 
-/* --- dev/servers --------------------------------------------------------------------------------------- */
+/* --- dev/servers ------------------------------------------------------------------------------ */
 
 static int run_script(char *const arguments[])
 {
@@ -163,7 +164,7 @@ const char *server_title(char out[100], const server *on, const char *what)
     return out;
 }
 
-/* --- rooms --------------------------------------------------------------------------------------------- */
+/* --- rooms ------------------------------------------------------------------------------------ */
 
 const char *room_url(char out[1024], const server *on, const char *url, const char *room)
 {

@@ -1,5 +1,6 @@
-/* Threads that are made once and then wait for work. They take the next few messages from where the last one
- * stopped, so nobody waits at the end for one who had bad luck with the disk. */
+/* Threads that are made once and then wait for work. They take the next few messages from where the
+ * last one stopped, so the others do not wait at the end for a thread that was delayed by the
+ * disk. */
 #include "server.h"
 
 #include <pthread.h>
@@ -79,7 +80,7 @@ void threads_run(size_t workers, size_t batch, const message_set *set, thread_jo
     pthread_mutex_unlock(&threads.lock);
 }
 
-/* --- loops by hand --------------------------------------------------------------------------------------- */
+/* --- loops by hand ---------------------------------------------------------------------------- */
 
 void raw_workers_open(raw_workers *g, const char *url, const char *room)
 {

@@ -1,5 +1,5 @@
 # Headers, libraries, program, pkg-config files and the CMake package. All of it can be moved: every path
-# is relative to where the file that names it lies.
+# is relative to where the file that names it lies. Only the systemd unit names the prefix, because systemd wants that.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/semel)
@@ -15,8 +15,23 @@ install(TARGETS semel_static EXPORT semelStaticTargets)
 if(TARGET semel_program)
   install(TARGETS semel_program)
 endif()
+if(TARGET semel_dist)
+  install(FILES ${dist_dir}/semel.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${dist_dir}/semel.yaml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+  set(share ${CMAKE_INSTALL_DATAROOTDIR})
+  install(FILES ${dist_dir}/semel.bash DESTINATION ${share}/bash-completion/completions RENAME semel)
+  install(FILES ${dist_dir}/semel.zsh DESTINATION ${share}/zsh/site-functions RENAME _semel)
+  install(FILES ${dist_dir}/semel.fish DESTINATION ${share}/fish/vendor_completions.d)
+  install(FILES ${dist_dir}/examples/semel.yaml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+  install(PROGRAMS ${dist_dir}/examples/send-email.sh DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+  # When it is installed, because `cmake --install --prefix` may say another prefix than the build knew.
+  install(CODE "cmake_path(SET CMAKE_INSTALL_FULL_BINDIR \"\${CMAKE_INSTALL_PREFIX}\")
+cmake_path(APPEND CMAKE_INSTALL_FULL_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/dist/semel.service\" \"${PROJECT_BINARY_DIR}/semel.service\" @ONLY)")
+  install(FILES ${PROJECT_BINARY_DIR}/semel.service DESTINATION lib/systemd/system)
+endif()
 
-# The archive has targets of its own, because who links the shared library needs none of what it names.
+# The archive has targets of its own, because a program that links the shared library needs none of what it names.
 install(EXPORT semelTargets NAMESPACE semel:: DESTINATION ${package_dir})
 install(EXPORT semelStaticTargets NAMESPACE semel:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/semelConfig.cmake.in semelConfig.cmake

@@ -69,7 +69,7 @@ semel_public_interface(semel_static)
 set_target_properties(semel_static PROPERTIES OUTPUT_NAME semel EXPORT_NAME static LINKER_LANGUAGE C)
 target_link_libraries(semel_static PUBLIC ${libraries})
 
-# --- libsemel-test.a: <semel/test.h>, for the tests of those who use semel --------------------------
+# --- libsemel-test.a: <semel/test.h>, for the tests of semel's users ---------------------------------
 file(GLOB test_sources CONFIGURE_DEPENDS src/test/*.c)
 add_library(semel_test_objects OBJECT ${test_sources})
 target_include_directories(semel_test_objects PRIVATE include src)

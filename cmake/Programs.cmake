@@ -4,12 +4,43 @@ if(NOT SEMEL_WITH_SQLITE)
   return()
 endif()
 
-# Linked to the archive, so that the one file can be copied elsewhere. Public headers only.
-file(GLOB program_sources CONFIGURE_DEPENDS src/cli/*.c src/cli/demo/*.c src/program/*.c)
-add_executable(semel_program ${program_sources})
-set_target_properties(semel_program PROPERTIES OUTPUT_NAME semel)
-target_include_directories(semel_program PRIVATE src/cli)
-target_link_libraries(semel_program PRIVATE semel_flags semel_static)
+# The program: libyaml reads its configuration, json-c the messages, libcurl calls HTTP handlers. It is not built if one
+# of them, or OpenSSL, is left out.
+set(SEMEL_WITH_PROGRAM OFF)
+if(SEMEL_WITH_JSON AND SEMEL_WITH_OPENSSL)
+  pkg_check_modules(semel_yaml QUIET IMPORTED_TARGET GLOBAL yaml-0.1)
+  pkg_check_modules(semel_curl QUIET IMPORTED_TARGET GLOBAL libcurl)
+  if(semel_yaml_FOUND AND semel_curl_FOUND)
+    set(SEMEL_WITH_PROGRAM ON)
+  endif()
+endif()
+
+# Its code is on public headers only, and its tests link it, too. One leaf of the library, which does not leave it, is
+# compiled in.
+if(SEMEL_WITH_PROGRAM)
+  file(GLOB_RECURSE program_sources CONFIGURE_DEPENDS src/program/*.c)
+  list(REMOVE_ITEM program_sources ${PROJECT_SOURCE_DIR}/src/program/main.c)
+  add_library(semel_program_code STATIC EXCLUDE_FROM_ALL ${program_sources} src/base/nearest.c)
+  target_include_directories(semel_program_code PUBLIC include src)
+  target_link_libraries(semel_program_code PUBLIC semel_flags PkgConfig::semel_yaml PkgConfig::semel_curl
+                                                  PkgConfig::semel_json PkgConfig::semel_openssl PkgConfig::semel_sqlite
+                                                  Threads::Threads)
+
+  # Linked to the archive, so that the one file can be copied elsewhere.
+  add_executable(semel_program src/program/main.c)
+  set_target_properties(semel_program PROPERTIES OUTPUT_NAME semel)
+  target_link_libraries(semel_program PRIVATE semel_program_code semel_static)
+
+  # What is installed beside the program, made by the program itself: manual pages, completion, an example. A build
+  # with a sanitizer is not installed, and may not run without ado.
+  if(NOT SEMEL_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    set(dist_dir ${PROJECT_BINARY_DIR}/dist)
+    add_custom_command(OUTPUT ${dist_dir}/semel.1
+                       COMMAND ${PROJECT_SOURCE_DIR}/dev/dist $<TARGET_FILE:semel_program> ${dist_dir}
+                       DEPENDS semel_program dev/dist man/semel.1.in man/semel.yaml.5.in VERBATIM)
+    add_custom_target(semel_dist ALL DEPENDS ${dist_dir}/semel.1)
+  endif()
+endif()
 
 # What the tests and the benchmark link: all of the library, with nothing hidden, and the test kit.
 add_library(semel_internal STATIC EXCLUDE_FROM_ALL ${objects} $<TARGET_OBJECTS:semel_test_objects>)
@@ -18,7 +49,8 @@ target_include_directories(semel_internal PUBLIC include src ${PROJECT_BINARY_DI
 target_link_libraries(semel_internal PUBLIC semel_flags ${libraries})
 
 # It measures the servers that are built in, and starts them by way of dev/servers. A file with the name of a backend in
-# its own needs that backend; the broker of the sections is RabbitMQ.
+# its own needs that backend; the broker of the sections is RabbitMQ. It starts the program that is beside it, and
+# calls HTTP as the program does.
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
 foreach(name IN LISTS SEMEL_BACKENDS_LEFT_OUT)
   list(FILTER bench_sources EXCLUDE REGEX "/[a-z]+_${name}[_.][^/]*$")
@@ -26,12 +58,12 @@ endforeach()
 if(NOT SEMEL_WITH_RABBITMQ)
   list(FILTER bench_sources EXCLUDE REGEX "/section_broker")
 endif()
-if(bench_sources)
+if(bench_sources AND SEMEL_WITH_PROGRAM)
   add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})
-  target_link_libraries(semel-bench PRIVATE semel_internal)
+  target_link_libraries(semel-bench PRIVATE semel_internal PkgConfig::semel_curl)
   target_compile_definitions(semel-bench
                              PRIVATE SEMEL_BENCH_SERVERS="${PROJECT_SOURCE_DIR}/dev/servers")
-  add_custom_target(bench DEPENDS semel-bench)
+  add_custom_target(bench DEPENDS semel-bench semel_program)
 endif()
 
 # Compiled as a reader of the docs would: the compiler's own dialect, public headers, the shared library.

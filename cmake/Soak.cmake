@@ -1,6 +1,6 @@
-# semel-soak: messages end to end, through RabbitMQ, on SQLite and PostgreSQL, while everybody is killed. It starts
-# servers of its own. `make soak` is the long run; CTest has a short one on PostgreSQL, and in the sanitized builds a
-# shorter one on SQLite.
+# semel-soak: messages end to end, through RabbitMQ, on SQLite and PostgreSQL, while processes and servers are killed.
+# It starts servers of its own. `make soak` is the long run; CTest has a short one on PostgreSQL, and a shorter one on
+# SQLite: in the sanitized builds, and with messages as effects in the others.
 
 if(NOT SEMEL_WITH_RABBITMQ OR NOT SEMEL_WITH_POSTGRES)
   return()
@@ -16,6 +16,8 @@ if(SEMEL_SANITIZE)
   set(soak soak_processes)
 else()
   semel_add_test(soak_short semel-soak --minutes 0 --messages 3000 --kills 12 --store postgres)
-  set(soak soak_short)
+  semel_add_test(soak_message semel-soak --minutes 0 --messages 1000 --kills 4 --spare-servers --store sqlite --effect
+                 message)
+  set(soak soak_short soak_message)
 endif()
 set_tests_properties(${soak} PROPERTIES PROCESSORS 2 COST 100 LABELS soak) # a dozen processes; early, for it takes long

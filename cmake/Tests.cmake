@@ -61,19 +61,20 @@ endfunction()
 function(semel_add_cmocka_test NAME)
   add_executable(${NAME} ${NAME}.c)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${NAME} PRIVATE semel_support semel_tests)
+  target_link_libraries(${NAME} PRIVATE ${ARG_LINK} ${kit} semel_support semel_tests)
   semel_add_test(${NAME} ${NAME})
 endfunction()
 
-# All test_*.c of the directory that calls this:
+# All test_*.c of the directory that calls this. They are linked with the other *.c there, which they share.
 #
 #   semel_add_directory([SERVERS name...]           they need these servers; without one of them nothing is built
 #                       [NOT_UNDER_THREAD name...]  left out there, because this sanitizer has nothing to say about
 #                       [NOT_UNDER_ADDRESS name...] them; ALL: the whole directory
 #                       [FIRST name...]             the long ones, so that a parallel run does not end with them
-#                       [ALONE name...])            with so many threads that others would starve
+#                       [ALONE name...]             with so many threads that others would starve
+#                       [LINK library...])          they need this, too
 function(semel_add_directory)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;ALONE;LINK")
   file(GLOB names CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} test_*.c)
   list(TRANSFORM names REPLACE "\\.c$" "")
   foreach(name IN LISTS ARG_NOT_UNDER_THREAD ARG_NOT_UNDER_ADDRESS ARG_FIRST ARG_ALONE ARG_UNPARSED_ARGUMENTS)
@@ -86,6 +87,15 @@ function(semel_add_directory)
       return()
     endif()
   endforeach()
+  file(GLOB shared CONFIGURE_DEPENDS *.c)
+  list(FILTER shared EXCLUDE REGEX "/test_[^/]*$")
+  set(kit "")
+  if(shared)
+    file(RELATIVE_PATH kit ${tests_dir} ${CMAKE_CURRENT_SOURCE_DIR})
+    string(REPLACE "/" "_" kit semel_tests_${kit})
+    add_library(${kit} STATIC ${shared})
+    target_link_libraries(${kit} PUBLIC ${ARG_LINK} semel_support semel_tests)
+  endif()
   string(TOUPPER "${SEMEL_SANITIZE}" sanitizer)
   set(left_out ${ARG_NOT_UNDER_${sanitizer}})
   foreach(name IN LISTS names)

@@ -1,25 +1,29 @@
-/* Work that has no transaction with us: a call to somebody else's service.
+/* Work outside of the store's transaction: a call to another company's service.
  *
- * The inbox is in claim mode: no transaction is open while the handler talks to the service. Across a
- * crash the call may be made twice, so the handler passes the key on, and the service can tell. What it
- * answered is stored with the key and given back to every later copy. */
+ * The inbox is in claim mode: no transaction is open while the handler talks to the service.
+ * Across a crash the call may be made twice, so the handler passes a key on that is the same for
+ * every attempt, and the service can tell. What it answered is stored with the key and given
+ * back to every later copy. */
 #include <semel/semel.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Stands for an HTTP request with an Idempotency-Key header. */
-static void call_payment_service(semel_bytes key, char answer[32])
+static void call_payment_service(const char *key, char answer[32])
 {
-    printf("POST /charges, Idempotency-Key: %.*s\n", (int)key.len, (const char *)key.data);
+    printf("POST /charges, Idempotency-Key: %s\n", key);
     strcpy(answer, "charge ch_42");
 }
 
 static semel_status charge(semel_unit *unit, const semel_message *order, void *context,
                            semel_error *err)
 {
-    char answer[32];
+    char key[SEMEL_IDEMPOTENCY_KEY_SIZE], answer[32];
     (void)order, (void)context;
-    call_payment_service(semel_unit_key(unit), answer);
+    semel_status status = semel_unit_idempotency_key(key, unit, err);
+    if (status)
+        return status;
+    call_payment_service(key, answer);
     return semel_unit_set_result(unit, answer, strlen(answer), err);
 }
 

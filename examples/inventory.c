@@ -4,11 +4,11 @@
  *     inventory                     serves orders, until SIGTERM or SIGINT
  *     inventory show                the stock, and the orders that could not be served
  *
- * SEMEL_STORE says where its database is (postgres://user@host/inventory), SEMEL_BROKER where RabbitMQ is
- * (amqp://user:password@host/vhost). orders.c is on the other end.
+ * SEMEL_STORE says where its database is (postgres://user@host/inventory), SEMEL_BROKER where
+ * RabbitMQ is (amqp://user:password@host/vhost). orders.c is on the other end.
  *
- * RabbitMQ delivers at least once: copies come. Run several of this, kill any of them at any time: the
- * change of the stock and the marker "this order is done" are one transaction. */
+ * RabbitMQ delivers at least once: copies come. Run several of this, kill any of them at any time:
+ * the change of the stock and the marker "this order is done" are one transaction. */
 #include <libpq-fe.h>
 #include <semel/postgres.h>
 #include <semel/semel.h>
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static semel_consumer *consumer; /* for the signal handler */
+static semel_pipeline *pipeline; /* for the signal handler, too */
 
 static const char *setting(const char *name)
 {
@@ -27,7 +27,7 @@ static const char *setting(const char *name)
     return value;
 }
 
-static int add(semel_store *store, int amount, const char *item, semel_error *err)
+static int add(int amount, const char *item, semel_error *err)
 {
     static const char table[] = "CREATE TABLE IF NOT EXISTS stock (item TEXT PRIMARY KEY, "
                                 "amount INTEGER NOT NULL, served INTEGER NOT NULL DEFAULT 0)";
@@ -36,14 +36,14 @@ static int add(semel_store *store, int amount, const char *item, semel_error *er
         "ON CONFLICT (item) DO UPDATE SET amount = stock.amount + excluded.amount";
     semel_value row[] = {semel_text(item), semel_int(amount)};
     semel_unit *unit = NULL;
-    if (semel_store_migrate(store, err) || semel_unit_begin(&unit, store, err) ||
+    if (semel_unit_begin(&unit, semel_pipeline_find_store(pipeline, "inventory"), err) ||
         semel_unit_queue(unit, table, NULL, 0, err) || semel_unit_queue(unit, arrival, row, 2, err))
         return semel_unit_rollback(unit), 1;
     return semel_unit_commit(unit, err) != SEMEL_OK;
 }
 
-/* The work, on the connection that the unit's transaction is open on. The database reads the JSON. What is
- * printed may be taken back, by a kill before the commit; then it is printed again. */
+/* The work, on the connection that the unit's transaction is open on. The database reads the JSON.
+ * What is printed may be taken back, by a kill before the commit; then it is printed again. */
 static semel_status serve(semel_unit *unit, const semel_message *order, void *context,
                           semel_error *err)
 {
@@ -74,10 +74,11 @@ static semel_status show_dead(const semel_dead *dead, void *context, semel_error
     return SEMEL_OK;
 }
 
-static int show(semel_store *store, semel_error *err)
+static int show(semel_error *err)
 {
     static const char stock[] = "SELECT format('%s: %s left, %s orders served', item, amount, "
                                 "served) FROM stock ORDER BY item";
+    semel_store *store = semel_pipeline_find_store(pipeline, "inventory");
     semel_unit *unit;
     if (semel_unit_begin(&unit, store, err))
         return 1;
@@ -95,37 +96,39 @@ static int show(semel_store *store, semel_error *err)
 static void stop(int signal_number)
 {
     (void)signal_number;
-    semel_consumer_stop(consumer);
+    semel_pipeline_stop(pipeline);
 }
 
-static void tell(void *context, const semel_error *trouble)
+static void tell(void *context, const char *component, const semel_error *trouble)
 {
     (void)context;
-    fprintf(stderr, "inventory: %s\n", trouble ? trouble->text : "that is over");
+    fprintf(stderr, "inventory: %s: %s\n", component, trouble ? trouble->text : "that is over");
 }
 
-static int work(semel_store *store, semel_error *err)
+static const char *const placed[] = {"order.placed", NULL};
+static const semel_consumer_options options = {
+    .size = sizeof options, .workers = 4, .backoff_max_ms = 2000};
+
+static semel_pipeline_store stores[] = {{.name = "inventory"}, {0}};
+static semel_pipeline_queue queues[] = {{.name = "orders", .consumer = &options}, {0}};
+static const semel_pipeline_inbox inboxes[] = {{.name = "inventory",
+                                                .from = "orders",
+                                                .types = placed,
+                                                .handler = serve,
+                                                .require = SEMEL_GRADE_EXACTLY_ONCE_EFFECTS},
+                                               {0}};
+static const semel_pipeline_spec service = {
+    .size = sizeof service, .stores = stores, .queues = queues, .inboxes = inboxes, .notice = tell};
+static const semel_pipeline_spec tool = {.size = sizeof tool, .stores = stores};
+
+static int work(semel_error *err)
 {
-    char url[1000];
-    semel_transport *broker = NULL;
-    semel_route route = {.pattern = "order.placed", .handler = serve};
-    semel_consumer_options options = {
-        .size = sizeof options, .workers = 4, .backoff_max_ms = 2000, .notice = tell};
-    snprintf(url, sizeof url, "%s?exchange=shop&queue=inventory&bind=order.placed&declare=yes",
-             setting("SEMEL_BROKER"));
-    int failed = semel_transport_open(&broker, url, NULL, err) ||
-                 semel_inbox_open(&route.inbox, store, "inventory", NULL, err) ||
-                 semel_consumer_open(&consumer, broker, &route, 1, &options, err);
-    if (!failed) {
-        puts(semel_grade_name(semel_inbox_grade(route.inbox, broker)));
-        fputs(semel_transport_warnings(broker), stderr);
-        signal(SIGTERM, stop), signal(SIGINT, stop);
-        failed = semel_consumer_run(consumer, err) != SEMEL_OK;
-        signal(SIGTERM, SIG_IGN), signal(SIGINT, SIG_IGN); /* there is nothing to stop any more */
-    }
-    semel_consumer_close(consumer);
-    semel_inbox_close(route.inbox);
-    semel_transport_close(broker);
+    char text[4000];
+    semel_pipeline_describe(text, sizeof text, pipeline);
+    fputs(text, stdout);
+    signal(SIGTERM, stop), signal(SIGINT, stop);
+    int failed = semel_pipeline_run(pipeline, err) != SEMEL_OK;
+    signal(SIGTERM, SIG_IGN), signal(SIGINT, SIG_IGN); /* there is nothing to stop any more */
     return failed;
 }
 
@@ -133,16 +136,21 @@ int main(int argc, char **argv)
 {
     int amount = argc == 4 && strcmp(argv[1], "add") == 0 ? (int)strtol(argv[2], NULL, 10) : 0;
     int is_show = argc == 2 && strcmp(argv[1], "show") == 0;
-    semel_store *store = NULL;
+    char url[1000] = "";
     semel_error err;
     if (argc > 1 && !is_show && amount <= 0)
         return fputs("inventory [add AMOUNT ITEM | show]\n", stderr), 2;
     setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, into a file too */
-    int failed = semel_store_open(&store, setting("SEMEL_STORE"), NULL, &err) ||
-                 (is_show      ? show(store, &err)
-                  : amount > 0 ? add(store, amount, argv[3], &err)
-                               : work(store, &err));
-    semel_store_close(store);
+    stores[0].url = setting("SEMEL_STORE");
+    if (argc == 1)
+        snprintf(url, sizeof url, "%s?exchange=shop&queue=inventory&bind=order.placed&declare=yes",
+                 setting("SEMEL_BROKER"));
+    queues[0].url = url;
+    int failed = semel_pipeline_open(&pipeline, argc == 1 ? &service : &tool, &err) ||
+                 (is_show      ? show(&err)
+                  : amount > 0 ? add(amount, argv[3], &err)
+                               : work(&err));
+    semel_pipeline_close(pipeline);
     if (failed)
         fprintf(stderr, "inventory: %s\n", err.text);
     return failed;

@@ -1,91 +1,99 @@
-/* Outbox, relay, transport, consumer: a whole pipeline, its routing declared as a table.
+/* A whole shop as one declaration: its store, its queue, its handlers and its outboxes.
  *
- * One order goes to two handlers, each with an inbox of its own. The relay sends it twice (as one that
- * died before it could mark it sent would); each handler runs once. */
+ * An order goes to two handlers, each with an inbox of its own: one reserves the goods and sends a
+ * parcel, which a local hand-off ships; the other one writes a mail, which no transaction can take
+ * back, so that it is in claim mode. Every order is placed twice, as by a client that has got no
+ * answer: each handler runs once.
+ *
+ * The store is a file and the queue is in it; with SEMEL_STORE (postgres://user@host/shop) and
+ * SEMEL_BROKER (amqp://user:password@host/vhost) the same shop runs on servers. */
 #include <semel/semel.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
-typedef struct pipeline {
-    semel_store *store;
-    semel_outbox *outbox;
-    semel_inbox *stock, *mail;
-    semel_transport *transport;
-    semel_relay *relay;
-    semel_consumer *consumer;
-    int reserved, mailed;
-} pipeline;
+enum { ORDERS = 5, EFFECTS = 3 * ORDERS, COPIES = 2 * ORDERS };
 
-static semel_status reserve(semel_unit *unit, const semel_message *message, void *context,
+static semel_pipeline *pipeline;
+static atomic_int effects, copies;
+
+static semel_status say(semel_unit *unit, const semel_message *message, void *what,
+                        semel_error *err)
+{
+    (void)unit, (void)err;
+    printf("%s %.*s\n", (const char *)what, (int)message->id.len, (const char *)message->id.data);
+    return SEMEL_OK;
+}
+
+static semel_status reserve(semel_unit *unit, const semel_message *order, void *what,
                             semel_error *err)
 {
-    (void)unit, (void)message, (void)err;
-    ++*(int *)context;
-    return SEMEL_OK;
+    semel_message parcel = {.size = sizeof parcel, .id = order->id, .type = "parcel"};
+    semel_status status = say(unit, order, what, err);
+    return status ? status
+                  : semel_unit_send(unit, semel_unit_outbox(unit, "parcels"), &parcel, err);
 }
 
-static semel_status send_mail(semel_unit *unit, const semel_message *message, void *context,
-                              semel_error *err)
+/* Called after each commit. A service would run until SIGTERM; this one ends when all is done. */
+static void count(void *context, const semel_event *event)
 {
-    (void)unit, (void)message, (void)err;
-    ++*(int *)context;
-    return SEMEL_OK;
+    (void)context;
+    if (event->kind == SEMEL_EVENT_RECEIVED)
+        atomic_fetch_add(event->outcome == SEMEL_DUPLICATE ? &copies : &effects, 1);
+    if (atomic_load(&effects) >= EFFECTS && atomic_load(&copies) >= COPIES)
+        semel_pipeline_stop(pipeline);
 }
 
-static semel_status build(pipeline *p, semel_error *err)
-{
-    semel_inbox_options mail = {.size = sizeof mail, .mode = SEMEL_CLAIM};
-    semel_status status = semel_store_open(&p->store, "sqlite:pipeline.db", NULL, err);
-    if (!status)
-        status = semel_store_migrate(p->store, err);
-    if (!status)
-        status = semel_outbox_open(&p->outbox, p->store, "orders", err);
-    if (!status)
-        status = semel_inbox_open(&p->stock, p->store, "stock", NULL, err);
-    if (!status)
-        status = semel_inbox_open(&p->mail, p->store, "mail", &mail, err);
-    if (!status)
-        status = semel_transport_open(&p->transport, "memory:", NULL, err);
-    if (!status)
-        status = semel_relay_open(&p->relay, p->outbox, p->transport, NULL, err);
-    const semel_route routes[] = {
-        {"order.placed", p->stock, reserve, &p->reserved},
-        {"order.*", p->mail, send_mail, &p->mailed},
-    };
-    return status ? status : semel_consumer_open(&p->consumer, p->transport, routes, 2, NULL, err);
-}
+static const semel_store_options observed = {.size = sizeof observed, .observer = count};
+static const semel_inbox_options claim = {.size = sizeof claim, .mode = SEMEL_CLAIM};
 
-static semel_status send_twice(pipeline *p, semel_error *err)
+static semel_pipeline_store stores[] = {
+    {.name = "shop", .url = "sqlite:pipeline.db", .options = &observed}, {0}};
+static semel_pipeline_queue queues[] = {{.name = "orders"}, {0}};
+static const semel_pipeline_inbox inboxes[] = {
+    {.name = "stock", .from = "orders", .handler = reserve, .context = "reserve"},
+    {.name = "mail", .from = "orders", .handler = say, .context = "mail", .options = &claim},
+    {.name = "shipping", .handler = say, .context = "ship"},
+    {0}};
+static const semel_pipeline_outbox outboxes[] = {
+    {.name = "orders", .to = "orders"}, {.name = "parcels", .inbox = "shipping"}, {0}};
+static const semel_pipeline_spec shop = {.size = sizeof shop,
+                                         .stores = stores,
+                                         .queues = queues,
+                                         .inboxes = inboxes,
+                                         .outboxes = outboxes};
+
+static semel_status place_orders(semel_outbox *outbox, semel_error *err)
 {
-    semel_message order = {.size = sizeof order, .id = semel_str("o-1"), .type = "order.placed"};
-    size_t sent = 0;
     semel_status status = SEMEL_OK;
-    for (int i = 0; !status && i < 2; i++) {
-        status = semel_outbox_send(p->outbox, &order, err);
-        if (!status)
-            status = semel_relay_step(&sent, p->relay, 0, err);
+    long long now = (long long)time(NULL); /* other orders at the next start */
+    for (int i = 0; !status && i < 2 * ORDERS; i++) {
+        char id[40];
+        snprintf(id, sizeof id, "%lld-%d", now, i / 2);
+        semel_message order = {.size = sizeof order, .id = semel_str(id), .topic = "order.placed"};
+        status = semel_outbox_send(outbox, &order, err);
     }
     return status;
 }
 
 int main(void)
 {
-    pipeline p = {0};
+    char url[1000], text[4000];
     semel_error err;
-    size_t settled = 0, total = 0;
-    if (build(&p, &err) || send_twice(&p, &err))
+    if (getenv("SEMEL_STORE") && getenv("SEMEL_BROKER")) {
+        snprintf(url, sizeof url, "%s?exchange=once&queue=once&bind=order.placed&declare=yes",
+                 getenv("SEMEL_BROKER"));
+        stores[0].url = getenv("SEMEL_STORE");
+        queues[0].url = url;
+    }
+    int failed = semel_pipeline_open(&pipeline, &shop, &err) != SEMEL_OK;
+    if (!failed && semel_pipeline_describe(text, sizeof text, pipeline))
+        fputs(text, stdout);
+    failed = failed || place_orders(semel_pipeline_find_outbox(pipeline, "orders"), &err) ||
+             semel_pipeline_run(pipeline, &err);
+    semel_pipeline_close(pipeline);
+    if (failed)
         return fprintf(stderr, "%s\n", err.text), 1;
-    do {
-        if (semel_consumer_step(&settled, p.consumer, 0, &err))
-            return fprintf(stderr, "%s\n", err.text), 1;
-        total += settled;
-    } while (settled);
-    printf("%zu deliveries, reserved %d times, mailed %d times\n", total, p.reserved, p.mailed);
-    semel_consumer_close(p.consumer);
-    semel_relay_close(p.relay);
-    semel_transport_close(p.transport);
-    semel_inbox_close(p.mail);
-    semel_inbox_close(p.stock);
-    semel_outbox_close(p.outbox);
-    semel_store_close(p.store);
-    return total != 2 || p.reserved != 1 || p.mailed != 1;
+    return printf("%d effects, %d copies without one\n", effects, copies), effects != EFFECTS;
 }

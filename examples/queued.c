@@ -1,10 +1,14 @@
-/* Statements that travel with the commit: on a database server marker, writes and outgoing message are one round trip.
+/* Statements that travel with the commit: on a database server marker, writes and outgoing message
+ * are one round trip.
  *
- *     queued                                           a file, queued.db
- *     queued postgres://user@localhost/shop            the same on a server, where the application has its table:
- *     queued mariadb://user@localhost/shop             CREATE TABLE example_charge (order_id VARCHAR(36), cents INT)
+ *     queued                                   a file, queued.db
+ *     queued postgres://user@localhost/shop    the same on a server, where the application has
+ *     queued mariadb://user@localhost/shop     its table:
  *
- * The handler does nothing by itself: it says what is to be done, in SQL that all of them understand. */
+ *     CREATE TABLE example_charge (order_id VARCHAR(36), cents INT)
+ *
+ * The handler does nothing by itself: it says what is to be done, in SQL that all of them
+ * understand. */
 #include <semel/semel.h>
 #include <stdio.h>
 
@@ -18,7 +22,8 @@ static semel_status charge(semel_unit *unit, const semel_message *order, void *o
     return status ? status : semel_unit_send(unit, outbox, &receipt, err);
 }
 
-/* The application's own table, beside semel's. (Servers have other ways to do that; in MariaDB it would commit.) */
+/* The application's own table, beside semel's. (Servers have other ways to do that; in MariaDB it
+ * would commit.) */
 static semel_status create_table(semel_store *store, semel_error *err)
 {
     semel_unit *unit;

@@ -1,7 +1,7 @@
 /* The handler's own writes, the marker and the outgoing message: one transaction.
  *
- * The work is done on the connection that the unit's transaction is open on. Whatever happens, either the
- * charge, its marker and its receipt are all there, or none of them is. */
+ * The work is done on the connection that the unit's transaction is open on. Whatever happens,
+ * either the charge, its marker and its receipt are all there, or none of them is. */
 #include <semel/semel.h>
 #include <semel/sqlite.h>
 #include <stdio.h>

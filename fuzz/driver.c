@@ -1,10 +1,12 @@
-/* Runs a fuzz target as an ordinary test, by any compiler: all inputs of its corpus, then as many changed ones as it is
- * told. A number of inputs, not a time, so that a run can be repeated: the seed is fixed unless it is given.
+/* Runs a fuzz target as an ordinary test, by any compiler: all inputs of its corpus, then as many
+ * changed ones as it is told. A number of inputs, not a time, so that a run can be repeated: the
+ * seed is fixed unless it is given.
  *
  *     fuzz_url [--rounds N] [--seed N] [--dictionary FILE] CORPUS|INPUT…
  *
- * The target runs in a child, which shares the current input with us: however the child ends (abort, signal, a
- * sanitizer's exit), the input is still here to be kept, and its path is printed. */
+ * The target runs in a child, which shares the current input with us: however the child ends
+ * (abort, signal, a sanitizer's exit), the input is still here to be kept, and its path is
+ * printed. */
 #include "mutate.h"
 #include "property.h"
 
@@ -47,7 +49,7 @@ static void add(blobs *to, const void *bytes, size_t len)
     to->all[to->count++] = (blob){exact_copy(bytes, len), len};
 }
 
-/* --- one input ------------------------------------------------------------------------------------------- */
+/* --- one input -------------------------------------------------------------------------------- */
 
 static void run_current(void)
 {
@@ -115,7 +117,7 @@ static void run_changed(const options *o)
     }
 }
 
-/* --- words ----------------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 /* libFuzzer's format: name="word" on each line, with \\, \" and \xAB; # begins a comment. */
 static void read_word(const char *line)
@@ -147,7 +149,7 @@ static void read_dictionary(const char *path)
     (void)fclose(file);
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static _Noreturn void run_all(const options *o, char *const paths[])
 {

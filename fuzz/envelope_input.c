@@ -1,4 +1,5 @@
-/* Lines, split in place. A value may have NULs in it; where a number is wanted it ends at what is none. */
+/* Lines, split in place. A value may have NULs in it; where a number is wanted it ends at what is
+ * none. */
 #include "envelope_input.h"
 
 #include "property.h"
@@ -26,7 +27,7 @@ static piece take_until(piece *from, char end)
     return taken;
 }
 
-/* --- properties ------------------------------------------------------------------------------------------- */
+/* --- properties ------------------------------------------------------------------------------- */
 
 static int read_text_property(envelope_input *out, const char *name, piece value)
 {
@@ -65,7 +66,7 @@ static void read_property(envelope_input *out, const char *name, piece value)
     }
 }
 
-/* --- headers ----------------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static amqp_field_value_t text_value(piece text)
 {
@@ -166,7 +167,7 @@ static void read_header(envelope_input *out, char kind, piece name, piece value)
     out->entries[headers->num_entries++] = (amqp_table_entry_t){key, read};
 }
 
-/* --- all of it --------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 void envelope_input_read(envelope_input *out, const void *data, size_t size)
 {

@@ -1,15 +1,15 @@
 /* CloudEvents in structured mode: the input is the JSON of one.
  *
- *  - It is refused with a reason, and nothing comes out; or it is a message within all limits that has what every event
- *    has, and no control characters in its attributes.
+ *  - It is refused with a reason, and nothing comes out; or it is a message within all limits that
+ *    has what every event has, and no control characters in its attributes.
  *  - A body that claims to be JSON is JSON, unless it came as data_base64.
  *  - What was read can be written: as one line, which is JSON.
- *  - What was written can be read, and is the same message: but for headers that an event has no room for, and for the
- *    form of a JSON body, whose text is normalised once.
+ *  - What was written can be read, and is the same message: but for headers that an event has no
+ *    room for, and for the form of a JSON body, whose text is normalised once.
  *  - From then on nothing changes any more: written again it is the same text.
  *  - The message survives being stored: its headers as one blob come back.
- *  - The input itself may be such a blob, a base64 text or a time: where it is read, it can be written again, and of
- *    a blob and a base64 text there is one spelling only. */
+ *  - The input itself may be such a blob, a base64 text or a time: where it is read, it can be
+ *    written again, and of a blob and a base64 text there is one spelling only. */
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/json_text.h"
@@ -20,7 +20,7 @@
 #include "core/cloudevent.h"
 #include "property.h"
 
-/* --- reading --------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void check_plain(semel_bytes text)
 {
@@ -60,7 +60,7 @@ static semel_message *read_event(semel_bytes json)
     return message;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static char *write_event(const semel_message *message)
 {
@@ -74,7 +74,7 @@ static char *write_event(const semel_message *message)
     return text;
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static int is_written(const semel_message *message, size_t index)
 {
@@ -144,7 +144,7 @@ static void check_trip(const semel_message *message)
     semel_message_free(settled);
 }
 
-/* --- headers as they are stored -------------------------------------------------------------------------- */
+/* --- headers as they are stored --------------------------------------------------------------- */
 
 static void check_stored_headers(const semel_message *message)
 {
@@ -184,7 +184,7 @@ static void check_blob(semel_bytes blob)
     arena_free(&arena);
 }
 
-/* --- the formats in it ----------------------------------------------------------------------------------- */
+/* --- the formats in it ------------------------------------------------------------------------ */
 
 static void check_base64(semel_bytes text)
 {

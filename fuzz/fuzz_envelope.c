@@ -1,15 +1,16 @@
-/* Deliveries of RabbitMQ, of whoever published them; envelope_input.h says how the input describes one. It goes through
- * rabbitmq-c's own encoding and back, into memory that ends where it ends.
+/* Deliveries of RabbitMQ, from any publisher; envelope_input.h says how the input describes one. It
+ * goes through rabbitmq-c's own encoding and back, into memory that ends where it ends.
  *
- *  - Every delivery is a message: within all limits but that of the body, which is passed on as it is, unless it is an
- *    event in structured mode.
+ *  - Every delivery is a message: within all limits but that of the body, which is passed on as it
+ *    is, unless it is an event in structured mode.
  *  - Numbers in headers become texts that mean the same number.
  *  - A timestamp in seconds is believed: a header may add milliseconds to it, and no more.
  *  - The count of deliveries is at least 1, at least 2 for a redelivery, and never beyond reason.
- *  - What was read can be written, unless AMQP has no room for it; what rabbitmq-c makes of that fits into the frame
- *    that was calculated and not into one less, and read again it is the same message. The same in the CloudEvents
- *    envelope. Left out are headers that have the name of one of ours. Not so for what would mean something else the
- *    second time: an event's attributes within an event's attributes, and an event in an event. */
+ *  - What was read can be written, unless AMQP has no room for it; what rabbitmq-c makes of that
+ *    fits into the frame that was calculated and not into one less, and read again it is the same
+ *    message. The same in the CloudEvents envelope. Left out are headers that have the name of one
+ *    of ours. Not so for what would mean something else the second time: an event's attributes
+ *    within an event's attributes, and an event in an event. */
 #include "base/message.h"
 #include "base/text.h"
 #include "envelope_input.h"
@@ -21,7 +22,7 @@
 
 enum { POOL_PAGE = 4096, WIRE_MAX = 4 << 20 };
 
-/* --- what was read --------------------------------------------------------------------------------------- */
+/* --- what was read ---------------------------------------------------------------------------- */
 
 static int begins_with(const char *text, const char *prefix)
 {
@@ -61,7 +62,7 @@ static void check_time(const semel_message *message, const amqp_basic_properties
     HOLDS(rabbit_seconds(message->time_ms) == (int64_t)properties->timestamp);
 }
 
-/* --- numbers --------------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 /* 12345 with two decimals is 123.45. */
 static int is_decimal(const char *text, amqp_decimal_t decimal)
@@ -109,7 +110,7 @@ static void check_numbers(const semel_message *message, const amqp_table_t *tabl
                   means(message->headers[i].value.data, &table->entries[i].value));
 }
 
-/* --- there and back -------------------------------------------------------------------------------------- */
+/* --- there and back --------------------------------------------------------------------------- */
 
 static semel_bytes value_of(const semel_message *message, const rabbit_field *field)
 {
@@ -128,7 +129,8 @@ static int is_whole_second(int64_t time_ms)
     return time_ms > 0 && time_ms % 1000 == 0 && time_ms / 1000 <= RABBIT_SECONDS_MAX;
 }
 
-/* A header with the name of one of ours comes back only if the member is there, and in its property. */
+/* A header with the name of one of ours comes back only if the member is there, and in its
+ * property. */
 static int is_sent(const semel_message *message, const char *name)
 {
     for (size_t i = 0; i < RABBIT_FIELDS; i++)
@@ -265,7 +267,7 @@ static void check_trip(const semel_message *message, int cloudevents)
     arena_free(&writer.arena);
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static void check_delivery(const envelope_input *input, const arrival *a, int plain)
 {

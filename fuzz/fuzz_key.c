@@ -1,28 +1,33 @@
 /* Key expressions, and the keys of messages. The input reads
  *
  *     json:/order/id+header:Tenant        the expression
- *     id=7                                id, source, type, correlation-id; any other name is a header's
+ *     id=7                                id, source, type, correlation-id; else a header
  *     Tenant=blue
  *                                         an empty line, and then the body
  *     {"order":{"id":"o-7"}}
  *
- *  - An expression is either refused with a reason, or what was understood of it, written again, is the expression.
+ *  - An expression is either refused with a reason, or what was understood of it, written again, is
+ *    the expression; and it is not made of quoted texts alone.
+ *  - A fingerprint takes the same expressions, and the words body and none.
  *  - The same message has the same key, as often as it is asked and wherever in memory it lies.
- *  - The key of several parts can be taken apart into the keys of its parts; it is missing if one of them is.
- *  - Spaces around a JSON body make no difference to a JSON key; and a JSON key stands in the body word for word,
- *    unless there are escapes in it (or it is -0).
- *  - As stored, no key is longer than SEMEL_KEY_MAX or empty, a short one is itself, and none can pose as the digest of
- *    another.
- *  - A fingerprint is never 0 and changes with the body. */
+ *  - The key of several parts can be taken apart into the keys of its parts, and with one that is
+ *    not quoted text it is the parts one after the other; it is missing if one of them is.
+ *  - Spaces around a JSON body make no difference to a JSON key; and a JSON key stands in the body
+ *    word for word, unless there are escapes in it (or it is -0).
+ *  - As stored, no key is longer than SEMEL_KEY_MAX or empty, a short one is itself, and none can
+ *    pose as the digest of another.
+ *  - A fingerprint is never 0, the same for the same message, and of the body it changes with the
+ *    body. Of an expression it does not change with spaces around a JSON body, unless there is a
+ *    digest in it. */
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/message.h"
-#include "core/key.h"
+#include "core/fingerprint.h"
 #include "property.h"
 
 enum { HEADERS = 16, DIGEST_MARK = 0xff };
 
-/* --- the message ----------------------------------------------------------------------------------------- */
+/* --- the message ------------------------------------------------------------------------------ */
 
 typedef struct reading {
     char *text; /* the input, in which lines become texts */
@@ -81,29 +86,84 @@ static void read_input(reading *r, const uint8_t *data, size_t size)
     r->message.body = (semel_bytes){r->body, r->left};
 }
 
-/* --- the expression -------------------------------------------------------------------------------------- */
+/* --- the expression --------------------------------------------------------------------------- */
 
-static void check_plan(const key_plan *plan, const char *expression)
+/* Reads the text from the expression, or HOLDS fails. */
+static void expect(const char **at, const char *text)
+{
+    size_t len = strlen(text);
+    HOLDS_FOR(*at, strncmp(*at, text, len) == 0);
+    *at += len;
+}
+
+static void expect_quoted(const char **at, const char *text)
+{
+    expect(at, "'");
+    for (; *text; text++) {
+        char one[] = {*text, 0};
+        expect(at, *text == '\'' ? "''" : one);
+    }
+    expect(at, "'");
+}
+
+static void expect_argument(const char **at, const char *text)
+{
+    expect(at, ":");
+    if (**at == '\'')
+        expect_quoted(at, text);
+    else
+        expect(at, text);
+}
+
+static void expect_part(const char **at, const key_part *part)
 {
     static const char *const words[] = {"id",     "correlation-id", "source", "type",
                                         "header", "json",           "digest"};
-    char again[KEY_EXPRESSION_MAX + 1];
-    size_t used = 0;
-    HOLDS(plan->count >= 1 && plan->count <= KEY_PARTS_MAX);
-    for (size_t i = 0; i < plan->count; i++) {
-        const key_part *part = &plan->parts[i];
-        int takes = part->kind == KEY_HEADER || part->kind == KEY_JSON;
-        used += (size_t)snprintf(again + used, sizeof again - used, "%s%s%s%s", i ? "+" : "",
-                                 words[part->kind], takes ? ":" : "", takes ? part->argument : "");
-        HOLDS(used < sizeof again);
+    HOLDS(part->kind == KEY_LITERAL || part->kind < sizeof words / sizeof *words);
+    if (part->kind == KEY_LITERAL) {
+        expect_quoted(at, part->argument);
+        return;
     }
-    HOLDS_FOR(again, strcmp(again, expression) == 0);
+    expect(at, words[part->kind]);
+    if (part->kind == KEY_HEADER || part->kind == KEY_JSON)
+        expect_argument(at, part->argument);
+}
+
+static void check_plan(const key_plan *plan, const char *expression)
+{
+    const char *at = expression;
+    HOLDS(plan->count >= 1 && plan->count <= KEY_PARTS_MAX);
+    HOLDS(key_literals(plan) < plan->count);
+    for (size_t i = 0; i < plan->count; i++) {
+        if (i)
+            expect(&at, "+");
+        expect_part(&at, &plan->parts[i]);
+        HOLDS_FOR(at, *at == '+' || !*at);
+    }
+    HOLDS_FOR(at, !*at);
+}
+
+static void check_fingerprint_parse(const char *expression, semel_status key_status)
+{
+    static fingerprint_plan plan;
+    semel_error err = {0};
+    semel_status status = fingerprint_parse(&plan, expression, &err);
+    if (strcmp(expression, "body") == 0 || strcmp(expression, "none") == 0) {
+        HOLDS(!status && key_status);
+        return;
+    }
+    HOLDS(status == key_status);
+    if (status)
+        check_error(status, &err);
+    else
+        check_plan(&plan.parts, expression);
 }
 
 static int parse(key_plan *plan, const char *expression)
 {
     semel_error err = {0};
-    semel_status status = key_parse(plan, expression, &err);
+    semel_status status = key_parse(plan, "key", expression, &err);
+    check_fingerprint_parse(expression, status);
     if (!status) {
         check_plan(plan, expression);
         return 1;
@@ -115,7 +175,7 @@ static int parse(key_plan *plan, const char *expression)
     return 0;
 }
 
-/* --- the key --------------------------------------------------------------------------------------------- */
+/* --- the key ---------------------------------------------------------------------------------- */
 
 static semel_bytes key_of(mem_arena *arena, const key_plan *plan, const semel_message *message)
 {
@@ -147,6 +207,14 @@ static void check_joined_part(semel_bytes *key, semel_bytes expected)
     *key = (semel_bytes){at + used, key->len - used};
 }
 
+/* Reads the bytes from the key, and moves it behind. */
+static void check_appended_part(semel_bytes *key, semel_bytes expected)
+{
+    HOLDS(expected.len <= key->len);
+    HOLDS(same_bytes((semel_bytes){key->data, expected.len}, expected));
+    *key = (semel_bytes){(const char *)key->data + expected.len, key->len - expected.len};
+}
+
 static void check_parts(mem_arena *arena, const key_plan *plan, const semel_message *message,
                         semel_bytes key)
 {
@@ -154,10 +222,16 @@ static void check_parts(mem_arena *arena, const key_plan *plan, const semel_mess
     for (size_t i = 0; i < plan->count; i++)
         missing |= !key_of_part(arena, plan, i, message).len;
     HOLDS(missing == !key.len);
-    if (missing || plan->count == 1)
+    if (missing)
         return;
-    for (size_t i = 0; i < plan->count; i++)
-        check_joined_part(&key, key_of_part(arena, plan, i, message));
+    int joined = plan->count - key_literals(plan) > 1;
+    for (size_t i = 0; i < plan->count; i++) {
+        semel_bytes part = key_of_part(arena, plan, i, message);
+        if (joined)
+            check_joined_part(&key, part);
+        else
+            check_appended_part(&key, part);
+    }
     HOLDS(!key.len);
 }
 
@@ -169,6 +243,15 @@ static int has_kind(const key_plan *plan, key_kind kind)
     return 0;
 }
 
+static uint64_t fingerprint_of(mem_arena *arena, const key_plan *plan, const semel_message *message)
+{
+    static fingerprint_plan fingerprint = {.kind = FINGERPRINT_PARTS};
+    uint64_t sum = 0;
+    fingerprint.parts = *plan;
+    HOLDS(fingerprint_compute(&sum, arena, &fingerprint, message, NULL) == SEMEL_OK && sum);
+    return sum;
+}
+
 static void check_elsewhere(mem_arena *arena, const key_plan *plan, const semel_message *message,
                             semel_bytes key)
 {
@@ -176,6 +259,7 @@ static void check_elsewhere(mem_arena *arena, const key_plan *plan, const semel_
     HOLDS(copy);
     HOLDS(same_bytes(key_of(arena, plan, copy), key));
     HOLDS(key_fingerprint(copy) == key_fingerprint(message));
+    HOLDS(fingerprint_of(arena, plan, copy) == fingerprint_of(arena, plan, message));
 }
 
 static void check_spaces(mem_arena *arena, const key_plan *plan, const semel_message *message,
@@ -190,6 +274,8 @@ static void check_spaces(mem_arena *arena, const key_plan *plan, const semel_mes
     spaced.body = (semel_bytes){body, message->body.len + 4};
     HOLDS(has_kind(plan, KEY_DIGEST) || same_bytes(key_of(arena, plan, &spaced), key));
     HOLDS(key_fingerprint(&spaced) != key_fingerprint(message));
+    HOLDS((fingerprint_of(arena, plan, &spaced) == fingerprint_of(arena, plan, message)) ==
+          !has_kind(plan, KEY_DIGEST));
 }
 
 static void check_json(mem_arena *arena, const key_plan *plan, const semel_message *message)

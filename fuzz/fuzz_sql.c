@@ -1,13 +1,17 @@
-/* Queued statements: the input is the text of one, as an application would write it. In each dialect:
+/* Queued statements: the input is the text of one, as an application would write it. In each
+ * dialect:
  *
- *  - There is at most one number of values with which a statement is accepted, and it is the number of marks that the
- *    model counts (sql_model.h). What comes out is what the model says: quoted texts and comments as they were, every
- *    mark in its place and apart from words, nothing behind the semicolon.
- *  - Whatever the input is, in any kind of quotes or comment of the dialect it is left alone, and the mark behind it is
- *    found.
- *  - SQLite itself agrees wherever it understands the statement: it counts as many parameters, sees one statement and
- *    no more, and none that begins or ends a transaction; and a statement that it takes is not refused.
- *  - What MariaDB gets to read, values included, is the text with the values in place of the marks (sql_mariadb.c).
+ *  - There is at most one number of values with which a statement is accepted, and it is the number
+ *    of marks that the model counts (sql_model.h). What comes out is what the model says: quoted
+ *    texts and comments as they were, every mark in its place and apart from words, nothing behind
+ *    the semicolon.
+ *  - Whatever the input is, in any kind of quotes or comment of the dialect it is left alone, and
+ *    the mark behind it is found.
+ *  - SQLite itself agrees wherever it understands the statement: it counts as many parameters, sees
+ *    one statement and no more, and none that begins or ends a transaction; and a statement that it
+ *    takes is not refused.
+ *  - What MariaDB gets to read, values included, is the text with the values in place of the marks
+ *    (sql_mariadb.c).
  *  - The beginning that errors show ends before the first value, and between characters.
  *  - A name that is accepted needs no quoting, and filling in {} for {} changes nothing. */
 #include "base/utf8.h"
@@ -19,7 +23,7 @@
 
 enum { MARKS_MAX = 40, QUOTED_MAX = 2000 };
 
-/* --- translation ----------------------------------------------------------------------------------------- */
+/* --- translation ------------------------------------------------------------------------------ */
 
 static size_t count_characters(const char *text, char c)
 {
@@ -62,7 +66,7 @@ static long accepted_values(sql_dialect dialect, const char *sql)
     return accepted;
 }
 
-/* --- SQLite's own opinion -------------------------------------------------------------------------------- */
+/* --- SQLite's own opinion --------------------------------------------------------------------- */
 
 static int saw_transaction;
 
@@ -104,7 +108,8 @@ static int has_named_parameters(sqlite3_stmt *stmt)
     return 0;
 }
 
-/* Left out is what sql.h refuses by itself. SQLite ends an open comment at the end, and passes over semicolons. */
+/* Left out is what sql.h refuses by itself. SQLite ends an open comment at the end, and passes over
+ * semicolons. */
 static void check_refused(sqlite3_stmt *stmt, const char *sql)
 {
     HOLDS(!stmt || saw_transaction || has_named_parameters(stmt) || strstr(sql, "/*") ||
@@ -128,7 +133,7 @@ static void check_with_sqlite(const char *sql, long accepted)
     arena_free(&arena);
 }
 
-/* --- whatever is in quotes ------------------------------------------------------------------------------- */
+/* --- whatever is in quotes -------------------------------------------------------------------- */
 
 enum { L = 1 << SQL_SQLITE, P = 1 << SQL_POSTGRES, M = 1 << SQL_MARIADB };
 
@@ -189,7 +194,7 @@ static void check_quotings(const char *text)
                 check_quoting(&quotings[i], d, text);
 }
 
-/* --- the rest -------------------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static void check_head(const char *sql)
 {

@@ -1,11 +1,14 @@
 /* URLs: the input is one, and every reader of addresses reads it, whatever its scheme.
  *
- *  - What was understood of it, written again, is the URL; parameters are refused or found by their names.
- *  - User, password, host, port and path come back when every character of them is written as an escape.
- *  - No error shows a password, also if it holds characters that should have been escaped; and nothing of it is
- *    taken for a host, a path or a user, which are shown later. A password is what stands between the first colon
- *    behind the // and the last @, and the value of a parameter named password. Since errors may show other parts,
- *    and words of their own, what is looked for is the word s3cret, where it is in a password and nowhere else.
+ *  - What was understood of it, written again, is the URL; parameters are refused or found by their
+ *    names.
+ *  - User, password, host, port and path come back when every character of them is written as an
+ *    escape.
+ *  - No error shows a password, also if it holds characters that should have been escaped; and
+ *    nothing of it is taken for a host, a path or a user, which are shown later. A password is what
+ *    stands between the first colon behind the // and the last @, and the value of a parameter
+ *    named password. Since errors may show other parts, and words of their own, what is looked for
+ *    is the word s3cret, where it is in a password and nowhere else.
  *  - Each reader has properties of its own: url_postgres.c, url_mariadb.c, url_rabbitmq.c. */
 #include "base/authority.h"
 #include "base/text.h"
@@ -13,7 +16,7 @@
 #include "property.h"
 #include "url_parts.h"
 
-/* --- passwords ------------------------------------------------------------------------------------------- */
+/* --- passwords -------------------------------------------------------------------------------- */
 
 typedef struct span {
     const char *from, *to;
@@ -67,7 +70,7 @@ static void check_silence(const char *text, semel_status status, const semel_err
     HOLDS_FOR(err->text, !holds_secret(text) || !strstr(err->text, SECRET));
 }
 
-/* --- the parts ------------------------------------------------------------------------------------------- */
+/* --- the parts -------------------------------------------------------------------------------- */
 
 static void write_again(text_buffer *t, const url *parsed)
 {
@@ -115,7 +118,7 @@ static void check_parameters(const url *parsed, const char *text)
     }
 }
 
-/* --- where the server is --------------------------------------------------------------------------------- */
+/* --- where the server is ---------------------------------------------------------------------- */
 
 static void append_escaped(text_buffer *t, const char *text)
 {
@@ -170,7 +173,7 @@ static void check_authority(const url *parsed, const char *text)
     arena_free(&arena);
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static void check_url(const char *text)
 {

@@ -1,5 +1,6 @@
-/* Each change is a small one, and several are made in a row. Nothing is known of what the bytes mean but by the words
- * of the dictionary and by a list of characters at which formats tend to break. */
+/* Each change is a small one, and several are made in a row. Nothing is known of what the bytes
+ * mean but by the words of the dictionary and by a list of characters at which formats tend to
+ * break. */
 #include "mutate.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static unsigned char tricky(mutator *m)
     return below(m, 8) ? (unsigned char)known[below(m, sizeof known)] : (unsigned char)next(m);
 }
 
-/* --- changes --------------------------------------------------------------------------------------------- */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 static void cut(text *t, size_t at, size_t len)
 {

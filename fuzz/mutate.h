@@ -1,4 +1,5 @@
-/* Inputs made of other inputs, for the driver. The same seed gives the same inputs, always and everywhere. */
+/* Inputs made of other inputs, for the driver. The same seed gives the same inputs, always and
+ * everywhere. */
 #ifndef SEMEL_FUZZ_MUTATE_H
 #define SEMEL_FUZZ_MUTATE_H
 

@@ -1,5 +1,5 @@
-/* What the fuzz targets share. A target reads an input, calls the library and says what must hold afterwards: a crash
- * is found without it, a wrong answer is not.
+/* What the fuzz targets share. A target reads an input, calls the library and says what must hold
+ * afterwards: a crash is found without it, a wrong answer is not.
  *
  * A target is run by libFuzzer (`make fuzz`), or by driver.c as a test. */
 #ifndef SEMEL_FUZZ_PROPERTY_H

@@ -1,7 +1,9 @@
-/* MariaDB gets values as part of the text. A unit that has joined a caller's transaction says nothing by itself, so it
- * can be queued to without a server; what it would send is compared with the model's text.
+/* MariaDB gets values as part of the text. A unit that has joined a caller's transaction says
+ * nothing by itself, so it can be queued to without a server; what it would send is compared with
+ * the model's text.
  *
- * Every value must be one token, apart from its neighbours: behind LIMIT, a 5 without a space is a name. */
+ * Every value must be one token, apart from its neighbours: behind LIMIT, a 5 without a space is a
+ * name. */
 #include "property.h"
 #include "sql_model.h"
 #include "sql_parts.h"

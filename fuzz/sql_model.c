@@ -44,7 +44,7 @@ static void copy(machine *m, size_t len)
     m->at += len;
 }
 
-/* --- where something begins ------------------------------------------------------------------------------ */
+/* --- where something begins ------------------------------------------------------------------- */
 
 static int begins_line_comment(const machine *m)
 {
@@ -89,7 +89,7 @@ static void enter_quote(machine *m, int escaped)
     copy(m, 1);
 }
 
-/* --- a step in each state -------------------------------------------------------------------------------- */
+/* --- a step in each state --------------------------------------------------------------------- */
 
 static void step_line_comment(machine *m)
 {
@@ -147,7 +147,8 @@ static char last_of(const machine *m)
     return m->out->text.len ? m->out->text.bytes[m->out->text.len - 1] : 0;
 }
 
-/* PostgreSQL's numbers, and the values that MariaDB gets, must not run into what stands beside them. */
+/* PostgreSQL's numbers, and the values that MariaDB gets, must not run into what stands beside
+ * them. */
 static void put_mark(machine *m)
 {
     char number[32], before = last_of(m), after = m->at[1];

@@ -1,4 +1,5 @@
-/* MariaDB's: there is a database whose name cannot be more than a name, and everything else is within its limits. */
+/* MariaDB's: there is a database whose name cannot be more than a name, and everything else is
+ * within its limits. */
 #include "property.h"
 #include "store/mariadb/address.h"
 #include "store/sql/sql.h"

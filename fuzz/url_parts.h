@@ -1,5 +1,5 @@
-/* The readers of addresses, each in a file of its own, since two of them have types of one name. Each returns the
- * status and fills `err`; on success it has checked what it read. */
+/* The readers of addresses, each in a file of its own, since two of them have types of one name.
+ * Each returns the status and fills `err`; on success it has checked what it read. */
 #ifndef SEMEL_FUZZ_URL_PARTS_H
 #define SEMEL_FUZZ_URL_PARTS_H
 

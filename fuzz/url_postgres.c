@@ -1,5 +1,5 @@
-/* PostgreSQL's: the pairs that libpq gets are ended by NULL and have values; what is semel's own is within its
- * limits and is not passed on. */
+/* PostgreSQL's: the pairs that libpq gets are ended by NULL and have values; what is semel's own is
+ * within its limits and is not passed on. */
 #include "property.h"
 #include "store/postgres/address.h"
 #include "store/sql/sql.h"

@@ -1,5 +1,5 @@
-/* RabbitMQ's: there is a host, a port and a virtual host, the bindings are a list with an end, and the sentences about
- * what may get lost stay within their room, however small it is. */
+/* RabbitMQ's: there is a host, a port and a virtual host, the bindings are a list with an end, and
+ * the sentences about what may get lost stay within their room, however small it is. */
 #include "property.h"
 #include "transport/rabbitmq/address.h"
 #include "url_parts.h"

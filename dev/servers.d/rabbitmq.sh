@@ -4,7 +4,7 @@
 # rabbitmqctl for it. There is no socket.
 #
 # A node of Erlang has more than a port of its own: a name, a cookie, a port for other nodes, and epmd, which
-# knows all nodes of a machine by name and which the first of them starts for everybody. Here each node has an
+# knows all nodes of a machine by name and which the first of them starts for all. Here each node has an
 # epmd of its own, started and ended with it, so that instances do not see each other and none stays behind.
 # All of its processes, also what rabbitmqctl starts, have its directory as HOME: so they are found.
 RABBITMQ_BIN=${SEMEL_RABBITMQ_BIN:-/usr/lib/rabbitmq/bin}

@@ -1,10 +1,12 @@
-/* A store of one's own: inboxes in claim mode, in one file, for a program that has no database.
+/* A store of your own: inboxes in claim mode, in one file, for a program that has no database.
  *
- * The file is an array of markers, which are in memory, too. One unit is open at a time, and changes one marker, which
- * commit writes to its place: a process that is killed has changed all or nothing. (A power failure may tear it.)
+ * The file is an array of markers, which are in memory, too. One unit is open at a time, and
+ * changes one marker, which commit writes to its place: a process that is killed has changed all or
+ * nothing. (A power failure may tear it.)
  *
- * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL. semel refuses to
- * open what needs them, handles a batch message by message, and leaves what fails too often to the broker. */
+ * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL.
+ * semel refuses to open what needs them, handles a batch message by message, and leaves what fails
+ * too often to the broker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -125,7 +127,8 @@ static int is_held(const filestore *s, const marker *at)
     return at->token && now_ms(s) < at->lease_until_ms;
 }
 
-/* The marker of the key; else a place that is free, emptied; else NULL. What has expired is free. */
+/* The marker of the key; else a place that is free, emptied; else NULL. What has expired is
+ * free. */
 static marker *find(filestore *s, const semel_mark *mark)
 {
     marker *room = NULL;
@@ -159,7 +162,7 @@ static semel_status change(unit *u, const semel_mark *mark, semel_mark_state to,
     int64_t now = now_ms(u->store);
     u->place = find(u->store, mark);
     int kept = mark->keep_ms < (uint64_t)(INT64_MAX - now);
-    u->contents = (marker){.inbox = mark->inbox,
+    u->contents = (marker){.inbox = mark->attempts ? mark->inbox : 0, /* 0 ends a claim untried */
                            .expires_ms = kept ? now + (int64_t)mark->keep_ms : INT64_MAX,
                            .lease_until_ms = now + lease_ms,
                            .fingerprint = mark->fingerprint,

@@ -9,8 +9,9 @@
  *     topic             subject              correlation_id    correlationid (extension)
  *     group             partitionkey (ext.)  headers           other extensions
  *
- * A header becomes an extension if its name, in lower case, has only letters and digits and its value is text. Other
- * headers are not written; neither are delivery and delay_ms, which are not part of the event.
+ * A header becomes an extension if its name, in lower case, has only letters and digits and its
+ * value is text. Other headers are not written; neither are delivery and delay_ms, which are not
+ * part of the event.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_MESSAGE_H
@@ -45,6 +46,11 @@ typedef struct semel_header {
 #define SEMEL_HEADERS_MAX ((size_t)128)      /* most headers of one message */
 #define SEMEL_HEADER_MAX  ((size_t)8192)     /* most bytes of one header, name and value together */
 
+/* The header in which a message says from when its age counts, in milliseconds since 1970, if
+ * that is not its time: semel sets it when a message is sent with delay_ms, and when a dead
+ * letter is replayed. */
+#define SEMEL_HEADER_DUE "semeldue"
+
 /* The caller sets `size`. A member that is zero is absent. */
 typedef struct semel_message {
     size_t size;
@@ -52,8 +58,8 @@ typedef struct semel_message {
     const char *source;
     const char *type;
     const char *topic; /* the destination: a routing key or subject */
-    /* messages of one group leave the outbox in the order of capture; a message that waits (for its delay_ms, or after
-     * a failure) delays those behind it */
+    /* messages of one group leave the outbox in the order of capture; a message that waits (for its
+     * delay_ms, or after a failure) delays those behind it */
     const char *group;
     semel_bytes correlation_id;
     const char *content_type;
@@ -62,12 +68,13 @@ typedef struct semel_message {
     size_t header_count;
     semel_bytes body;
     uint32_t delivery; /* receiving: 1 first delivery, 2 or more redelivery, 0 unknown */
-    /* sending: the message, and those behind it in its group, leave no earlier than this long after the commit. A
-     * message that others may overtake should have no group */
+    /* sending: the message, and those behind it in its group, leave no earlier than this long after
+     * the commit. A message that others may overtake should have no group */
     uint32_t delay_ms;
 } semel_message;
 
-/* Copies a message and everything it points to into one block. Free it with semel_message_free(). */
+/* Copies a message and everything it points to into one block. Free it with
+ * semel_message_free(). */
 SEMEL_API semel_status semel_message_copy(semel_message **out, const semel_message *message,
                                           semel_error *err);
 SEMEL_API void semel_message_free(semel_message *message);
@@ -75,8 +82,16 @@ SEMEL_API void semel_message_free(semel_message *message);
 /* The value of a header, or {NULL, 0} if there is no such header. */
 SEMEL_API semel_bytes semel_message_header(const semel_message *message, const char *name);
 
-/* CloudEvents in structured mode (application/cloudevents+json). Reading returns a message, which the caller frees
- * with semel_message_free(). Writing returns a NUL-terminated text, which the caller frees with semel_text_free(). */
+#define SEMEL_DIGEST_SIZE 32
+
+/* SHA-256 of type and body: what `digest` is in a key expression. SEMEL_EUNSUPPORTED in a build
+ * without OpenSSL. */
+SEMEL_API semel_status semel_message_digest(unsigned char out[SEMEL_DIGEST_SIZE],
+                                            const semel_message *message, semel_error *err);
+
+/* CloudEvents in structured mode (application/cloudevents+json). Reading returns a message, which
+ * the caller frees with semel_message_free(). Writing returns a NUL-terminated text, which the
+ * caller frees with semel_text_free(). */
 SEMEL_API semel_status semel_message_read_cloudevent(semel_message **out, semel_bytes json,
                                                      semel_error *err);
 SEMEL_API semel_status semel_message_write_cloudevent(char **out, const semel_message *message,

@@ -1,18 +1,22 @@
 /* semel: exactly-once effects over at-least-once messaging.
  *
  * Rules that every header here follows:
- *  - A call that can fail returns semel_status and takes a semel_error * as its last parameter, which may be NULL.
+ *  - A call that can fail returns semel_status and takes a semel_error * as its last parameter,
+ *    which may be NULL.
  *  - Outputs come first and are written on success only. Inputs are borrowed for the call.
  *  - The caller owns what a `T **out` returns, and closes or frees it. Closing NULL is a no-op.
- *  - Handles are opaque. Option structs are inputs only; they start with `size`, grow at the end, and zero means the
- *    documented default: `semel_inbox_options options = {.size = sizeof options, .key = "digest"};`
- *  - Threads may share stores, inboxes and outboxes. A unit, a relay and a consumer have one owner at a time. No handle
- *    may be used in a child process after fork().
- *  - Every wait has a deadline and every resource has a named limit. A name ends with its unit (lease_ms).
- *  - The library writes no log, installs no signal handler and has no global state. It starts threads only where the
- *    documentation says so: the workers of semel_consumer_run() and, where the transport takes deliveries back after a
- *    time, one that keeps them, all of which have ended when it returns; and one thread that keeps the connections to
- *    RabbitMQ alive. These threads receive no signals.
+ *  - Handles are opaque. Option structs are inputs only; they start with `size`, grow at the end,
+ *    and zero means the documented default: `semel_inbox_options o = {.size = sizeof o};`
+ *  - Threads may share stores, inboxes and outboxes. A unit, a relay and a consumer have one owner
+ *    at a time. No handle may be used in a child process after fork().
+ *  - Every wait has a deadline and every resource has a named limit. A name ends with its unit
+ *    (lease_ms).
+ *  - The library writes no log, installs no signal handler and has no global state. It starts
+ *    threads only where the documentation says so: the workers of semel_consumer_run() and, where
+ *    the transport takes deliveries back after a time, one that keeps them, all of which have ended
+ *    when it returns; one for each loop of a pipeline, which have ended when semel_pipeline_wait()
+ *    returns; and one thread that keeps the connections to RabbitMQ alive. These threads receive no
+ *    signals.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SEMEL_H
@@ -21,9 +25,13 @@
 #include <semel/consumer.h>
 #include <semel/dead.h>
 #include <semel/error.h>
+#include <semel/health.h>
 #include <semel/inbox.h>
+#include <semel/look.h>
 #include <semel/message.h>
+#include <semel/observe.h>
 #include <semel/outbox.h>
+#include <semel/pipeline.h>
 #include <semel/queue.h>
 #include <semel/relay.h>
 #include <semel/store.h>
@@ -39,7 +47,8 @@ SEMEL_BEGIN_DECLS
 SEMEL_API const char *semel_version(void);
 SEMEL_API int semel_version_number(void);
 
-/* What was built in, as one line: "stores: memory sqlite; transports: memory; with: json digest". */
+/* What was built in, as one line: "stores: memory sqlite; transports: memory; with: json
+ * digest". */
 SEMEL_API const char *semel_build_options(void);
 
 SEMEL_END_DECLS

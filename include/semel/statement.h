@@ -1,7 +1,9 @@
-/* Values of an application's own statement, for semel_unit_queue(). The same text works on every SQL store.
+/* Values of an application's own statement, for semel_unit_queue(). The same text works on every
+ * SQL store.
  *
  *     semel_value row[] = {semel_text("ada"), semel_int(1250), semel_blob(message->id)};
- *     semel_unit_queue(unit, "INSERT INTO charge (customer, cents, id) VALUES (?, ?, ?)", row, 3, err);
+ *     semel_unit_queue(unit, "INSERT INTO charge (customer, cents, id) VALUES (?, ?, ?)", row, 3,
+ *     err);
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_STATEMENT_H

@@ -4,17 +4,20 @@
  *     memory:?ack_ms=30000        an unsettled delivery is delivered again after this time
  *     memory:?messages_max=1000   the most messages that it holds at a time
  *
- *     amqp://user:password@host:5672/vhost?exchange=shop                   RabbitMQ: to publish
- *     amqps://user:password@host/vhost?queue=stock&exchange=shop&declare=yes   ... and to receive, by TLS
+ *     amqp://user:password@host:5672/vhost?exchange=shop       RabbitMQ: to publish
+ *     amqps://user:password@host/vhost?queue=stock&exchange=shop&declare=yes
+ *                                                              ... and to receive, by TLS
  *
- * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs and promises.
+ * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs
+ * and promises.
  *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *
- * Threads may share a transport if its driver allows it (all that are built in do). A transport may not be used after
- * fork(): the child opens its own. In the child every call on the parent's transport returns SEMEL_EMISUSE, and closing
- * it only frees its memory; the broker notices nothing.
+ * Threads may share a transport if its driver allows it (all that are built in do). A transport may
+ * not be used after fork(): the child opens its own. In the child every call on the parent's
+ * transport returns SEMEL_EMISUSE, and closing it only frees its memory; the broker notices
+ * nothing.
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_TRANSPORT_H
 #define SEMEL_TRANSPORT_H
@@ -40,19 +43,22 @@ SEMEL_API void semel_transport_close(semel_transport *transport);
 typedef enum semel_publish_result {
     SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or no answer: the broker may or may not have it */
     SEMEL_PUBLISH_CONFIRMED,   /* the broker has it, as safely as the broker promises */
-    SEMEL_PUBLISH_REFUSED, /* the broker will never accept it, for instance because it is too large */
-    SEMEL_PUBLISH_UNROUTABLE, /* the broker has no queue for its topic (yet) */
-    SEMEL_PUBLISH_NACKED /* not accepted now: the queue is full, the broker failed, or it is not allowed (yet) */
+    SEMEL_PUBLISH_REFUSED,     /* the broker will never accept it: it is too large, for instance */
+    SEMEL_PUBLISH_UNROUTABLE,  /* the broker has no queue for its topic (yet) */
+    /* not accepted now: the queue is full, the broker failed, or it is not allowed (yet) */
+    SEMEL_PUBLISH_NACKED
 } semel_publish_result;
 
-/* Publishes a batch and waits up to `wait_ms` for the answers. SEMEL_OK: every message has its answer. results[] is
- * valid with any other status, too: the caller must send again what is not confirmed there. */
+/* Publishes a batch and waits up to `wait_ms` for the answers. SEMEL_OK: every message has its
+ * answer. results[] is valid with any other status, too: the caller must send again what is not
+ * confirmed there. */
 SEMEL_API semel_status semel_transport_publish(semel_publish_result results[],
                                                semel_transport *transport,
                                                const semel_message *const messages[], size_t count,
                                                uint32_t wait_ms, semel_error *err);
 
-/* Which messages this transport may lose, given its configuration: one sentence per line, or "" if it knows of none. */
+/* Which messages this transport may lose, given its configuration: one sentence per line, or "" if
+ * it knows of none. */
 SEMEL_API const char *semel_transport_warnings(const semel_transport *transport);
 
 /* What semel promises about effects for a combination of store, transport and mode. */

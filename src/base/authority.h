@@ -1,5 +1,5 @@
-/* The part of a URL that says where a server is and who we are there: user:password@host:port/path, with
- * %-escapes in each. What is wrong is named and never shown: it may be a password. */
+/* The part of a URL that names the server and the account there: user:password@host:port/path, with
+ * %-escapes in each. An error names the wrong part and never shows it: it may be a password. */
 #ifndef SEMEL_BASE_AUTHORITY_H
 #define SEMEL_BASE_AUTHORITY_H
 
@@ -25,7 +25,8 @@ semel_status authority_read(authority *out, mem_arena *arena, const char *rest,
 /* The digits of a port from 1 on; whatever else is there is EINVAL. */
 semel_status authority_port(uint32_t *out, const char *from, size_t len, semel_error *err);
 
-/* Of a host without its escapes: an @ in it means that user and password are there, too, and a host is shown. */
+/* Of a host without its escapes: an @ in it means that user and password are there, too, and a host
+ * is shown. */
 semel_status authority_check_host(const char *host, size_t len, semel_error *err);
 
 /* A copy without escapes; NULL stays NULL. `what` is for the error. */

@@ -1,5 +1,6 @@
-/* Groups of three bytes and four characters. The last group may be short: what it lacks is '=', and the
- * bits that then belong to no byte must be zero, so that a value has one spelling and no other. */
+/* Groups of three bytes and four characters. The last group may be short: what it lacks is '=', and
+ * the bits that then belong to no byte must be zero, so that a value has one spelling and no
+ * other. */
 #include "base/base64.h"
 
 #include <stdint.h>

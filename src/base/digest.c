@@ -36,8 +36,8 @@ semel_status digest_parts(unsigned char out[DIGEST_SIZE], const semel_bytes part
     (void)parts;
     (void)count;
     return semel_fail(err, SEMEL_EUNSUPPORTED,
-                      "SHA-256 is not built in: build semel with SEMEL_OPENSSL=ON for digest keys "
-                      "and for keys over %zu bytes",
+                      "SHA-256 is not built in: build semel with SEMEL_OPENSSL=ON for digest keys, "
+                      "for keys over %zu bytes and for idempotency keys",
                       (size_t)255);
 }
 

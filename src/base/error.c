@@ -44,6 +44,8 @@ const char *semel_status_name(semel_status status)
         return "SEMEL_EHANDLER";
     case SEMEL_EGIVEUP:
         return "SEMEL_EGIVEUP";
+    case SEMEL_ESTOPPED:
+        return "SEMEL_ESTOPPED";
     }
     return "SEMEL_E?";
 }
@@ -51,10 +53,12 @@ const char *semel_status_name(semel_status status)
 static int is_retryable(semel_status status)
 {
     return status == SEMEL_EBUSY || status == SEMEL_ECONFLICT || status == SEMEL_EUNAVAILABLE ||
-           status == SEMEL_EUNKNOWN || status == SEMEL_ELOST || status == SEMEL_EHANDLER;
+           status == SEMEL_EUNKNOWN || status == SEMEL_ELOST || status == SEMEL_EHANDLER ||
+           status == SEMEL_ESTOPPED;
 }
 
-/* One line, whatever the arguments held: a key or a server's text may carry newlines and escapes. */
+/* One line, whatever the arguments held: a key or a server's text may carry newlines and
+ * escapes. */
 static void keep_to_one_line(char *text)
 {
     for (; *text; text++)

@@ -1,4 +1,5 @@
-/* SipHash-2-4: a keyed 64-bit hash. For hash tables whose keys strangers choose, and for fingerprints. */
+/* SipHash-2-4: a keyed 64-bit hash. For hash tables whose keys come from messages, which an
+ * attacker may choose, and for fingerprints. */
 #ifndef SEMEL_BASE_HASH_H
 #define SEMEL_BASE_HASH_H
 

@@ -1,19 +1,19 @@
-/* json_text_check() decides what is JSON; json-c then makes the tree and finds things in it. What holds of
- * the texts that come out, and must not change, because keys are made of them:
+/* json_text_check() decides what is JSON; json-c then makes the tree and finds things in it. What
+ * holds of the texts that come out, and must not change, because keys are made of them:
  *
  *  - A string is its bytes, U+0000 included.
- *  - A number with a point or an exponent is kept as it was written (json_object_new_double_s): 1.0, 1.10
- *    and 1e2 are three texts. An integer is kept as its value, which is how it was written, but for -0,
- *    which becomes 0.
- *  - json-c has room for -2^63 to 2^64-1 and cuts other integers to the nearest of these. Such a one is
- *    treated as absent: its text would be that of a stranger.
+ *  - A number with a point or an exponent is kept as it was written (json_object_new_double_s):
+ *    1.0, 1.10 and 1e2 are three texts. An integer is kept as its value, which is how it was
+ *    written, but for -0, which becomes 0.
+ *  - json-c has room for -2^63 to 2^64-1 and cuts other integers to the nearest of these. Such a
+ *    one is treated as absent: its text would be that of a stranger.
  *  - Of members with the same name the last one counts.
  *
- * Strict mode is not asked for: whatever it refuses was refused before, and from 0.17 on it would also
- * refuse a whole text for one large integer.
+ * Strict mode is not asked for: whatever it refuses was refused before, and from 0.17 on it would
+ * also refuse a whole text for one large integer.
  *
- * json-c allocates by itself and, in 0.16, is not safe when memory runs out: it may drop a member or crash.
- * Where it reports a failure so do we; the rest is beyond our reach. */
+ * json-c allocates by itself and, in 0.16, is not safe when memory runs out: it may drop a member
+ * or crash. Where it reports a failure so do we; the rest is beyond our reach. */
 #include "base/json.h"
 
 #ifdef SEMEL_WITH_JSON
@@ -55,7 +55,8 @@ static int is_null(semel_bytes text)
     return *at == 'n';
 }
 
-/* A number or a word at the very end may go on, for all the tokener knows: a NUL says that it does not. */
+/* A number or a word at the very end may go on, for all the tokener knows: a NUL says that it does
+ * not. */
 static struct json_object *parse(struct json_tokener *tokener, semel_bytes text)
 {
     struct json_object *tree = json_tokener_parse_ex(tokener, text.data, (int)text.len);

@@ -1,7 +1,7 @@
-/* A recursive descent over the grammar, as deep as the caller allows. It stands before json-c, whose
- * strict mode (0.16) takes NaN, 'names', raw control characters, 00, 1. and 01.5 for JSON, and which
- * quietly changes half surrogates, names with U+0000 and integers of more than 64 bits. Keys are made
- * from JSON: they must not depend on what one version of a parser forgives. */
+/* A recursive descent over the grammar, as deep as the caller allows. It stands before json-c,
+ * whose strict mode (0.16) takes NaN, 'names', raw control characters, 00, 1. and 01.5 for JSON,
+ * and which quietly changes half surrogates, names with U+0000 and integers of more than 64 bits.
+ * Keys are made from JSON: they must not depend on what one version of a parser forgives. */
 #include "base/json_text.h"
 
 #include "base/utf8.h"
@@ -47,7 +47,7 @@ static size_t digits(scan *s)
     return (size_t)(s->at - start);
 }
 
-/* --- numbers -------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 /* 64 bits hold -9223372036854775808 to 18446744073709551615, as json-c does. */
 static int beyond_64_bits(const unsigned char *first, size_t count, int negative)
@@ -82,7 +82,7 @@ static int number(scan *s)
     return 1;
 }
 
-/* --- strings -------------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 static int hex_digit(int c)
 {
@@ -156,7 +156,7 @@ static int string(scan *s, int is_name)
     return 1;
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static int value(scan *s);
 

@@ -63,9 +63,9 @@ static mem_chunk *chunk_new(size_t need)
     return chunk;
 }
 
-/* The next chunk that has room: the current one, one kept from an earlier round, or a new one. Chunks
- * behind the current are not in use in this round; one that is too small makes way for the new one, or
- * sizes that keep growing would leave a chunk behind each time. */
+/* The next chunk that has room: the current one, one kept from an earlier round, or a new one.
+ * Chunks behind the current are not in use in this round; one that is too small makes way for the
+ * new one, or sizes that keep growing would leave a chunk behind each time. */
 static mem_chunk *chunk_with_room(mem_arena *arena, size_t need)
 {
     mem_chunk *chunk = arena->current;

@@ -1,4 +1,5 @@
-/* Memory: the only place of the library that allocates, so that tests can make any allocation fail. */
+/* Memory: the only place of the library that allocates, so that tests can make any allocation
+ * fail. */
 #ifndef SEMEL_BASE_MEM_H
 #define SEMEL_BASE_MEM_H
 
@@ -8,8 +9,8 @@ void *mem_alloc(size_t size);                /* zeroed; NULL when out of memory 
 void *mem_resize(void *memory, size_t size); /* as realloc */
 void mem_free(void *memory);
 
-/* A growing block for things that live and go together: reset keeps the memory for the next round, so a
- * steady state allocates nothing. Pointers into it stay valid until reset. */
+/* A growing block for things that live and go together: reset keeps the memory for the next round,
+ * so a steady state allocates nothing. Pointers into it stay valid until reset. */
 typedef struct mem_arena {
     struct mem_chunk *first;
     struct mem_chunk *current;

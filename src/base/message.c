@@ -1,10 +1,11 @@
-/* A message comes from the caller, who may have been built against another header: its `size` says which
- * members it has. Those of version 0.1, up to `delay_ms`, are there always, so they may be read in place
- * once message_check() has passed; a member that is added later must be read with regard to `size`. The
- * struct has no padding at its end, where a later member would meet the garbage of an old caller.
+/* A message comes from the caller, which may have been built against another header: its `size`
+ * says which members it has. Those of version 0.1, up to `delay_ms`, are there always, so they may
+ * be read in place once message_check() has passed; a member that is added later must be read with
+ * regard to `size`. The struct has no padding at its end, where a later member would meet the
+ * garbage of an old caller.
  *
- * A copy is one block: the message, its headers, then all texts and bytes one behind the other, each with
- * a NUL behind it. */
+ * A copy is one block: the message, its headers, then all texts and bytes one behind the other,
+ * each with a NUL behind it. */
 #include "base/message.h"
 
 #include "base/text.h"
@@ -18,7 +19,7 @@ _Static_assert(sizeof(semel_message) == offsetof(semel_message, delay_ms) + size
 _Static_assert(sizeof(semel_message) % alignof(semel_header) == 0,
                "headers stand right behind the message in a copy");
 
-/* --- checking ------------------------------------------------------------------------------------- */
+/* --- checking --------------------------------------------------------------------------------- */
 
 static semel_status check_size(const semel_message *message, semel_error *err)
 {
@@ -120,7 +121,7 @@ semel_status message_check(const semel_message *message, semel_error *err)
     return status ? status : check_headers(message, err);
 }
 
-/* --- copying -------------------------------------------------------------------------------------- */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 static size_t room_for(semel_bytes bytes)
 {
@@ -207,7 +208,7 @@ void semel_message_free(semel_message *message)
     mem_free(message);
 }
 
-/* --- headers -------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 semel_bytes semel_message_header(const semel_message *message, const char *name)
 {
@@ -279,9 +280,9 @@ static size_t count_headers(size_t *position, semel_bytes blob)
     return count;
 }
 
-/* The headers point into the blob's copy. Every part is followed by the length of the next one (the last
- * by the NUL that arena_copy() adds); once read, a length gives its first byte for the NUL of the part
- * before it. */
+/* The headers point into the blob's copy. Every part is followed by the length of the next one (the
+ * last by the NUL that arena_copy() adds); once read, a length gives its first byte for the NUL of
+ * the part before it. */
 static void read_headers(semel_header *headers, unsigned char *copy, size_t len)
 {
     semel_bytes blob = {copy, len}, name = {NULL, 0};

@@ -9,12 +9,12 @@
 /* Limits, sizes, lengths without pointers; the error names the field. Nothing is changed. */
 semel_status message_check(const semel_message *message, semel_error *err);
 
-/* A deep copy whose parts all lie in the arena (texts NUL-terminated, bytes with a NUL behind); NULL when
- * out of memory. */
+/* A deep copy whose parts all lie in the arena (texts NUL-terminated, bytes with a NUL behind);
+ * NULL when out of memory. */
 semel_message *message_copy_into(mem_arena *arena, const semel_message *message);
 
-/* Headers as one blob: for each a 32-bit little-endian length of the name, the name, a 32-bit length of
- * the value, the value. No headers: no bytes. */
+/* Headers as one blob: for each a 32-bit little-endian length of the name, the name, a 32-bit
+ * length of the value, the value. No headers: no bytes. */
 size_t headers_size(const semel_message *message);
 void headers_write(unsigned char *out, const semel_message *message);
 

@@ -1,11 +1,13 @@
-/* No locale, no time zone database, no gmtime(): the civil calendar in a few lines of arithmetic, after
- * Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms". The year is counted from March, so that
- * the leap day is its last; 400 years are one era of 146097 days, after which everything repeats.
+/* No locale, no time zone database, no gmtime(): the civil calendar in a few lines of arithmetic,
+ * after Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms". The year is counted from
+ * March, so that the leap day is its last; 400 years are one era of 146097 days, after which
+ * everything repeats.
  *
  * A leap second (23:59:60 UTC) is the first instant of the next day, as in POSIX time. */
 #include "base/rfc3339.h"
 
-/* Of the years 0 to 9999 in UTC. An offset may lead out of them, to times that cannot be written. */
+/* Of the years 0 to 9999 in UTC. An offset may lead out of them, to times that cannot be
+ * written. */
 #define SECOND_MIN INT64_C(-62167219200)
 #define SECOND_MAX INT64_C(253402300799)
 
@@ -46,7 +48,7 @@ static int days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* --- reading -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const char *at;
@@ -145,7 +147,7 @@ int rfc3339_parse(int64_t *out_ms, const char *text, size_t len)
     return 1;
 }
 
-/* --- writing -------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static char *put(char *at, int64_t value, int digits, char after)
 {

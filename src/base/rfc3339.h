@@ -7,7 +7,8 @@
 
 enum { RFC3339_TEXT = 24 }; /* 2026-02-28T23:59:59.999Z */
 
-/* Strict: 1 if all of the text is a time of the years 0 to 9999, in UTC. Digits past the millisecond are cut off. */
+/* Strict: 1 if all of the text is a time of the years 0 to 9999, in UTC. Digits past the
+ * millisecond are cut off. */
 int rfc3339_parse(int64_t *out_ms, const char *text, size_t len);
 
 /* In UTC, with milliseconds. 0 if the year does not have four digits. */

@@ -1,6 +1,6 @@
 /* A seam may come from a caller built against an older header: only the members that lie within its
- * `size` are read, the rest are the system's. The fault member alone may stay NULL, which is how it is
- * in production: the test for it is all that a fault point costs. */
+ * `size` are read, the rest are the system's. The fault member alone may stay NULL, which is how it
+ * is in production: the test for it is all that a fault point costs. */
 #include "base/seam.h"
 
 #include "base/hash.h"
@@ -57,8 +57,9 @@ static void system_sleep_ms(void *context, uint32_t ms)
         continue;
 }
 
-/* getrandom() fails only where a sandbox forbids it. Ids and tokens must then still differ from process to
- * process and from call to call: they keep nothing secret, so clock, address and a counter will do. */
+/* getrandom() fails only where a sandbox forbids it. Ids and tokens must then still differ from
+ * process to process and from call to call: they keep nothing secret, so clock, address and a
+ * counter will do. */
 static void make_do(unsigned char *bytes, size_t len)
 {
     static atomic_uint_fast64_t calls;

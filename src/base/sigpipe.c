@@ -1,5 +1,5 @@
-/* SIGPIPE goes to the thread that wrote, so a mask of that thread is enough, and one that it finds pending
- * afterwards is of its own making, unless it was there before. libpq does the same. */
+/* SIGPIPE goes to the thread that wrote, so a mask of that thread is enough, and one that it finds
+ * pending afterwards is of its own making, unless it was there before. libpq does the same. */
 #include "base/sigpipe.h"
 
 #include <time.h>

@@ -1,11 +1,12 @@
-/* Threads of the library's own: for a consumer's workers, and for a broker whose protocol wants to hear from us
- * while a handler works. */
+/* Threads of the library's own: for a consumer's workers, and for a broker whose protocol needs
+ * heartbeats while a handler works. */
 #ifndef SEMEL_BASE_THREAD_H
 #define SEMEL_BASE_THREAD_H
 
 #include <pthread.h>
 
-/* Starts a thread in which every signal is blocked: they are the program's affair. 0, or an errno. */
+/* Starts a thread in which every signal is blocked: they are the program's affair. 0, or an
+ * errno. */
 int thread_start(pthread_t *out, void *(*run)(void *context), void *context);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An & in a password that is a parameter itself (libpq takes it so) would make the rest of it a name. */
+/* An & in a password that is a parameter itself (libpq takes it so) would make the rest of it a
+ * name. */
 const char *url_shown_name(const url *parsed, const char *name)
 {
     for (size_t i = 0; i < parsed->parameter_count; i++) {
@@ -45,16 +46,21 @@ static semel_status split_parameters(url *out, char *query, semel_error *err)
     return status;
 }
 
-/* A letter, then letters, digits and + - . as RFC 3986 has it: what is put into errors as the scheme
- * cannot be the first half of a connection string that was never meant to be a URL. */
-static int has_scheme(const char *text)
+/* A letter, then letters, digits and + - . as RFC 3986 has it: what is put into errors as the
+ * scheme cannot be the first half of a connection string that was never meant to be a URL. */
+semel_status url_scheme(size_t *len, const char *text, semel_error *err)
 {
     static const char known[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
-    size_t len = strspn(text, known);
-    return len && !strchr("0123456789+-.", text[0]) && text[len] == ':';
+    size_t good = text ? strspn(text, known) : 0;
+    if (!good || strchr("0123456789+-.", text[0]) || text[good] != ':')
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: it must begin with a scheme, such as sqlite: or amqp:");
+    *len = good;
+    return SEMEL_OK;
 }
 
-/* A ? in a password would make the rest of it look like parameters, whose names and values are shown. */
+/* A ? in a password would make the rest of it look like parameters, whose names and values are
+ * shown. */
 static semel_status check_marks(const char *text, semel_error *err)
 {
     const char *query = strchr(text, '?');
@@ -76,8 +82,8 @@ static semel_status check_query(const char *text, semel_error *err)
                : SEMEL_OK;
 }
 
-/* Readers of URLs do not agree on which @ ends the password, nor on whether a # ends the URL. What one of them takes
- * for the host, and shows, is a part of the password to the other. */
+/* Readers of URLs do not agree on which @ ends the password, nor on whether a # ends the URL. What
+ * one of them takes for the host, and shows, is a part of the password to the other. */
 semel_status url_one_place(const url *parsed, semel_error *err)
 {
     const char *rest = parsed->rest;
@@ -100,21 +106,21 @@ semel_status url_one_place(const url *parsed, semel_error *err)
 
 semel_status url_parse(url *out, const char *text, semel_error *err)
 {
+    size_t scheme = 0;
     memset(out, 0, sizeof *out);
-    if (!text || !has_scheme(text))
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: it must begin with a scheme, such as sqlite: or amqp:");
+    semel_status status = url_scheme(&scheme, text, err);
+    if (status)
+        return status;
     if (strlen(text) >= URL_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "URL: longer than %d bytes", URL_MAX - 1);
-    semel_status status = check_marks(text, err);
+    status = check_marks(text, err);
     if (!status)
         status = check_query(text, err);
     if (status)
         return status;
     memcpy(out->text, text, strlen(text) + 1);
-    char *colon = strchr(out->text, ':');
-    *colon = 0;
-    char *rest = colon + 1;
+    out->text[scheme] = 0;
+    char *rest = out->text + scheme + 1;
     char *query = strchr(rest, '?');
     if (query)
         *query++ = 0;
@@ -145,6 +151,24 @@ semel_status url_only(const url *parsed, const char *names, semel_error *err)
             return semel_fail(err, SEMEL_EINVAL, "URL: unknown parameter \"%s\"; %s: knows %s",
                               parsed->parameters[i].name, parsed->scheme, *names ? names : "none");
     return SEMEL_OK;
+}
+
+/* If the last @ is behind a ?, what is before the ? may be a part of a password: then only the
+ * scheme is shown. (check_marks() refuses to open such a URL.) */
+void url_shown(char out[URL_MAX], const char *text, size_t len)
+{
+    const char *colon = memchr(text, ':', len), *query = memchr(text, '?', len), *end = text + len;
+    const char *place = colon ? colon + 1 : text, *after_at = end;
+    out[0] = 0;
+    if (!colon)
+        return;
+    if (end - place >= 2 && place[0] == '/' && place[1] == '/')
+        place += 2;
+    while (after_at > place && after_at[-1] != '@')
+        after_at--;
+    const char *stop = !query ? end : query >= after_at ? query : after_at;
+    (void)snprintf(out, URL_MAX, "%.*s%.*s", (int)(place - text), text, (int)(stop - after_at),
+                   after_at);
 }
 
 const char *url_text(const url *parsed, const char *name, const char *fallback)

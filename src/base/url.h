@@ -20,10 +20,14 @@ typedef struct url {
     char text[URL_MAX];
 } url;
 
+/* The length of the scheme with which the text begins. */
+semel_status url_scheme(size_t *len, const char *text, semel_error *err);
+
 /* SEMEL_EINVAL says what is wrong without repeating the text, which may hold a password. */
 semel_status url_parse(url *out, const char *text, semel_error *err);
 
-/* For URLs with user:password@host/path: a / or an @ in a password would make half of it the host, which is shown. */
+/* For URLs with user:password@host/path: a / or an @ in a password would make half of it the host,
+ * which is shown. */
 semel_status url_one_place(const url *parsed, semel_error *err);
 
 /* Refuses parameters that are not in `names` (comma-separated), naming them and the known ones. */
@@ -32,11 +36,16 @@ semel_status url_only(const url *parsed, const char *names, semel_error *err);
 /* A parameter's name for an error: itself, unless it may be a part of a password. */
 const char *url_shown_name(const url *parsed, const char *name);
 
+/* What may be shown of a URL of `len` bytes: its scheme and its place, neither user nor password,
+ * which stand before the last @, nor parameters. One that is longer than URL_MAX is cut. */
+void url_shown(char out[URL_MAX], const char *text, size_t len);
+
 const char *url_text(const url *parsed, const char *name, const char *fallback);
 semel_status url_number(uint32_t *out, const url *parsed, const char *name, uint32_t fallback,
                         uint32_t min, uint32_t max, semel_error *err);
 
-/* One of several words, the last of them followed by NULL; *out is its index, or `fallback` if none is given. */
+/* One of several words, the last of them followed by NULL; *out is its index, or `fallback` if none
+ * is given. */
 semel_status url_choice(int *out, const url *parsed, const char *name, const char *const words[],
                         int fallback, semel_error *err);
 

@@ -1,5 +1,6 @@
-/* The first byte of a sequence decides its length and narrows the range of the second; that one table
- * rules out overlong forms, surrogates and what lies past the end of Unicode (RFC 3629, section 4). */
+/* The first byte of a sequence decides its length and narrows the range of the second; that one
+ * table rules out overlong forms, surrogates and what lies past the end of Unicode (RFC 3629,
+ * section 4). */
 #include "base/utf8.h"
 
 #include <string.h>

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* The length of the sequence at `at`, 1 to 4; 0 if there is none within the `left` (1 or more) bytes. */
+/* The length of the sequence at `at`, 1 to 4; 0 if there is none within the `left` (1 or more)
+ * bytes. */
 size_t utf8_sequence(const unsigned char *at, size_t left);
 
 int utf8_valid(const void *data, size_t len);

@@ -10,14 +10,12 @@ static void put_hex(char *out, const unsigned char *bytes, size_t count)
     }
 }
 
-void uuid_v7(char out[UUID_TEXT + 1], int64_t wall_ms, const unsigned char noise[10])
+/* With the bits of version and variant in their places. */
+static void put_uuid(char out[UUID_TEXT + 1], const unsigned char given[16], unsigned version)
 {
     unsigned char bytes[16];
-    uint64_t time = (uint64_t)wall_ms;
-    for (int i = 0; i < 6; i++)
-        bytes[i] = (unsigned char)(time >> (8 * (5 - i)));
-    memcpy(bytes + 6, noise, 10);
-    bytes[6] = (unsigned char)(0x70 | (bytes[6] & 0x0f));
+    memcpy(bytes, given, sizeof bytes);
+    bytes[6] = (unsigned char)(version << 4 | (bytes[6] & 0x0f));
     bytes[8] = (unsigned char)(0x80 | (bytes[8] & 0x3f));
     memset(out, '-', UUID_TEXT);
     put_hex(out, bytes, 4);
@@ -28,8 +26,23 @@ void uuid_v7(char out[UUID_TEXT + 1], int64_t wall_ms, const unsigned char noise
     out[UUID_TEXT] = 0;
 }
 
-/* One bit per character: is it a hexadecimal digit? This stands in the path of every message, so the text
- * is looked at without a branch per character. */
+void uuid_v7(char out[UUID_TEXT + 1], int64_t wall_ms, const unsigned char noise[10])
+{
+    unsigned char bytes[16];
+    uint64_t time = (uint64_t)wall_ms;
+    for (int i = 0; i < 6; i++)
+        bytes[i] = (unsigned char)(time >> (8 * (5 - i)));
+    memcpy(bytes + 6, noise, 10);
+    put_uuid(out, bytes, 7);
+}
+
+void uuid_v8(char out[UUID_TEXT + 1], const unsigned char bytes[16])
+{
+    put_uuid(out, bytes, 8);
+}
+
+/* One bit per character: is it a hexadecimal digit? This stands in the path of every message, so
+ * the text is looked at without a branch per character. */
 static unsigned is_hex(unsigned char c)
 {
     static const uint32_t digits[8] = {[1] = 0x03ff0000, [2] = 0x7e, [3] = 0x7e};

@@ -1,15 +1,25 @@
 #include "base/wait.h"
 
-int64_t wait_clock_ms(void)
+int64_t wait_clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now); /* allowed: see the header */
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t wait_clock_ms(void)
+{
+    return wait_clock_ns() / 1000000;
 }
 
 struct timespec wait_until(int64_t at_ms)
 {
     return (struct timespec){at_ms / 1000, (long)(at_ms % 1000) * 1000000};
+}
+
+struct timespec wait_until_ns(int64_t at_ns)
+{
+    return (struct timespec){at_ns / 1000000000, (long)(at_ns % 1000000000)};
 }
 
 int wait_condition_init(pthread_cond_t *condition)

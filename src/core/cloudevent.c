@@ -1,22 +1,23 @@
 /* CloudEvents 1.0 in structured mode: one JSON object, application/cloudevents+json.
  *
- * One table maps the members of a message to attributes, in both directions. An attribute that is null or
- * empty is as good as absent. Every other attribute becomes a header when reading, numbers and booleans
- * as their text. When writing, a header becomes an extension attribute if CloudEvents has room for it: its
- * name, in lower case, must be letters a-z and digits only and not one of the table's, and its value text
- * without control characters. Other headers are left out, and so are `delivery` and `delay_ms`; of two
- * headers with one name the first is written, which is the one that semel_message_header() finds.
+ * One table maps the members of a message to attributes, in both directions. An attribute that is
+ * null or empty is as good as absent. Every other attribute becomes a header when reading, numbers
+ * and booleans as their text. When writing, a header becomes an extension attribute if CloudEvents
+ * has room for it: its name, in lower case, must be letters a-z and digits only and not one of the
+ * table's, and its value text without control characters. Other headers are left out, and so are
+ * `delivery` and `delay_ms`; of two headers with one name the first is written, which is the one
+ * that semel_message_header() finds.
  *
  * The body
- *  - is JSON data if the content type is JSON or absent (which means JSON in CloudEvents) and the body is
- *    JSON: written as it is but for line breaks, which become spaces, so that an event is one line; read
- *    as its JSON text without spaces between the tokens;
+ *  - is JSON data if the content type is JSON or absent (which means JSON in CloudEvents) and the
+ *    body is JSON: written as it is but for line breaks, which become spaces, so that an event is
+ *    one line; read as its JSON text without spaces between the tokens;
  *  - is a string if the content type is another one and the body is UTF-8;
- *  - else is data_base64. So is a body that claims to be JSON and is not: as a string it would come back
- *    in quotes.
+ *  - else is data_base64. So is a body that claims to be JSON and is not: as a string it would come
+ *    back in quotes.
  *
- * Writing is here, reading in cloudevent_read.c. The writer does not use json-c: every allocation is ours,
- * and a want of memory is always noticed. */
+ * Writing is here, reading in cloudevent_read.c. The writer does not use json-c: every allocation
+ * is ours, and a want of memory is always noticed. */
 #include "core/cloudevent.h"
 
 #include "base/base64.h"

@@ -18,7 +18,8 @@ extern const event_attribute event_attributes[EVENT_ATTRIBUTES];
 /* 1 for names that are not an extension's, in any case of letters. */
 int event_name_is_taken(const char *name);
 
-/* 1 for application/json, anything/json, anything+json, with or without parameters; and for NULL. */
+/* 1 for application/json, anything/json, anything+json, with or without parameters; and for
+ * NULL. */
 int event_type_is_json(const char *content_type);
 
 #endif

@@ -1,6 +1,6 @@
-/* Reading an event: its members come out of the JSON into an arena, a message on the stack is pointed at
- * them, and semel_message_copy() checks and copies that. So there is one thing to free, and the limits are
- * those of any other message. */
+/* Reading an event: its members come out of the JSON into an arena, a message on the stack is
+ * pointed at them, and semel_message_copy() checks and copies that. So there is one thing to free,
+ * and the limits are those of any other message. */
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/rfc3339.h"
@@ -87,7 +87,7 @@ static semel_status read_time(reading *r, semel_error *err)
     return SEMEL_OK;
 }
 
-/* --- the body ------------------------------------------------------------------------------------- */
+/* --- the body --------------------------------------------------------------------------------- */
 
 static semel_status read_quoted(reading *r, semel_bytes string, semel_error *err)
 {
@@ -139,9 +139,10 @@ static semel_status read_body(reading *r, semel_error *err)
     return data ? read_data(r, data, err) : SEMEL_OK;
 }
 
-/* --- extensions ----------------------------------------------------------------------------------- */
+/* --- extensions ------------------------------------------------------------------------------- */
 
-/* "Data" for data is a mistake, not an extension: as a header it would hide that the body is missing. */
+/* "Data" for data is a mistake, not an extension: as a header it would hide that the body is
+ * missing. */
 static semel_status check_case(const char *name, semel_error *err)
 {
     if (!strpbrk(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
@@ -168,7 +169,7 @@ static semel_status read_extension(reading *r, const json_member *member, semel_
     return SEMEL_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------ */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static semel_status read_event(reading *r, semel_error *err)
 {

@@ -1,10 +1,11 @@
-/* Renewing the ownership of deliveries in flight, for transports that take a delivery back after a time (`extend` of
- * the transport table). Handlers may take longer than that, and what waits for its backoff stays in flight, too.
+/* Renewing the ownership of deliveries in flight, for transports that take a delivery back after a
+ * time (`extend` of the transport table). Handlers may take longer than that, and what waits for
+ * its backoff stays in flight, too.
  *
- * While the consumer runs, a thread does it, since all workers may be in a handler: three times in each period, so
- * that a call that fails can be repeated before the time is over. A consumer that is used step by step does it at
- * the beginning of a step. A delivery that was taken back all the same comes again, to this consumer or another one,
- * where the inbox knows it. */
+ * While the consumer runs, a thread does it, since all workers may be in a handler: three times in
+ * each period, so that a call that fails can be repeated before the time is over. A consumer that
+ * is used step by step does it at the beginning of a step. A delivery that was taken back all the
+ * same comes again, to this consumer or another one, where the inbox knows it. */
 #include "base/thread.h"
 #include "base/wait.h"
 #include "core/consumer.h"

@@ -1,6 +1,6 @@
-/* See consumer_inflight.h. Of a group only a hash is kept: two groups that share one are handled as if
- * they were one, which is slower and not wrong, and nothing has to be compared with messages that may
- * be settled by now. */
+/* See consumer_inflight.h. Of a group only a hash is kept: two groups that share one are handled as
+ * if they were one, which is slower and not wrong, and nothing has to be compared with messages
+ * that may be settled by now. */
 #include "core/consumer_inflight.h"
 
 #include "base/mem.h"
@@ -19,7 +19,7 @@ semel_status inflight_open(inflight *in, uint32_t max, semel_order order, hash_k
         in->tails = mem_alloc(in->bucket_count * sizeof(job *));
     if (!in->jobs || (order == SEMEL_ORDER_GROUP && !in->tails)) {
         inflight_close(in);
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u deliveries in hand", max);
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u deliveries in flight", max);
     }
     for (uint32_t i = max; i > 0; i--) {
         in->jobs[i - 1].behind = in->unused;
@@ -35,7 +35,7 @@ void inflight_close(inflight *in)
     *in = (inflight){0};
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Behind `place`; NULL: at the head. */
 static void line_insert(job_line *line, job *place, job *j)
@@ -53,10 +53,23 @@ static void line_remove(job_line *line, job *j)
     j->before = j->behind = NULL;
 }
 
-static void become_ready(inflight *in, job *j)
+/* Behind `place`; NULL: as the next one. */
+static void become_ready_behind(inflight *in, job *place, job *j)
 {
     j->state = JOB_READY;
-    line_insert(&in->ready, in->ready.last, j);
+    in->ready_count++;
+    line_insert(&in->ready, place, j);
+}
+
+static void become_ready(inflight *in, job *j)
+{
+    become_ready_behind(in, in->ready.last, j);
+}
+
+static void leave_ready(inflight *in, job *j)
+{
+    in->ready_count--;
+    line_remove(&in->ready, j);
 }
 
 static void join_all(inflight *in, job *j)
@@ -75,7 +88,7 @@ static void leave_all(inflight *in, job *j)
     in->count--;
 }
 
-/* --- groups ----------------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static uint64_t group_of(const inflight *in, const semel_message *message, int unusable)
 {
@@ -106,7 +119,8 @@ static int join_group(const inflight *in, job *j)
     return !tail;
 }
 
-/* Its group goes on without it. Only the first one of a group leaves, or the others have been taken, too. */
+/* Its group goes on without it. Only the first one of a group leaves, or the others have been
+ * taken, too. */
 static void leave_group(inflight *in, job *j)
 {
     job *next = j->follower;
@@ -120,7 +134,7 @@ static void leave_group(inflight *in, job *j)
     j->follower = NULL;
 }
 
-/* --- a delivery comes and goes --------------------------------------------------------------------------- */
+/* --- a delivery comes and goes ---------------------------------------------------------------- */
 
 void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)
 {
@@ -130,6 +144,7 @@ void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)
                .message = delivery->message,
                .losses = losses,
                .suspect = delivery->message->delivery >= 2,
+               .redelivered = delivery->message->delivery >= 2,
                .unusable = message_check(delivery->message, NULL) != SEMEL_OK};
     j->group = group_of(in, j->message, j->unusable);
     join_all(in, j);
@@ -162,23 +177,28 @@ void inflight_remove(inflight *in, job *j)
     in->unused = j;
 }
 
-/* --- into work and out of it --------------------------------------------------------------------- */
+/* --- into work and out of it ------------------------------------------------------------------ */
 
 static void start_work(inflight *in, job *j)
 {
     j->state = JOB_WORKING;
     in->suspects += j->suspect != 0;
     in->retries += is_retry(j) != 0;
-    j->routed = j->unsettled = j->failed = 0;
+    j->routed = j->unsettled = j->failed = j->stopped = j->left = 0;
+}
+
+void inflight_refresh(inflight *in, int64_t now_ms)
+{
+    for (job *due; (due = in->waiting.first) && due->due_ms <= now_ms;) {
+        line_remove(&in->waiting, due);
+        become_ready(in, due);
+    }
 }
 
 size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms)
 {
     size_t count = 0;
-    for (job *due; (due = in->waiting.first) && due->due_ms <= now_ms;) {
-        line_remove(&in->waiting, due);
-        become_ready(in, due);
-    }
+    inflight_refresh(in, now_ms);
     int others_have_suspects = in->suspects > 0, others_have_retries = in->retries > 0;
     int suspect_waits = 0;
     for (job *j = in->ready.first, *next; j && count < max; j = next) {
@@ -189,7 +209,7 @@ size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms)
         }
         if (is_retry(j) && (others_have_suspects || suspect_waits))
             continue;
-        line_remove(&in->ready, j);
+        leave_ready(in, j);
         start_work(in, j);
         out[count++] = j;
     }
@@ -204,7 +224,7 @@ job *inflight_next_oldest(inflight *in)
     if (!j)
         return NULL;
     if (j->state == JOB_READY)
-        line_remove(&in->ready, j);
+        leave_ready(in, j);
     else if (j->state == JOB_WAITING)
         line_remove(&in->waiting, j);
     start_work(in, j);
@@ -215,6 +235,12 @@ void inflight_put_back(inflight *in, job *j)
 {
     end_work(in, j);
     become_ready(in, j);
+}
+
+void inflight_put_first(inflight *in, job *j)
+{
+    end_work(in, j);
+    become_ready_behind(in, NULL, j);
 }
 
 static void count_delivery(job *j)
@@ -234,7 +260,7 @@ void inflight_postpone(inflight *in, job *j, int64_t due_ms)
     end_work(in, j);
     if (j->failed) {
         count_delivery(j);
-        j->suspect = 0; /* nobody died of it */
+        j->suspect = 0; /* no process died of it */
     } else {
         j->setbacks++;
     }
@@ -249,4 +275,12 @@ void inflight_postpone(inflight *in, job *j, int64_t due_ms)
 int64_t inflight_due_ms(const inflight *in)
 {
     return in->waiting.first ? in->waiting.first->due_ms : INT64_MAX;
+}
+
+int inflight_busy(const inflight *in)
+{
+    for (const job *j = in->all.first; j; j = j->newer)
+        if (j->state == JOB_READY || j->state == JOB_WORKING)
+            return 1;
+    return 0;
 }

@@ -1,15 +1,16 @@
 /* Deliveries in flight: received, and not settled yet.
  *
  * A job is READY to be handled, in work (WORKING), WAITING for its backoff to pass, or BEHIND
- * another of its group that is not done. Where order is kept the jobs of one group form a chain in the order of
- * their delivery, and only the first of it is ever anything but BEHIND: so a message that fails holds up its
- * own group, however many workers there are.
+ * another of its group that is not done. Where order is kept the jobs of one group form a chain in
+ * the order of their delivery, and only the first of it is ever anything but BEHIND: so a message
+ * that fails holds up its own group, however many workers there are.
  *
- * Only one worker at a time has suspects, deliveries that came again: their attempts are counted before they start, and
- * if one of them kills the process, those of its neighbours must not be. What came for the first time is not counted.
+ * Only one worker at a time has suspects, deliveries that came again: their attempts are counted
+ * before they start, and if one of them kills the process, those of its neighbours must not be.
+ * What came for the first time is not counted.
  *
- * All the room is made by inflight_open(): it is bounded, and takes no memory later. It has no lock of its
- * own; the caller that shares it brings one. */
+ * All the room is made by inflight_open(): it is bounded, and takes no memory later. It has no lock
+ * of its own; the caller that shares it brings one. */
 #ifndef SEMEL_CORE_CONSUMER_INFLIGHT_H
 #define SEMEL_CORE_CONSUMER_INFLIGHT_H
 
@@ -30,18 +31,24 @@ typedef struct job {
     uint64_t group;              /* a hash; 0: it has none */
     int64_t due_ms;              /* WAITING: until then */
     semel_message copy;          /* what is handled again here counts one delivery more each time */
-    uint32_t setbacks;           /* came to nothing, by nobody's fault */
+    uint32_t setbacks;           /* attempts that ended without a failure of the handler */
     uint32_t failures;           /* a handler failed, here */
+    uint64_t done[SEMEL_ROUTES_MAX / 64]; /* routes without an inbox that are done with it */
 
     /* For the worker that has it in work. */
     uint64_t tag;
     const semel_message *message;
     uint32_t losses; /* the consumer's number of losses when it came */
-    int suspect;     /* it came again: whoever had it before may have died of it */
+    int suspect;     /* it came again: it may have killed the process that had it before */
     int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
+    int redelivered; /* the broker has delivered it before, to this consumer or to another */
+    int dead;        /* it became a dead letter by this delivery, or by one before it */
     int routed;
-    int unsettled; /* some route is not done with it ... */
-    int failed;    /* ... and some handler has tried */
+    int unsettled;         /* some route is not done with it ... */
+    int failed;            /* ... and some handler has tried */
+    int stopped;           /* ... and some handler has ended early because the consumer stops */
+    int left;              /* ... because the time for the batch was over before its turn */
+    semel_verdict settled; /* by the commit of its work; 0: it is still to be settled */
 } job;
 
 typedef struct job_line {
@@ -55,6 +62,7 @@ typedef struct inflight {
     job *unused;  /* linked by `behind` */
     job_line all; /* linked by `older` and `newer` */
     job_line ready;
+    uint32_t ready_count;
     job_line waiting; /* the one that is due first stands first */
     job **tails;      /* the last one of each group, by its hash; NULL: no order is kept */
     uint32_t bucket_count;
@@ -75,12 +83,20 @@ static inline uint32_t inflight_room(const inflight *in)
 /* There must be room. */
 void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses);
 
-/* Up to `max` that may be handled now, and together: no two of a group. They are the caller's until each is
- * given to one of the next three. */
+/* Up to `max` that may be handled now, and together: no two of a group. They are the caller's until
+ * each is put back, put first, postponed or removed. */
 size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms);
+
+/* Those whose time has come are ready now: in->ready_count says how many are. Some of them may have
+ * to wait for suspects in other hands. */
+void inflight_refresh(inflight *in, int64_t now_ms);
 
 /* As if it had not been taken, but for its place in the line. */
 void inflight_put_back(inflight *in, job *j);
+
+/* As if it had not been taken: it is the next one. Several are put back from the last to the
+ * first. */
+void inflight_put_first(inflight *in, job *j);
 
 /* Not before `due_ms`. It comes as another delivery if it has failed. */
 void inflight_postpone(inflight *in, job *j, int64_t due_ms);
@@ -88,9 +104,12 @@ void inflight_postpone(inflight *in, job *j, int64_t due_ms);
 /* It is settled, or cannot be any more: what follows in its group may be handled. */
 void inflight_remove(inflight *in, job *j);
 
-/* The oldest that nobody works on, taken as by inflight_next() whatever stands before it in its group; NULL: none.
- * For giving back all there is, in order. */
+/* The oldest job that no worker has in work, taken as by inflight_next() whatever stands before it
+ * in its group; NULL: none. For giving back all jobs, in order. */
 job *inflight_next_oldest(inflight *in);
+
+/* Is any of them in work, or ready for it? */
+int inflight_busy(const inflight *in);
 
 /* When the first of those that wait is due; INT64_MAX: none waits. */
 int64_t inflight_due_ms(const inflight *in);

@@ -1,11 +1,16 @@
-/* Jobs through the routes of a consumer: each route takes those that fit it, through its own inbox.
+/* Jobs through the routes of a consumer: each route takes those that fit it, through its own
+ * inbox, and routes that share an inbox take theirs together, in one unit.
  *
- * If the process dies on the way the deliveries come again, and the routes that were done see duplicates. The
- * same holds when the store fails on the way: nothing is said to the broker, and all is tried again. */
+ * If the process dies on the way the deliveries come again, and the routes that were done see
+ * duplicates; routes without an inbox run again. When the store fails on the way, nothing is
+ * said to the broker, and all is tried again, except for routes without an inbox that are done:
+ * the job remembers them as long as it is in flight. */
 #include "base/message.h"
 #include "core/consumer.h"
+#include "core/dead.h"
 
-/* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star moves. */
+/* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star
+ * moves. */
 static int pattern_fits(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;
@@ -41,15 +46,67 @@ static const char *name_of(const semel_message *message)
     return message->topic ? message->topic : "";
 }
 
-/* The messages that this route takes. */
-static size_t choose_messages(worker *self, const semel_route *route)
+int route_fits(const semel_route *route, const semel_message *message)
 {
-    size_t chosen = 0;
+    return pattern_fits(route->pattern, name_of(message));
+}
+
+/* 1 if a route before this one fits, too, and has the same handler and context: it has run. */
+static int has_run(const route_group *group, size_t at, const semel_message *message)
+{
+    const semel_route *route = &group->routes[at];
+    for (size_t i = 0; i < at; i++)
+        if (group->routes[i].handler == route->handler &&
+            group->routes[i].context == route->context && route_fits(&group->routes[i], message))
+            return 1;
+    return 0;
+}
+
+semel_status route_group_run(semel_unit *unit, const semel_message *message, void *context,
+                             semel_error *err)
+{
+    const route_group *group = context;
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < group->count; i++) {
+        const semel_route *route = &group->routes[i];
+        if (route_fits(route, message) && !has_run(group, i, message))
+            status = route->handler(unit, message, route->context, err);
+    }
+    return status;
+}
+
+int group_fits(const route_group *group, const semel_message *message)
+{
+    size_t i = 0;
+    while (i < group->count && !route_fits(&group->routes[i], message))
+        i++;
+    return i < group->count;
+}
+
+/* Routes without an inbox that are done with a job while the consumer holds it. */
+enum { DONE_BITS = 64 };
+
+static int is_done(const job *j, size_t group)
+{
+    return (j->done[group / DONE_BITS] >> (group % DONE_BITS)) & 1;
+}
+
+static void set_done(job *j, size_t group)
+{
+    j->done[group / DONE_BITS] |= UINT64_C(1) << (group % DONE_BITS);
+}
+
+/* The messages that this group takes. */
+static size_t choose_messages(worker *self, const route_group *group)
+{
+    size_t chosen = 0, number = (size_t)(group - self->consumer->groups);
     for (size_t i = 0; i < self->count; i++) {
         job *j = self->jobs[i];
-        if (j->unusable || !pattern_fits(route->pattern, name_of(j->message)))
+        if (j->unusable || j->left || !group_fits(group, j->message))
             continue;
         j->routed = 1;
+        if (is_done(j, number))
+            continue;
         self->chosen[chosen] = j->message;
         self->chosen_index[chosen++] = i;
     }
@@ -62,67 +119,100 @@ static int is_refused(semel_outcome outcome)
 }
 
 /* What the inbox will never accept is kept where a person can find it. */
-static semel_status bury_refused(const semel_route *route, const semel_message *message,
+static semel_status bury_refused(const route_group *group, const semel_message *message,
                                  semel_outcome outcome, semel_error *err)
 {
     semel_error why;
     semel_fail(&why, SEMEL_EREJECTED, "refused by the inbox: %s", semel_outcome_name(outcome));
-    return inbox_bury_refused(route->inbox, route->inbox->name, message, why.text, err);
+    return inbox_bury_refused(group->inbox, group->inbox->name, message, why.text, err);
 }
 
-/* Turns the outcomes of one route into what they mean for the deliveries. */
-static semel_status apply_outcomes(worker *self, const semel_route *route, size_t chosen,
-                                   semel_error *err)
+/* Turns the outcomes of one group into what they mean for the deliveries. */
+static semel_status apply_outcomes(worker *self, const route_group *group, size_t chosen,
+                                   int stopped, semel_error *err)
 {
     semel_status status = SEMEL_OK;
+    size_t number = (size_t)(group - self->consumer->groups);
     for (size_t i = 0; i < chosen; i++) {
         job *j = self->jobs[self->chosen_index[i]];
         semel_outcome outcome = self->outcomes[i];
         int settled = semel_outcome_settled(outcome);
         if (is_refused(outcome)) {
-            semel_status buried = bury_refused(route, j->message, outcome, status ? NULL : err);
+            semel_status buried = bury_refused(group, j->message, outcome, status ? NULL : err);
             settled = !buried;
+            j->dead |= !buried;
             status = status ? status : buried;
         }
+        if (outcome == SEMEL_DEAD && (self->buried[i] || j->redelivered))
+            j->dead = 1;
         if (!settled)
             j->unsettled = 1;
+        else if (group->unkeyed)
+            set_done(j, number);
         if (outcome == SEMEL_FAILED)
             j->failed = 1;
+        if (outcome == SEMEL_UNDECIDED && stopped)
+            j->stopped = 1;
+        else if (outcome == SEMEL_UNDECIDED && self->pace.cut)
+            j->left = 1;
     }
     return status;
 }
 
-static semel_status receive_chosen(worker *self, const semel_route *route, size_t chosen,
-                                   semel_error *err)
+/* Those from `from` on. */
+static semel_status receive_rest(worker *self, const route_group *group, size_t from, size_t chosen,
+                                 semel_error *err)
 {
-    if (chosen > 1)
-        return semel_inbox_receive_batch(self->outcomes, route->inbox, self->chosen, chosen,
-                                         route->handler, route->context, err);
-    semel_status status = semel_inbox_receive(self->outcomes, route->inbox, self->chosen[0],
-                                              route->handler, route->context, err);
-    return inbox_status_among_others(self->outcomes, status);
+    const unit_terms *terms = &self->terms;
+    semel_outcome *outcomes = self->outcomes + from;
+    if (chosen - from > 1)
+        return inbox_receive_batch(outcomes, self->buried + from, group->inbox, self->chosen + from,
+                                   chosen - from, group->handler, group->context, terms, err);
+    semel_status status =
+        inbox_receive(outcomes, self->buried + from, group->inbox, self->chosen[from],
+                      group->handler, group->context, terms, err);
+    return inbox_status_among_others(outcomes, status);
 }
 
-/* A refused duplicate (policy reject) is a duplicate here: the broker needs no answer, only an end to it. */
-static semel_status handle_route(worker *self, const semel_route *route, semel_error *err)
+static semel_status receive_chosen(worker *self, const route_group *group, size_t chosen,
+                                   semel_error *err)
+{
+    size_t decided = 0;
+    semel_status status = can_settle_in_unit(self, group, chosen)
+                              ? receive_settling(self, group, chosen, &decided, err)
+                              : SEMEL_OK;
+    if (status || decided == chosen || (decided && self->pace.cut))
+        return status;
+    return receive_rest(self, group, decided, chosen, err);
+}
+
+/* A refused duplicate (policy reject) is a duplicate here: the broker needs no answer, only an end
+ * to it. A handler that ends early because the consumer stops is no error of the step, either. */
+static semel_status handle_group(worker *self, const route_group *group, semel_error *err)
 {
     semel_error
         failed; /* a handler's failure does not end the worker's step, but leaves its text */
-    size_t chosen = choose_messages(self, route);
+    size_t chosen = choose_messages(self, group);
     if (!chosen)
         return SEMEL_OK;
-    semel_status status = receive_chosen(self, route, chosen, &failed);
+    self->pace.used_ms = 0;
+    self->pace.cut = 0;
+    semel_status status = receive_chosen(self, group, chosen, &failed);
+    if (self->pace.used_ms > self->handlers_ms)
+        self->handlers_ms = self->pace.used_ms;
+    int stopped = status == SEMEL_ESTOPPED;
+    if (stopped)
+        status = SEMEL_OK;
     if (status)
         *err = failed;
-    semel_status kept = apply_outcomes(self, route, chosen, status ? NULL : err);
+    semel_status kept = apply_outcomes(self, group, chosen, stopped, status ? NULL : err);
     return status ? status : kept;
 }
 
-/* What is over a limit no store could keep; but that it came can be kept, and what it was. The broker may have a
- * place for the rest of it. */
+/* What is over a limit no store could keep; but that it came can be kept, and what it was. The
+ * broker may have a place for the rest of it. */
 static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_error *err)
 {
-    semel_inbox *first = consumer->routes[0].inbox;
     const semel_message *message = j->message;
     semel_error why;
     if (!j->unusable)
@@ -136,21 +226,23 @@ static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_
                            .delivery = 1};
     semel_message nameless = {.size = sizeof nameless, .body = named.body, .delivery = 1};
     const semel_message *kept = message_check(&named, NULL) == SEMEL_OK ? &named : &nameless;
-    semel_status status = inbox_bury_refused(first, "unusable", kept, why.text, err);
+    semel_status status =
+        inbox_bury_refused(consumer->letters, LETTER_UNUSABLE, kept, why.text, err);
     j->unsettled = status != SEMEL_OK;
     return status;
 }
 
 static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_error *err)
 {
-    semel_inbox *first = consumer->routes[0].inbox;
     semel_error why;
     if (j->routed || j->unusable || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
         return SEMEL_OK;
     semel_fail(&why, SEMEL_EREJECTED, "no route fits the %s \"%s\"",
                has_type(j->message) ? "type" : "topic", name_of(j->message));
-    semel_status status = inbox_bury_refused(first, "unrouted", j->message, why.text, err);
+    semel_status status =
+        inbox_bury_refused(consumer->letters, LETTER_UNROUTED, j->message, why.text, err);
     j->unsettled = status != SEMEL_OK;
+    j->dead = !j->unsettled;
     return status;
 }
 
@@ -158,8 +250,9 @@ semel_status route_jobs(worker *self, semel_error *err)
 {
     const semel_consumer *consumer = self->consumer;
     semel_status status = SEMEL_OK;
-    for (size_t i = 0; !status && i < consumer->route_count; i++)
-        status = handle_route(self, &consumer->routes[i], err);
+    self->handlers_ms = 0;
+    for (size_t i = 0; !status && i < consumer->group_count; i++)
+        status = handle_group(self, &consumer->groups[i], err);
     for (size_t i = 0; !status && i < self->count; i++)
         if (!(status = note_unusable(consumer, self->jobs[i], err)))
             status = keep_unrouted(consumer, self->jobs[i], err);

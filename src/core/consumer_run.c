@@ -1,13 +1,16 @@
 /* Running until stopped, with as many workers as asked for.
  *
- * All workers do the same: step after step. The caller's thread is the first of them, the others are started
- * here and have ended before the run returns. A worker that finds nothing to do receives, one at a time; the
- * others wait until there is something (consumer_worker.c).
+ * All workers do the same: step after step. The caller's thread is the first of them, the others
+ * are started here and have ended before the run returns. A worker that finds nothing to do
+ * receives, one at a time; the others wait until there is something (consumer_worker.c).
  *
- * An outage that may pass is waited out by all together: the worker that meets it first says how long, and the
- * more often in a row, the longer. Those that were at work meanwhile and meet it, too, do not make it longer.
- * An error that will not pass ends the run: the others finish what they have in work, and everything else
- * goes back to the broker. */
+ * An outage that may pass is waited out by all together: the worker that meets it first says how
+ * long, and the more often in a row, the longer. Those that were at work meanwhile and meet it,
+ * too, do not make it longer. An error that will not pass ends the run: the others finish what they
+ * have in work, and everything else goes back to the broker.
+ *
+ * Between two steps a worker does a step of retention if it is time (retention.c), but not in an
+ * outage. Its failures do not concern the deliveries. */
 #include "base/thread.h"
 #include "core/consumer.h"
 
@@ -15,7 +18,7 @@
 
 enum { SLICE_MS = 100, PIECE_MS = 50 };
 
-/* --- outages (the lock is held) ------------------------------------------------------------------------------ */
+/* --- outages (the lock is held) --------------------------------------------------------------- */
 
 static void notify_outage(const semel_consumer *consumer, const semel_error *outage)
 {
@@ -32,6 +35,7 @@ void outage_over(const worker *self, int outage)
     if (consumer->in_outage)
         return;
     consumer->failures = 0;
+    health_enter(&consumer->health, &consumer->transport->seam, SEMEL_HEALTH_OK, NULL);
     notify_outage(consumer, NULL);
 }
 
@@ -58,13 +62,47 @@ void outage_begin(semel_consumer *consumer, int outage, const semel_error *why)
     if (!outage)
         return;
     consumer->outage_errors++;
-    if (!consumer->in_outage)
+    if (!consumer->in_outage) {
+        health_enter(&consumer->health, &consumer->transport->seam, SEMEL_HEALTH_WAITING, why);
         notify_outage(consumer, why);
+    }
     consumer->in_outage |= outage;
     begin_pause(consumer);
 }
 
-/* --- the workers ----------------------------------------------------------------------------------------------- */
+/* --- retention -------------------------------------------------------------------------------- */
+
+static void report_retention(void *context, const semel_error *trouble)
+{
+    semel_consumer *consumer = context;
+    pthread_mutex_lock(&consumer->lock);
+    notify_outage(consumer, trouble);
+    pthread_mutex_unlock(&consumer->lock);
+}
+
+semel_status consumer_open_retention(semel_consumer *consumer, semel_error *err)
+{
+    semel_status status =
+        retention_open(&consumer->retention, consumer->group_count, &consumer->transport->seam,
+                       report_retention, consumer, err);
+    for (size_t i = 0; !status && i < consumer->group_count; i++)
+        if (!consumer->groups[i].unkeyed)
+            retention_add(&consumer->retention, consumer->groups[i].inbox);
+    return status;
+}
+
+static void keep_retention(semel_consumer *consumer)
+{
+    if (!retention_is_due(&consumer->retention))
+        return;
+    pthread_mutex_lock(&consumer->lock);
+    int in_outage = consumer->in_outage;
+    pthread_mutex_unlock(&consumer->lock);
+    if (!in_outage)
+        retention_step(&consumer->retention);
+}
+
+/* --- the workers ------------------------------------------------------------------------------ */
 
 /* How long is still to be waited; -1: this is the end. */
 static int64_t pause_left_ms(semel_consumer *consumer)
@@ -90,7 +128,8 @@ static void *worker_loop(void *context)
             seam_sleep_ms(&consumer->transport->seam, left < PIECE_MS ? (uint32_t)left : PIECE_MS);
             continue;
         }
-        if (!worker_step(self, SLICE_MS, &acked, &why))
+        keep_retention(consumer);
+        if (!worker_step(self, retention_wait_ms(&consumer->retention, SLICE_MS), &acked, &why))
             continue;
         if (self->outage == OUTAGE_STORE)
             continue; /* it has been said */
@@ -124,18 +163,22 @@ static uint32_t start_workers(semel_consumer *consumer)
 
 static semel_status run_workers(semel_consumer *consumer, semel_error *err)
 {
-    consumer->receive_max = consumer->delivery_room;
     consumer->in_outage = 0;
     consumer->failures = 0;
     consumer->resume_ms = 0;
     consumer->failed = 0;
     consumer->running = 1;
+    retention_start(&consumer->retention);
+    health_enter(&consumer->health, &consumer->transport->seam, SEMEL_HEALTH_OK, NULL);
     uint32_t started = start_workers(consumer);
     worker_loop(&consumer->workers[0]);
     for (uint32_t i = 1; i < started; i++)
         pthread_join(consumer->workers[i].thread, NULL);
     consumer->running = 0;
-    consumer->in_outage = 0; /* nobody waits it out any more, so nobody says that it is over */
+    consumer->in_outage = 0; /* no worker waits it out any more, so none reports its end */
+    health_enter(&consumer->health, &consumer->transport->seam,
+                 consumer->failed ? SEMEL_HEALTH_FAILED : SEMEL_HEALTH_STOPPED,
+                 consumer->failed ? &consumer->why : NULL);
     if (!consumer->failed)
         return SEMEL_OK;
     consumer->failed = 0;

@@ -5,7 +5,12 @@
 
 #include <string.h>
 
-enum { WAIT_DEFAULT_MS = 5000, LEASE_DEFAULT_MS = 30000, ATTEMPTS_DEFAULT = 5 };
+enum {
+    MARGIN_DEFAULT_MS = 60000,
+    WAIT_DEFAULT_MS = 5000,
+    LEASE_DEFAULT_MS = 30000,
+    ATTEMPTS_DEFAULT = 5
+};
 
 static semel_status inbox_check_choice(int value, int last, const char *what, semel_error *err)
 {
@@ -48,13 +53,19 @@ static void fill_defaults(semel_inbox_options *options, const semel_store *store
         options->attempts_max = ATTEMPTS_DEFAULT;
     if (!options->retention_ms)
         options->retention_ms = SEMEL_RETENTION_DEFAULT_MS;
+    if (!options->clock_margin_ms)
+        options->clock_margin_ms = MARGIN_DEFAULT_MS;
+    if (!options->sweep_every_ms)
+        options->sweep_every_ms = SEMEL_SWEEP_DEFAULT_MS;
+    if (!options->dead_retention_ms)
+        options->dead_retention_ms = SEMEL_RETENTION_FOREVER;
 }
 
 static semel_status plan_key(semel_inbox *inbox, semel_error *err)
 {
     const semel_inbox_options *options = &inbox->options;
     if (!options->key_function)
-        return key_parse(&inbox->plan, options->key ? options->key : "id", err);
+        return key_parse(&inbox->plan, "key", options->key ? options->key : "id", err);
     if (options->key)
         return semel_fail(err, SEMEL_EINVAL,
                           "semel_inbox_options: give either key or key_function, not both");
@@ -65,12 +76,21 @@ static semel_status plan_key(semel_inbox *inbox, semel_error *err)
     return SEMEL_OK;
 }
 
-/* Digests are needed for missing keys if the policy says so: better to say now that there are none. */
+static semel_status plan_fingerprint(semel_inbox *inbox, semel_error *err)
+{
+    semel_inbox_options *options = &inbox->options;
+    if (!options->fingerprint)
+        options->fingerprint = fingerprint_default(&inbox->plan);
+    return fingerprint_parse(&inbox->fingerprint, options->fingerprint, err);
+}
+
+/* Digests are needed for missing keys if the policy says so: better to say now that there are
+ * none. */
 static semel_status plan_digest(const semel_inbox *inbox, semel_error *err)
 {
     key_plan unused;
     return inbox->options.on_missing_key == SEMEL_MISSING_KEY_DIGEST
-               ? key_parse(&unused, "digest", err)
+               ? key_parse(&unused, "key", "digest", err)
                : SEMEL_OK;
 }
 
@@ -108,11 +128,16 @@ static semel_status inbox_prepare(semel_inbox *inbox, const char *name,
     if (!status)
         status = plan_key(inbox, err);
     if (!status)
+        status = plan_fingerprint(inbox, err);
+    if (!status)
         status = plan_digest(inbox, err);
     if (!status)
         status = plan_faults(inbox, err);
-    return status ? status
-                  : store->driver->scope(store->state, SEMEL_SCOPE_INBOX, name, &inbox->scope, err);
+    if (!status)
+        status = store->driver->scope(store->state, SEMEL_SCOPE_INBOX, name, &inbox->scope, err);
+    if (!status)
+        status = inbox_details_open(inbox, err);
+    return status ? status : inbox_register(inbox, err);
 }
 
 semel_status semel_inbox_open(semel_inbox **out, semel_store *store, const char *name,
@@ -131,28 +156,44 @@ semel_status semel_inbox_open(semel_inbox **out, semel_store *store, const char 
     return status;
 }
 
+static semel_status no_key(void *key, size_t capacity, size_t *len, const semel_message *message,
+                           void *context, semel_error *err)
+{
+    (void)key, (void)capacity, (void)message, (void)context, (void)err;
+    *len = 0;
+    return SEMEL_OK;
+}
+
+semel_status inbox_open_unkeyed(semel_inbox **out, semel_store *store, const char *name,
+                                uint32_t attempts_max, semel_error *err)
+{
+    semel_inbox *inbox = mem_alloc(sizeof *inbox);
+    if (!inbox)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory opening an inbox");
+    inbox->store = store;
+    pthread_mutex_init(&inbox->sweep_lock, NULL);
+    memcpy(inbox->name, name, strlen(name) + 1);
+    inbox->options = (semel_inbox_options){.size = sizeof inbox->options,
+                                           .key_function = no_key,
+                                           .on_missing_key = SEMEL_MISSING_KEY_PROCESS,
+                                           .attempts_max = attempts_max};
+    fill_defaults(&inbox->options, store);
+    semel_status status = plan_key(inbox, err);
+    if (status)
+        semel_inbox_close(inbox);
+    else
+        *out = inbox;
+    return status;
+}
+
 void semel_inbox_close(semel_inbox *inbox)
 {
     if (!inbox)
         return;
     pthread_mutex_destroy(&inbox->sweep_lock);
+    inbox_details_close(inbox);
     mem_free(inbox->fault_topic);
     mem_free(inbox);
-}
-
-void inbox_count(semel_inbox *inbox, semel_outcome outcome)
-{
-    static const tally of[] = {[SEMEL_PROCESSED] = TALLY_PROCESSED,
-                               [SEMEL_DUPLICATE] = TALLY_DUPLICATES,
-                               [SEMEL_REPLAYED] = TALLY_REPLAYED,
-                               [SEMEL_IN_PROGRESS] = TALLY_IN_PROGRESS,
-                               [SEMEL_MISMATCH] = TALLY_MISMATCHED,
-                               [SEMEL_STALE] = TALLY_STALE,
-                               [SEMEL_MISSING_KEY] = TALLY_MISSING_KEY,
-                               [SEMEL_FAILED] = TALLY_FAILED,
-                               [SEMEL_DEAD] = TALLY_DEAD};
-    if (outcome >= SEMEL_PROCESSED && outcome <= SEMEL_DEAD)
-        store_count(inbox->store, of[outcome], 1);
 }
 
 int semel_outcome_settled(semel_outcome outcome)
@@ -169,25 +210,7 @@ const char *semel_outcome_name(semel_outcome outcome)
     return (size_t)outcome < sizeof names / sizeof *names ? names[outcome] : "unknown";
 }
 
-/* --- tools ------------------------------------------------------------------------------------------- */
-
-semel_status semel_inbox_key(void *key, size_t capacity, size_t *len, const semel_inbox *inbox,
-                             const semel_message *message, semel_error *err)
-{
-    mem_arena arena = {0};
-    semel_bytes found;
-    semel_status status = key_compute(&found, &arena, &inbox->plan, message, err);
-    if (!status && !found.len)
-        status =
-            semel_fail(err, SEMEL_ENOTFOUND, "inbox \"%s\": the message has no key", inbox->name);
-    if (!status) {
-        if (capacity)
-            memcpy(key, found.data, found.len < capacity ? found.len : capacity);
-        *len = found.len;
-    }
-    arena_free(&arena);
-    return status;
-}
+/* --- tools ------------------------------------------------------------------------------------ */
 
 static semel_status forget_key(work_unit *unit, void *context, semel_error *err)
 {
@@ -209,46 +232,5 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
     if (!status)
         status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_key, NULL, err);
     unit_free(unit);
-    return status;
-}
-
-/* --- retention ----------------------------------------------------------------------------------------- */
-
-/* Everything last changed before this moment may go. INT64_MIN: nothing may. A retention longer than the
- * time since 1970 must not wrap around to "everything". */
-static int64_t cutoff(int64_t now_ms, uint64_t retention_ms)
-{
-    if (retention_ms == SEMEL_RETENTION_NONE)
-        return now_ms == INT64_MAX ? now_ms
-                                   : now_ms + 1; /* what was done in this millisecond, too */
-    if (retention_ms == SEMEL_RETENTION_FOREVER || now_ms <= 0 || retention_ms >= (uint64_t)now_ms)
-        return INT64_MIN;
-    return now_ms - (int64_t)retention_ms;
-}
-
-semel_status semel_inbox_sweep(size_t *swept, int *more, semel_inbox *inbox, uint32_t rows,
-                               semel_error *err)
-{
-    semel_store *store = inbox->store;
-    size_t removed = 0;
-    int64_t now;
-    semel_status status = semel_store_now(&now, store, err);
-    if (status)
-        return status;
-    if (!store->driver->markers->sweep) {
-        *swept = 0;
-        *more = 0;
-        return SEMEL_OK;
-    }
-    pthread_mutex_lock(&inbox->sweep_lock);
-    status = store->driver->markers->sweep(
-        store->state, inbox->scope, cutoff(now, inbox->options.retention_ms),
-        rows ? rows : SEMEL_SWEEP_BATCH, &inbox->sweep_position, &removed, err);
-    if (!status) {
-        *swept = removed;
-        *more = inbox->sweep_position.len != 0;
-    }
-    pthread_mutex_unlock(&inbox->sweep_lock);
-    store_count(store, TALLY_SWEPT, removed);
     return status;
 }

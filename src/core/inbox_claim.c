@@ -1,30 +1,26 @@
 /* Claiming a key: the decision that everything else rests on.
  *
- * Transaction mode inserts the marker first, inside the transaction that the work goes into. A first
- * delivery costs nothing more. A redelivery (message.delivery of 2 or more) may follow a crash, so its
- * attempt is counted in a transaction of its own *before* the work starts: a handler that kills its
- * process is found out from the second delivery on, and becomes a dead letter at the limit.
+ * Transaction mode inserts the marker first, inside the transaction that the work goes into. A
+ * first delivery costs nothing more. A redelivery (message.delivery of 2 or more) may follow a
+ * crash, so its attempt is counted in a transaction of its own *before* the work starts: a handler
+ * that kills its process is found out from the second delivery on, and becomes a dead letter at the
+ * limit.
  *
  * Claim mode stores a claim with lease and token, and counts the attempt with it.
  *
- * If the process dies after a count or a claim was committed, the count stays (that is its purpose) and
- * the claim ends with its lease. */
+ * If the process dies after a count or a claim was committed, the count stays (that is its purpose)
+ * and the claim ends with its lease. */
 #include "base/message.h"
-#include "base/uuid.h"
 #include "core/unit.h"
 
 #include <string.h>
 
 enum { WAIT_FIRST_MS = 1, WAIT_MAX_MS = 50 };
 
-/* --- who is it? -------------------------------------------------------------------------------------- */
+/* --- identity of the message ------------------------------------------------------------------ */
 
-static semel_status replace_missing_key(semel_bytes *key, int *missing, work_unit *unit,
-                                        const semel_inbox *inbox, const semel_message *message,
-                                        semel_error *err)
+static semel_status missing_key(int *missing, const semel_inbox *inbox, semel_error *err)
 {
-    if (inbox->options.on_missing_key == SEMEL_MISSING_KEY_DIGEST)
-        return key_digest(key, &unit->arena, message, err);
     *missing = inbox->options.on_missing_key == SEMEL_MISSING_KEY_REJECT;
     if (*missing)
         semel_fail(err, SEMEL_EREJECTED,
@@ -36,24 +32,26 @@ static semel_status compute_key(int *missing, work_unit *unit, semel_inbox *inbo
                                 const semel_message *message, semel_error *err)
 {
     semel_bytes key = {NULL, 0};
-    semel_status status = key_compute(&key, &unit->arena, &inbox->plan, message, err);
-    if (!status && !key.len)
-        status = replace_missing_key(&key, missing, unit, inbox, message, err);
-    if (status || !key.len)
+    semel_mark *mark = &unit->item.mark;
+    semel_status status = inbox_compute_key(&key, &unit->arena, inbox, message, err);
+    if (status)
         return status;
-    status = key_stored(&unit->item.mark.key, &unit->arena, key, err);
+    if (!key.len)
+        return missing_key(missing, inbox, err);
+    status = key_stored(&mark->key, &unit->arena, key, err);
+    if (!status && inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
+        status = fingerprint_compute(&mark->fingerprint, &unit->arena, &inbox->fingerprint, message,
+                                     err);
     if (status)
         return status;
     unit->item.whole_key = key;
-    unit->item.mark.inbox = inbox->scope;
-    unit->item.mark.keep_ms = inbox_keep_ms(inbox);
-    if (inbox->options.on_mismatch == SEMEL_MISMATCH_REJECT)
-        unit->item.mark.fingerprint = key_fingerprint(message);
+    mark->inbox = inbox->scope;
+    mark->keep_ms = inbox_keep_ms(inbox);
     return SEMEL_OK;
 }
 
-/* A key that cannot be computed (a key function that fails) is a missing key: if it were an error of the
- * call, the message would be redelivered for ever. */
+/* A key that cannot be computed (a key function that fails) is a missing key: if it were an error
+ * of the call, the message would be redelivered for ever. */
 semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
                            const semel_message *message, semel_error *err)
 {
@@ -71,32 +69,7 @@ semel_status unit_identify(int *missing, work_unit *unit, semel_inbox *inbox,
     return SEMEL_OK;
 }
 
-static int64_t made_at_ms(const semel_message *message, semel_age age)
-{
-    int64_t time = message->time_ms;
-    if (!time)
-        time = uuid_v7_time(message->id.data, message->id.len);
-    if (!time && age == SEMEL_AGE_ULID)
-        time = ulid_time(message->id.data, message->id.len);
-    return time;
-}
-
-int inbox_is_stale(const semel_inbox *inbox, const semel_message *message)
-{
-    const semel_inbox_options *options = &inbox->options;
-    if (options->on_stale == SEMEL_STALE_PROCESS || options->age == SEMEL_AGE_IGNORE ||
-        options->retention_ms == SEMEL_RETENTION_FOREVER)
-        return 0;
-    int64_t made = made_at_ms(message, options->age);
-    if (made <= 0)
-        return 0;
-    int64_t now =
-        seam_wall_ms(&inbox->store->seam); /* the kind of clock that `made` was read from */
-    uint64_t window = options->retention_ms == SEMEL_RETENTION_NONE ? 0 : options->retention_ms;
-    return now > made && (uint64_t)(now - made) > window;
-}
-
-/* --- what is known of it? ------------------------------------------------------------------------------ */
+/* --- what is known of it? --------------------------------------------------------------------- */
 
 semel_status inbox_decide(semel_outcome *out, const semel_inbox *inbox, const semel_mark *mark,
                           semel_error *err)
@@ -160,7 +133,12 @@ static semel_status decide_claim(semel_outcome *out, work_unit *unit, semel_erro
     return status ? status : fetch_replay(out, unit, err);
 }
 
-/* --- attempts -------------------------------------------------------------------------------------------- */
+/* --- attempts --------------------------------------------------------------------------------- */
+
+static int is_over_limit(const work_unit *unit)
+{
+    return !unit->terms.endless && unit->item.attempt > unit->item.inbox->options.attempts_max;
+}
 
 /* Too many starts already, the last of which did not even come back: give up without another. */
 static semel_status claim_give_up(semel_outcome *out, work_unit *unit, semel_error *err)
@@ -179,8 +157,58 @@ static semel_status claim_give_up(semel_outcome *out, work_unit *unit, semel_err
     if (status || *out == SEMEL_DEAD)
         return status;
     *out = SEMEL_IN_PROGRESS;
+    unit->item.failure = NULL;
     return semel_fail(err, SEMEL_EBUSY, "inbox \"%s\": another copy is being handled meanwhile",
                       unit->item.inbox->name);
+}
+
+static int is_old(const work_unit *unit)
+{
+    return !unit->item.replaying && inbox_is_old(unit->item.inbox, unit->item.message);
+}
+
+/* After an old message has claimed its key, in the same transaction. A row that was there before
+ * proves that the inbox has not forgotten the key. See inbox_stale.c. */
+static semel_status check_stale(work_unit *unit, int row_was_there, semel_error *err)
+{
+    uint64_t forgotten_ms;
+    const semel_inbox *inbox = unit->item.inbox;
+    if (unit->item.mark.state != SEMEL_MARK_TAKEN || row_was_there || !is_old(unit))
+        return SEMEL_OK;
+    semel_status status = inbox_forgotten_age(&forgotten_ms, unit, inbox, err);
+    if (status)
+        return status;
+    unit->item.stale = inbox_is_forgotten(inbox, unit->item.message, forgotten_ms);
+    return unit->item.stale ? inbox_fail_stale(inbox, err) : SEMEL_OK;
+}
+
+/* The claim of a message that was young before it. */
+static semel_status check_became_old(const work_unit *unit, semel_error *err)
+{
+    if (unit->item.mark.state != SEMEL_MARK_TAKEN || !is_old(unit))
+        return SEMEL_OK;
+    return semel_fail(err, SEMEL_ECONFLICT,
+                      "inbox \"%s\": the message became old while its key was claimed",
+                      unit->item.inbox->name);
+}
+
+/* Claims the key, or counts an attempt at it, starting from `attempts` that are known from
+ * elsewhere. The count of an old message starts from 0, so that it shows whether there was a
+ * row. */
+static semel_status claim_key(work_unit *unit, uint32_t lease_ms, semel_error *err)
+{
+    const semel_store_markers *markers = unit->store->driver->markers;
+    semel_mark *mark = &unit->item.mark;
+    uint32_t attempts = mark->attempts;
+    int old = is_old(unit);
+    if (old)
+        mark->attempts = 0;
+    semel_status status = markers->claim(unit->state, mark, lease_ms, err);
+    if (!status)
+        status = old ? check_stale(unit, mark->attempts > 1, err) : check_became_old(unit, err);
+    if (!status && mark->state == SEMEL_MARK_TAKEN && mark->attempts <= attempts)
+        status = markers->claim(unit->state, mark, lease_ms, err);
+    return status;
 }
 
 /* Stores a claim (or, with lease_ms 0, only the count) and commits it. */
@@ -191,7 +219,7 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     const char *committed = lease_ms ? "claim.committed" : "count.committed";
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
-        status = store->driver->markers->claim(unit->state, &unit->item.mark, lease_ms, err);
+        status = claim_key(unit, lease_ms, err);
     if (!status)
         status = store_fault(store, stored, err);
     if (status || unit->item.mark.state != SEMEL_MARK_TAKEN)
@@ -200,7 +228,8 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     return status ? status : store_fault(store, committed, err);
 }
 
-/* Waits for a live claim to end: until it should, until the deadline, or a little longer each time. */
+/* Waits for a live claim to end: until it should, until the deadline, or a little longer each
+ * time. */
 static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t deadline_ms)
 {
     const semel_seam *seam = &unit->store->seam;
@@ -212,7 +241,7 @@ static int wait_for_claim(const work_unit *unit, uint32_t *pause_ms, int64_t dea
     return 1;
 }
 
-/* Stores it as soon as nobody else has the key; HELD if that lasts too long. */
+/* Stores the claim as soon as no other unit has the key; HELD if that takes too long. */
 static semel_status store_claim_when_free(work_unit *unit, uint32_t lease_ms, semel_error *err)
 {
     int64_t deadline = seam_steady_ms(&unit->store->seam) + unit->item.inbox->options.wait_ms;
@@ -241,7 +270,7 @@ static void claim_without_key(semel_outcome *out, work_unit *unit)
     *out = SEMEL_CLAIMED;
 }
 
-/* --- transaction mode -------------------------------------------------------------------------------------- */
+/* --- transaction mode ------------------------------------------------------------------------- */
 
 static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, semel_error *err)
 {
@@ -255,6 +284,8 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
         status = store_fault(unit->store, "receive.begun", err);
     if (!status && unit->item.mark.inbox)
         status = unit->store->driver->markers->mark(unit->state, &unit->item.mark, 1, wait_ms, err);
+    if (!status && unit->item.mark.inbox)
+        status = check_stale(unit, unit->item.mark.attempts > 0, err);
     if (!status)
         status = store_fault(unit->store, "receive.marked", err);
     if (status)
@@ -282,7 +313,8 @@ static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, se
 {
     if (is_redelivery(unit->item.message) && unit->item.mark.inbox && !unit->joined) {
         semel_status status = start_over(unit, err);
-        /* The first delivery was not counted; but perhaps it never began, and who has one attempt must get it. */
+        /* The first delivery was not counted. It may never have begun, and a message with a single
+         * attempt must get it. */
         unit->item.mark.attempts = unit->item.inbox->options.attempts_max > 1;
         if (!status)
             status = store_claim_when_free(unit, 0, err);
@@ -292,7 +324,7 @@ static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, se
             return decide_claim(out, unit, err);
         unit->item.attempt = unit->item.mark.attempts;
         unit->item.mark.token = 0;
-        if (unit->item.attempt > unit->item.inbox->options.attempts_max)
+        if (is_over_limit(unit))
             return claim_give_up(out, unit, err);
         unit->item.counted = 1;
     }
@@ -302,7 +334,7 @@ static semel_status claim_in_transaction(semel_outcome *out, work_unit *unit, se
     return status;
 }
 
-/* --- claim mode ---------------------------------------------------------------------------------------------- */
+/* --- claim mode ------------------------------------------------------------------------------- */
 
 static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_error *err)
 {
@@ -322,13 +354,13 @@ static semel_status claim_with_lease(semel_outcome *out, work_unit *unit, semel_
         return decide_claim(out, unit, err);
     unit->phase = UNIT_CLAIMING;
     unit->item.attempt = unit->item.mark.attempts;
-    if (unit->item.attempt > options->attempts_max)
+    if (is_over_limit(unit))
         return claim_give_up(out, unit, err);
     *out = SEMEL_CLAIMED;
     return SEMEL_OK;
 }
 
-/* --- both ------------------------------------------------------------------------------------------------------ */
+/* --- both ------------------------------------------------------------------------------------- */
 
 static semel_status claim_by_mode(semel_outcome *out, work_unit *unit, semel_error *err)
 {
@@ -336,41 +368,16 @@ static semel_status claim_by_mode(semel_outcome *out, work_unit *unit, semel_err
                                                          : claim_in_transaction(out, unit, err);
 }
 
-static semel_status look(work_unit *unit, semel_error *err)
-{
-    int was_open = unit->phase == UNIT_OPEN;
-    semel_status status = was_open ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
-    if (!status)
-        status = unit->store->driver->markers->look(unit->state, &unit->item.mark, err);
-    if (!was_open)
-        unit_tx_rollback(unit);
-    return status;
-}
-
-/* Older than the retention: if its marker is still there, that decides; so does a failed attempt that is on record,
- * which says that it was not handled, however old it is. Else it cannot be told, and the message is stale. */
-static semel_status claim_stale(semel_outcome *out, work_unit *unit, semel_error *err)
-{
-    semel_status status = look(unit, err);
-    if (status)
-        return status;
-    if (unit->item.mark.state != SEMEL_MARK_FREE || unit->item.mark.attempts) {
-        unit->item.mark.attempts = 0; /* what the row knows is told again */
-        return claim_by_mode(out, unit, err);
-    }
-    *out = SEMEL_STALE;
-    return semel_fail(
-        err, SEMEL_EREJECTED,
-        "inbox \"%s\": the message is older than the retention of %llu ms, so it cannot be "
-        "told whether it was handled",
-        unit->item.inbox->name, (unsigned long long)unit->item.inbox->options.retention_ms);
-}
-
 static semel_status claim_identified(semel_outcome *out, work_unit *unit, semel_error *err)
 {
-    int stale = unit->item.mark.inbox && !unit->item.replaying &&
-                inbox_is_stale(unit->item.inbox, unit->item.message);
-    return stale ? claim_stale(out, unit, err) : claim_by_mode(out, unit, err);
+    semel_status status = unit_add_details(unit, err);
+    if (!status)
+        status = claim_by_mode(out, unit, err);
+    if (unit->item.stale) {
+        unit_tx_rollback(unit);
+        *out = SEMEL_STALE;
+    }
+    return status;
 }
 
 semel_status unit_claim_key(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
@@ -402,9 +409,12 @@ semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
             err, SEMEL_EINVAL,
             "inbox \"%s\" is in claim mode: it cannot take part in a joined transaction",
             inbox->name);
-    semel_status status = unit_claim_key(out, unit, inbox, message, err);
+    semel_error local, *why = err ? err : &local;
+    semel_status status = unit_claim_key(out, unit, inbox, message, why);
     unit->item.claimed = *out == SEMEL_CLAIMED;
     if (!unit->item.claimed)
-        inbox_count(inbox, *out);
+        unit->item.known = *out; /* the transaction is still open */
+    if (unit->item.known && status)
+        unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     return status;
 }

@@ -1,12 +1,11 @@
 /* When the work failed: count it, or give up and keep a dead letter.
  *
- * The dead letter and the dead marker are written in one transaction, so there is one letter per key
- * however often the message comes, and a later copy is not handled behind the letter's back. If the
- * process dies before that commit, nothing is recorded and the next delivery decides again. */
-#include "core/unit.h"
+ * The dead letter and the dead marker are written in one transaction, so there is one letter per
+ * key however often the message comes, and a later copy is not handled behind the letter's back. If
+ * the process dies before that commit, nothing is recorded and the next delivery decides again. */
+#include "core/dead.h"
 
 #include "base/hash.h"
-#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,50 +30,36 @@ static const semel_message *kept_message(semel_message *room, const work_unit *u
     return room;
 }
 
-/* A refused message may come again and again and is announced each time: under one id, so that whoever
- * receives the announcements knows them again. `id` is empty for the others, which are announced once. */
-static semel_status announce_fault(work_unit *unit, const semel_inbox *inbox, semel_bytes id,
-                                   const char *why, semel_error *err)
+enum { CONTENT_TEXT = 24 };
+
+static size_t write_content(char out[CONTENT_TEXT], const semel_message *message)
 {
-    if (!inbox->options.faults)
-        return SEMEL_OK;
-    semel_bytes of = unit->item.message->id;
-    const char *content_type = unit->item.message->content_type;
-    if (content_type && !utf8_valid(content_type, strlen(content_type)))
-        content_type =
-            NULL; /* somebody else's, and no text: it must not keep the letter from being stored */
-    semel_header headers[] = {{"semel-inbox", semel_str(inbox->name)},
-                              {"semel-error", semel_str(why)},
-                              {"semel-message-id", of}};
-    semel_message fault = {.size = sizeof fault,
-                           .id = id,
-                           .source = inbox->name,
-                           .type = "semel.fault",
-                           .topic = inbox->fault_topic ? inbox->fault_topic : "semel.fault",
-                           .correlation_id = unit->item.message->correlation_id,
-                           .content_type = content_type,
-                           .headers = headers,
-                           .header_count = of.len ? 3 : 2,
-                           .body = unit->item.bodiless ? (semel_bytes){NULL, 0}
-                                                       : unit->item.message->body};
-    return unit_send(unit, inbox->options.faults, &fault, err);
+    return (size_t)snprintf(out, CONTENT_TEXT, "#%016llx",
+                            (unsigned long long)key_fingerprint(message));
 }
 
-/* A key and the content under it, as one identity. Without the content, two messages that differ under
- * one key (or have none) would be one letter; without any identity, every redelivery would be one more. */
+/* A key and the content under it, as one identity. Without the content, two messages that differ
+ * under one key (or have none) would be one letter; without any identity, every redelivery would be
+ * one more. */
 static semel_status with_content(semel_bytes *out, work_unit *unit, semel_bytes key,
                                  semel_error *err)
 {
-    enum { CONTENT_TEXT = 24 };
     char *identity = arena_alloc(&unit->arena, key.len + CONTENT_TEXT);
     if (!identity)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
     if (key.len)
         memcpy(identity, key.data, key.len);
-    int len = snprintf(identity + key.len, CONTENT_TEXT, "#%016llx",
-                       (unsigned long long)key_fingerprint(unit->item.message));
-    *out = (semel_bytes){identity, key.len + (size_t)len};
+    size_t len = write_content(identity + key.len, unit->item.message);
+    *out = (semel_bytes){identity, key.len + len};
     return SEMEL_OK;
+}
+
+int letter_has_marker(semel_bytes key, const semel_message *message)
+{
+    char content[CONTENT_TEXT];
+    size_t len = message ? write_content(content, message) : 0;
+    return !message || key.len < len ||
+           memcmp((const char *)key.data + key.len - len, content, len) != 0;
 }
 
 static semel_status put_letter(work_unit *unit, const char *name, semel_bytes key, const char *why,
@@ -87,8 +72,25 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
                        .key = key,
                        .message = kept_message(&room, unit),
                        .attempts = unit->item.attempt,
-                       .error = why};
+                       .error = why,
+                       .first_ms = unit->item.mark.first_ms};
     return unit->store->driver->dead->put(unit->state, &dead, err);
+}
+
+/* The row then knows when the first attempt began, which the letter tells, too. */
+static semel_status bury_marker(work_unit *unit, const char *why, semel_error *err)
+{
+    const semel_store_markers *markers = unit->store->driver->markers;
+    semel_mark buried = unit->item.mark;
+    buried.keep_ms = SEMEL_RETENTION_FOREVER; /* as long as the letter */
+    semel_status status = markers->bury(unit->state, &buried, why, err);
+    if (!status)
+        status = markers->look(unit->state, &buried, err);
+    if (!status) {
+        unit->item.mark.first_ms = buried.first_ms;
+        unit->item.mark.changed_ms = buried.changed_ms;
+    }
+    return status;
 }
 
 semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel_error *err)
@@ -102,13 +104,12 @@ semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel
                    ? driver->markers->fail(unit->state, &unit->item.mark, why, err)
                    : SEMEL_OK;
     if (unit->item.mark.inbox)
-        status = driver->markers->bury(unit->state, &unit->item.mark, why, err);
+        status = bury_marker(unit, why, err);
     else
         status = with_content(&key, unit, key, err);
     if (!status)
         status = put_letter(unit, unit->item.inbox->name, key, why, err);
-    return status ? status
-                  : announce_fault(unit, unit->item.inbox, (semel_bytes){NULL, 0}, why, err);
+    return status ? status : unit_announce_fault(unit, (semel_bytes){NULL, 0}, why, err);
 }
 
 typedef struct failure_record {
@@ -130,20 +131,20 @@ static semel_status record_once(work_unit *unit, int dead, const char *why, seme
 {
     semel_store *store = unit->store;
     failure_record record = {dead, why};
-    unit->captured = 0;
+    unit_drop_captured(unit);
     unit_drop_pending(unit); /* what the failed work would have sent */
     semel_status status = unit_transact(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED,
                                         store_failure, &record, err);
     unit_drop_pending(unit);
     if (!status)
         status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
-    if (!status && unit->captured)
-        store_wake(store);
+    if (!status)
+        unit_count_captured(unit);
     return status;
 }
 
-/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be tried for ever,
- * and its message with it: so it is kept without body and headers, and says so. */
+/* A letter that is more than the store takes in one piece (MariaDB's max_allowed_packet) would be
+ * tried for ever, and its message with it: so it is kept without body and headers, and says so. */
 static const char *drop_body(semel_error *room, work_unit *unit, const char *why)
 {
     unit->item.bodiless = 1;
@@ -166,19 +167,22 @@ static semel_status record_failure(work_unit *unit, int dead, const char *why, s
 semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err)
 {
-    int dead = inbox_gives_up(unit->item.inbox, unit->item.attempt, why->status);
+    int dead = unit_gives_up(unit, why->status);
     *out = SEMEL_FAILED;
+    unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     if (!dead && !unit->item.mark.inbox)
         return SEMEL_OK; /* without a key there is nothing to count it under */
     semel_status status = record_failure(unit, dead, why->text, err);
     if (status == SEMEL_ELOST)
         return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
-    if (!status && dead)
+    unit->item.buried = !status && dead;
+    if (unit->item.buried)
         *out = SEMEL_DEAD;
     return status;
 }
 
-/* At once: a server that is just being restarted must not look as if it had been there all the time. */
+/* At once: a server that is just being restarted must not look as if it had been there all the
+ * time. */
 semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_error *why,
                                semel_error *err)
 {
@@ -198,7 +202,7 @@ semel_status unit_record_limit(semel_outcome *out, work_unit *unit, const semel_
     return status;
 }
 
-/* --- refused by a policy ------------------------------------------------------------------------------ */
+/* --- refused by a policy ---------------------------------------------------------------------- */
 
 enum { REFUSAL_ID = 48 };
 
@@ -231,7 +235,7 @@ static semel_status store_refusal(work_unit *unit, void *context, semel_error *e
     semel_inbox *inbox = unit->item.inbox;
     semel_status status = put_letter(unit, r->name, r->identity, r->why, err);
     if (!status)
-        status = announce_fault(unit, inbox, refusal_id(id, inbox, r->identity), r->why, err);
+        status = unit_announce_fault(unit, refusal_id(id, inbox, r->identity), r->why, err);
     if (!status)
         status = unit_flush_pending(unit, err);
     return status ? status : store_fault(inbox->store, "bury.stored", err);
@@ -239,7 +243,7 @@ static semel_status store_refusal(work_unit *unit, void *context, semel_error *e
 
 static semel_status keep_refused(work_unit *unit, refusal *r, semel_error *err)
 {
-    unit->captured = 0;
+    unit_drop_captured(unit);
     semel_status status = unit_transact(unit, SEMEL_BEGIN_DURABLE, store_refusal, r, err);
     unit_drop_pending(unit);
     return status;
@@ -266,8 +270,10 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         status = keep_refused(unit, &r, err);
     }
     if (!status) {
-        inbox_count(inbox, SEMEL_DEAD);
-        store_wake(inbox->store);
+        unit->item.attempt = 0; /* no handler saw it */
+        unit->item.failure = r.why;
+        unit_count_captured(unit);
+        unit_report(unit, inbox, SEMEL_DEAD, NULL);
     }
     unit_free(unit);
     return status;

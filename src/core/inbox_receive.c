@@ -1,10 +1,11 @@
 /* semel_inbox_receive(): begin, claim, handler, commit.
  *
- * A conflict (deadlock, serialization failure) is retried here with a new unit, a few times: the handler
- * then runs again, in a transaction that saw nothing of the first one.
+ * A conflict (deadlock, serialization failure) is retried here with a new unit, a few times: the
+ * handler then runs again, in a transaction that saw nothing of the first one.
  *
- * In queued mode the handler runs first, and what it planned is sent together with the marker, which is
- * assumed to be new. Whatever does not go as assumed is received once more in the ordinary way. */
+ * In queued mode the handler runs first, and what it planned is sent together with the marker,
+ * which is assumed to be new. Whatever does not go as assumed is received once more in the ordinary
+ * way. */
 #include "core/unit.h"
 
 #include <string.h>
@@ -15,8 +16,10 @@ typedef struct reception {
     const semel_message *message;
     semel_handler *handler;
     void *context;
+    const unit_terms *terms; /* NULL: none */
     int wants_result;
     uint32_t tries; /* how often it was begun anew */
+    int buried;     /* it became a dead letter by this call */
     int planned_ok; /* queued mode: what the handler planned decided it */
     semel_outcome outcome;
     semel_result *result;
@@ -72,13 +75,13 @@ static semel_status give_replay(reception *r, work_unit *unit, semel_error *err)
     return status;
 }
 
-/* The handler has run and failed. Its error is what the caller wants to see, unless it is a dead letter
- * by now, which is dealt with. */
+/* The handler has run and failed. Its error is what the caller wants to see, unless it is a dead
+ * letter by now, which is dealt with. */
 static semel_status after_failure(semel_outcome *out, work_unit *unit, semel_status failure,
                                   const semel_error *why, semel_error *err)
 {
     semel_error trouble;
-    unit->captured = 0;
+    unit_drop_captured(unit);
     unit_drop_pending(unit);
     if (unit->phase == UNIT_OPEN)
         unit_tx_rollback(unit);
@@ -88,12 +91,13 @@ static semel_status after_failure(semel_outcome *out, work_unit *unit, semel_sta
     return !status && *out == SEMEL_DEAD ? SEMEL_OK : failure;
 }
 
-/* The work ran into a limit of the server, or took its connection down. If the store answers, it is this message, and
- * the attempt counts; if not, it is an outage, and nobody's fault. */
+/* The work ran into a limit of the server, or took its connection down. If the store answers, this
+ * message is the cause, and the attempt counts; if not, it is an outage, and the attempt does not
+ * count. */
 static semel_status after_limit(semel_outcome *out, work_unit *unit, semel_status status,
                                 const semel_error *why, semel_error *err)
 {
-    unit->captured = 0;
+    unit_drop_captured(unit);
     unit_drop_pending(unit);
     unit_tx_rollback(unit);
     if (!unit_record_limit(out, unit, why, err))
@@ -103,7 +107,17 @@ static semel_status after_limit(semel_outcome *out, work_unit *unit, semel_statu
     return status;
 }
 
-/* The handler says that it failed. Whose fault that is, the store knows better. */
+/* The handler has ended early because the program stops. */
+static semel_status after_stop(work_unit *unit, const semel_error *why, semel_error *err)
+{
+    unit_take_back(unit);
+    if (err)
+        *err = *why;
+    return SEMEL_ESTOPPED;
+}
+
+/* The handler says that it failed. The state of the store's transaction tells whether the handler
+ * or the store is the cause. */
 static semel_status handler_failed(semel_outcome *out, work_unit *unit, semel_status failure,
                                    const semel_error *why, semel_error *err)
 {
@@ -111,11 +125,13 @@ static semel_status handler_failed(semel_outcome *out, work_unit *unit, semel_st
     semel_status truth = failure == SEMEL_ECONFLICT && unit->phase == UNIT_OPEN
                              ? SEMEL_ECONFLICT
                              : unit_verify(unit, &found);
+    if (!truth && failure == SEMEL_ESTOPPED)
+        return after_stop(unit, why, err);
     if (!truth)
         return after_failure(out, unit, failure, why, err);
     if (truth == SEMEL_EUNAVAILABLE)
         return after_limit(out, unit, truth, &found, err);
-    if (unit_blames_nobody(truth) || (truth == SEMEL_EMISUSE && found.retryable))
+    if (unit_blames_store(truth) || (truth == SEMEL_EMISUSE && found.retryable))
         unit_uncount(unit);
     if (err)
         *err = found;
@@ -130,7 +146,7 @@ static semel_status commit_failed(semel_outcome *out, work_unit *unit, int in_tr
         return after_failure(out, unit, status, why, err);
     if (status == SEMEL_EUNAVAILABLE && in_transaction)
         return after_limit(out, unit, status, why, err);
-    if (unit_blames_nobody(status) || (status == SEMEL_EMISUSE && why->retryable))
+    if (unit_blames_store(status) || (status == SEMEL_EMISUSE && why->retryable))
         unit_uncount(unit);
     if (status == SEMEL_ECONFLICT && !in_transaction && unit->item.mark.inbox)
         *out = SEMEL_IN_PROGRESS; /* it is not begun anew: the claim lives until its lease ends */
@@ -158,13 +174,14 @@ static semel_status run_and_commit(reception *r, work_unit *unit, semel_error *e
     return in_transaction ? store_fault(unit->store, "receive.committed", err) : SEMEL_OK;
 }
 
-/* --- queued mode ------------------------------------------------------------------------------------- */
+/* --- queued mode ------------------------------------------------------------------------------ */
 
-/* What can be decided in one go: a first delivery with a key that the store can assume to be free. */
+/* What can be decided in one go: a first delivery with a key that the store can assume to be
+ * free. */
 static int can_assume(const work_unit *unit, const semel_inbox *inbox)
 {
     return unit->store->driver->markers->assume && unit->item.mark.inbox &&
-           unit->item.message->delivery < 2 && !inbox_is_stale(inbox, unit->item.message);
+           unit->item.message->delivery < 2 && !inbox_is_old_soon(inbox, unit->item.message);
 }
 
 static semel_status commit_plan(work_unit *unit, semel_error *err)
@@ -188,8 +205,8 @@ static int is_decided(const work_unit *unit)
             unit->item.inbox->options.on_duplicate != SEMEL_DUPLICATE_REPLAY);
 }
 
-/* The handler has planned; the plan and the marker go to the store together. If that does not decide it, nothing was
- * changed, and the message is received in the ordinary way. */
+/* The handler has planned; the plan and the marker go to the store together. If that does not
+ * decide it, nothing was changed, and the message is received in the ordinary way. */
 static semel_status commit_queued(reception *r, work_unit *unit, semel_error *err)
 {
     semel_error why;
@@ -210,23 +227,28 @@ static semel_status commit_queued(reception *r, work_unit *unit, semel_error *er
     return store_fault(unit->store, "receive.committed", err);
 }
 
-/* A handler that fails here may have been called for a copy: the ordinary way tells. */
+/* A handler that fails here may have been called for a copy: the ordinary way tells. One that
+ * stops has no time for that, and nothing has happened. */
 static semel_status receive_queued(reception *r, work_unit *unit, semel_error *err)
 {
     int missing;
-    semel_error ignored;
-    if (unit_identify(&missing, unit, r->inbox, r->message, &ignored) ||
-        !can_assume(unit, r->inbox))
+    semel_error why;
+    if (unit_identify(&missing, unit, r->inbox, r->message, &why) || !can_assume(unit, r->inbox) ||
+        unit_add_details(unit, &why))
         return SEMEL_OK;
     unit->phase = UNIT_PLANNING;
     unit->item.attempt = 1;
-    int failed = unit_run(unit, r->handler, r->message, r->context, &ignored) ||
-                 store_fault(unit->store, "receive.handled", &ignored);
+    semel_status status = unit_run(unit, r->handler, r->message, r->context, &why);
+    if (!status)
+        status = store_fault(unit->store, "receive.handled", &why);
     unit->phase = UNIT_IDLE;
-    return failed ? SEMEL_OK : commit_queued(r, unit, err);
+    if (status == SEMEL_ESTOPPED)
+        return after_stop(unit, &why, err);
+    int can = !status && can_assume(unit, r->inbox); /* a slow handler: it may have become old */
+    return can ? commit_queued(r, unit, err) : SEMEL_OK;
 }
 
-/* --- all modes --------------------------------------------------------------------------------------- */
+/* --- all modes -------------------------------------------------------------------------------- */
 
 static semel_status receive_stepwise(reception *r, work_unit *unit, semel_error *err)
 {
@@ -246,7 +268,8 @@ static void drop_result(reception *r)
     r->result = NULL;
 }
 
-/* Each way has a unit of its own: what a handler planned for nothing must not be left in the other's. */
+/* Each way has a unit of its own: what a handler planned for nothing must not be left in the
+ * other's. */
 typedef semel_status receive_way(reception *r, work_unit *unit, semel_error *err);
 
 static semel_status receive_in_unit(reception *r, receive_way *way, semel_error *err)
@@ -255,8 +278,13 @@ static semel_status receive_in_unit(reception *r, receive_way *way, semel_error 
     semel_status status = unit_new(&unit, r->inbox->store, err);
     if (status)
         return status;
+    if (r->terms)
+        unit->terms = *r->terms;
     status = way(r, unit, err);
+    r->buried = unit->item.buried;
     unit_tx_rollback(unit);
+    unit_report(unit, r->inbox, status == SEMEL_ELOST ? SEMEL_FAILED : r->outcome,
+                status ? err : NULL);
     unit_free(unit);
     return status;
 }
@@ -275,15 +303,19 @@ static semel_status receive_once(reception *r, semel_error *err)
     return receive_in_unit(r, receive_stepwise, err);
 }
 
+/* A message that succeeds after a conflict leaves no error behind; one that is dead now says
+ * why. */
 static semel_status receive(reception *r, semel_error *err)
 {
     semel_status status;
-    semel_error local, *why = err ? err : &local;
-    do
-        status = receive_once(r, why);
-    while (r->outcome == SEMEL_UNDECIDED &&
-           store_retry_after_pause(r->inbox->store, status, why, &r->tries));
-    inbox_count(r->inbox, r->outcome);
+    semel_error why;
+    do {
+        why.status = SEMEL_OK; /* the rest of it, half a kilobyte, is written with it */
+        status = receive_once(r, &why);
+    } while (r->outcome == SEMEL_UNDECIDED &&
+             store_retry_after_pause(r->inbox->store, status, &why, &r->tries));
+    if (err && why.status && (status || r->outcome == SEMEL_DEAD))
+        *err = why;
     if (r->outcome != SEMEL_PROCESSED && r->outcome != SEMEL_REPLAYED)
         drop_result(r);
     return status;
@@ -305,11 +337,24 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
     return status;
 }
 
+semel_status inbox_receive(semel_outcome *out, int *buried, semel_inbox *inbox,
+                           const semel_message *message, semel_handler *handler, void *context,
+                           const unit_terms *terms, semel_error *err)
+{
+    reception r = {
+        .inbox = inbox, .message = message, .handler = handler, .context = context, .terms = terms};
+    semel_status status = receive(&r, err);
+    *out = r.outcome;
+    if (buried)
+        *buried = r.outcome == SEMEL_DEAD && r.buried;
+    return status;
+}
+
 semel_status semel_inbox_receive(semel_outcome *out, semel_inbox *inbox,
                                  const semel_message *message, semel_handler *handler,
                                  void *context, semel_error *err)
 {
-    return semel_inbox_receive_result(out, NULL, inbox, message, handler, context, err);
+    return inbox_receive(out, NULL, inbox, message, handler, context, NULL, err);
 }
 
 /* A lease that was lost is the message's own failure: the others go on. */

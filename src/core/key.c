@@ -1,119 +1,54 @@
 /* A key is bytes, compared exactly; nothing is folded, trimmed or cut.
  *
- * One part: the key is that part's bytes. Several joined with `+`: each is written as "<length>:<bytes>,"
- * so that ("ab","c") and ("a","bc") differ, and a person can still read it. If one part is missing, the
- * key is missing: half a key would make strangers equal.
+ * With one part that is no literal, the key is the bytes of all parts in their order: the literals
+ * around the one value are the same in every key of the inbox, so two keys differ as their values
+ * do. With several, each part (literals, too) is written as "<length>:<bytes>," so that ("ab","c")
+ * and ("a","bc") differ, and a person can still read it. If one part is missing, the key is
+ * missing: half a key would make strangers equal.
  *
  * In a store a key has at most SEMEL_KEY_MAX bytes. A longer one is kept as the byte 0xFF and its
- * SHA-256; a key that itself begins with 0xFF (which no text does) is kept that way too, so no key can be
- * made to look like another one's digest. */
+ * SHA-256; a key that itself begins with 0xFF (which no text does) is kept that way too, so no key
+ * can be made to look like another one's digest. */
 #include "core/key.h"
 
 #include "base/digest.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/message.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* --- parsing -------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    key_kind kind;
-    int takes_argument;
-} key_words[] = {{"id", KEY_ID, 0},         {"correlation-id", KEY_CORRELATION_ID, 0},
-                 {"source", KEY_SOURCE, 0}, {"type", KEY_TYPE, 0},
-                 {"header", KEY_HEADER, 1}, {"json", KEY_JSON, 1},
-                 {"digest", KEY_DIGEST, 0}};
-
-static semel_status key_error(semel_error *err, size_t position, const char *what)
+size_t key_literals(const key_plan *plan)
 {
-    return semel_fail(
-        err, SEMEL_EINVAL,
-        "key expression, at character %zu: %s (known: id, correlation-id, source, type, "
-        "header:NAME, json:/pointer, digest, joined with +)",
-        position + 1, what);
+    size_t count = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        count += plan->parts[i].kind == KEY_LITERAL;
+    return count;
 }
 
-static semel_status check_argument(const key_part *part, size_t position, semel_error *err)
+int key_reads_body(const key_plan *plan)
 {
-    size_t wrong = 0;
-    if (!*part->argument)
-        return key_error(err, position,
-                         part->kind == KEY_HEADER ? "header: needs a name"
-                                                  : "json: needs a pointer");
-    if (part->kind == KEY_JSON && !json_pointer_valid(part->argument, &wrong))
-        return key_error(err, position + wrong,
-                         "this is not a JSON Pointer; it begins with / and escapes ~ as ~0");
-    if (part->kind == KEY_JSON && !json_built_in())
-        return semel_fail(err, SEMEL_EUNSUPPORTED,
-                          "key expression: json: is not built in; build semel with SEMEL_JSON=ON");
-    return SEMEL_OK;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->parts[i].kind == KEY_JSON || plan->parts[i].kind == KEY_DIGEST)
+            return 1;
+    return 0;
 }
 
-static semel_status check_digest(semel_error *err)
-{
-    if (digest_built_in())
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EUNSUPPORTED,
-                      "key expression: digest is not built in; build semel with SEMEL_OPENSSL=ON");
-}
+/* --- computing -------------------------------------------------------------------------------- */
 
-/* `text` is one part, NUL-terminated, at `position` of the expression. */
-static semel_status parse_part(key_part *out, char *text, size_t position, semel_error *err)
+void key_write_length(unsigned char out[KEY_LENGTH_SIZE], size_t len)
 {
-    char *colon = strchr(text, ':');
-    if (colon)
-        *colon = 0;
-    for (size_t i = 0; i < sizeof key_words / sizeof *key_words; i++) {
-        if (strcmp(text, key_words[i].name) != 0)
-            continue;
-        out->kind = key_words[i].kind;
-        out->argument = colon ? colon + 1 : "";
-        if (!key_words[i].takes_argument)
-            return colon                     ? key_error(err, (size_t)(colon - text) + position,
-                                                         "this one takes no argument")
-                   : out->kind == KEY_DIGEST ? check_digest(err)
-                                             : SEMEL_OK;
-        return check_argument(out, position + (colon ? (size_t)(colon - text) + 1 : strlen(text)),
-                              err);
-    }
-    return key_error(err, position, *text ? "unknown word" : "a part is missing");
+    for (int i = 0; i < KEY_LENGTH_SIZE; i++)
+        out[i] = (unsigned char)((uint64_t)len >> (8 * i));
 }
-
-semel_status key_parse(key_plan *out, const char *expression, semel_error *err)
-{
-    size_t len = strlen(expression);
-    if (len > KEY_EXPRESSION_MAX)
-        return semel_fail(err, SEMEL_ELIMIT, "key expression: longer than %d characters",
-                          KEY_EXPRESSION_MAX);
-    memset(out, 0, sizeof *out);
-    memcpy(out->text, expression, len + 1);
-    char *part = out->text;
-    for (;;) {
-        char *plus = strchr(part, '+');
-        if (plus)
-            *plus = 0;
-        size_t position = (size_t)(part - out->text);
-        if (out->count == KEY_PARTS_MAX)
-            return key_error(err, position, "more than 8 parts");
-        semel_status status = parse_part(&out->parts[out->count++], part, position, err);
-        if (status || !plus)
-            return status;
-        part = plus + 1;
-    }
-}
-
-/* --- computing ------------------------------------------------------------------------------------ */
 
 semel_status key_digest(semel_bytes *out, mem_arena *arena, const semel_message *message,
                         semel_error *err)
 {
     semel_bytes type = semel_str(message->type);
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)type.len >> (8 * i));
+    unsigned char length[KEY_LENGTH_SIZE];
+    key_write_length(length, type.len);
     semel_bytes parts[] = {{length, sizeof length}, type, message->body};
     unsigned char *digest = arena_alloc(arena, DIGEST_SIZE);
     if (!digest)
@@ -121,6 +56,20 @@ semel_status key_digest(semel_bytes *out, mem_arena *arena, const semel_message 
     semel_status status = digest_parts(digest, parts, 3, err);
     if (!status)
         *out = (semel_bytes){digest, DIGEST_SIZE};
+    return status;
+}
+
+semel_status semel_message_digest(unsigned char out[SEMEL_DIGEST_SIZE],
+                                  const semel_message *message, semel_error *err)
+{
+    mem_arena arena = {0};
+    semel_bytes digest = {NULL, 0};
+    semel_status status = message_check(message, err);
+    if (!status)
+        status = key_digest(&digest, &arena, message, err);
+    if (!status)
+        memcpy(out, digest.data, SEMEL_DIGEST_SIZE);
+    arena_free(&arena);
     return status;
 }
 
@@ -150,8 +99,8 @@ static semel_status call_function(semel_bytes *out, mem_arena *arena, const key_
     }
 }
 
-static semel_status part_value(semel_bytes *out, mem_arena *arena, const key_plan *plan,
-                               const key_part *part, const semel_message *message, semel_error *err)
+semel_status key_part_value(semel_bytes *out, mem_arena *arena, const key_plan *plan,
+                            const key_part *part, const semel_message *message, semel_error *err)
 {
     *out = (semel_bytes){NULL, 0};
     switch (part->kind) {
@@ -176,7 +125,26 @@ static semel_status part_value(semel_bytes *out, mem_arena *arena, const key_pla
         return key_digest(out, arena, message, err);
     case KEY_FUNCTION:
         return call_function(out, arena, plan, message, err);
+    case KEY_LITERAL:
+        *out = semel_str(part->argument);
+        return SEMEL_OK;
     }
+    return SEMEL_OK;
+}
+
+/* Literals around one value. */
+static semel_status append_parts(semel_bytes *out, mem_arena *arena, const semel_bytes *values,
+                                 size_t count, semel_error *err)
+{
+    size_t total = 0, used = 0;
+    for (size_t i = 0; i < count; i++)
+        total += values[i].len;
+    char *key = arena_alloc(arena, total);
+    if (!key)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a key");
+    for (size_t i = 0; i < count; used += values[i++].len)
+        memcpy(key + used, values[i].data, values[i].len);
+    *out = (semel_bytes){key, total};
     return SEMEL_OK;
 }
 
@@ -206,7 +174,8 @@ semel_status key_compute(semel_bytes *out, mem_arena *arena, const key_plan *pla
 {
     semel_bytes values[KEY_PARTS_MAX];
     for (size_t i = 0; i < plan->count; i++) {
-        semel_status status = part_value(&values[i], arena, plan, &plan->parts[i], message, err);
+        semel_status status =
+            key_part_value(&values[i], arena, plan, &plan->parts[i], message, err);
         if (status)
             return status;
         if (values[i].len == 0) {
@@ -214,10 +183,13 @@ semel_status key_compute(semel_bytes *out, mem_arena *arena, const key_plan *pla
             return SEMEL_OK;
         }
     }
-    if (plan->count > 1)
-        return join_parts(out, arena, values, plan->count, err);
-    *out = values[0];
-    return SEMEL_OK;
+    if (plan->count == 1) {
+        *out = values[0];
+        return SEMEL_OK;
+    }
+    return plan->count - key_literals(plan) == 1
+               ? append_parts(out, arena, values, plan->count, err)
+               : join_parts(out, arena, values, plan->count, err);
 }
 
 semel_status key_stored(semel_bytes *out, mem_arena *arena, semel_bytes key, semel_error *err)
@@ -239,10 +211,9 @@ uint64_t key_fingerprint(const semel_message *message)
 {
     static const hash_key constant = {UINT64_C(0x73656d656c207631), UINT64_C(0x66696e6765727072)};
     semel_bytes type = semel_str(message->type);
-    unsigned char length[8];
+    unsigned char length[KEY_LENGTH_SIZE];
     hash_state state;
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)type.len >> (8 * i));
+    key_write_length(length, type.len);
     hash_begin(&state, constant);
     hash_add(&state, length, sizeof length);
     hash_add(&state, type.data, type.len);

@@ -1,20 +1,25 @@
 /* The relay's pass: lease, send, settle.
  *
- * Leasing and settling (relay_lease.c) are two short transactions; the broker is talked to in between,
- * with none open. If the process dies
+ * Leasing and settling (relay_lease.c) are two short transactions; the broker is talked to in
+ * between, with none open. If the process dies
  *   - before the lease is committed: nothing happened;
  *   - before the broker has it: the lease ends and another relay sends it;
- *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the same
- *     id, which the receiving inbox knows. That is the one way to a second copy, besides lost answers.
+ *   - after the broker has it, before it is settled: the lease ends and it is sent again, under the
+ *     same id, which the receiving inbox knows. That is the one way to a second copy, besides lost
+ *     answers.
  *
- * A step does the three one after the other. A run that finds a full batch does not leave the store idle while the
- * broker works, nor the broker while the store does: while a batch is under way, the one before it is settled and
- * the one after it is leased. Order within a group is safe: a group of which something is leased is passed over by
- * every lease, our own as well. Three batches take part, and each is at all times exactly one of: last (answered, to
- * be settled), now (being sent), next (leased, untried).
+ * A step does the three one after the other. A run that finds a full batch does not leave the store
+ * idle while the broker works, nor the broker while the store does: while a batch is under way, the
+ * one before it is settled and the one after it is leased. Order within a group is safe: a group of
+ * which something is leased is passed over by every lease, our own as well. Three batches take
+ * part, and each is at all times exactly one of: last (answered, to be settled), now (being sent),
+ * next (leased, untried).
  *
- * The lease is longer than the work: what is not started by half of it is given back untried. A relay that
- * was stopped and comes back late finds its tokens outdated and changes nothing. */
+ * The lease is longer than the work: what is not started by half of it is given back untried. A
+ * relay that was stopped and comes back late finds its tokens outdated and changes nothing.
+ *
+ * Between two steps a run with a local hand-off does a step of retention for its inbox, if it is
+ * time (retention.c), but not in an outage. */
 #include "core/relay.h"
 
 #include "base/wait.h"
@@ -31,6 +36,10 @@ static const semel_relay_options presets[] = {
     [SEMEL_RELAY_THROUGHPUT] = PRESET(1000, 60000, 200, 10, 100, 30000),
     [SEMEL_RELAY_CAREFUL] = PRESET(10, 30000, 2000, 25, 1000, 600000)};
 
+/* A local hand-off pays for a lease without a broker to wait for, so it takes more at once. */
+static const uint32_t local_batches[] = {
+    [SEMEL_RELAY_BALANCED] = 500, [SEMEL_RELAY_THROUGHPUT] = 1000, [SEMEL_RELAY_CAREFUL] = 10};
+
 static void fill_default(uint32_t *value, uint32_t preset)
 {
     if (!*value)
@@ -38,7 +47,7 @@ static void fill_default(uint32_t *value, uint32_t preset)
 }
 
 static semel_status relay_read_options(semel_relay_options *out, const semel_relay_options *given,
-                                       semel_error *err)
+                                       int local, semel_error *err)
 {
     semel_status status = options_read(out, sizeof *out, given, "semel_relay_options", err);
     if (status)
@@ -55,7 +64,7 @@ static semel_status relay_read_options(semel_relay_options *out, const semel_rel
                           "semel_relay_options.batch is %u; SEMEL_BATCH_MAX is %zu", out->batch,
                           SEMEL_BATCH_MAX);
     const semel_relay_options *preset = &presets[out->preset];
-    fill_default(&out->batch, preset->batch);
+    fill_default(&out->batch, local ? local_batches[out->preset] : preset->batch);
     fill_default(&out->lease_ms, preset->lease_ms);
     fill_default(&out->poll_ms, preset->poll_ms);
     fill_default(&out->attempts_max, preset->attempts_max);
@@ -83,7 +92,12 @@ static semel_status relay_alloc(semel_relay *relay, semel_error *err)
     relay->wave_index = mem_alloc(batch * sizeof *relay->wave_index);
     relay->results = mem_alloc(batch * sizeof *relay->results);
     relay->settlements = mem_alloc(batch * sizeof *relay->settlements);
-    if (all && relay->wave && relay->wave_index && relay->results && relay->settlements)
+    relay->outcomes = mem_alloc(batch * sizeof *relay->outcomes);
+    relay->buried = mem_alloc(batch * sizeof *relay->buried);
+    relay->whys = mem_alloc(batch * sizeof *relay->whys);
+    relay->wave_rows = mem_alloc(batch * sizeof *relay->wave_rows);
+    if (all && relay->wave && relay->wave_index && relay->results && relay->settlements &&
+        relay->outcomes && relay->buried && relay->whys && relay->wave_rows)
         return SEMEL_OK;
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay with a batch of %zu", batch);
 }
@@ -99,10 +113,35 @@ static void relay_free(semel_relay *relay)
     mem_free(relay->wave_index);
     mem_free(relay->results);
     mem_free(relay->settlements);
+    mem_free(relay->outcomes);
+    mem_free(relay->buried);
+    mem_free(relay->whys);
+    mem_free(relay->wave_rows);
+    retention_close(&relay->retention);
     mem_free(relay);
 }
 
-static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
+static void relay_notify(const semel_relay *relay, const semel_error *outage)
+{
+    if (relay->options.notice)
+        relay->options.notice(relay->options.notice_context, outage);
+}
+
+static void report_retention(void *context, const semel_error *trouble)
+{
+    relay_notify(context, trouble);
+}
+
+static semel_status open_retention(semel_relay *relay, semel_error *err)
+{
+    semel_status status =
+        retention_open(&relay->retention, 1, &relay->store->seam, report_retention, relay, err);
+    if (!status && relay->inbox)
+        retention_add(&relay->retention, relay->inbox);
+    return status;
+}
+
+static semel_status relay_new(semel_relay **out, semel_outbox *outbox, semel_inbox *inbox,
                               const semel_relay_options *options, semel_error *err)
 {
     semel_relay *relay = mem_alloc(sizeof *relay);
@@ -110,18 +149,24 @@ static semel_status relay_new(semel_relay **out, semel_outbox *outbox,
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a relay");
     relay->outbox = outbox;
     relay->store = outbox->store;
+    relay->inbox = inbox;
     relay->last = &relay->batches[0];
     relay->now = &relay->batches[1];
     relay->next = &relay->batches[2];
-    semel_status status = relay_read_options(&relay->options, options, err);
+    semel_status status = relay_read_options(&relay->options, options, inbox != NULL, err);
+    if (!status)
+        status = relay_can_keep_sent(relay, err);
     if (!status)
         status = relay_alloc(relay, err);
     if (!status)
-        status = store_watch(relay->store, &relay->watcher, err);
+        status = open_retention(relay, err);
+    if (!status)
+        status = store_watch(relay->store, &relay->watcher, outbox->scope, err);
     if (status) {
         relay_free(relay);
         return status;
     }
+    health_init(&relay->health);
     relay->limit = relay->options.batch = store_batch(relay->store, relay->options.batch);
     *out = relay;
     return SEMEL_OK;
@@ -131,7 +176,7 @@ semel_status semel_relay_open(semel_relay **out, semel_outbox *outbox, semel_tra
                               const semel_relay_options *options, semel_error *err)
 {
     semel_relay *relay;
-    semel_status status = relay_new(&relay, outbox, options, err);
+    semel_status status = relay_new(&relay, outbox, NULL, options, err);
     if (status)
         return status;
     relay->transport = transport;
@@ -155,13 +200,12 @@ semel_status semel_relay_open_local(semel_relay **out, semel_outbox *outbox, sem
             err, SEMEL_EINVAL,
             "a local hand-off is one transaction: inbox \"%s\" must be in transaction mode",
             inbox->name);
-    semel_status status = relay_new(&relay, outbox, options, err);
+    semel_status status = relay_new(&relay, outbox, inbox, options, err);
     if (status)
         return status;
-    relay->inbox = inbox;
     relay->handler = handler;
     relay->context = context;
-    if (relay->options.attempts_max == 1) /* no second attempt would tell who killed the process */
+    if (relay->options.attempts_max == 1) /* no second attempt would tell which message killed it */
         relay->options.batch = relay->limit = 1;
     *out = relay;
     return SEMEL_OK;
@@ -172,10 +216,11 @@ void semel_relay_close(semel_relay *relay)
     if (!relay)
         return;
     store_unwatch(relay->store, &relay->watcher);
+    health_destroy(&relay->health);
     relay_free(relay);
 }
 
-/* --- the pass ------------------------------------------------------------------------------------------------ */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
 {
@@ -183,8 +228,8 @@ uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
                            relay->options.backoff_max_ms, attempts);
 }
 
-/* After an outage one message at a time, so that a bad one is found and does not take others down; then
- * twice as many each time it goes well. */
+/* After an outage one message at a time, so that a bad one is found and does not take others down;
+ * then twice as many each time it goes well. */
 static void adapt_limit(semel_relay *relay, semel_status status)
 {
     if (status)
@@ -251,8 +296,8 @@ static void rotate_batches(semel_relay *relay)
     relay->next = settled;
 }
 
-/* `now` has its answers. If the next one is there it is settled while that is sent, unless it should be settled
- * soon. */
+/* `now` has its answers. If the next one is there it is settled while that is sent, unless it
+ * should be settled soon. */
 static semel_status relay_send_batch(semel_relay *relay, int ahead, semel_error *err)
 {
     semel_error why;
@@ -293,8 +338,9 @@ static semel_status relay_pass(semel_relay *relay, int ahead, semel_error *err)
     return status;
 }
 
-/* Until woken, until it is time to look again, or until `left_ms` is over. Somebody who commits right after the
- * one who woke us may not do so again: a moment later there is one more look. */
+/* Waits until woken, until it is time to look again, or until `left_ms` is over. A unit that
+ * commits right after the one that woke the relay may not wake it again: so the relay looks once
+ * more a moment later. */
 static void wait_for_work(semel_relay *relay, int64_t left_ms)
 {
     enum { ECHO_MS = 60 };
@@ -306,6 +352,9 @@ static void wait_for_work(semel_relay *relay, int64_t left_ms)
 static semel_status relay_step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_error *err)
 {
     int64_t deadline = wait_clock_ms() + wait_ms;
+    semel_status forgotten = relay_forget_sent(relay, err);
+    if (forgotten)
+        return forgotten;
     for (;;) {
         semel_status status = relay_pass(relay, ahead, err);
         if (status)
@@ -326,19 +375,15 @@ semel_status semel_relay_step(size_t *sent, semel_relay *relay, uint32_t wait_ms
     return status;
 }
 
-/* --- the run ------------------------------------------------------------------------------------------------- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 /* Said once when it begins and once when it is over, however often it is met in between. */
-static void relay_notify(const semel_relay *relay, const semel_error *outage)
-{
-    if (relay->options.notice)
-        relay->options.notice(relay->options.notice_context, outage);
-}
-
 static void relay_outage_begin(semel_relay *relay, const semel_error *why)
 {
-    if (!relay->in_outage)
+    if (!relay->in_outage) {
+        health_enter(&relay->health, &relay->store->seam, SEMEL_HEALTH_WAITING, why);
         relay_notify(relay, why);
+    }
     relay->in_outage |= relay->outage;
 }
 
@@ -352,8 +397,10 @@ static void pass_succeeded(semel_relay *relay)
     }
     if (relay->confirmed)
         relay->in_outage &= ~RELAY_OUTAGE_BROKER;
-    if (before && !relay->in_outage)
+    if (before && !relay->in_outage) {
+        health_enter(&relay->health, &relay->store->seam, SEMEL_HEALTH_OK, NULL);
         relay_notify(relay, NULL);
+    }
 }
 
 /* Sleeps in pieces, so that stopping does not wait for the whole of it. */
@@ -373,7 +420,10 @@ static semel_status relay_loop(semel_relay *relay, semel_error *err)
 {
     while (!relay_is_stopped(relay)) {
         semel_error why;
-        semel_status status = relay_step(relay, 1, relay->options.poll_ms, &why);
+        if (!relay->in_outage)
+            retention_step(&relay->retention);
+        uint32_t wait_ms = retention_wait_ms(&relay->retention, relay->options.poll_ms);
+        semel_status status = relay_step(relay, 1, wait_ms, &why);
         if (!status) {
             pass_succeeded(relay);
             continue;
@@ -405,13 +455,35 @@ static semel_status relay_end_run(semel_relay *relay, semel_status status, semel
 
 semel_status semel_relay_run(semel_relay *relay, semel_error *err)
 {
+    semel_error local, *why = err ? err : &local;
     relay->failures = 0;
     relay->in_outage = 0;
-    return relay_end_run(relay, relay_loop(relay, err), err);
+    retention_start(&relay->retention);
+    health_enter(&relay->health, &relay->store->seam, SEMEL_HEALTH_OK, NULL);
+    semel_status status = relay_end_run(relay, relay_loop(relay, why), why);
+    health_enter(&relay->health, &relay->store->seam,
+                 status ? SEMEL_HEALTH_FAILED : SEMEL_HEALTH_STOPPED, status ? why : NULL);
+    return status;
 }
 
 void semel_relay_stop(semel_relay *relay)
 {
     atomic_store(&relay->stopped, 1);
     watcher_wake(&relay->watcher);
+}
+
+/* --- health ----------------------------------------------------------------------------------- */
+
+semel_outbox *relay_outbox(const semel_relay *relay)
+{
+    return relay->outbox;
+}
+
+/* What has been due for a while by the store's clock has been due since then by this host's. */
+semel_health_part relay_health(semel_relay *relay, const semel_stats *stats,
+                               uint32_t stalled_after_ms)
+{
+    int64_t for_ms = stats->at_ms - stats->oldest_due_ms;
+    int64_t busy_since = stats->due ? wait_clock_ms() - (for_ms > 0 ? for_ms : 0) : 0;
+    return health_read(&relay->health, stats->due, busy_since, stalled_after_ms);
 }

@@ -1,8 +1,9 @@
-/* The relay as its two kinds share it: leasing from the outbox and settling are the same, what happens in
- * between is not. */
+/* The relay as its two kinds share it: leasing from the outbox and settling are the same, what
+ * happens in between is not. */
 #ifndef SEMEL_CORE_RELAY_H
 #define SEMEL_CORE_RELAY_H
 
+#include "core/retention.h"
 #include "core/transport.h"
 #include "core/unit.h"
 
@@ -20,11 +21,15 @@ typedef struct relay_item {
     semel_verdict verdict; /* 0: not decided yet */
     uint32_t delay_ms;
     int dead;
+    const char *why; /* RETRY: the attempt failed; NULL: not known */
+    int lost;        /* its lease is another relay's, or its end is not known: it is left alone */
+    uint64_t wave;   /* local hand-off: the number of the last one that it was in ... */
+    size_t place;    /* ... and where it stood there */
     uint32_t before; /* the one before it in its group, counted from 1; 0: none in this batch */
     uint32_t chain;  /* the next one in the same bucket, counted from 1 */
 } relay_item;
 
-/* Who cannot be reached. */
+/* Which side cannot be reached. */
 enum { RELAY_OUTAGE_STORE = 1, RELAY_OUTAGE_BROKER = 2 };
 
 /* What was leased by one transaction and is settled by another. */
@@ -46,11 +51,14 @@ struct semel_relay {
     semel_handler *handler;
     void *context;
     semel_relay_options options; /* complete */
+    int64_t forget_at_ms;        /* when the next look for old rows of sent messages is due */
     uint32_t limit;              /* of the next batch: falls to 1 after an outage, then doubles */
     uint32_t failures;           /* steps in a row that could not reach the broker or the store */
-    int outage;                  /* RELAY_OUTAGE_...: whose it was, if the last pass failed */
+    int outage;                  /* RELAY_OUTAGE_...: which side's, if the last pass failed */
     int in_outage;               /* RELAY_OUTAGE_... that a run is waiting out */
     atomic_int stopped;
+    int cut_short; /* local hand-off: a handler ended early, and the rest of the batch goes back */
+    health_log health;
     store_watcher watcher;
     int woken; /* by the last wait */
 
@@ -70,11 +78,19 @@ struct semel_relay {
     size_t *wave_index;
     semel_publish_result *results;
     semel_item_settlement *settlements;
+    semel_outcome *outcomes; /* local hand-off: of the wave */
+    int *buried;
+    const char **whys;
+    size_t *wave_rows; /* by settlement: its index in the wave */
+    size_t wave_lost;  /* leases that ended before the work of the wave did */
+    size_t wave_max;   /* messages in the next one; 0: not known */
+    uint64_t wave_number;
+    retention retention; /* of the inbox; none without one */
 };
 
-/* Leases what is due, at most relay->limit; and settles as each item's verdict says: what has none is given back
- * untried. A batch is empty when it is settled, whether that went well or not: then its lease will end by itself.
- * *sent grows by what the broker confirmed. */
+/* Leases what is due, at most relay->limit; and settles as each item's verdict says: what has none
+ * is given back untried. A batch is empty when it is settled, whether that went well or not: then
+ * its lease will end by itself. *sent grows by what the broker confirmed. */
 semel_status relay_lease(semel_relay *relay, relay_batch *batch, semel_error *err);
 semel_status relay_settle(semel_relay *relay, relay_batch *batch, size_t *sent, semel_error *err);
 
@@ -87,11 +103,22 @@ int relay_is_refused(const semel_relay *relay, const relay_item *item);
 /* Has so much of the lease passed that starting on another item is no longer safe? */
 int relay_is_late(const semel_relay *relay, const relay_batch *batch);
 
+/* The message has left, or was received locally: counts and reports it. */
+void relay_count_sent(semel_relay *relay, const relay_item *item);
+
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts);
 
-/* relay->now through a transport, or through the inbox of a local hand-off. `meanwhile` (or NULL) is called once, when
- * the first of it is on its way. */
+/* relay->now through a transport, or through the inbox of a local hand-off. `meanwhile` (or NULL)
+ * is called once, when the first of it is on its way. */
 semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err);
 semel_status relay_receive_local(semel_relay *relay, size_t *done, semel_error *err);
+
+/* relay_local.c: one item of a local hand-off, in a transaction of its own. */
+semel_status relay_receive_item(semel_relay *relay, relay_item *item, semel_error *err);
+
+/* relay_sent.c: EUNSUPPORTED if the options ask for a history that the store cannot keep. And one
+ * bounded step of removing what is too old, if one is due. */
+semel_status relay_can_keep_sent(const semel_relay *relay, semel_error *err);
+semel_status relay_forget_sent(semel_relay *relay, semel_error *err);
 
 #endif

@@ -1,9 +1,10 @@
 /* The relay's two short transactions: one leases a batch of the outbox, the other settles it.
  *
- * Both are atomic, and need not survive power loss (BEGIN_RELAXED): a lease or a settlement that is lost means sending
- * again. Every item carries the token of its lease; what another relay has taken over meanwhile is not settled here,
- * and the driver says so (`lost`). Relays side by side may lock each other up in a server; who has to give way begins
- * anew, and above all does not send again what is confirmed. */
+ * Both are atomic, and need not survive power loss (BEGIN_RELAXED): a lease or a settlement that is
+ * lost means sending again. Every item carries the token of its lease; what another relay has taken
+ * over meanwhile is not settled here, and the driver says so (`lost`). Relays side by side may
+ * deadlock in a server; the relay whose transaction the server ends begins it anew, and does not
+ * send again what is confirmed. */
 #include "core/relay.h"
 
 #include "base/hash.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- lease ------------------------------------------------------------------------------------------------ */
+/* --- lease ------------------------------------------------------------------------------------ */
 
 /* Links the item at `index` to the one before it in its group, by a hash table over the batch. */
 static void link_group(const semel_relay *relay, relay_batch *batch, uint32_t index)
@@ -104,18 +105,20 @@ int relay_is_late(const semel_relay *relay, const relay_batch *batch)
     return seam_steady_ms(&relay->store->seam) - batch->leased_at_ms > relay->options.lease_ms / 2;
 }
 
-/* A dead letter sets its group free when it is stored, and not before: if that fails, the message comes again. */
+/* A dead letter sets its group free when it is stored, and not before: if that fails, the message
+ * comes again. */
 int relay_is_blocked(const relay_batch *batch, const relay_item *item)
 {
     const relay_item *before = item->before ? &batch->items[item->before - 1] : NULL;
     return before && (before->verdict != SEMEL_VERDICT_ACK || before->dead);
 }
 
-/* --- settle ------------------------------------------------------------------------------------------------ */
+/* --- settle ----------------------------------------------------------------------------------- */
 
-/* One letter per message, and not per id: nothing keeps two messages of an outbox from having the same one. Their
- * numbers do not tell them apart for ever, either: a database gives one again when the highest row has left, or when
- * somebody resets its sequence. The token of the lease was drawn for this letter alone. */
+/* One letter per message, and not per id: nothing keeps two messages of an outbox from having the
+ * same one. Their numbers do not tell them apart for ever, either: a database gives one again when
+ * the highest row has left, or when an operator resets its sequence. The token of the lease was
+ * drawn for this letter alone. */
 static semel_status letter_key(semel_bytes *out, relay_batch *batch, const relay_item *item,
                                semel_error *err)
 {
@@ -178,7 +181,9 @@ static semel_status settle_rows(work_unit *unit, void *context, semel_error *err
             .token = item->token,
             .verdict = item->verdict ? item->verdict : SEMEL_VERDICT_RELEASE,
             .delay_ms = item->delay_ms,
-            .refused = item->verdict != SEMEL_VERDICT_RELEASE && relay_is_refused(relay, item)};
+            .refused = item->verdict != SEMEL_VERDICT_RELEASE && relay_is_refused(relay, item),
+            .error = item->why,
+            .sent = relay->options.keep_sent_ms && !item->dead};
     }
     semel_status status = relay->store->driver->outbox->settle(
         unit->state, relay->outbox->scope, relay->settlements, batch->count, err);
@@ -188,20 +193,47 @@ static semel_status settle_rows(work_unit *unit, void *context, semel_error *err
     return status ? status : store_fault(relay->store, "relay.settled", err);
 }
 
+void relay_count_sent(semel_relay *relay, const relay_item *item)
+{
+    outbox_add(relay->outbox, TALLY_SENT, 1);
+    outbox_add(relay->outbox, TALLY_RESENT, item->attempts > 1);
+    outbox_report(relay->outbox, item->message, SEMEL_PROCESSED, item->attempts, NULL);
+}
+
+static const char *publish_failure(semel_publish_result result)
+{
+    return result == SEMEL_PUBLISH_REFUSED      ? "the broker refused the message"
+           : result == SEMEL_PUBLISH_UNROUTABLE ? "no queue is bound for the message's topic"
+           : result == SEMEL_PUBLISH_NACKED     ? "the broker cannot take the message now"
+                                                : "the broker gave no answer";
+}
+
+static void count_dead(semel_relay *relay, const relay_item *item)
+{
+    semel_error room;
+    outbox_add(relay->outbox, TALLY_DEAD, 1);
+    outbox_report(relay->outbox, item->message, SEMEL_DEAD, item->attempts, reason_of(&room, item));
+}
+
 static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)
 {
+    size_t before = *sent;
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];
         if (item->dead && !relay->settlements[i].lost) {
-            store_count(relay->store, TALLY_DEAD, 1);
+            count_dead(relay, item);
         } else if (item->result == SEMEL_PUBLISH_CONFIRMED) {
-            store_count(relay->store, TALLY_SENT, 1);
-            store_count(relay->store, TALLY_RESENT, item->attempts > 1);
+            relay_count_sent(relay, item);
             ++*sent;
+        } else if (item->tried) {
+            outbox_report(relay->outbox, item->message, SEMEL_FAILED, item->attempts,
+                          publish_failure(item->result));
         }
         if (item->tried && item->result != SEMEL_PUBLISH_CONFIRMED)
-            store_count(relay->store, TALLY_SEND_FAILED, 1);
+            outbox_add(relay->outbox, TALLY_SEND_FAILED, 1);
     }
+    if (*sent > before)
+        health_moved(&relay->health, &relay->store->seam);
 }
 
 static semel_status settle_batch(semel_relay *relay, relay_batch *batch, semel_error *err)

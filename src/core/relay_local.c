@@ -1,18 +1,22 @@
-/* Local hand-off: out of the outbox and into the inbox in one transaction.
+/* Local hand-off of one message: out of the outbox and into the inbox in one transaction.
  *
- * The lease is taken as for a broker (and counts the attempt, so a handler that kills its process is found
- * out). Then, for each message, one transaction: marker, handler's work, outgoing messages, and the row
- * leaving the outbox, which only the owner of the lease can do. Before its commit nothing has happened;
- * after it the message is both sent and received. */
+ * Most messages go in batches (relay_local_batch.c). One goes by itself if it was leased before, if
+ * the inbox refuses it or has no key for it, or if the batch that it was in failed as a whole.
+ *
+ * The lease is taken as for a broker (and counts the attempt, so a handler that kills its process
+ * is found out). Then, for each message, one transaction: marker, handler's work, outgoing
+ * messages, and the row leaving the outbox, which only the owner of the lease can do. Before its
+ * commit nothing has happened; after it the message is both sent and received. */
 #include "core/relay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static semel_status local_settle(semel_relay *relay, work_unit *unit, const relay_item *item,
-                                 semel_verdict verdict, uint32_t delay_ms, semel_error *err)
+                                 semel_item_settlement settlement, semel_error *err)
 {
-    semel_item_settlement settlement = {
-        .seq = item->seq, .token = item->token, .verdict = verdict, .delay_ms = delay_ms};
+    settlement.seq = item->seq;
+    settlement.token = item->token;
     semel_status status = relay->store->driver->outbox->settle(unit->state, relay->outbox->scope,
                                                                &settlement, 1, err);
     if (!status && settlement.lost)
@@ -25,52 +29,68 @@ static semel_status local_settle(semel_relay *relay, work_unit *unit, const rela
 typedef struct local_end {
     semel_relay *relay;
     const relay_item *item;
-    semel_verdict verdict;
-    uint32_t delay_ms;
+    semel_item_settlement as;
     const char *why; /* of a dead letter */
 } local_end;
 
 static semel_status store_end(work_unit *unit, void *context, semel_error *err)
 {
     const local_end *end = context;
-    semel_status status =
-        local_settle(end->relay, unit, end->item, end->verdict, end->delay_ms, err);
+    semel_status status = local_settle(end->relay, unit, end->item, end->as, err);
     if (!status && end->why)
         status = unit_note_failure(unit, 1, end->why, err);
     return status || !end->why ? status : unit_flush_pending(unit, err);
 }
 
-/* The message is given up on, or refused by the inbox: one transaction moves it to the dead letters. */
+/* The message is given up on, or refused by the inbox: one transaction moves it to the dead
+ * letters. */
 static semel_status local_bury(semel_relay *relay, work_unit *unit, relay_item *item,
                                const char *why, semel_error *err)
 {
-    local_end end = {.relay = relay, .item = item, .verdict = SEMEL_VERDICT_ACK, .why = why};
+    local_end end = {
+        .relay = relay, .item = item, .as = {.verdict = SEMEL_VERDICT_ACK}, .why = why};
     unit->item.attempt = item->attempts;
     semel_status status = unit_transact(unit, SEMEL_BEGIN_DURABLE, store_end, &end, err);
     unit_drop_pending(unit);
-    if (!status)
-        item->verdict = SEMEL_VERDICT_ACK;
+    if (status)
+        return status;
+    item->verdict = SEMEL_VERDICT_ACK;
+    unit_count_captured(unit); /* the announcement */
+    return SEMEL_OK;
+}
+
+static semel_status local_end_apart(semel_relay *relay, work_unit *unit, relay_item *item,
+                                    semel_item_settlement as, semel_error *err)
+{
+    local_end end = {.relay = relay, .item = item, .as = as};
+    semel_status status = unit_transact(unit, SEMEL_BEGIN_RELAXED, store_end, &end, err);
+    item->verdict = as.verdict;
     return status;
 }
 
 static semel_status local_put_back(semel_relay *relay, work_unit *unit, relay_item *item,
                                    semel_verdict verdict, uint32_t delay_ms, semel_error *err)
 {
-    local_end end = {.relay = relay, .item = item, .verdict = verdict, .delay_ms = delay_ms};
-    semel_status status = unit_transact(unit, SEMEL_BEGIN_RELAXED, store_end, &end, err);
-    item->verdict = verdict;
-    return status;
+    semel_item_settlement as = {.verdict = verdict, .delay_ms = delay_ms};
+    return local_end_apart(relay, unit, item, as, err);
 }
 
+/* `why` is kept with the message; NULL: it has not failed. */
 static semel_status local_retry(semel_relay *relay, work_unit *unit, relay_item *item,
-                                semel_error *err)
+                                const char *why, semel_error *err)
 {
-    return local_put_back(relay, unit, item, SEMEL_VERDICT_RETRY,
-                          relay_backoff_ms(relay, item->attempts), err);
+    char beginning[SETTLER_ERROR_MAX + 1];
+    semel_item_settlement as = {.verdict = SEMEL_VERDICT_RETRY,
+                                .delay_ms = relay_backoff_ms(relay, item->attempts)};
+    if (why) {
+        (void)snprintf(beginning, sizeof beginning, "%s", why);
+        as.error = beginning;
+    }
+    return local_end_apart(relay, unit, item, as, err);
 }
 
-/* The inbox refuses it for good: kept as a dead letter of the inbox, then taken out of the outbox. A crash
- * in between makes the same letter again, not a second one. */
+/* The inbox refuses it for good: kept as a dead letter of the inbox, then taken out of the outbox.
+ * A crash in between makes the same letter again, not a second one. */
 static semel_status local_refuse(semel_relay *relay, work_unit *unit, relay_item *item,
                                  const char *why, semel_error *err)
 {
@@ -82,7 +102,9 @@ static semel_status local_refuse(semel_relay *relay, work_unit *unit, relay_item
 static semel_status local_commit(semel_relay *relay, work_unit *unit, relay_item *item,
                                  semel_outcome *outcome, semel_error *err)
 {
-    semel_status status = local_settle(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
+    semel_item_settlement as = {.verdict = SEMEL_VERDICT_ACK,
+                                .sent = relay->options.keep_sent_ms != 0};
+    semel_status status = local_settle(relay, unit, item, as, err);
     if (!status)
         status = unit_complete(unit, err);
     if (status)
@@ -96,7 +118,7 @@ static semel_status local_commit(semel_relay *relay, work_unit *unit, relay_item
 /* All that the work did and would have sent. */
 static void local_undo(work_unit *unit)
 {
-    unit->captured = 0;
+    unit_drop_captured(unit);
     unit->item.result = (semel_bytes){NULL, 0};
     unit_drop_pending(unit);
     unit_tx_rollback(unit);
@@ -108,24 +130,27 @@ static semel_status local_after_failure(semel_relay *relay, work_unit *unit, rel
 {
     int dead = why->status == SEMEL_EGIVEUP || item->attempts >= relay->options.attempts_max;
     local_undo(unit);
+    unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     *outcome = dead ? SEMEL_DEAD : SEMEL_FAILED;
     return dead ? local_bury(relay, unit, item, why->text, err)
-                : local_retry(relay, unit, item, err);
+                : local_retry(relay, unit, item, why->text, err);
 }
 
-/* Started too often without an end: its handler kills the process, and is not started once more. The inbox
- * was asked first: what was handled another way meanwhile is no dead letter. */
+/* Started too often without an end: its handler kills the process, and is not started once more.
+ * The inbox was asked first: what was handled another way meanwhile is no dead letter. */
 static semel_status local_stop_trying(semel_relay *relay, work_unit *unit, relay_item *item,
                                       semel_outcome *outcome, semel_error *err)
 {
     unit_tx_rollback(unit);
     item->attempts--;
     *outcome = SEMEL_DEAD;
-    return local_bury(relay, unit, item, "gave up: its handler killed the process each time", err);
+    unit->item.failure = "gave up: its handler killed the process each time";
+    return local_bury(relay, unit, item, unit->item.failure, err);
 }
 
-/* Whose failure is it? Settling the message is the question: if that can be done now, the store answers, and it was the
- * work that ran into a limit of the server; if not, it is an outage, and nobody's fault. */
+/* Finds the cause of a failure by settling the message. If that succeeds, the store answers, and
+ * the work ran into a limit of the server. If not, it is an outage, and the attempt does not
+ * count. */
 static semel_status local_after_limit(semel_relay *relay, work_unit *unit, relay_item *item,
                                       semel_outcome *outcome, const semel_error *why,
                                       semel_error *err)
@@ -146,6 +171,8 @@ static semel_status local_handler_failed(semel_relay *relay, work_unit *unit, re
 {
     semel_error found = *why;
     semel_status truth = failure == SEMEL_ECONFLICT ? failure : unit_verify(unit, &found);
+    if (!truth && failure == SEMEL_ESTOPPED)
+        truth = failure;
     if (!truth)
         return local_after_failure(relay, unit, item, outcome, why, err);
     if (truth == SEMEL_EUNAVAILABLE)
@@ -160,6 +187,8 @@ static int is_settled_by_inbox(semel_relay *relay, work_unit *unit, relay_item *
                                semel_outcome outcome, semel_status *status, const semel_error *why,
                                semel_error *err)
 {
+    if (*status)
+        unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     if (*status == SEMEL_EREJECTED) {
         unit_tx_rollback(unit);
         *status = local_refuse(relay, unit, item, why->text, err);
@@ -167,7 +196,7 @@ static int is_settled_by_inbox(semel_relay *relay, work_unit *unit, relay_item *
     }
     if (*status == SEMEL_EBUSY && outcome == SEMEL_IN_PROGRESS) {
         unit_tx_rollback(unit);
-        *status = local_retry(relay, unit, item, err);
+        *status = local_retry(relay, unit, item, NULL, err);
         return 1;
     }
     if (*status)
@@ -189,7 +218,8 @@ static semel_status local_finish(semel_relay *relay, work_unit *unit, relay_item
     return status;
 }
 
-/* One message, one transaction. Only trouble with the store is an error; a handler's failure is not. */
+/* One message, one transaction. Only trouble with the store is an error; a handler's failure is
+ * not. */
 static semel_status local_receive(semel_relay *relay, work_unit *unit, relay_item *item,
                                   semel_outcome *outcome, semel_error *err)
 {
@@ -205,6 +235,7 @@ static semel_status local_receive(semel_relay *relay, work_unit *unit, relay_ite
         return local_stop_trying(relay, unit, item, outcome, err);
     if (*outcome == SEMEL_CLAIMED) {
         unit->item.attempt = item->attempts;
+        unit->terms.stopped = &relay->stopped;
         status = unit_run(unit, relay->handler, item->message, relay->context, &why);
         if (!status)
             status = store_fault(relay->store, "handoff.handled", &why);
@@ -214,9 +245,18 @@ static semel_status local_receive(semel_relay *relay, work_unit *unit, relay_ite
     return local_finish(relay, unit, item, outcome, err);
 }
 
-/* A conflict is begun anew, a few times, each after a moment. If it does not end, or if it is a lock that is not to be
- * had, the message goes back untried, and is due again after a while: others are not kept waiting, nor is the store
- * asked without a pause. */
+/* When a message that goes back untried is due again: after a while, so that others are not kept
+ * waiting nor the store is asked without a pause; at once if this relay stops, for another one. */
+static uint32_t untried_delay_ms(semel_relay *relay, semel_status status, uint32_t tries)
+{
+    if (status == SEMEL_ESTOPPED && atomic_load(&relay->stopped))
+        return 0;
+    return relay_backoff_ms(relay, tries ? tries : 1);
+}
+
+/* A conflict is begun anew, a few times, each after a moment. If it does not end, or if it is a
+ * lock that is not to be had, or if the handler ends early because the relay stops, the message
+ * goes back untried. */
 static semel_status local_receive_retrying(semel_relay *relay, work_unit *unit, relay_item *item,
                                            semel_outcome *outcome, semel_error *err)
 {
@@ -224,84 +264,34 @@ static semel_status local_receive_retrying(semel_relay *relay, work_unit *unit, 
     uint32_t tries = 0;
     do {
         *outcome = SEMEL_UNDECIDED;
+        unit->item.handler_ns = 0; /* of a try that was undone */
+        unit->item.failure = NULL;
         unit->final_try = tries == STORE_RETRIES;
         status = local_receive(relay, unit, item, outcome, err);
         if (status)
             local_undo(unit);
     } while (!item->verdict && store_retry_after_pause(relay->store, status, err, &tries));
-    int untried = status == SEMEL_ECONFLICT || status == SEMEL_EBUSY;
+    int untried = status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_ESTOPPED;
     if (!untried || item->verdict)
         return status;
+    relay->cut_short |= status == SEMEL_ESTOPPED;
     *outcome = SEMEL_UNDECIDED;
     return local_put_back(relay, unit, item, SEMEL_VERDICT_RELEASE,
-                          relay_backoff_ms(relay, tries ? tries : 1), err);
+                          untried_delay_ms(relay, status, tries), err);
 }
 
-static semel_status local_receive_next(semel_relay *relay, relay_item *item, int shed,
-                                       semel_error *err)
+semel_status relay_receive_item(semel_relay *relay, relay_item *item, semel_error *err)
 {
     work_unit *unit = NULL;
     semel_outcome outcome = SEMEL_UNDECIDED;
     semel_status status = unit_new(&unit, relay->store, err);
     if (status)
         return status;
-    item->tried = !shed;
-    status = shed ? local_put_back(relay, unit, item, SEMEL_VERDICT_RELEASE, 0, err)
-                  : local_receive_retrying(relay, unit, item, &outcome, err);
+    item->tried = 1;
+    status = local_receive_retrying(relay, unit, item, &outcome, err);
     unit_tx_rollback(unit);
-    unit_free(unit);
     if (!status)
-        inbox_count(relay->inbox, outcome);
+        unit_report(unit, relay->inbox, outcome, NULL);
+    unit_free(unit);
     return status;
-}
-
-/* An item that was started before and did not come to its end may be one that kills the process. The items
- * behind it are leased, too, and their attempt is counted: they go back before it starts, or they would be
- * blamed with it and become dead letters. The next passes are small, to find out which it was. */
-static semel_status local_isolate(semel_relay *relay, size_t index, size_t *count, semel_error *err)
-{
-    for (size_t i = index + 1; i < *count; i++) {
-        semel_status status = local_receive_next(relay, &relay->now->items[i], 1, err);
-        if (status && status != SEMEL_ELOST)
-            return status;
-    }
-    *count = index + 1;
-    relay->limit = 1;
-    return SEMEL_OK;
-}
-
-/* The store is in trouble: what was leased and not ended goes back uncounted, as far as that can be done. But for
- * one whose commit got no answer: its lease ends by itself, and its attempt stays counted, since it may be its own
- * doing. */
-static void local_release_from(semel_relay *relay, size_t index, semel_status status)
-{
-    semel_error ignored;
-    relay_batch *batch = relay->now;
-    for (size_t i = index + (status == SEMEL_EUNKNOWN); i < batch->count; i++)
-        if (!batch->items[i].verdict)
-            (void)local_receive_next(relay, &batch->items[i], 1, &ignored);
-}
-
-semel_status relay_receive_local(semel_relay *relay, size_t *done, semel_error *err)
-{
-    relay_batch *batch = relay->now;
-    size_t count = batch->count;
-    for (size_t i = 0; i < count; i++) {
-        relay_item *item = &batch->items[i];
-        int shed = relay_is_late(relay, batch) || relay_is_blocked(batch, item);
-        semel_status status =
-            !shed && item->attempts > 1 ? local_isolate(relay, i, &count, err) : SEMEL_OK;
-        if (!status)
-            status = local_receive_next(relay, item, shed, err);
-        if (status && status != SEMEL_ELOST) {
-            local_release_from(relay, i, status);
-            return status;
-        }
-        if (!status && item->verdict == SEMEL_VERDICT_ACK) {
-            store_count(relay->store, TALLY_SENT, 1);
-            store_count(relay->store, TALLY_RESENT, item->attempts > 1);
-            ++*done;
-        }
-    }
-    return SEMEL_OK;
 }

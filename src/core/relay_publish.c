@@ -1,16 +1,21 @@
 /* A leased batch through a transport.
  *
- * Messages without a group go out together. Messages of one group must not overtake each other, not even
- * when one of them fails: so unless the driver promises that for a whole batch (SEMEL_TRANSPORT_ORDERED),
- * each wave holds at most one message of a group, and a group that failed sends no more in this pass.
+ * Messages without a group go out together. Messages of one group must not overtake each other, not
+ * even when one of them fails: so unless the driver promises that for a whole batch
+ * (SEMEL_TRANSPORT_ORDERED), each wave holds at most one message of a group, and a group that
+ * failed sends no more in this pass.
  *
- * What is refused is the message's fault: it is tried again with backoff and becomes a dead letter when it
- * has been refused often enough. What has no answer is nobody's fault, and neither is what the broker cannot take
- * now (NACKED): it is tried again for as long as it takes, and does not count towards that limit. For what is
- * unroutable somebody has to make a place at the broker; whether that is waited for is the user's choice. */
+ * A refusal is the message's fault: the message is tried again with backoff and becomes a dead
+ * letter when it has been refused often enough. A missing answer is not the message's fault, and
+ * neither is a broker that cannot take it now (NACKED): the message is tried again for as long as
+ * it takes, and that does not count towards the limit. An unroutable message needs an operator who
+ * binds a queue at the broker; the user's options say whether the relay waits for that. */
 #include "core/relay.h"
 
-/* The items that may go out now, in order: untried, and not given back after another of their group. */
+#include <string.h>
+
+/* The items that may go out now, in order: untried, and not given back after another of their
+ * group. */
 static size_t next_wave(semel_relay *relay, relay_batch *batch)
 {
     int ordered = (relay->transport->driver->abilities & SEMEL_TRANSPORT_ORDERED) != 0;
@@ -33,7 +38,27 @@ int relay_is_refused(const semel_relay *relay, const relay_item *item)
             relay->options.on_unroutable == SEMEL_UNROUTABLE_DEAD);
 }
 
-static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item *item)
+/* What is kept with a message that is tried again. `outage` is the error of the whole call, if it
+ * had one. */
+static const char *failure_text(const relay_item *item, const char *outage)
+{
+    switch (item->result) {
+    case SEMEL_PUBLISH_REFUSED:
+        return "the broker refused it";
+    case SEMEL_PUBLISH_UNROUTABLE:
+        return "the broker has no queue for its topic";
+    case SEMEL_PUBLISH_NACKED:
+        return "the broker could not accept it at that time";
+    case SEMEL_PUBLISH_UNKNOWN:
+        return outage ? outage : "the broker gave no answer in time";
+    case SEMEL_PUBLISH_CONFIRMED:
+        break;
+    }
+    return NULL;
+}
+
+static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item *item,
+                        const char *outage)
 {
     int refused = relay_is_refused(relay, item);
     if (item->result == SEMEL_PUBLISH_CONFIRMED) {
@@ -48,16 +73,24 @@ static void decide_item(semel_relay *relay, const relay_batch *batch, relay_item
         item->dead = 1;
     } else {
         item->verdict = SEMEL_VERDICT_RETRY;
+        item->why = failure_text(item, outage);
         item->delay_ms = relay_backoff_ms(relay, refused ? item->refusals + 1 : item->attempts);
     }
 }
 
-static void decide_wave(semel_relay *relay, relay_batch *batch, size_t count)
+static void decide_wave(semel_relay *relay, relay_batch *batch, size_t count, const char *outage)
 {
     for (size_t i = 0; i < count; i++)
         batch->items[relay->wave_index[i]].result = relay->results[i];
     for (size_t i = 0; i < count; i++)
-        decide_item(relay, batch, &batch->items[relay->wave_index[i]]);
+        decide_item(relay, batch, &batch->items[relay->wave_index[i]], outage);
+}
+
+/* The beginning of the error's text; NULL if there is no error, or no memory for it. */
+static const char *keep_outage(relay_batch *batch, semel_status status, const semel_error *why)
+{
+    return status ? arena_copy(&batch->arena, why->text, strnlen(why->text, SETTLER_ERROR_MAX))
+                  : NULL;
 }
 
 semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err)
@@ -68,9 +101,12 @@ semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel
         size_t count = relay_is_late(relay, batch) ? 0 : next_wave(relay, batch);
         if (!count)
             return SEMEL_OK;
+        semel_error why;
         semel_status status = transport_publish(relay->results, relay->transport, relay->wave,
-                                                count, wait_ms, meanwhile, relay, err);
-        decide_wave(relay, batch, count);
+                                                count, wait_ms, meanwhile, relay, &why);
+        decide_wave(relay, batch, count, keep_outage(batch, status, &why));
+        if (status && err)
+            *err = why;
         if (status)
             return status;
     }

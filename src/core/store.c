@@ -1,4 +1,5 @@
-/* Opening, closing and counting. What a store *does* is in the driver; what it *means* in unit.c. */
+/* Opening, closing and counting. What a store *does* is in the driver; what it *means* in
+ * unit.c. */
 #include "core/store.h"
 
 #include "base/mem.h"
@@ -64,6 +65,8 @@ static semel_store *new_store(const semel_store_driver *driver, const semel_stor
     if (!store)
         return NULL;
     store->driver = driver;
+    store->observer = chosen->observer;
+    store->observer_context = chosen->observer_context;
     seam_complete(&store->seam, chosen->seam);
     store->settings.seam = &store->seam;
     store->settings.busy_ms = chosen->busy_ms ? chosen->busy_ms : BUSY_DEFAULT_MS;
@@ -92,6 +95,7 @@ semel_status semel_store_open_driver(semel_store **out, const semel_store_driver
     }
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->watch_lock, NULL);
+    health_init(&store->health);
     *out = store;
     return SEMEL_OK;
 }
@@ -117,6 +121,7 @@ void semel_store_close(semel_store *store)
     store->driver->close(store->state);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->watch_lock);
+    health_destroy(&store->health);
     mem_free(store->state);
     mem_free(store);
 }
@@ -136,9 +141,14 @@ semel_status semel_store_now(int64_t *out_ms, semel_store *store, semel_error *e
     return store->driver->now(store->state, out_ms, err);
 }
 
-static uint64_t tally_of(semel_store *store, tally which)
+void tally_copy(semel_counters *to, const tally_set *from)
 {
-    return atomic_load_explicit(&store->tallies[which], memory_order_relaxed);
+    uint64_t *const member[TALLY_COUNT] = {
+        &to->processed, &to->duplicates,  &to->replayed,    &to->in_progress, &to->mismatched,
+        &to->stale,     &to->missing_key, &to->unprotected, &to->failed,      &to->dead,
+        &to->captured,  &to->sent,        &to->resent,      &to->send_failed, &to->swept};
+    for (int i = 0; i < TALLY_COUNT; i++)
+        *member[i] = tally_get(from, (tally)i);
 }
 
 semel_status semel_store_counters(semel_counters *out, size_t size, semel_store *store,
@@ -150,20 +160,34 @@ semel_status semel_store_counters(semel_counters *out, size_t size, semel_store 
         outbox ? outbox->unsent(store->state, &now.unsent, &now.oldest_unsent_ms, err) : SEMEL_OK;
     if (status)
         return status;
-    uint64_t *const member[TALLY_COUNT] = {
-        &now.processed, &now.duplicates,  &now.replayed,    &now.in_progress, &now.mismatched,
-        &now.stale,     &now.missing_key, &now.unprotected, &now.failed,      &now.dead,
-        &now.captured,  &now.sent,        &now.resent,      &now.send_failed, &now.swept};
-    for (int i = 0; i < TALLY_COUNT; i++)
-        *member[i] = tally_of(store, (tally)i);
+    tally_copy(&now, &store->tallies);
     memcpy(out, &now, size < sizeof now ? size : sizeof now);
     return SEMEL_OK;
 }
 
-/* --- waking ---------------------------------------------------------------------------------------------- */
+/* --- waking ----------------------------------------------------------------------------------- */
 
-semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err)
+static int scopes_hold(const store_scopes *set, int64_t scope)
 {
+    for (size_t i = 0; set->count <= STORE_SCOPES && i < set->count; i++)
+        if (set->ids[i] == scope)
+            return 1;
+    return set->count > STORE_SCOPES;
+}
+
+void store_scopes_add(store_scopes *set, int64_t scope)
+{
+    if (scopes_hold(set, scope))
+        return;
+    if (set->count < STORE_SCOPES)
+        set->ids[set->count] = scope;
+    set->count++;
+}
+
+semel_status store_watch(semel_store *store, store_watcher *watcher, int64_t scope,
+                         semel_error *err)
+{
+    watcher->scope = scope;
     if (pipe2(watcher->ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return semel_fail(err, SEMEL_ENOMEM, "no pipe to be woken by: %s", strerror(errno));
     pthread_mutex_lock(&store->lock);
@@ -215,12 +239,18 @@ int store_retry_after_pause(const semel_store *store, semel_status status, semel
     return 1;
 }
 
-void store_wake(semel_store *store)
+void store_wake(semel_store *store, const store_scopes *scopes)
 {
     pthread_mutex_lock(&store->lock);
     for (const store_watcher *watcher = store->watchers; watcher; watcher = watcher->next)
-        watcher_wake(watcher);
+        if (scopes_hold(scopes, watcher->scope))
+            watcher_wake(watcher);
     pthread_mutex_unlock(&store->lock);
+}
+
+void store_wake_scope(semel_store *store, int64_t scope)
+{
+    store_wake(store, &(store_scopes){{scope}, 1});
 }
 
 /* The driver's descriptor, or -1. */
@@ -238,14 +268,16 @@ static int watch_descriptor(semel_store *store, store_watcher *watcher)
     return fd;
 }
 
-/* One of those who wait reads it, and tells all. */
+/* One of those who wait reads it, and wakes all: what the driver heard does not say which outbox
+ * it is about. */
 static void read_watch(semel_store *store)
 {
+    static const store_scopes all = {.count = STORE_SCOPES + 1};
     pthread_mutex_lock(&store->watch_lock);
     int heard = store->driver->watch->heard(store->state);
     pthread_mutex_unlock(&store->watch_lock);
     if (heard)
-        store_wake(store);
+        store_wake(store, &all);
 }
 
 int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms)

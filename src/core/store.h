@@ -3,6 +3,7 @@
 #define SEMEL_CORE_STORE_H
 
 #include "base/seam.h"
+#include "core/health.h"
 
 #include <pthread.h>
 #include <semel/sys/store.h>
@@ -28,15 +29,41 @@ typedef enum tally {
     TALLY_COUNT
 } tally;
 
-/* Somebody who wants to know when outgoing messages are committed. A pipe: what is written into it wakes, from a
- * signal handler, too. */
+typedef struct tally_set {
+    atomic_uint_fast64_t of[TALLY_COUNT];
+} tally_set;
+
+static inline void tally_add(tally_set *set, tally which, uint64_t by)
+{
+    atomic_fetch_add_explicit(&set->of[which], by, memory_order_relaxed);
+}
+
+static inline uint64_t tally_get(const tally_set *set, tally which)
+{
+    return atomic_load_explicit(&set->of[which], memory_order_relaxed);
+}
+
+/* Outboxes and queues by their numbers. If there are more than the set has room for, all of the
+ * store are meant. */
+enum { STORE_SCOPES = 4 };
+typedef struct store_scopes {
+    int64_t ids[STORE_SCOPES];
+    size_t count; /* more than STORE_SCOPES: all */
+} store_scopes;
+
+/* A relay or a receiver that waits for messages of one outbox or queue to be committed. A pipe:
+ * what is written into it wakes, from a signal handler, too. */
 typedef struct store_watcher {
     struct store_watcher *next;
+    int64_t scope; /* of the outbox or queue */
     int ends[2];
     unsigned deaf; /* the store's, when it last looked after that */
 } store_watcher;
 
 typedef struct work_unit work_unit; /* unit.h */
+
+/* The members that are counted here; the others stay as they are. */
+void tally_copy(semel_counters *to, const tally_set *from);
 
 struct semel_store {
     const semel_store_driver *driver;
@@ -44,18 +71,22 @@ struct semel_store {
     semel_seam seam;
     semel_store_settings settings;
     _Atomic(work_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
-    pthread_mutex_t lock;            /* over the two lists */
+    pthread_mutex_t lock;            /* over the three lists */
     work_unit *free_units;
     store_watcher *watchers;
+    semel_outbox *outboxes;     /* that are open, in the order of opening */
     pthread_mutex_t watch_lock; /* over the driver's watch, heard, unwatch, and `watching` */
     unsigned watching;
-    unsigned deaf; /* how often nobody listened, so that something may have been missed */
-    atomic_uint_fast64_t tallies[TALLY_COUNT];
+    unsigned deaf; /* how often the store did not listen, so that it may have missed something */
+    tally_set tallies;
+    health_log health;
+    semel_observer *observer; /* NULL: none */
+    void *observer_context;
 };
 
 static inline void store_count(semel_store *store, tally which, uint64_t by)
 {
-    atomic_fetch_add_explicit(&store->tallies[which], by, memory_order_relaxed);
+    tally_add(&store->tallies, which, by);
 }
 
 static inline semel_status store_fault(const semel_store *store, const char *point,
@@ -64,28 +95,34 @@ static inline semel_status store_fault(const semel_store *store, const char *poi
     return seam_fault(&store->seam, point, err);
 }
 
-/* What to do after a transaction that ended so: 1 if it was a conflict (a deadlock, a serialization failure), which is
- * nobody's fault, and it is to be begun anew; a moment has passed then. 0 if not, or not any more. So is one that
- * was undone behind the handler's back, which `why` says (EMISUSE, retryable; NULL: cannot be) until that was so too
- * often. `tries` begins at 0. */
+/* What to do after a transaction that ended with this status. 1: it was a conflict (a deadlock, a
+ * serialization failure), a pause has passed, and the caller begins the transaction anew. 0: it was
+ * none, or there were too many. A transaction that something else undid while the handler worked
+ * counts as a conflict, too; `why` says so (EMISUSE, retryable; NULL: cannot be). `tries` begins at
+ * 0. */
 enum { STORE_RETRIES = 5 };
 int store_retry_after_pause(const semel_store *store, semel_status status, semel_error *why,
                             uint32_t *tries);
 
 semel_status store_check_name(const char *what, const char *name, semel_error *err);
 
-/* The list of watchers; waking is what a commit with outgoing messages does. */
-semel_status store_watch(semel_store *store, store_watcher *watcher, semel_error *err);
+void store_scopes_add(store_scopes *set, int64_t scope);
+
+/* The list of watchers; waking is what a commit with outgoing messages does, and it wakes those
+ * who wait for them. */
+semel_status store_watch(semel_store *store, store_watcher *watcher, int64_t scope,
+                         semel_error *err);
 void store_unwatch(semel_store *store, store_watcher *watcher);
-void store_wake(semel_store *store);
+void store_wake(semel_store *store, const store_scopes *scopes);
+void store_wake_scope(semel_store *store, int64_t scope);
 void watcher_wake(const store_watcher *watcher);
 
-/* Until it is woken, by this process or, where the store can tell, by another; or until wait_ms is over.
- * 1 if it was woken. */
+/* Until it is woken, by this process or, where the store can tell, by another; or until wait_ms is
+ * over. 1 if it was woken. */
 int store_wait(semel_store *store, store_watcher *watcher, int64_t wait_ms);
 
-/* Copies a caller's options over zeroed ones, whatever size the caller knew. SEMEL_EINVAL if the size is
- * not set or larger than ours: the caller was built for a newer library. */
+/* Copies a caller's options over zeroed ones, whatever size the caller knew. SEMEL_EINVAL if the
+ * size is not set or larger than ours: the caller was built for a newer library. */
 semel_status options_read(void *out, size_t size, const void *given, const char *what,
                           semel_error *err);
 
@@ -99,13 +136,20 @@ semel_status store_can_keep_outbox(const semel_store *store, semel_error *err);
 semel_status store_can_keep_queue(const semel_store *store, semel_error *err);
 semel_status store_can_keep_dead(const semel_store *store, semel_error *err);
 
-/* 1 if something was written in the unit that the core did not ask for, as far as the driver can tell. */
+/* look.c: as semel_outbox_list(), of an outbox or a queue. */
+semel_status store_list_outgoing(const semel_store *store, int64_t scope,
+                                 const semel_outgoing_filter *filter,
+                                 semel_outgoing_visitor *visitor, void *context, semel_error *err);
+
+/* 1 if something was written in the unit that the core did not ask for, as far as the driver can
+ * tell. */
 static inline int store_unit_used(const semel_store *store, void *unit)
 {
     return store->driver->units->used && store->driver->units->used(unit);
 }
 
-/* How many outgoing messages one unit may lease or settle, of those that are wanted: each may become a letter. */
+/* How many outgoing messages one unit may lease or settle, of those that are wanted: each may
+ * become a letter. */
 static inline uint32_t store_batch(const semel_store *store, uint32_t wanted)
 {
     uint32_t most = store->driver->changes_max / 2;

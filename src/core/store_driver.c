@@ -1,5 +1,5 @@
-/* What a store driver table must have, and what a store can do by its table. Decided when a store, an inbox or an
- * outbox is opened, so that no message runs into a member that is not there. */
+/* What a store driver table must have, and what a store can do by its table. Decided when a store,
+ * an inbox or an outbox is opened, so that no message runs into a member that is not there. */
 #include "core/store.h"
 
 static int has_units(const semel_store_units *u)
@@ -12,6 +12,11 @@ static int has_markers(const semel_store_markers *m)
 {
     return !m || (m->look && m->claim && m->fail && m->forget && (m->mark || m->finish) &&
                   !m->finish == !m->renew && !m->result_set == !m->result_get);
+}
+
+static int has_notes(const semel_store_notes *n)
+{
+    return !n || (n->read && n->write);
 }
 
 static int has_outbox(const semel_store_outbox *o)
@@ -33,6 +38,11 @@ static int has_watch(const semel_store_watch *w)
     return !w || (w->watch && w->heard && w->unwatch);
 }
 
+static int has_lists(const semel_store_lists *l)
+{
+    return !l || (l->markers && !l->sent == !l->sweep_sent);
+}
+
 /* The group of members that lacks one which is not optional; NULL if the table is complete. */
 static const char *find_gap(const semel_store_driver *d)
 {
@@ -41,9 +51,11 @@ static const char *find_gap(const semel_store_driver *d)
         return "store";
     return !has_units(d->units)       ? "units"
            : !has_markers(d->markers) ? "markers"
+           : !has_notes(d->notes)     ? "notes"
            : !has_outbox(d->outbox)   ? "outbox"
            : !has_dead(d)             ? "dead"
            : !has_watch(d->watch)     ? "watch"
+           : !has_lists(d->lists)     ? "lists"
                                       : NULL;
 }
 

@@ -1,8 +1,8 @@
 /* Transports: opening, forwarding, grading.
  *
- * A child of the process that opened a transport has its sockets, and would take the answers that the parent waits for;
- * it has its locks, as they were at that moment, and none of the threads that would open them. So nothing is
- * forwarded there, whatever the driver. */
+ * A child of the process that opened a transport has its sockets, and would take the answers that
+ * the parent waits for; it has its locks, as they were at that moment, and none of the threads that
+ * would open them. So nothing is forwarded there, whatever the driver. */
 #include "core/transport.h"
 
 #include "base/mem.h"
@@ -15,8 +15,9 @@
 /* Every member is there, so that no caller has to ask. */
 static semel_status check_driver(const semel_transport_driver *d, semel_error *err)
 {
+    int in_store = !d->store_of == !d->settle_in && !d->store_of == !d->settled;
     if (d->version == SEMEL_TRANSPORT_DRIVER_VERSION && d->scheme && d->transport_size && d->open &&
-        d->close && d->durability && d->publish && d->receive && d->settle)
+        d->close && d->durability && d->publish && d->receive && d->settle && in_store)
         return SEMEL_OK;
     return semel_fail(err, SEMEL_EUNSUPPORTED,
                       "the driver table of the transport %s: is incomplete, or of another version",
@@ -73,7 +74,8 @@ static semel_status check_process(const semel_transport *transport, semel_error 
     return transport_is_ours(transport) ? SEMEL_OK : semel_fail(err, SEMEL_EMISUSE, FORKED);
 }
 
-/* In a child only the memory goes, and what the driver has in it stays behind until the child ends. */
+/* In a child only the memory goes, and what the driver has in it stays behind until the child
+ * ends. */
 void semel_transport_close(semel_transport *transport)
 {
     if (!transport)
@@ -150,6 +152,18 @@ void transport_give_back(const semel_transport *transport)
         transport->driver->give_back(transport->state);
 }
 
+int transport_is_in(const semel_transport *transport, const semel_store *store)
+{
+    return transport->driver->store_of && transport_is_ours(transport) &&
+           transport->driver->store_of(transport->state) == store;
+}
+
+int transport_keeps_rejected(const semel_transport *transport)
+{
+    return transport->driver->keeps_rejected && transport_is_ours(transport) &&
+           transport->driver->keeps_rejected(transport->state);
+}
+
 const char *semel_transport_warnings(const semel_transport *transport)
 {
     if (!transport_is_ours(transport))
@@ -157,11 +171,12 @@ const char *semel_transport_warnings(const semel_transport *transport)
     return transport->driver->warnings ? transport->driver->warnings(transport->state) : "";
 }
 
-/* --- grades ------------------------------------------------------------------------------------------ */
+/* --- grades ----------------------------------------------------------------------------------- */
 
-/* An acknowledgement that survives more than the store's commit can lose the effect: the broker forgets a
- * message that the store may forget too. A broker that loses more than the store loses messages of its
- * own, but what the store has is right, so it does not lower the grade of the effects. */
+/* An acknowledgement that survives more than the store's commit can lose the effect: the broker
+ * forgets a message that the store may forget too. A broker that loses more than the store loses
+ * messages of its own, but what the store has is right, so it does not lower the grade of the
+ * effects. */
 static semel_grade grade_of(semel_durability store, semel_durability broker)
 {
     if (store == SEMEL_DURABLE_POWER)

@@ -25,12 +25,18 @@ int transport_is_ours(const semel_transport *transport);
 /* The driver's give_back, if it has one. */
 void transport_give_back(const semel_transport *transport);
 
+/* The driver's keeps_rejected: 0 if it has none. */
+int transport_keeps_rejected(const semel_transport *transport);
+
+/* 1 if its deliveries are rows of this store, and can be settled in units of it. */
+int transport_is_in(const semel_transport *transport, const semel_store *store);
+
 /* The driver's extend, which it has. */
 semel_status transport_extend(const semel_transport *transport, const uint64_t tags[], size_t count,
                               uint32_t *hold_ms, semel_error *err);
 
-/* semel_transport_publish(), with something to do in between: `meanwhile` (or NULL) is called exactly once, with
- * `context`, if possible before the answers are waited for. */
+/* semel_transport_publish(), with something to do in between: `meanwhile` (or NULL) is called
+ * exactly once, with `context`, if possible before the answers are waited for. */
 semel_status transport_publish(semel_publish_result results[], semel_transport *transport,
                                const semel_message *const messages[], size_t count,
                                uint32_t wait_ms, semel_meanwhile *meanwhile, void *context,

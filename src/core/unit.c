@@ -2,17 +2,17 @@
  *
  * Transaction mode: IDLE -> OPEN (begin, mark) -> handler -> flush, commit.
  * Queued mode:      IDLE -> PLANNING (handler) -> OPEN (begin, assume, flush) -> commit.
- * Claim mode:       IDLE -> CLAIMING (begin, claim, commit) -> handler -> OPEN (begin, finish, flush) ->
- *                   commit. No transaction is open while the handler runs.
+ * Claim mode:       IDLE -> CLAIMING (begin, claim, commit) -> handler -> OPEN (begin, finish,
+ *                   flush) -> commit. No transaction is open while the handler runs.
  *
- * Units are kept in a list and used again, arena and all, so that in the steady state none is allocated.
- * If the process dies at any point before a commit, the driver's transaction is gone and with it all that
- * the unit did; a stored claim is free again when its lease ends. */
+ * Units are kept in a list and used again, arena and all, so that in the steady state none is
+ * allocated. If the process dies at any point before a commit, the driver's transaction is gone and
+ * with it all that the unit did; a stored claim is free again when its lease ends. */
 #include "core/unit.h"
 
 #include <string.h>
 
-/* --- making and freeing ---------------------------------------------------------------------------- */
+/* --- making and freeing ----------------------------------------------------------------------- */
 
 static work_unit *unit_reuse(semel_store *store)
 {
@@ -67,14 +67,17 @@ static void unit_clear(work_unit *unit)
     unit->handler = HANDLER_IDLE;
     unit->phase = UNIT_IDLE;
     unit->at_once = unit->joined = unit->final_try = unit->full = 0;
-    unit->captured = unit->marks = 0;
+    unit->terms = (unit_terms){0};
+    unit->marks = 0;
+    unit_drop_captured(unit);
     mem_free(unit->item.replay);
     unit->item = (unit_item){0};
     unit_drop_pending(unit);
     arena_reset(&unit->arena);
 }
 
-/* It is kept until the store is closed, so that a handle can always be asked whether it is alive. */
+/* It is kept until the store is closed, so that a handle can always be asked whether it is
+ * alive. */
 void unit_free(work_unit *unit)
 {
     semel_store *store = unit->store;
@@ -94,7 +97,7 @@ void unit_free_all(semel_store *store)
         unit_destroy(unit);
 }
 
-/* --- the driver's transaction ----------------------------------------------------------------------- */
+/* --- the driver's transaction ----------------------------------------------------------------- */
 
 semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error *err)
 {
@@ -164,7 +167,7 @@ semel_status unit_renew(work_unit *unit, uint32_t lease_ms, semel_error *err)
     return status;
 }
 
-/* --- ending -------------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 /* All that goes with the commit. */
 static semel_status unit_flush(work_unit *unit, semel_error *err)
@@ -199,37 +202,37 @@ static semel_status complete_claim(work_unit *unit, semel_error *err)
     return status ? status : store_fault(unit->store, "finish.committed", err);
 }
 
-/* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again. What was sent
- * and queued is still there. */
+/* The work of a claim is done and cannot be taken back: a conflict is no reason to do it again.
+ * What was sent and queued is still there. */
 static semel_status complete_claim_retrying(work_unit *unit, semel_error *err)
 {
     semel_status status;
+    semel_error why; /* a success says nothing of the conflicts before it */
     uint32_t tries = 0;
     do {
-        status = complete_claim(unit, err);
+        status = complete_claim(unit, &why);
         if (status)
             unit_tx_rollback(unit);
     } while (store_retry_after_pause(unit->store, status, NULL, &tries));
+    if (status && err)
+        *err = why;
     return status;
 }
 
 semel_status unit_complete(work_unit *unit, semel_error *err)
 {
-    size_t captured = unit->captured;
     semel_status status = unit->phase == UNIT_OPEN ? complete_transaction(unit, err)
                                                    : complete_claim_retrying(unit, err);
     unit_tx_rollback(unit);
     if (!status && unit->item.inbox && !unit->item.mark.inbox)
-        store_count(unit->store, TALLY_UNPROTECTED, 1);
-    if (status || !captured)
-        return status;
-    store_count(unit->store, TALLY_CAPTURED, captured);
-    store_wake(unit->store);
-    return SEMEL_OK;
+        inbox_add(unit->item.inbox, TALLY_UNPROTECTED, 1);
+    if (!status)
+        unit_count_captured(unit);
+    return status;
 }
 
-/* A unit that was undone and of which nothing is committed is begun anew, as after a deadlock. A handler that rolls
- * back each time, and says that it failed, has failed. */
+/* A unit that was undone and of which nothing is committed is begun anew, as after a deadlock. A
+ * handler that rolls back each time, and says that it failed, has failed. */
 semel_status unit_verify(work_unit *unit, semel_error *err)
 {
     const semel_store_driver *driver = unit->store->driver;
@@ -250,7 +253,7 @@ int unit_blames_handler(semel_status status)
     return status == SEMEL_EHANDLER || status == SEMEL_EINVAL || status == SEMEL_ELIMIT;
 }
 
-int unit_blames_nobody(semel_status status)
+int unit_blames_store(semel_status status)
 {
     return status == SEMEL_ECONFLICT || status == SEMEL_EBUSY || status == SEMEL_EUNAVAILABLE;
 }
@@ -260,8 +263,8 @@ static semel_status lower_count(work_unit *unit, void *mark, semel_error *err)
     return unit->store->driver->markers->fail(unit->state, mark, "", err);
 }
 
-/* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot be
- * stored, a claim is free when its lease ends, and an attempt too many has been counted. */
+/* Gives the key back with one attempt less, since nothing was attempted that failed. If that cannot
+ * be stored, a claim is free when its lease ends, and an attempt too many has been counted. */
 static void unit_give_back(work_unit *unit)
 {
     semel_mark mark = unit->item.mark;
@@ -279,11 +282,26 @@ void unit_uncount(work_unit *unit)
     unit_give_back(unit);
 }
 
-void unit_rollback(work_unit *unit)
+static void end_claim(work_unit *unit)
 {
     if (unit->phase == UNIT_CLAIMING && unit->item.mark.inbox)
         unit_give_back(unit);
     unit_tx_rollback(unit);
+}
+
+void unit_take_back(work_unit *unit)
+{
+    unit_drop_captured(unit);
+    unit_drop_pending(unit);
+    end_claim(unit);
+    unit_uncount(unit);
+}
+
+void unit_rollback(work_unit *unit)
+{
+    end_claim(unit);
+    if (unit->item.known)
+        unit_report(unit, unit->item.inbox, unit->item.known, NULL);
     unit_free(unit);
 }
 
@@ -301,11 +319,37 @@ static semel_status unit_call_handler(work_unit *unit, semel_handler *handler,
                       "commit, SEMEL_EHANDLER or SEMEL_EGIVEUP to fail");
 }
 
+void pace_restart(const unit_terms *terms)
+{
+    if (terms && terms->pace)
+        terms->pace->used_ms = terms->pace->begun = 0;
+}
+
+int pace_is_over(const unit_terms *terms)
+{
+    unit_pace *pace = terms ? terms->pace : NULL;
+    if (!pace)
+        return 0;
+    int stops = terms->stopped && atomic_load(terms->stopped);
+    if (pace->used_ms <= (int64_t)pace->budget_ms && !(stops && pace->begun))
+        return 0;
+    pace->cut = 1;
+    return 1;
+}
+
 semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_message *message,
                       void *context, semel_error *err)
 {
     semel_error local = {0};
+    unit_pace *pace = unit->terms.pace;
+    int64_t began_ms = pace ? seam_steady_ms(&unit->store->seam) : 0;
+    int64_t started = observe_start(unit->store);
     semel_status status = unit_call_handler(unit, handler, message, context, &local);
+    unit->item.handler_ns = observe_since(unit->store, started);
+    if (pace) {
+        pace->used_ms += seam_steady_ms(&unit->store->seam) - began_ms;
+        pace->begun = 1;
+    }
     if (status && local.status != status)
         semel_fail(&local, status, "%s", local.text[0] ? local.text : "the handler failed");
     if (status && err)

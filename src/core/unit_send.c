@@ -1,15 +1,17 @@
 /* What a unit sends and queues.
  *
- * Where the store is at hand, it is stored at once. While no transaction is open (claim and queued mode), and where
- * the store is a round trip away, it is kept here, copied, and stored shortly before the commit: if the process
- * dies before that, none of it has happened. */
+ * Where the store is at hand, it is stored at once. While no transaction is open (claim and
+ * queued mode), and where the store is a round trip away, it is kept here, copied, and stored
+ * shortly before the commit: if the process dies before that, none of it has happened. */
+#include "base/due.h"
 #include "base/message.h"
+#include "base/trace.h"
 #include "base/uuid.h"
 #include "core/unit.h"
 
 #include <string.h>
 
-/* --- what waits ------------------------------------------------------------------------------------------ */
+/* --- what waits ------------------------------------------------------------------------------- */
 
 void unit_drop_pending(work_unit *unit)
 {
@@ -17,9 +19,25 @@ void unit_drop_pending(work_unit *unit)
     unit->statement_first = unit->statement_last = NULL;
 }
 
+void unit_count_captured(work_unit *unit)
+{
+    for (const unit_capture *at = unit->captures; at; at = at->before)
+        outbox_add(at->outbox, TALLY_CAPTURED, 1);
+    if (unit->captures)
+        store_wake(unit->store, &unit->sent_to);
+}
+
+void unit_drop_captured(work_unit *unit)
+{
+    unit->captured = 0;
+    unit->captures = NULL;
+    unit->sent_to.count = 0;
+}
+
 unit_bookmark unit_bookmark_set(const work_unit *unit)
 {
-    return (unit_bookmark){unit->pending_last, unit->statement_last, unit->captured};
+    return (unit_bookmark){unit->captures, unit->pending_last, unit->statement_last,
+                           unit->captured};
 }
 
 void unit_bookmark_return(work_unit *unit, unit_bookmark to)
@@ -27,6 +45,7 @@ void unit_bookmark_return(work_unit *unit, unit_bookmark to)
     unit->pending_last = to.pending;
     unit->statement_last = to.statement;
     unit->captured = to.captured;
+    unit->captures = to.captures;
     if (to.pending)
         to.pending->next = NULL;
     else
@@ -37,10 +56,10 @@ void unit_bookmark_return(work_unit *unit, unit_bookmark to)
         unit->statement_first = NULL;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------ */
+/* --- sending ---------------------------------------------------------------------------------- */
 
-/* Fills in what a message must have to leave: an id that stays the same however often it is sent, and
- * the time. The id goes to the unit's arena. */
+/* Fills in what a message must have to leave: an id that stays the same however often it is sent,
+ * and the time. The id goes to the unit's arena. */
 static semel_status complete_message(semel_message *out, work_unit *unit,
                                      const semel_message *message, semel_error *err)
 {
@@ -53,8 +72,12 @@ static semel_status complete_message(semel_message *out, work_unit *unit,
     memcpy(out, message, message->size < sizeof *out ? message->size : sizeof *out);
     if (!out->time_ms)
         out->time_ms = seam_wall_ms(seam);
-    if (out->id.len)
-        return SEMEL_OK;
+    if (unit->item.message)
+        status = trace_inherit(out, &unit->arena, unit->item.message, err);
+    if (!status && out->delay_ms)
+        status = due_set(out, &unit->arena, seam_wall_ms(seam) + out->delay_ms, err);
+    if (status || out->id.len)
+        return status;
     char *id = arena_alloc(&unit->arena, UUID_TEXT + 1);
     if (!id)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message id");
@@ -64,8 +87,8 @@ static semel_status complete_message(semel_message *out, work_unit *unit,
     return SEMEL_OK;
 }
 
-/* What is sent and queued is kept here while no transaction is open, and where the store is a round trip
- * away: then it travels with the commit. */
+/* What is sent and queued is kept here while no transaction is open, and where the store is a round
+ * trip away: then it travels with the commit. */
 static int unit_defers(const work_unit *unit)
 {
     return unit->phase != UNIT_OPEN || unit->store->driver->abilities & SEMEL_STORE_DISTANT;
@@ -104,12 +127,20 @@ semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_messag
                        semel_error *err)
 {
     semel_message complete;
+    if (!outbox)
+        return semel_fail(
+            err, SEMEL_EINVAL,
+            "semel_unit_send: the outbox is NULL; semel_unit_outbox() returns that if "
+            "no outbox of this name is open in the store of the unit");
     if (outbox->store != unit->store)
         return semel_fail(err, SEMEL_EINVAL, "outbox \"%s\" is in another store than the unit",
                           outbox->name);
     semel_status status = complete_message(&complete, unit, message, err);
     if (!status)
         status = check_room(unit, err);
+    unit_capture *capture = status ? NULL : arena_alloc(&unit->arena, sizeof *capture);
+    if (!status && !capture)
+        status = semel_fail(err, SEMEL_ENOMEM, "out of memory for an outgoing message");
     if (status)
         return status;
     status = unit_defers(unit)
@@ -117,11 +148,14 @@ semel_status unit_send(work_unit *unit, semel_outbox *outbox, const semel_messag
                  : unit->store->driver->outbox->put(unit->state, outbox->scope, &complete, err);
     if (status)
         return status;
+    *capture = (unit_capture){unit->captures, outbox};
+    unit->captures = capture;
     unit->captured++;
+    store_scopes_add(&unit->sent_to, outbox->scope);
     return store_fault(unit->store, "send.stored", err);
 }
 
-/* --- queueing ----------------------------------------------------------------------------------------- */
+/* --- queueing --------------------------------------------------------------------------------- */
 
 static int is_bytes(const semel_value *value)
 {
@@ -195,7 +229,7 @@ semel_status unit_queue(work_unit *unit, const char *sql, const semel_value valu
                              : driver->units->queue(unit->state, sql, values, count, err);
 }
 
-/* --- storing what waits ------------------------------------------------------------------------------------------ */
+/* --- storing what waits ----------------------------------------------------------------------- */
 
 /* As many as follow each other into one outbox, together. */
 static semel_status put_pending(work_unit *unit, unit_pending **at, semel_error *err)

@@ -1,10 +1,10 @@
 /* The public steps of <semel/unit.h>.
  *
- * Units are used again, so a pointer to one that has ended would sooner or later be a pointer to somebody else's.
- * What a caller holds is therefore a handle, and each life of a unit has another one: a step on a handle whose unit
- * has ended is SEMEL_EMISUSE and changes nothing. While a handler runs, its unit is the library's to end: commit,
- * fail and rollback are refused, and if the handler returns SEMEL_OK all the same, its work is rolled back as
- * failed. */
+ * Units are used again, so a pointer to one that has ended would sooner or later be a pointer to
+ * another caller's unit. What a caller holds is therefore a handle, and each life of a unit has
+ * another one: a step on a handle whose unit has ended is SEMEL_EMISUSE and changes nothing. While
+ * a handler runs, its unit is the library's to end: commit, fail and rollback are refused, and if
+ * the handler returns SEMEL_OK all the same, its work is rolled back as failed. */
 #include "core/unit.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static semel_status unit_has_ended(semel_error *err)
         "ends when the handler returns");
 }
 
-/* --- beginning -------------------------------------------------------------------------------------------- */
+/* --- beginning -------------------------------------------------------------------------------- */
 
 semel_status semel_unit_begin(semel_unit **out, semel_store *store, semel_error *err)
 {
@@ -72,7 +72,7 @@ semel_status semel_unit_claim(semel_outcome *out, semel_unit *handle, semel_inbo
     return unit ? unit_claim(out, unit, inbox, message, err) : unit_has_ended(err);
 }
 
-/* --- the work --------------------------------------------------------------------------------------------- */
+/* --- the work --------------------------------------------------------------------------------- */
 
 void *semel_unit_native(semel_unit *handle, const char *scheme)
 {
@@ -89,10 +89,42 @@ semel_bytes semel_unit_key(const semel_unit *handle)
     return unit ? unit->item.whole_key : (semel_bytes){NULL, 0};
 }
 
+semel_bytes semel_unit_result(const semel_unit *handle)
+{
+    const work_unit *unit = unit_of(handle);
+    if (!unit)
+        return (semel_bytes){NULL, 0};
+    return unit->item.replay ? (semel_bytes){unit->item.replay, unit->item.replay_len}
+                             : unit->item.result;
+}
+
+semel_status semel_unit_idempotency_key(char out[SEMEL_IDEMPOTENCY_KEY_SIZE],
+                                        const semel_unit *handle, semel_error *err)
+{
+    const work_unit *unit = unit_of(handle);
+    if (!unit)
+        return unit_has_ended(err);
+    if (!unit->item.inbox)
+        return semel_fail(err, SEMEL_EMISUSE, "this unit has claimed no key yet");
+    return inbox_idempotency_key(out, unit->item.inbox, unit->item.whole_key, err);
+}
+
 uint32_t semel_unit_attempt(const semel_unit *handle)
 {
     const work_unit *unit = unit_of(handle);
     return unit ? unit->item.attempt : 0;
+}
+
+int semel_unit_stopping(const semel_unit *handle)
+{
+    const work_unit *unit = unit_of(handle);
+    return unit && unit->terms.stopped && atomic_load(unit->terms.stopped);
+}
+
+semel_outbox *semel_unit_outbox(const semel_unit *handle, const char *name)
+{
+    const work_unit *unit = unit_of(handle);
+    return unit && name ? outbox_find(unit->store, name) : NULL;
 }
 
 semel_status semel_unit_send(semel_unit *handle, semel_outbox *outbox, const semel_message *message,
@@ -107,6 +139,13 @@ semel_status semel_unit_queue(semel_unit *handle, const char *sql, const semel_v
 {
     work_unit *unit = unit_of(handle);
     return unit ? unit_queue(unit, sql, values, count, err) : unit_has_ended(err);
+}
+
+semel_status semel_unit_check(semel_unit *handle, const char *sql, size_t count, size_t *position,
+                              semel_error *err)
+{
+    work_unit *unit = unit_of(handle);
+    return unit ? unit_check(unit, sql, count, position, err) : unit_has_ended(err);
 }
 
 semel_status semel_unit_set_result(semel_unit *handle, const void *data, size_t len,
@@ -139,7 +178,7 @@ semel_status semel_unit_renew(semel_unit *handle, uint32_t lease_ms, semel_error
     return unit ? unit_renew(unit, lease_ms, err) : unit_has_ended(err);
 }
 
-/* --- ending ------------------------------------------------------------------------------------------------ */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 /* The unit, if it is the caller's to end. */
 static semel_status unit_to_end(work_unit **out, const semel_unit *handle, semel_error *err)
@@ -156,16 +195,16 @@ static semel_status unit_to_end(work_unit **out, const semel_unit *handle, semel
     return SEMEL_OK;
 }
 
-/* The failure of what was queued counts as that of the work. Whether it could be recorded or not, the
- * caller wants to see the failure itself. */
+/* The failure of what was queued counts as that of the work. Whether it could be recorded or not,
+ * the caller wants to see the failure itself. */
 static void record_blame(work_unit *unit, semel_status status, const semel_error *err)
 {
     semel_outcome outcome;
     semel_error why = {.status = status, .text = "a queued statement failed"}, ignored;
     unit_drop_pending(unit);
-    unit->captured = 0;
+    unit_drop_captured(unit);
     (void)unit_record_failure(&outcome, unit, err ? err : &why, &ignored);
-    inbox_count(unit->item.inbox, outcome);
+    unit_report(unit, unit->item.inbox, outcome, err ? err : &why);
 }
 
 /* As receive does: see after_limit() in inbox_receive.c. */
@@ -177,7 +216,7 @@ static semel_status record_limit(work_unit *unit, semel_status status, semel_err
         unit_uncount(unit);
         return status;
     }
-    inbox_count(unit->item.inbox, outcome);
+    unit_report(unit, unit->item.inbox, outcome, err);
     return SEMEL_EHANDLER;
 }
 
@@ -192,14 +231,14 @@ static semel_status commit_unit(work_unit *unit, semel_error *err)
             "the message was not claimed, so there is nothing to commit: rolled back");
     }
     semel_status status = unit_complete(unit, err);
-    if (!status && inbox)
-        inbox_count(inbox, SEMEL_PROCESSED);
+    if (inbox && (!status || status == SEMEL_ELOST))
+        unit_report(unit, inbox, status ? SEMEL_FAILED : SEMEL_PROCESSED, status ? err : NULL);
     int ours = inbox && !unit->joined; /* else there is nothing to record, or no place for it */
     if (unit_blames_handler(status) && ours)
         record_blame(unit, status, err);
     if (status == SEMEL_EUNAVAILABLE && ours && in_transaction)
         status = record_limit(unit, status, err);
-    else if (unit_blames_nobody(status))
+    else if (unit_blames_store(status))
         unit_uncount(unit);
     unit_free(unit);
     return status;
@@ -224,7 +263,7 @@ static semel_status fail_unit(semel_outcome *out, work_unit *unit, const semel_e
     if (inbox && !unit->joined)
         status = unit_record_failure(out, unit, why ? why : &unsaid, err);
     if (inbox)
-        inbox_count(inbox, *out);
+        unit_report(unit, inbox, unit->item.known ? unit->item.known : *out, why ? why : &unsaid);
     unit_free(unit);
     return status;
 }

@@ -1,5 +1,6 @@
-/* The stores by scheme, from the list in cmake/Backends.cmake. A scheme that is known but not built in is told from one
- * that is unknown. */
+/* The stores by scheme, from the list in cmake/Backends.cmake. A scheme that is known but not built
+ * in is told from one that is unknown. */
+#include "base/scheme.h"
 #include "base/url.h"
 #include "generated/backends.h"
 
@@ -19,6 +20,12 @@ static const struct {
 #define LEFT_OUT(scheme)       {scheme, NULL},
     STORE_SCHEMES(BUILT_IN, LEFT_OUT)};
 
+static const char *const known[] = {
+#define KNOWN(scheme, name) scheme,
+#define UNKNOWN(scheme)
+    STORE_SCHEMES(KNOWN, UNKNOWN)};
+enum { KNOWN_COUNT = sizeof known / sizeof *known };
+
 semel_status store_driver_find(const semel_store_driver **out, const char *text, semel_error *err)
 {
     url parsed;
@@ -29,11 +36,9 @@ semel_status store_driver_find(const semel_store_driver **out, const char *text,
         if (strcmp(stores[i].scheme, parsed.scheme) != 0)
             continue;
         if (!stores[i].driver)
-            return semel_fail(err, SEMEL_EUNSUPPORTED,
-                              "%s: support was not built into this libsemel", parsed.scheme);
+            return scheme_left_out(parsed.scheme, known, KNOWN_COUNT, err);
         *out = stores[i].driver;
         return SEMEL_OK;
     }
-    return semel_fail(err, SEMEL_EINVAL, "\"%s:\" is not a store; known are " STORE_SCHEMES_TEXT,
-                      parsed.scheme);
+    return scheme_unknown("store", parsed.scheme, strlen(parsed.scheme), known, KNOWN_COUNT, err);
 }

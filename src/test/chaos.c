@@ -1,10 +1,10 @@
 /* A transport around a transport: everything comes several times, late and out of order.
  *
- * Each inner delivery becomes `copies` copies in a bag. A receive fills the bag from the inner transport
- * and takes copies out at random, leaving up to hold_max behind; once the inner one has nothing more the
- * bag is emptied, so everything comes out in the end. The inner delivery is acknowledged when all its
- * copies are settled; a copy on retry goes back into the bag, at once, and counts one delivery more. A
- * copy that is rejected is done.
+ * Each inner delivery becomes `copies` copies in a bag. A receive fills the bag from the inner
+ * transport and takes copies out at random, leaving up to hold_max behind; once the inner one has
+ * nothing more the bag is emptied, so everything comes out in the end. The inner delivery is
+ * acknowledged when all its copies are settled; a copy on retry goes back into the bag, at once,
+ * and counts one delivery more. A copy that is rejected is done.
  *
  * What it can do is what the inner one can, but for delays, which it does not keep: so there is one
  * driver table for each combination of abilities. */
@@ -50,7 +50,7 @@ typedef struct setup {
     semel_test_chaos_options options;
 } setup;
 
-/* --- opening and closing ------------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 static semel_status chaos_open(void *transport, const char *argument,
                                const semel_transport_settings *settings, semel_error *err)
@@ -112,7 +112,7 @@ static semel_status chaos_publish(void *transport, semel_publish_result results[
     return semel_transport_publish(results, self->inner, messages, count, wait_ms, err);
 }
 
-/* --- the bag ------------------------------------------------------------------------------------- */
+/* --- the bag ---------------------------------------------------------------------------------- */
 
 /* SplitMix64. */
 static size_t random_below(chaos *self, size_t bound)
@@ -195,7 +195,7 @@ static int add_original(chaos *self, const semel_delivery *delivery)
     return 1;
 }
 
-/* --- receiving ----------------------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 static copy **bucket_of(chaos *self, uint64_t tag)
 {
@@ -211,7 +211,8 @@ static semel_delivery deliver_copy(chaos *self, copy *one)
     return (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
 }
 
-/* How many inner deliveries would bring the bag to what may stay in it and what is wanted from it. */
+/* How many inner deliveries would bring the bag to what may stay in it and what is wanted from
+ * it. */
 static size_t originals_wanted(const chaos *self, size_t max)
 {
     size_t full = self->options.hold_max + max;
@@ -236,7 +237,8 @@ static semel_status bag_fill(chaos *self, const semel_delivery deliveries[], siz
     return status;
 }
 
-/* The bag keeps up to hold_max, unless the inner transport has run dry; but one comes out always. */
+/* The bag keeps up to hold_max, unless the inner transport has run dry; but one comes out
+ * always. */
 static size_t copies_to_deliver(const chaos *self, size_t max, int dry)
 {
     size_t keep = dry ? 0 : self->options.hold_max;
@@ -284,7 +286,7 @@ static semel_status chaos_receive(void *transport, semel_delivery deliveries[], 
     return status;
 }
 
-/* --- settling ------------------------------------------------------------------------------------ */
+/* --- settling --------------------------------------------------------------------------------- */
 
 static copy *remove_delivered(chaos *self, uint64_t tag)
 {
@@ -355,7 +357,7 @@ static semel_status chaos_settle(void *transport, const semel_delivery_settlemen
     return status;
 }
 
-/* --- the drivers --------------------------------------------------------------------------------- */
+/* --- the drivers ------------------------------------------------------------------------------ */
 
 #define CHAOS(bits)                                                                         \
     {                                                                                       \

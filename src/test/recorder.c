@@ -1,7 +1,8 @@
 /* A transport that remembers what is published and gives the answers it was told to give.
  *
- * It does not claim to keep the order within a group after a failure (SEMEL_TRANSPORT_ORDERED), since its
- * answers are given message by message: a relay treats it as a broker that may do the same. */
+ * It does not claim to keep the order within a group after a failure (SEMEL_TRANSPORT_ORDERED),
+ * since its answers are given message by message: a relay treats it as a broker that may do the
+ * same. */
 #include <pthread.h>
 #include <semel/sys/transport.h>
 #include <semel/test.h>
@@ -25,7 +26,7 @@ typedef struct recorder {
     answer *answers; /* in the order in which they were given */
 } recorder;
 
-/* --- answers ------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static int answer_fits(const answer *one, const semel_message *message)
 {
@@ -52,7 +53,7 @@ static void add_answer(recorder *self, answer *one)
     *end = one;
 }
 
-/* --- the driver ---------------------------------------------------------------------------------- */
+/* --- the driver ------------------------------------------------------------------------------- */
 
 static semel_status recorder_open(void *transport, const char *argument,
                                   const semel_transport_settings *settings, semel_error *err)
@@ -172,7 +173,7 @@ static const semel_transport_driver recorder_driver = {
     .settle = recorder_settle,
 };
 
-/* --- what tests call ----------------------------------------------------------------------------- */
+/* --- what tests call -------------------------------------------------------------------------- */
 
 static recorder *recorder_of(const semel_transport *transport)
 {

@@ -1,8 +1,8 @@
 /* A seam for tests: time moves when told, randomness repeats, faults strike where asked.
  *
- * Everything lies behind one mutex. The steady clock starts at one hour, not at zero, so that a test sees
- * at once if it is taken for the wall clock or the other way round. A plan that means death kills the
- * process with the mutex held: nothing comes after it. */
+ * Everything lies behind one mutex. The steady clock starts at one hour, not at zero, so that a
+ * test sees at once if it is taken for the wall clock or the other way round. A plan that means
+ * death kills the process with the mutex held: nothing comes after it. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <semel/test.h>
@@ -16,7 +16,7 @@
 #define START_STEADY_MS INT64_C(3600000)
 
 #define NAME(text) text,
-static const char *const points[] = {SEMEL_FAULT_POINTS(NAME)};
+static const char *const points[] = {SEMEL_FAULT_POINTS(NAME) SEMEL_FAULT_POINTS_SHARE(NAME)};
 #undef NAME
 
 enum { POINT_COUNT = sizeof points / sizeof *points };
@@ -44,7 +44,7 @@ static void seam_unlock(semel_test_seam *self)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* --- time ---------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static int64_t wall_ms(void *context)
 {
@@ -104,7 +104,7 @@ void semel_test_reboot(semel_test_seam *seam, int64_t ms)
     seam_unlock(seam);
 }
 
-/* --- randomness ---------------------------------------------------------------------------------- */
+/* --- randomness ------------------------------------------------------------------------------- */
 
 /* SplitMix64. */
 static uint64_t next_random(semel_test_seam *self)
@@ -130,7 +130,7 @@ static void fill_random(void *context, void *bytes, size_t len)
     seam_unlock(self);
 }
 
-/* --- faults -------------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static size_t index_of(const char *point)
 {
@@ -145,7 +145,7 @@ static size_t index_or_abort(const char *point)
 {
     size_t i = index_of(point);
     if (i == POINT_COUNT) {
-        static const char text[] = "semel_test: \"%s\" is not in SEMEL_FAULT_POINTS\n";
+        static const char text[] = "semel_test: \"%s\" is no point of SEMEL_FAULT_POINTS\n";
         (void)fprintf(stderr, text, point); /* allowed: this is test code */
         abort();                            /* allowed: this is test code */
     }
@@ -196,7 +196,7 @@ uint32_t semel_test_passed(const semel_test_seam *seam, const char *point)
     return count;
 }
 
-/* --- opening ------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 semel_status semel_test_seam_open(semel_test_seam **out, uint64_t seed, semel_error *err)
 {

@@ -1,5 +1,7 @@
-/* The transports by scheme, from the list in cmake/Backends.cmake. A scheme that is known but not built in is told from
- * one that is unknown. */
+/* The transports by scheme, from the list in cmake/Backends.cmake. A scheme that is known but
+ * not built in is told from one that is unknown. Only the scheme is read here: what is behind it
+ * is the driver's, and may hold another URL. */
+#include "base/scheme.h"
 #include "base/url.h"
 #include "generated/backends.h"
 
@@ -20,23 +22,27 @@ static const struct {
 #define LEFT_OUT(scheme)       {scheme, NULL},
     TRANSPORT_SCHEMES(BUILT_IN, LEFT_OUT)};
 
+static const char *const known[] = {
+#define KNOWN(scheme, name) scheme,
+#define UNKNOWN(scheme)
+    TRANSPORT_SCHEMES(KNOWN, UNKNOWN)};
+enum { KNOWN_COUNT = sizeof known / sizeof *known };
+
 semel_status transport_driver_find(const semel_transport_driver **out, const char *text,
                                    semel_error *err)
 {
-    url parsed;
-    semel_status status = url_parse(&parsed, text, err);
+    size_t len = 0;
+    semel_status status = url_scheme(&len, text, err);
     if (status)
         return status;
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
-        if (strcmp(transports[i].scheme, parsed.scheme) != 0)
+        const char *scheme = transports[i].scheme;
+        if (strlen(scheme) != len || memcmp(scheme, text, len) != 0)
             continue;
         if (!transports[i].driver)
-            return semel_fail(err, SEMEL_EUNSUPPORTED,
-                              "%s: support was not built into this libsemel", parsed.scheme);
+            return scheme_left_out(scheme, known, KNOWN_COUNT, err);
         *out = transports[i].driver;
         return SEMEL_OK;
     }
-    return semel_fail(err, SEMEL_EINVAL,
-                      "\"%s:\" is not a transport; known are " TRANSPORT_SCHEMES_TEXT,
-                      parsed.scheme);
+    return scheme_unknown("transport", text, len, known, KNOWN_COUNT, err);
 }

@@ -1,5 +1,5 @@
-/* Routing: which handlers a message goes to, that each has its own marker and its own failure, and what
- * becomes of messages that no route or no inbox takes. */
+/* Routing: which handlers a message goes to, that each has its own marker and its own failure, and
+ * what becomes of messages that no route or no inbox takes. */
 #include "support/fixture/fixture.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static size_t step(semel_consumer *consumer)
     return settled;
 }
 
-/* --- patterns ------------------------------------------------------------------------------------ */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 static void a_star_stands_for_any_run_of_characters(void **state)
 {
@@ -114,7 +114,7 @@ static void a_message_without_a_type_is_routed_by_its_topic(void **state)
     assert_string_equal(by_topic.ids, "2 3 ");
 }
 
-/* --- tables that are refused --------------------------------------------------------------------- */
+/* --- tables that are refused ------------------------------------------------------------------ */
 
 static semel_status another_handler(semel_unit *unit, const semel_message *message, void *context,
                                     semel_error *err)
@@ -179,9 +179,9 @@ static void options_out_of_range_are_refused(void **state)
     options = (semel_consumer_options){.size = sizeof options, .workers = SEMEL_WORKERS_MAX + 1};
     FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
     SAYS("SEMEL_WORKERS_MAX");
-    options = (semel_consumer_options){.size = sizeof options, .in_hand_max = UINT32_MAX};
+    options = (semel_consumer_options){.size = sizeof options, .inflight_max = UINT32_MAX};
     FAILS(SEMEL_ELIMIT, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
-    SAYS("SEMEL_IN_HAND_MAX");
+    SAYS("SEMEL_INFLIGHT_MAX");
 }
 
 static void routes_are_copied(void **state)
@@ -199,7 +199,7 @@ static void routes_are_copied(void **state)
     assert_int_equal(todo.runs, 1);
 }
 
-/* --- one message, several handlers --------------------------------------------------------------- */
+/* --- one message, several handlers ------------------------------------------------------------ */
 
 static void fan_out(fixture *f, uint32_t batch)
 {
@@ -275,7 +275,7 @@ static void what_keeps_failing_is_a_dead_letter_and_acknowledged(void **state)
     assert_int_equal(one.attempts, 5);
 }
 
-/* --- messages that nobody takes ------------------------------------------------------------------ */
+/* --- messages without a route ----------------------------------------------------------------- */
 
 static void an_unrouted_message_is_a_dead_letter_once(void **state)
 {
@@ -295,7 +295,8 @@ static void an_unrouted_message_is_a_dead_letter_once(void **state)
     assert_string_equal(one.message_id, "1");
     assert_non_null(strstr(one.error, "invoice.paid"));
     assert_string_equal(todo.ids, "2 ");
-    FAILS(SEMEL_ENOTFOUND, semel_consumer_replay(&outcome, consumer, one.id, &last_error));
+    FAILS(SEMEL_EREJECTED, semel_consumer_replay(&outcome, consumer, one.id, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_consumer_replay(&outcome, consumer, one.id + 1, &last_error));
 }
 
 static void an_unrouted_message_can_be_ignored(void **state)
@@ -324,6 +325,7 @@ static void refuse(fixture *f, uint32_t batch)
     letter letters[4];
     size_t settled = 0;
     stale.time_ms = 1;
+    fixture_forget(f, route.inbox, SEMEL_RETENTION_DEFAULT_MS);
     for (int copy = 0; copy < 2; copy++) /* everything comes twice */
         for (size_t i = 0; i < 4; i++)
             publish(queue, all[i]);
@@ -431,7 +433,7 @@ static void a_copy_in_progress_elsewhere_comes_back(void **state)
     assert_int_equal(todo.runs, 0);
 }
 
-/* --- replay -------------------------------------------------------------------------------------- */
+/* --- replay ----------------------------------------------------------------------------------- */
 
 static void a_dead_letter_is_replayed_through_its_route(void **state)
 {

@@ -1,5 +1,6 @@
-/* All of it together, over a transport that delivers everything twice, late and out of order, with handlers
- * that fail now and then: every effect happens once. An effect is a message in an outbox. */
+/* All of it together, over a transport that delivers everything twice, late and out of order, with
+ * handlers that fail now and then: every effect happens once. An effect is a message in an
+ * outbox. */
 #include "support/fixture/fixture.h"
 #include "support/process/process.h"
 
@@ -59,8 +60,8 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     return status;
 }
 
-/* The chaos transport has the system's clock and keeps no delays: a failing delivery is held back by the consumer,
- * in real time. */
+/* The chaos transport has the system's clock and keeps no delays: a failing delivery is held back
+ * by the consumer, in real time. */
 static semel_consumer_options impatient(uint32_t batch)
 {
     return (semel_consumer_options){.size = sizeof(semel_consumer_options),
@@ -69,7 +70,8 @@ static semel_consumer_options impatient(uint32_t batch)
                                     .backoff_max_ms = 2};
 }
 
-/* Steps until so many are settled, which must be soon; and once more, to see that there is nothing else. */
+/* Steps until so many are settled, which must be soon; and once more, to see that there is nothing
+ * else. */
 static void run_dry(semel_consumer *consumer, size_t count)
 {
     size_t all = 0, settled = 0;
@@ -136,9 +138,10 @@ static void each_effect_happens_once_with_claims(void **state)
     survive_chaos(*state, 4, SEMEL_CLAIM, 2);
 }
 
-/* --- end to end ---------------------------------------------------------------------------------- */
+/* --- end to end ------------------------------------------------------------------------------- */
 
-/* shop (a store of its own) -> relay -> chaos -> consumer -> inbox, handler, outbox -> relay -> recorder */
+/* shop (a store of its own) -> relay -> chaos -> consumer -> inbox, handler, outbox -> relay ->
+ * recorder */
 static void send_orders(semel_outbox *outbox, int count)
 {
     for (int i = 0; i < count; i++) {

@@ -1,4 +1,5 @@
-/* Deliveries that a broker takes back after a time are kept while they are handled, and while they wait. */
+/* Deliveries that a broker takes back after a time are kept while they are handled, and while they
+ * wait. */
 #include "support/fixture/fixture.h"
 #include "support/process/process.h"
 
@@ -9,64 +10,66 @@
 enum { HOLD_MS = 60, DEADLINE_MS = 60000 };
 
 /* A queue in memory, which says that it takes deliveries back. */
-typedef struct lending {
+typedef struct lease_transport {
     semel_transport *inner;
     uint32_t hold_ms;
     atomic_int broken;      /* extending fails, with this status */
     atomic_uint calls;      /* with deliveries */
     atomic_uint deliveries; /* of the last one */
     atomic_ullong tag;      /* the first one's */
-} lending;
+} lease_transport;
 
-static lending *lending_of(void *transport)
+static lease_transport *lease_transport_of(void *transport)
 {
-    return *(lending **)transport;
+    return *(lease_transport **)transport;
 }
 
-static semel_status lending_open(void *transport, const char *argument,
-                                 const semel_transport_settings *settings, semel_error *err)
+static semel_status lease_transport_open(void *transport, const char *argument,
+                                         const semel_transport_settings *settings, semel_error *err)
 {
     (void)settings, (void)err;
     memcpy(transport, &argument, sizeof argument);
     return SEMEL_OK;
 }
 
-static void lending_close(void *transport)
+static void lease_transport_close(void *transport)
 {
     (void)transport;
 }
 
-static semel_durability lending_durability(const void *transport)
+static semel_durability lease_transport_durability(const void *transport)
 {
     (void)transport;
     return SEMEL_DURABLE_NOT;
 }
 
-static semel_status lending_publish(void *transport, semel_publish_result results[],
-                                    const semel_message *const messages[], size_t count,
-                                    uint32_t wait_ms, semel_error *err)
+static semel_status lease_transport_publish(void *transport, semel_publish_result results[],
+                                            const semel_message *const messages[], size_t count,
+                                            uint32_t wait_ms, semel_error *err)
 {
-    return semel_transport_publish(results, lending_of(transport)->inner, messages, count, wait_ms,
-                                   err);
+    return semel_transport_publish(results, lease_transport_of(transport)->inner, messages, count,
+                                   wait_ms, err);
 }
 
-static semel_status lending_receive(void *transport, semel_delivery deliveries[], size_t max,
-                                    size_t *count, uint32_t wait_ms, semel_error *err)
+static semel_status lease_transport_receive(void *transport, semel_delivery deliveries[],
+                                            size_t max, size_t *count, uint32_t wait_ms,
+                                            semel_error *err)
 {
-    return semel_transport_receive(lending_of(transport)->inner, deliveries, max, count, wait_ms,
-                                   err);
+    return semel_transport_receive(lease_transport_of(transport)->inner, deliveries, max, count,
+                                   wait_ms, err);
 }
 
-static semel_status lending_settle(void *transport, const semel_delivery_settlement settles[],
-                                   size_t count, semel_error *err)
+static semel_status lease_transport_settle(void *transport,
+                                           const semel_delivery_settlement settles[], size_t count,
+                                           semel_error *err)
 {
-    return semel_transport_settle(lending_of(transport)->inner, settles, count, err);
+    return semel_transport_settle(lease_transport_of(transport)->inner, settles, count, err);
 }
 
-static semel_status lending_extend(void *transport, const uint64_t tags[], size_t count,
-                                   uint32_t *hold_ms, semel_error *err)
+static semel_status lease_transport_extend(void *transport, const uint64_t tags[], size_t count,
+                                           uint32_t *hold_ms, semel_error *err)
 {
-    lending *self = lending_of(transport);
+    lease_transport *self = lease_transport_of(transport);
     int status = atomic_load(&self->broken);
     *hold_ms = self->hold_ms;
     if (!count)
@@ -77,34 +80,35 @@ static semel_status lending_extend(void *transport, const uint64_t tags[], size_
     return status ? semel_fail(err, (semel_status)status, "the broker is away") : SEMEL_OK;
 }
 
-#define LENDING(bits)                                                                             \
-    {                                                                                             \
-        .version = SEMEL_TRANSPORT_DRIVER_VERSION, .abilities = (bits), .scheme = "lending",      \
-        .transport_size = sizeof(lending *), .open = lending_open, .close = lending_close,        \
-        .durability = lending_durability, .publish = lending_publish, .receive = lending_receive, \
-        .settle = lending_settle, .extend = lending_extend                                        \
+#define LENDING(bits)                                                                      \
+    {                                                                                      \
+        .version = SEMEL_TRANSPORT_DRIVER_VERSION, .abilities = (bits), .scheme = "lease", \
+        .transport_size = sizeof(lease_transport *), .open = lease_transport_open,         \
+        .close = lease_transport_close, .durability = lease_transport_durability,          \
+        .publish = lease_transport_publish, .receive = lease_transport_receive,            \
+        .settle = lease_transport_settle, .extend = lease_transport_extend                 \
     }
 
 static const semel_transport_driver shared =
     LENDING(SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS);
 static const semel_transport_driver unshared = LENDING(SEMEL_TRANSPORT_COUNTS);
 
-/* --- a consumer of it ---------------------------------------------------------------------------------- */
+/* --- a consumer of it ------------------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct consumer_case {
     fixture *f;
-    lending queue;
+    lease_transport queue;
     semel_transport *transport;
     semel_consumer *consumer;
     semel_route route;
     unsigned handled;
-} scene;
+} consumer_case;
 
 /* It takes as long as it takes for its delivery to be kept twice. */
 static semel_status handle_slowly(semel_unit *unit, const semel_message *message, void *context,
                                   semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     unsigned before = atomic_load(&s->queue.calls);
     int64_t deadline = process_now_ms() + DEADLINE_MS;
     (void)unit, (void)message;
@@ -117,12 +121,12 @@ static semel_status handle_slowly(semel_unit *unit, const semel_message *message
                : SEMEL_OK;
 }
 
-static void scene_open(scene *s, void **state, uint32_t hold_ms)
+static void consumer_case_open(consumer_case *s, void **state, uint32_t hold_ms)
 {
     semel_message message = text_message("m", "a");
     const semel_message *one = &message;
     semel_publish_result result;
-    *s = (scene){.f = *state, .queue.hold_ms = hold_ms};
+    *s = (consumer_case){.f = *state, .queue.hold_ms = hold_ms};
     s->queue.inner = fixture_queue(s->f, "memory:");
     s->route = (semel_route){"*", fixture_inbox(s->f, "inbox", NULL), handle_slowly, s};
     OK(semel_transport_open_driver(&s->transport, &shared, &s->queue, NULL, &last_error));
@@ -130,7 +134,7 @@ static void scene_open(scene *s, void **state, uint32_t hold_ms)
     OK(semel_consumer_open(&s->consumer, s->transport, &s->route, 1, NULL, &last_error));
 }
 
-static void scene_close(scene *s)
+static void consumer_case_close(consumer_case *s)
 {
     semel_consumer_close(s->consumer);
     semel_transport_close(s->transport);
@@ -138,26 +142,26 @@ static void scene_close(scene *s)
 
 static void a_delivery_is_kept_while_its_handler_works(void **state)
 {
-    scene s;
-    scene_open(&s, state, HOLD_MS);
+    consumer_case s;
+    consumer_case_open(&s, state, HOLD_MS);
     OK(semel_consumer_run(s.consumer, &last_error));
     assert_int_equal(s.handled, 1);
     assert_int_equal(fixture_counters(s.f).processed, 1);
     assert_int_equal(atomic_load(&s.queue.deliveries), 1);
     assert_int_not_equal(atomic_load(&s.queue.tag), 0);
-    scene_close(&s);
+    consumer_case_close(&s);
 }
 
 /* The workers meet the outage themselves, if it is one. */
 static void keeping_may_fail_for_a_while(void **state)
 {
-    scene s;
-    scene_open(&s, state, HOLD_MS);
+    consumer_case s;
+    consumer_case_open(&s, state, HOLD_MS);
     atomic_store(&s.queue.broken, SEMEL_EUNAVAILABLE);
     OK(semel_consumer_run(s.consumer, &last_error));
     assert_int_equal(s.handled, 1);
     assert_int_equal(fixture_counters(s.f).processed, 1);
-    scene_close(&s);
+    consumer_case_close(&s);
 }
 
 static semel_status fail_always(semel_unit *unit, const semel_message *message, void *context,
@@ -170,9 +174,9 @@ static semel_status fail_always(semel_unit *unit, const semel_message *message, 
 /* Step by step there is no thread for it; what waits for its backoff is kept by the steps. */
 static void a_delivery_that_waits_is_kept_by_the_steps(void **state)
 {
-    scene s;
+    consumer_case s;
     size_t settled = 0;
-    scene_open(&s, state, HOLD_MS);
+    consumer_case_open(&s, state, HOLD_MS);
     semel_consumer_close(s.consumer);
     s.route.handler = fail_always;
     OK(semel_consumer_open(&s.consumer, s.transport, &s.route, 1, NULL, &last_error));
@@ -183,31 +187,31 @@ static void a_delivery_that_waits_is_kept_by_the_steps(void **state)
     }
     assert_true(atomic_load(&s.queue.calls) >= 2);
     assert_int_equal(atomic_load(&s.queue.deliveries), 1);
-    scene_close(&s);
+    consumer_case_close(&s);
 }
 
 static void deliveries_without_an_end_are_not_kept(void **state)
 {
-    scene s;
-    scene_open(&s, state, 0);
+    consumer_case s;
+    consumer_case_open(&s, state, 0);
     s.queue.hold_ms = HOLD_MS; /* it is asked once, at opening */
     semel_consumer_stop(s.consumer);
     OK(semel_consumer_run(s.consumer, &last_error));
     assert_int_equal(atomic_load(&s.queue.calls), 0);
-    scene_close(&s);
+    consumer_case_close(&s);
 }
 
 static void a_transport_that_threads_may_not_share_cannot_lend(void **state)
 {
-    scene s;
+    consumer_case s;
     semel_consumer *consumer = NULL;
     semel_transport *transport = NULL;
-    scene_open(&s, state, HOLD_MS);
+    consumer_case_open(&s, state, HOLD_MS);
     OK(semel_transport_open_driver(&transport, &unshared, &s.queue, NULL, &last_error));
     FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, transport, &s.route, 1, NULL, &last_error));
     SAYS("threads may share");
     semel_transport_close(transport);
-    scene_close(&s);
+    consumer_case_close(&s);
 }
 
 int main(void)

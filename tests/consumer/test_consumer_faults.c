@@ -1,6 +1,6 @@
-/* The consumer in trouble: a store that fails, a transport that fails, handlers that fail again and again.
- * Nothing is lost, nothing happens twice, and it goes on by itself afterwards. An effect is a message in
- * the outbox: it is there if, and only if, the handler's unit was committed. */
+/* The consumer in trouble: a store that fails, a transport that fails, handlers that fail again and
+ * again. Nothing is lost, nothing happens twice, and it goes on by itself afterwards. An effect is
+ * a message in the outbox: it is there if, and only if, the handler's unit was committed. */
 #include "support/fake/no_delay_transport.h"
 #include "support/fake/spy.h"
 
@@ -8,14 +8,14 @@
 
 enum { COUNT = 20 };
 
-typedef struct scene {
+typedef struct consumer_case {
     fixture *f;
     semel_transport *queue;
     semel_outbox *outbox;
     semel_message event;
     scripted_handler todo;
     semel_consumer *consumer;
-} scene;
+} consumer_case;
 
 static void publish(semel_transport *transport, const char *id)
 {
@@ -25,9 +25,10 @@ static void publish(semel_transport *transport, const char *id)
     OK(semel_transport_publish(&result, transport, &one, 1, 1000, &last_error));
 }
 
-/* A consumer on `transport` (NULL: the queue itself) with an inbox of this name, and COUNT messages. */
-static void open_scene(scene *s, fixture *f, const char *name, semel_transport *transport,
-                       uint32_t batch, semel_inbox_options options)
+/* A consumer on `transport` (NULL: the queue itself) with an inbox of this name, and COUNT
+ * messages. */
+static void open_case(consumer_case *s, fixture *f, const char *name, semel_transport *transport,
+                      uint32_t batch, semel_inbox_options options)
 {
     semel_consumer_options consumer_options = {.size = sizeof consumer_options, .batch = batch};
     options.size = sizeof options;
@@ -49,7 +50,7 @@ static void open_scene(scene *s, fixture *f, const char *name, semel_transport *
 }
 
 /* Steps, letting time pass, until nothing has been settled for a while; how many steps failed. */
-static int run_dry(scene *s, size_t *settled)
+static int run_dry(consumer_case *s, size_t *settled)
 {
     int failed = 0;
     *settled = 0;
@@ -65,15 +66,15 @@ static int run_dry(scene *s, size_t *settled)
     return failed;
 }
 
-/* --- the store fails ----------------------------------------------------------------------------- */
+/* --- the store fails -------------------------------------------------------------------------- */
 
 static void when_the_store_is_gone_everything_waits_for_it(void **state)
 {
     fixture *f = *state;
     for (uint32_t batch = 1; batch <= 5; batch += 4) {
-        scene s = {0};
+        consumer_case s = {0};
         size_t settled = 77;
-        open_scene(&s, f, "inbox", NULL, batch, (semel_inbox_options){0});
+        open_case(&s, f, "inbox", NULL, batch, (semel_inbox_options){0});
         semel_test_fault(f->seam, batch == 1 ? "receive.begun" : "batch.marked", 1,
                          SEMEL_EUNAVAILABLE);
         FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
@@ -91,11 +92,11 @@ static void when_the_store_is_gone_everything_waits_for_it(void **state)
 static int meets_fault(fixture *f, const char *name, const char *point, uint32_t nth,
                        semel_status status, uint32_t batch, semel_mode mode)
 {
-    scene s = {.todo = {.failures = 2, .only = "m3"}};
+    consumer_case s = {.todo = {.failures = 2, .only = "m3"}};
     uint32_t before = semel_test_passed(f->seam, point);
     uint64_t effects = fixture_counters(f).unsent;
     size_t settled;
-    open_scene(&s, f, name, NULL, batch, (semel_inbox_options){.mode = mode, .lease_ms = 2000});
+    open_case(&s, f, name, NULL, batch, (semel_inbox_options){.mode = mode, .lease_ms = 2000});
     semel_test_fault(f->seam, point, nth, status);
     run_dry(&s, &settled);
     semel_test_fault(f->seam, NULL, 0, SEMEL_OK);
@@ -144,12 +145,12 @@ static void wherever_the_store_fails_around_claims_each_effect_happens_once(void
 static void a_refused_message_is_not_lost_when_its_letter_cannot_be_kept(void **state)
 {
     fixture *f = *state;
-    scene s = {0};
+    consumer_case s = {0};
     semel_message keyless = text_message("", "a");
     const semel_message *one = &keyless;
     semel_publish_result result;
     size_t settled;
-    open_scene(&s, f, "inbox", NULL, 1, (semel_inbox_options){0});
+    open_case(&s, f, "inbox", NULL, 1, (semel_inbox_options){0});
     OK(semel_transport_publish(&result, s.queue, &one, 1, 0, &last_error));
     semel_test_fault(f->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
     assert_int_equal(run_dry(&s, &settled), 1);
@@ -157,15 +158,15 @@ static void a_refused_message_is_not_lost_when_its_letter_cannot_be_kept(void **
     assert_int_equal(fixture_letters(f, NULL, 0), 1);
 }
 
-/* --- the transport fails ------------------------------------------------------------------------- */
+/* --- the transport fails ---------------------------------------------------------------------- */
 
 static void a_broken_transport_is_reported_and_used_again(void **state)
 {
     fixture *f = *state;
     spy watch = {.inner = fixture_queue(f, "memory:?ack_ms=5000"), .broken = SEMEL_EUNAVAILABLE};
-    scene s = {.queue = watch.inner};
+    consumer_case s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
+    open_case(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
     FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     watch.broken = SEMEL_OK;
     run_dry(&s, &settled);
@@ -179,14 +180,15 @@ static void break_after_receive(spy *self, semel_delivery deliveries[], size_t c
     self->broken = count ? SEMEL_EUNAVAILABLE : SEMEL_OK; /* the settling fails, the next works */
 }
 
-/* The work is committed and the acknowledgement lost: the delivery comes again, and is a duplicate. */
+/* The work is committed and the acknowledgement lost: the delivery comes again, and is a
+ * duplicate. */
 static void a_lost_acknowledgement_leads_to_a_duplicate(void **state)
 {
     fixture *f = *state;
     spy watch = {.inner = fixture_queue(f, "memory:?ack_ms=5000")};
-    scene s = {.queue = watch.inner};
+    consumer_case s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
+    open_case(&s, f, "inbox", spy_open(f, &watch, 1), 4, (semel_inbox_options){0});
     watch.on_receive = break_after_receive;
     FAILS(SEMEL_EUNAVAILABLE, semel_consumer_step(&settled, s.consumer, 0, &last_error));
     assert_int_equal(s.todo.runs, 4);
@@ -211,9 +213,9 @@ static void spoil_the_third(spy *self, semel_delivery deliveries[], size_t count
 static void spoiled(fixture *f, uint32_t batch)
 {
     spy watch = {.inner = fixture_queue(f, "memory:")};
-    scene s = {.queue = watch.inner};
+    consumer_case s = {.queue = watch.inner};
     size_t settled;
-    open_scene(&s, f, "inbox", spy_open(f, &watch, 1), batch, (semel_inbox_options){0});
+    open_case(&s, f, "inbox", spy_open(f, &watch, 1), batch, (semel_inbox_options){0});
     watch.on_receive = spoil_the_third;
     assert_int_equal(run_dry(&s, &settled), 0);
     assert_int_equal(s.todo.runs, COUNT - 1);
@@ -234,7 +236,7 @@ static void a_delivery_that_is_no_message_is_rejected_alone_in_a_batch(void **st
     spoiled(*state, 5);
 }
 
-/* --- backoff ------------------------------------------------------------------------------------- */
+/* --- backoff ---------------------------------------------------------------------------------- */
 
 static void delays_grow_with_jitter_up_to_the_limit(void **state)
 {
@@ -268,7 +270,7 @@ static void delays_grow_with_jitter_up_to_the_limit(void **state)
     assert_true(jitter >= 12);
 }
 
-/* --- run ----------------------------------------------------------------------------------------- */
+/* --- run -------------------------------------------------------------------------------------- */
 
 typedef struct stopper {
     semel_consumer *consumer;
@@ -327,8 +329,8 @@ static void run_ends_with_an_error_that_will_not_pass(void **state)
     assert_int_equal(watch.receives, 1);
 }
 
-/* All that is in hand came by the connection that is lost; only the first that cannot be settled is news, or the
- * others would be waited for longer and longer. */
+/* All that is in flight came by the connection that is lost; only the first that cannot be
+ * settled is news, or the others would be waited for longer and longer. */
 typedef struct cut {
     semel_consumer *consumer;
     unsigned runs;
@@ -355,7 +357,7 @@ static void count_notice(void *context, const semel_error *trouble)
     self->notices++;
 }
 
-static void a_lost_connection_is_waited_for_once_however_much_is_in_hand(void **state)
+static void a_lost_connection_is_waited_for_once_however_much_is_inflight(void **state)
 {
     fixture *f = *state;
     no_delay broker = {.inner = fixture_queue(f, "memory:")};
@@ -384,7 +386,7 @@ static void a_lost_connection_is_waited_for_once_however_much_is_in_hand(void **
 static semel_status step_inside(semel_unit *unit, const semel_message *message, void *context,
                                 semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     size_t settled;
     s->todo.trouble = semel_consumer_step(&settled, s->consumer, 0, err);
     (void)unit;
@@ -395,7 +397,7 @@ static semel_status step_inside(semel_unit *unit, const semel_message *message, 
 static void a_step_inside_a_handler_is_a_misuse(void **state)
 {
     fixture *f = *state;
-    scene s = {.queue = fixture_queue(f, "memory:")};
+    consumer_case s = {.queue = fixture_queue(f, "memory:")};
     semel_route route = {"*", fixture_inbox(f, "inbox", NULL), step_inside, &s};
     size_t settled;
     s.consumer = fixture_consumer(f, s.queue, &route, 1, NULL);
@@ -431,8 +433,8 @@ int main(void)
                 run_waits_out_what_may_pass_and_ends_when_stopped),
         ON_BOTH("run ends with an error that will not pass",
                 run_ends_with_an_error_that_will_not_pass),
-        ON_BOTH("a lost connection is waited for once, however much is in hand",
-                a_lost_connection_is_waited_for_once_however_much_is_in_hand),
+        ON_BOTH("a lost connection is waited for once, however much is in flight",
+                a_lost_connection_is_waited_for_once_however_much_is_inflight),
         ON_MEMORY("a step inside a handler is a misuse", a_step_inside_a_handler_is_a_misuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
-/* Deliveries in hand, without any thread: whoever takes and has not given back is another worker.
+/* Deliveries in flight, without any thread: each job that was taken and not given back stands for
+ * another worker.
  *
- * The attempts of a suspect (it came again) and of a retry (it failed here) are counted before they start. If one of
- * them kills the process, no other may be at work and counted: so a worker that has one keeps the other kind from all
- * others, and still everything is taken in the end. */
+ * The attempts of a suspect (it came again) and of a retry (it failed here) are counted before they
+ * start. If one of them kills the process, no other may be at work and counted: so a worker that
+ * has one keeps the other kind from all others, and still everything is taken in the end. */
 #include "core/consumer_inflight.h"
 
 #include <setjmp.h>
@@ -16,16 +17,16 @@
 
 enum { MAX = 16 };
 
-typedef struct desk {
+typedef struct inflight_case {
     inflight inflight;
     semel_message messages[MAX];
     uint64_t next; /* the tag of the next delivery */
-} desk;
+} inflight_case;
 
 static int setup(void **state)
 {
     semel_error err;
-    desk *d = calloc(1, sizeof *d);
+    inflight_case *d = calloc(1, sizeof *d);
     assert_non_null(d);
     assert_int_equal(inflight_open(&d->inflight, MAX, SEMEL_ORDER_NONE, (hash_key){1, 2}, &err),
                      SEMEL_OK);
@@ -35,14 +36,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     inflight_close(&d->inflight);
     free(d);
     return 0;
 }
 
 /* Its tag. */
-static uint64_t deliver(desk *d, uint32_t times)
+static uint64_t deliver(inflight_case *d, uint32_t times)
 {
     uint64_t tag = d->next++;
     semel_message *message = &d->messages[tag];
@@ -56,13 +57,13 @@ static uint64_t deliver(desk *d, uint32_t times)
 }
 
 /* A worker that takes one; NULL: nothing for it. */
-static job *take(desk *d)
+static job *take(inflight_case *d)
 {
     job *j = NULL;
     return inflight_next(&d->inflight, &j, 1, 0) ? j : NULL;
 }
 
-static job *take_only(desk *d, uint64_t tag)
+static job *take_only(inflight_case *d, uint64_t tag)
 {
     job *j = take(d);
     assert_non_null(j);
@@ -70,25 +71,25 @@ static job *take_only(desk *d, uint64_t tag)
     return j;
 }
 
-static void fail_here(desk *d, job *j)
+static void fail_here(inflight_case *d, job *j)
 {
     j->failed = 1;
     inflight_postpone(&d->inflight, j, 0);
 }
 
 /* It failed here once, and is due. */
-static uint64_t make_retry(desk *d)
+static uint64_t make_retry(inflight_case *d)
 {
     uint64_t tag = deliver(d, 1);
     fail_here(d, take_only(d, tag));
     return tag;
 }
 
-/* --- who keeps whom ------------------------------------------------------------------------------------------- */
+/* --- which kinds of work exclude each other --------------------------------------------------- */
 
 static void a_suspect_waits_for_the_retry_of_another(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t retry = make_retry(d);
     job *working = take_only(d, retry);
     uint64_t suspect = deliver(d, 2);
@@ -99,7 +100,7 @@ static void a_suspect_waits_for_the_retry_of_another(void **state)
 
 static void a_retry_waits_for_the_suspect_of_another(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t retry = make_retry(d);
     uint64_t suspect = deliver(d, 2);
     job *working = NULL;
@@ -113,7 +114,7 @@ static void a_retry_waits_for_the_suspect_of_another(void **state)
 
 static void a_suspect_that_fails_here_is_a_retry_from_then_on(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t first = deliver(d, 2);
     uint64_t second = deliver(d, 2);
     fail_here(d, take_only(d, first));
@@ -126,10 +127,10 @@ static void a_suspect_that_fails_here_is_a_retry_from_then_on(void **state)
     assert_null(take(d));
 }
 
-/* Also if it goes back without having been done: by the store's trouble, or by nobody's fault. */
-static void whoever_goes_back_is_not_at_work_any_more(void **state)
+/* Also if it goes back without having been done: after an outage of the store, or uncounted. */
+static void a_job_that_goes_back_is_not_at_work_any_more(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t retry = make_retry(d);
     inflight_put_back(&d->inflight, take_only(d, retry));
     uint64_t suspect = deliver(d, 2);
@@ -142,9 +143,9 @@ static void whoever_goes_back_is_not_at_work_any_more(void **state)
     assert_int_equal(d->inflight.suspects + d->inflight.retries, 1);
 }
 
-static void what_came_for_the_first_time_waits_for_nobody(void **state)
+static void what_came_for_the_first_time_waits_for_no_other(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     take_only(d, make_retry(d));
     deliver(d, 2);
     uint64_t fresh = deliver(d, 1);
@@ -154,7 +155,7 @@ static void what_came_for_the_first_time_waits_for_nobody(void **state)
 
 static void several_retries_are_at_work_side_by_side(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t one = deliver(d, 1), other = deliver(d, 1);
     job *first = take_only(d, one), *second = take_only(d, other);
     fail_here(d, first);
@@ -166,20 +167,20 @@ static void several_retries_are_at_work_side_by_side(void **state)
 /* One worker does what it has taken one after the other. */
 static void one_worker_may_take_both_at_once(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     job *both[MAX];
     make_retry(d);
     deliver(d, 2);
     assert_int_equal(inflight_next(&d->inflight, both, MAX, 0), 2);
 }
 
-/* --- nobody starves ------------------------------------------------------------------------------------------- */
+/* --- no job starves --------------------------------------------------------------------------- */
 
-/* There is always a retry at work, as with many that fail again and again: none of those that become due behind the
- * suspect begins before it. */
+/* There is always a retry at work, as with many that fail again and again: none of those that
+ * become due behind the suspect begins before it. */
 static void a_suspect_is_not_overtaken_for_ever(void **state)
 {
-    desk *d = *state;
+    inflight_case *d = *state;
     uint64_t one = deliver(d, 1), other = deliver(d, 1);
     job *first = take_only(d, one), *second = take_only(d, other);
     fail_here(d, first);
@@ -197,7 +198,8 @@ static void a_suspect_is_not_overtaken_for_ever(void **state)
     take_only(d, other);
 }
 
-/* Workers of one job each, who end in the order in which they began. Never a suspect beside another counted one. */
+/* Workers of one job each, which end in the order in which they began. A suspect is never at work
+ * beside another counted job. */
 static void check_work(job *const working[], size_t count)
 {
     unsigned suspects = 0, retries = 0;
@@ -211,7 +213,7 @@ static void check_work(job *const working[], size_t count)
 static void in_the_end_all_are_taken_whatever_fails_on_the_way(void **state)
 {
     enum { WORKERS = 3, FAILURES = 2, ROUNDS_MAX = 1000 };
-    desk *d = *state;
+    inflight_case *d = *state;
     job *working[WORKERS];
     size_t count = 0;
     for (uint32_t i = 0; i < MAX; i++)
@@ -239,8 +241,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_retry_waits_for_the_suspect_of_another, setup, teardown),
         cmocka_unit_test_setup_teardown(a_suspect_that_fails_here_is_a_retry_from_then_on, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(whoever_goes_back_is_not_at_work_any_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_came_for_the_first_time_waits_for_nobody, setup,
+        cmocka_unit_test_setup_teardown(a_job_that_goes_back_is_not_at_work_any_more, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_came_for_the_first_time_waits_for_no_other, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(several_retries_are_at_work_side_by_side, setup, teardown),
         cmocka_unit_test_setup_teardown(one_worker_may_take_both_at_once, setup, teardown),

@@ -1,18 +1,19 @@
-/* Dead letters that are too large for the store: kept without their body, and announced, in each mode. */
+/* Dead letters that are too large for the store: kept without their body, and announced, in each
+ * mode. */
 #include "support/fake/failing_store.h"
 #include "support/fake/no_delay_transport.h"
 #include "support/process/process.h"
 
 enum { SOON_MS = 60000 };
 
-/* --- a consumer that is stepped ------------------------------------------------------------------------------- */
+/* --- a consumer that is stepped --------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct consumer_case {
     no_delay broker;
     semel_consumer *consumer;
-} scene;
+} consumer_case;
 
-static void publish(scene *s, semel_message message)
+static void publish(consumer_case *s, semel_message message)
 {
     const semel_message *one = &message;
     semel_publish_result result;
@@ -20,9 +21,10 @@ static void publish(scene *s, semel_message message)
     assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
 }
 
-static void open_scene(scene *s, fixture *f, semel_route route, semel_consumer_options options)
+static void open_case(consumer_case *s, fixture *f, semel_route route,
+                      semel_consumer_options options)
 {
-    *s = (scene){0};
+    *s = (consumer_case){0};
     OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
     semel_transport *transport = no_delay_open(f, &s->broker, NULL);
     options.size = sizeof options;
@@ -31,13 +33,13 @@ static void open_scene(scene *s, fixture *f, semel_route route, semel_consumer_o
     OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
 }
 
-static void close_scene(scene *s)
+static void close_case(consumer_case *s)
 {
     semel_consumer_close(s->consumer);
     semel_transport_close(s->broker.inner);
 }
 
-static void step_until_acked(scene *s, unsigned count)
+static void step_until_acked(consumer_case *s, unsigned count)
 {
     size_t settled;
     for (int64_t deadline = process_now_ms() + SOON_MS;
@@ -46,7 +48,7 @@ static void step_until_acked(scene *s, unsigned count)
     assert_int_equal(s->broker.acked, count);
 }
 
-/* --- a letter that the store does not take -------------------------------------------------------------------- */
+/* --- a letter that the store does not take ---------------------------------------------------- */
 
 enum { BODY_MAX = 100, BODY = 1000 };
 
@@ -103,11 +105,11 @@ static void step_through(fixture *f, semel_mode mode, uint32_t batch, semel_mess
     semel_inbox_options options = {.size = sizeof options, .mode = mode, .faults = faults};
     semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     scripted_handler todo = {0};
-    scene s;
+    consumer_case s;
     failing_store_open(f);
     failing_store_limit_letters(BODY_MAX);
-    open_scene(&s, f, (semel_route){"order.*", inbox, give_up, &todo},
-               (semel_consumer_options){.batch = batch});
+    open_case(&s, f, (semel_route){"order.*", inbox, give_up, &todo},
+              (semel_consumer_options){.batch = batch});
     publish(&s, large);
     publish(&s, text_message("small", "a"));
     publish(&s, text_message("little", "a"));
@@ -115,7 +117,7 @@ static void step_through(fixture *f, semel_mode mode, uint32_t batch, semel_mess
     check_bodiless(f, why, "large");
     check_announced_once(f, faults);
     assert_int_equal(fixture_counters(f).dead, 1);
-    close_scene(&s);
+    close_case(&s);
 }
 
 static void a_letter_too_large_for_the_store_is_kept_without_its_body(void **state)

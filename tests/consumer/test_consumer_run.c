@@ -1,7 +1,8 @@
-/* Running: what ends a run and what does not, what the watcher is told of outages, and that a consumer that was stopped
- * stays so.
+/* Running: what ends a run and what does not, what the watcher is told of outages, and that a
+ * consumer that was stopped stays so.
  *
- * The store has the test's seam, for its faults; transports have the system's clock, which backoffs need to pass. */
+ * The store has the test's seam, for its faults; transports have the system's clock, which backoffs
+ * need to pass. */
 #include "support/base/sanitizer.h"
 #include "support/fake/failing_store.h"
 #include "support/fake/no_delay_transport.h"
@@ -17,9 +18,9 @@ enum { WORKERS = 8, ROUNDS = 200 / SANITIZER_SLOWDOWN, SOON_MS = 60000 };
          !(condition) && process_now_ms() < wait_until_;)  \
     process_nap()
 
-/* --- running with several workers ----------------------------------------------------------------------------- */
+/* --- running with several workers ------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct consumer_case {
     no_delay broker;
     semel_consumer *consumer;
     semel_status ended;
@@ -28,13 +29,13 @@ typedef struct scene {
     atomic_uint runs;
     unsigned broken; /* commits after the first run */
     test_thread member;
-} scene;
+} consumer_case;
 
 /* The error that some of its commits meet will not pass. */
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     (void)unit, (void)message, (void)err;
     if (atomic_fetch_add(&s->runs, 1) == 0 && s->broken)
         failing_store_break_commits(s->broken, SEMEL_EMISUSE);
@@ -43,11 +44,11 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
 
 static void note_trouble(void *context, const semel_error *trouble)
 {
-    scene *s = context;
+    consumer_case *s = context;
     atomic_fetch_add(trouble ? &s->troubles : &s->reliefs, 1);
 }
 
-static void publish(scene *s, semel_message message)
+static void publish(consumer_case *s, semel_message message)
 {
     const semel_message *one = &message;
     semel_publish_result result;
@@ -55,9 +56,10 @@ static void publish(scene *s, semel_message message)
     assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
 }
 
-static void open_scene(scene *s, fixture *f, semel_route route, semel_consumer_options options)
+static void open_case(consumer_case *s, fixture *f, semel_route route,
+                      semel_consumer_options options)
 {
-    *s = (scene){0};
+    *s = (consumer_case){0};
     OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
     semel_transport *transport = no_delay_open(f, &s->broker, NULL);
     options.size = sizeof options;
@@ -68,15 +70,15 @@ static void open_scene(scene *s, fixture *f, semel_route route, semel_consumer_o
     OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
 }
 
-static void open_workers(scene *s, fixture *f, unsigned broken)
+static void open_workers(consumer_case *s, fixture *f, unsigned broken)
 {
     semel_route route = {"order.*", fixture_inbox(f, "inbox", NULL), handle, s};
     failing_store_open(f);
-    open_scene(s, f, route, (semel_consumer_options){.workers = WORKERS});
+    open_case(s, f, route, (semel_consumer_options){.workers = WORKERS});
     s->broken = broken;
 }
 
-static void close_scene(scene *s)
+static void close_case(consumer_case *s)
 {
     semel_consumer_close(s->consumer);
     semel_transport_close(s->broker.inner);
@@ -84,18 +86,18 @@ static void close_scene(scene *s)
 
 static void run(test_thread *member)
 {
-    scene *s = member->context;
+    consumer_case *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
 }
 
-static void stop(scene *s)
+static void stop(consumer_case *s)
 {
     semel_consumer_stop(s->consumer);
     assert_true(test_thread_join(&s->member, SOON_MS));
     assert_int_equal(s->ended, SEMEL_OK);
 }
 
-static void meet_trouble_once(scene *s, fixture *f, unsigned round)
+static void meet_trouble_once(consumer_case *s, fixture *f, unsigned round)
 {
     char id[16];
     (void)snprintf(id, sizeof id, "%u", round);
@@ -108,23 +110,23 @@ static void meet_trouble_once(scene *s, fixture *f, unsigned round)
     assert_int_equal(s->reliefs, round + 1);
 }
 
-/* Whoever of them did the work that was left: nothing else comes that could tell. */
+/* Whichever worker did the work that was left: no other delivery comes that could show the end. */
 static void the_end_of_trouble_is_always_said(void **state)
 {
     fixture *f = *state;
-    scene s;
+    consumer_case s;
     open_workers(&s, f, 0);
     test_thread_start(&s.member, run, &s);
     for (unsigned i = 0; i < ROUNDS; i++)
         meet_trouble_once(&s, f, i);
     stop(&s);
-    close_scene(&s);
+    close_case(&s);
 }
 
 /* The others are waiting for something to do, and are woken by the end. */
 static void an_error_that_ends_the_run_is_met_once(void **state)
 {
-    scene s;
+    consumer_case s;
     open_workers(&s, *state, 100 * WORKERS);
     test_thread_start(&s.member, run, &s);
     WAIT_UNTIL(atomic_load(&s.broker.receives) > 0);
@@ -133,11 +135,11 @@ static void an_error_that_ends_the_run_is_met_once(void **state)
     assert_int_equal(s.ended, SEMEL_EMISUSE);
     assert_int_equal(s.why.status, SEMEL_EMISUSE);
     assert_int_equal(s.runs, 1);
-    assert_int_equal(s.broker.in_hand, 0);
-    close_scene(&s);
+    assert_int_equal(s.broker.inflight, 0);
+    close_case(&s);
 }
 
-static void step_until_acked(scene *s, unsigned count)
+static void step_until_acked(consumer_case *s, unsigned count)
 {
     size_t settled;
     for (int64_t deadline = process_now_ms() + SOON_MS;
@@ -148,7 +150,7 @@ static void step_until_acked(scene *s, unsigned count)
 
 static void what_a_run_ended_by_does_not_keep_it_from_working_later(void **state)
 {
-    scene s;
+    consumer_case s;
     open_workers(&s, *state, 1);
     publish(&s, text_message("1", "a"));
     FAILS(SEMEL_EMISUSE, semel_consumer_run(s.consumer, &last_error));
@@ -160,10 +162,10 @@ static void what_a_run_ended_by_does_not_keep_it_from_working_later(void **state
     stop(&s);
     assert_int_equal(s.broker.acked, 2);
     assert_int_equal(s.runs, 3);
-    close_scene(&s);
+    close_case(&s);
 }
 
-/* --- a batch whose store goes away ---------------------------------------------------------------------------- */
+/* --- a batch whose store goes away ------------------------------------------------------------ */
 
 static semel_inbox *inbox_by_claims(fixture *f)
 {
@@ -171,7 +173,8 @@ static semel_inbox *inbox_by_claims(fixture *f)
     return fixture_inbox(f, "inbox", &claims);
 }
 
-/* k1 fails for a reason of its own, and then the store is gone: what the call returns is the second. */
+/* k1 fails for a reason of its own, and then the store is gone: what the call returns is the
+ * second. */
 static semel_status miss_k1(semel_unit *unit, const semel_message *message, void *context,
                             semel_error *err)
 {
@@ -260,7 +263,7 @@ static void a_run_does_not_end_because_of_what_failed_before_the_store_did(void 
     semel_transport_close(broker.inner);
 }
 
-/* --- stopping is for good -------------------------------------------------------------------------------------- */
+/* --- stopping is for good --------------------------------------------------------------------- */
 
 static semel_status stop_the_run(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)

@@ -1,8 +1,8 @@
 /* Suspects, which a worker handles one at a time, and the only attempt of a message.
  *
- * Suspects are deliveries that came again: whoever had them before may have died of them. Here they are made by
- * receiving everything once and giving it back. Inboxes are in claim mode where handlers are to meet: no transaction
- * of the memory store keeps them apart then. */
+ * Suspects are deliveries that came again: they may have killed the process that had them before.
+ * Here they are made by receiving everything once and giving it back. Inboxes are in claim mode
+ * where handlers are to meet: no transaction of the memory store keeps them apart then. */
 #include "support/fake/no_delay_transport.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
@@ -13,14 +13,14 @@
 
 enum { WORKERS = 8, EACH = 8, SOON_MS = 60000, MOMENT_NAPS = 10 };
 
-/* --- handlers that meet --------------------------------------------------------------------------------------- */
+/* --- handlers that meet ----------------------------------------------------------------------- */
 
 typedef struct meeting {
     atomic_int now, most; /* at work, and at most so far */
     atomic_uint ended;
 } meeting;
 
-typedef struct scene {
+typedef struct consumer_case {
     no_delay broker;
     semel_consumer *consumer;
     semel_status ended;
@@ -30,7 +30,7 @@ typedef struct scene {
     unsigned firsts_expected;         /* those that a suspect waits for */
     int fails_first;                  /* every message, at its first run */
     int agains_expected;              /* so many at once */
-} scene;
+} consumer_case;
 
 static void enter(meeting *m)
 {
@@ -50,12 +50,13 @@ static void leave(meeting *m)
          !(condition) && process_now_ms() < wait_until_;)  \
     process_nap()
 
-/* A suspect stays until all that came for the first time are done, and these until as many as possible have met; so
- * whoever should not be there has all the time to come, and a moment more where nothing came for the first time. */
+/* A suspect stays until all that came for the first time are done, and these until as many as
+ * possible have met; so a handler that should not run now has all the time to start, and a moment
+ * more where nothing came for the first time. */
 static semel_status meet(semel_unit *unit, const semel_message *message, void *context,
                          semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     unsigned number = (unsigned)strtoul(message->id.data, NULL, 10);
     unsigned before = atomic_fetch_add(&s->runs[number], 1);
     meeting *m = before ? &s->agains : message->delivery >= 2 ? &s->suspects : &s->firsts;
@@ -84,7 +85,7 @@ static void publish(semel_transport *transport, const char *id)
     assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
 }
 
-static void publish_numbers(scene *s, unsigned from, unsigned count)
+static void publish_numbers(consumer_case *s, unsigned from, unsigned count)
 {
     char id[16];
     for (unsigned i = from; i < from + count; i++) {
@@ -112,7 +113,7 @@ static semel_inbox *inbox_by_claims(fixture *f)
     return fixture_inbox(f, "inbox", &claims);
 }
 
-static void open_scene(scene *s, fixture *f, semel_consumer_options options)
+static void open_case(consumer_case *s, fixture *f, semel_consumer_options options)
 {
     semel_route route = {"*", inbox_by_claims(f), meet, s};
     OK(semel_transport_open(&s->broker.inner, "memory:", NULL, &last_error));
@@ -126,11 +127,11 @@ static void open_scene(scene *s, fixture *f, semel_consumer_options options)
 
 static void run(test_thread *member)
 {
-    scene *s = member->context;
+    consumer_case *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
 }
 
-static void run_until_acked(scene *s, unsigned count)
+static void run_until_acked(consumer_case *s, unsigned count)
 {
     test_thread member;
     test_thread_start(&member, run, s);
@@ -143,12 +144,12 @@ static void run_until_acked(scene *s, unsigned count)
     semel_transport_close(s->broker.inner);
 }
 
-/* --- suspects ------------------------------------------------------------------------------------------------- */
+/* --- suspects --------------------------------------------------------------------------------- */
 
 static void one_suspect_at_a_time_and_what_is_new_beside_it(void **state)
 {
-    scene s = {.firsts_expected = EACH - 1};
-    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    consumer_case s = {.firsts_expected = EACH - 1};
+    open_case(&s, *state, (semel_consumer_options){.batch = 1});
     publish_numbers(&s, 0, EACH);
     deliver_in_vain(s.broker.inner, EACH);
     publish_numbers(&s, EACH, EACH - 1);
@@ -161,8 +162,8 @@ static void one_suspect_at_a_time_and_what_is_new_beside_it(void **state)
 /* One worker may have several of them, and has them one after the other. */
 static void suspects_in_batches_are_one_at_a_time_as_well(void **state)
 {
-    scene s = {0};
-    open_scene(&s, *state, (semel_consumer_options){.batch = 3});
+    consumer_case s = {0};
+    open_case(&s, *state, (semel_consumer_options){.batch = 3});
     publish_numbers(&s, 0, 2 * EACH);
     deliver_in_vain(s.broker.inner, 2 * EACH);
     run_until_acked(&s, 2 * EACH);
@@ -171,8 +172,8 @@ static void suspects_in_batches_are_one_at_a_time_as_well(void **state)
 
 static void what_failed_here_is_no_suspect(void **state)
 {
-    scene s = {.fails_first = 1, .agains_expected = EACH};
-    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    consumer_case s = {.fails_first = 1, .agains_expected = EACH};
+    open_case(&s, *state, (semel_consumer_options){.batch = 1});
     publish_numbers(&s, 0, EACH);
     run_until_acked(&s, EACH);
     assert_int_equal(s.agains.most, EACH);
@@ -180,8 +181,8 @@ static void what_failed_here_is_no_suspect(void **state)
 
 static void a_suspect_that_failed_here_is_none_any_more(void **state)
 {
-    scene s = {.fails_first = 1, .agains_expected = EACH};
-    open_scene(&s, *state, (semel_consumer_options){.batch = 1});
+    consumer_case s = {.fails_first = 1, .agains_expected = EACH};
+    open_case(&s, *state, (semel_consumer_options){.batch = 1});
     publish_numbers(&s, 0, EACH);
     deliver_in_vain(s.broker.inner, EACH);
     run_until_acked(&s, EACH);
@@ -189,7 +190,7 @@ static void a_suspect_that_failed_here_is_none_any_more(void **state)
     assert_int_equal(s.agains.most, EACH);
 }
 
-/* --- one attempt ---------------------------------------------------------------------------------------------- */
+/* --- one attempt ------------------------------------------------------------------------------ */
 
 static void the_only_attempt_is_had_though_the_first_delivery_never_began(void **state)
 {
@@ -238,8 +239,9 @@ static int live(void *context)
     return PROCESS_OK;
 }
 
-/* The first delivery was not counted, so the second has the one attempt; nobody dies of the third. */
-static void who_dies_of_the_only_attempt_leaves_a_dead_letter(void **state)
+/* The first delivery was not counted, so the second has the one attempt; the third kills no
+ * process. */
+static void a_message_that_kills_in_its_only_attempt_becomes_a_dead_letter(void **state)
 {
     scratch directory;
     life *l = process_share(sizeof *l);
@@ -266,7 +268,7 @@ int main(void)
                   a_suspect_that_failed_here_is_none_any_more),
         ON_BOTH("the only attempt is had though the first delivery never began",
                 the_only_attempt_is_had_though_the_first_delivery_never_began),
-        cmocka_unit_test(who_dies_of_the_only_attempt_leaves_a_dead_letter),
+        cmocka_unit_test(a_message_that_kills_in_its_only_attempt_becomes_a_dead_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* A consumer that runs with many workers: each effect once, those of a group in order, whatever fails on the way;
- * and that workers come, go, and stop as they should.
+/* A consumer that runs with many workers: each effect once, those of a group in order, whatever
+ * fails on the way; and that workers come, go, and stop as they should.
  *
- * An effect is a message in an outbox: it is there if, and only if, the handler's unit was committed. The store has
- * the test's seam, for its faults; transports have the system's clock, which backoffs need to pass. */
+ * An effect is a message in an outbox: it is there if, and only if, the handler's unit was
+ * committed. The store has the test's seam, for its faults; transports have the system's clock,
+ * which backoffs need to pass. */
 #include "support/base/sanitizer.h"
 #include "support/fake/no_delay_transport.h"
 #include "support/fake/spy.h"
@@ -21,7 +22,7 @@ enum {
     SOON_MS = 120000,
 };
 
-typedef struct scene {
+typedef struct consumer_case {
     fixture *f;
     no_delay broker;
     semel_outbox *outbox;
@@ -49,9 +50,9 @@ typedef struct scene {
     atomic_uint notices;
     int in_trouble;
     atomic_uint bad_notices;
-} scene;
+} consumer_case;
 
-/* --- the handler --------------------------------------------------------------------------------------------- */
+/* --- the handler ------------------------------------------------------------------------------ */
 
 static unsigned group_of(const semel_message *message)
 {
@@ -60,7 +61,7 @@ static unsigned group_of(const semel_message *message)
     return group % GROUPS;
 }
 
-static void note_busy(scene *s)
+static void note_busy(consumer_case *s)
 {
     int now = atomic_fetch_add(&s->busy, 1) + 1, most = atomic_load(&s->busy_most);
     while (now > most && !atomic_compare_exchange_weak(&s->busy_most, &most, now))
@@ -75,7 +76,7 @@ static unsigned draw(unsigned run)
     return (unsigned)((z ^ z >> 27) % 100);
 }
 
-static void plan_trouble(scene *s, unsigned run)
+static void plan_trouble(consumer_case *s, unsigned run)
 {
     static const char *const points[] = {"receive.begun", "receive.marked", "receive.committed",
                                          "batch.marked", "batch.committed"};
@@ -87,7 +88,7 @@ static void plan_trouble(scene *s, unsigned run)
                      run % s->settle_fails_every ? SEMEL_OK : SEMEL_EUNAVAILABLE);
 }
 
-static semel_status do_the_work(semel_unit *unit, const semel_message *message, scene *s,
+static semel_status do_the_work(semel_unit *unit, const semel_message *message, consumer_case *s,
                                 semel_error *err)
 {
     unsigned run = atomic_fetch_add(&s->runs, 1) + 1;
@@ -103,7 +104,7 @@ static semel_status do_the_work(semel_unit *unit, const semel_message *message, 
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     unsigned group = group_of(message);
     note_busy(s);
     if (atomic_fetch_add(&s->at_work[group], 1))
@@ -116,11 +117,11 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     return status;
 }
 
-/* --- the scene ------------------------------------------------------------------------------------------------- */
+/* --- the consumer_case ------------------------------------------------------------------------ */
 
 static void notice(void *context, const semel_error *trouble)
 {
-    scene *s = context;
+    consumer_case *s = context;
     int alone = !atomic_exchange(&s->in_notice, 1);
     int turn = s->in_trouble == !trouble; /* it begins when there is none, and ends when there is */
     s->in_trouble = trouble != NULL;
@@ -130,7 +131,7 @@ static void notice(void *context, const semel_error *trouble)
     atomic_store(&s->in_notice, 0);
 }
 
-static void publish_all(scene *s)
+static void publish_all(consumer_case *s)
 {
     for (unsigned i = 0; i < COUNT; i++) {
         char id[24], group[16];
@@ -145,8 +146,8 @@ static void publish_all(scene *s)
 }
 
 /* `delays`: on the memory transport itself. */
-static void open_scene(scene *s, fixture *f, const char *url, int delays, semel_handler *handler,
-                       semel_consumer_options options)
+static void open_case(consumer_case *s, fixture *f, const char *url, int delays,
+                      semel_handler *handler, semel_consumer_options options)
 {
     semel_transport *transport;
     semel_inbox_options patient = {.size = sizeof patient, .attempts_max = 1000, .mode = s->mode};
@@ -163,7 +164,7 @@ static void open_scene(scene *s, fixture *f, const char *url, int delays, semel_
     OK(semel_consumer_open(&s->consumer, transport, &route, 1, &options, &last_error));
 }
 
-static void close_scene(scene *s)
+static void close_case(consumer_case *s)
 {
     semel_consumer_close(s->consumer);
     s->consumer = NULL;
@@ -171,11 +172,11 @@ static void close_scene(scene *s)
 
 static void run(test_thread *member)
 {
-    scene *s = member->context;
+    consumer_case *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
 }
 
-static void wait_for_effects(scene *s, unsigned count)
+static void wait_for_effects(consumer_case *s, unsigned count)
 {
     int64_t end = process_now_ms() + SOON_MS;
     while (fixture_counters(s->f).unsent < count) {
@@ -186,14 +187,14 @@ static void wait_for_effects(scene *s, unsigned count)
     }
 }
 
-static void check_join(scene *s, test_thread *member)
+static void check_join(consumer_case *s, test_thread *member)
 {
     assert_true(test_thread_join(member, SOON_MS));
     if (s->ended)
         fail_msg("%s", s->why.text);
 }
 
-static void run_to_the_end(scene *s)
+static void run_to_the_end(consumer_case *s)
 {
     test_thread member;
     publish_all(s);
@@ -204,7 +205,7 @@ static void run_to_the_end(scene *s)
 }
 
 /* Each once, and each group's in order. */
-static void check_effects(scene *s)
+static void check_effects(consumer_case *s)
 {
     unsigned next[GROUPS] = {0};
     semel_transport *recorder = fixture_recorder(s->f);
@@ -221,20 +222,20 @@ static void check_effects(scene *s)
     assert_int_equal(s->bad_notices, 0);
 }
 
-static void close_queue(scene *s)
+static void close_queue(consumer_case *s)
 {
     semel_transport_close(s->broker.inner);
 }
 
-/* --- order ----------------------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
-static void keep_order(scene *s, fixture *f, const char *url, int delays, uint32_t batch)
+static void keep_order(consumer_case *s, fixture *f, const char *url, int delays, uint32_t batch)
 {
-    open_scene(
+    open_case(
         s, f, url, delays, handle,
         (semel_consumer_options){.workers = WORKERS, .batch = batch, .order = SEMEL_ORDER_GROUP});
     run_to_the_end(s);
-    close_scene(s);
+    close_case(s);
     check_effects(s);
     assert_int_equal(s->overlaps, 0);
     assert_true(s->runs > COUNT);
@@ -242,16 +243,16 @@ static void keep_order(scene *s, fixture *f, const char *url, int delays, uint32
 
 static void groups_stay_in_order_though_handlers_fail(void **state)
 {
-    scene s = {.fails_in_a_hundred = 15, .mode = SEMEL_CLAIM};
+    consumer_case s = {.fails_in_a_hundred = 15, .mode = SEMEL_CLAIM};
     keep_order(&s, *state, "memory:", 0, 1);
     assert_int_equal(s.broker.received, COUNT);
-    assert_true(s.broker.in_hand_most <= 100);
+    assert_true(s.broker.inflight_most <= 100);
     close_queue(&s);
 }
 
 static void groups_stay_in_order_in_batches(void **state)
 {
-    scene s = {.fails_in_a_hundred = 15};
+    consumer_case s = {.fails_in_a_hundred = 15};
     keep_order(&s, *state, "memory:", 0, 4);
     assert_int_equal(s.broker.received, COUNT);
     close_queue(&s);
@@ -259,14 +260,14 @@ static void groups_stay_in_order_in_batches(void **state)
 
 static void groups_stay_in_order_on_a_transport_with_delays(void **state)
 {
-    scene s = {.fails_in_a_hundred = 15};
+    consumer_case s = {.fails_in_a_hundred = 15};
     keep_order(&s, *state, "memory:", 1, 3);
     close_queue(&s);
 }
 
 static void groups_stay_in_order_though_the_store_fails(void **state)
 {
-    scene s = {.fails_in_a_hundred = 5, .store_fails_every = 29};
+    consumer_case s = {.fails_in_a_hundred = 5, .store_fails_every = 29};
     keep_order(&s, *state, "memory:", 0, 1);
     assert_int_equal(s.broker.received, COUNT);
     assert_true(s.notices > 0);
@@ -275,16 +276,17 @@ static void groups_stay_in_order_though_the_store_fails(void **state)
 
 static void groups_stay_in_order_in_batches_though_the_store_fails(void **state)
 {
-    scene s = {.fails_in_a_hundred = 5, .store_fails_every = 29};
+    consumer_case s = {.fails_in_a_hundred = 5, .store_fails_every = 29};
     keep_order(&s, *state, "memory:", 0, 5);
     assert_int_equal(s.broker.received, COUNT);
     close_queue(&s);
 }
 
-/* What was not settled comes again after a while, and may do so while its first delivery is in hand. */
+/* What was not settled comes again after a while, and may do so while its first delivery is in
+ * hand. */
 static void groups_stay_in_order_though_the_broker_fails(void **state)
 {
-    scene s = {.fails_in_a_hundred = 5, .store_fails_every = 97, .settle_fails_every = 31};
+    consumer_case s = {.fails_in_a_hundred = 5, .store_fails_every = 97, .settle_fails_every = 31};
     keep_order(&s, *state, "memory:?ack_ms=50", 0, 2);
     assert_true(s.notices > 0);
     close_queue(&s);
@@ -297,12 +299,12 @@ static void wait_until_at_least(atomic_uint *number, unsigned least)
         process_nap();
 }
 
-/* --- workers --------------------------------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 static semel_status wait_for_all_workers(semel_unit *unit, const semel_message *message,
                                          void *context, semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     int64_t end = process_now_ms() + SOON_MS;
     note_busy(s);
     while (atomic_load(&s->busy_most) < WORKERS && process_now_ms() < end)
@@ -314,12 +316,12 @@ static semel_status wait_for_all_workers(semel_unit *unit, const semel_message *
 
 static void workers_work_side_by_side(void **state)
 {
-    scene s = {.mode = SEMEL_CLAIM};
-    open_scene(&s, *state, "memory:", 0, wait_for_all_workers,
-               (semel_consumer_options){.workers = WORKERS});
+    consumer_case s = {.mode = SEMEL_CLAIM};
+    open_case(&s, *state, "memory:", 0, wait_for_all_workers,
+              (semel_consumer_options){.workers = WORKERS});
     run_to_the_end(&s);
     assert_int_equal(s.busy_most, WORKERS);
-    close_scene(&s);
+    close_case(&s);
     close_queue(&s);
 }
 
@@ -334,7 +336,8 @@ static unsigned count_threads(void)
     return count;
 }
 
-/* The kernel takes its time to remove one that has been joined, also one that was counted before. */
+/* The kernel takes its time to remove one that has been joined, also one that was counted
+ * before. */
 static void expect_no_more_threads_than(unsigned count)
 {
     int64_t end = process_now_ms() + SOON_MS;
@@ -343,11 +346,12 @@ static void expect_no_more_threads_than(unsigned count)
     assert_in_range(count_threads(), 1, count);
 }
 
-/* Who comes after the tenth waits until that one has stopped it: else all may be done before. */
+/* A handler after the tenth waits until the tenth has stopped the consumer: else all may be done
+ * before. */
 static semel_status stop_at_the_tenth(semel_unit *unit, const semel_message *message, void *context,
                                       semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     semel_status status = do_the_work(unit, message, s, err);
     int nth = atomic_fetch_add(&s->busy, 1) + 1;
     if (nth == 10)
@@ -358,23 +362,23 @@ static semel_status stop_at_the_tenth(semel_unit *unit, const semel_message *mes
     return status;
 }
 
-/* What is at work when it is stopped is finished; what is in hand goes back when it is closed. */
+/* What is at work when it is stopped is finished; what is in flight goes back when it is closed. */
 static void when_stopped_all_threads_are_gone_and_nothing_is_lost(void **state)
 {
-    scene s = {0};
+    consumer_case s = {0};
     semel_delivery delivery;
     size_t count = 1, left = 0;
     unsigned before = count_threads();
-    open_scene(&s, *state, "memory:", 0, stop_at_the_tenth,
-               (semel_consumer_options){.workers = WORKERS});
+    open_case(&s, *state, "memory:", 0, stop_at_the_tenth,
+              (semel_consumer_options){.workers = WORKERS});
     publish_all(&s);
     OK(semel_consumer_run(s.consumer, &last_error));
     expect_no_more_threads_than(before);
     assert_in_range(s.runs, 10, 10 + WORKERS);
     assert_int_equal(s.broker.acked, s.runs);
     assert_int_equal(fixture_counters(s.f).unsent, s.runs);
-    close_scene(&s);
-    assert_int_equal(s.broker.in_hand, 0);
+    close_case(&s);
+    assert_int_equal(s.broker.inflight, 0);
     for (; count; left += count)
         OK(semel_transport_receive(s.broker.inner, &delivery, 1, &count, 0, &last_error));
     assert_int_equal(left + s.runs, COUNT);
@@ -384,7 +388,7 @@ static void when_stopped_all_threads_are_gone_and_nothing_is_lost(void **state)
 static semel_status note_signals(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     sigset_t blocked;
     sigemptyset(&blocked);
     if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) || !sigismember(&blocked, SIGTERM))
@@ -394,32 +398,32 @@ static semel_status note_signals(semel_unit *unit, const semel_message *message,
 
 static void signals_are_for_the_callers_thread(void **state)
 {
-    scene s = {.mode = SEMEL_CLAIM};
-    open_scene(&s, *state, "memory:", 0, note_signals,
-               (semel_consumer_options){.workers = WORKERS});
+    consumer_case s = {.mode = SEMEL_CLAIM};
+    open_case(&s, *state, "memory:", 0, note_signals, (semel_consumer_options){.workers = WORKERS});
     run_to_the_end(&s); /* all workers had one at first, at the same time */
     assert_in_range(s.overlaps, 1, s.runs - (WORKERS - 1));
-    close_scene(&s);
+    close_case(&s);
     close_queue(&s);
 }
 
 static void an_error_that_will_not_pass_ends_all_workers(void **state)
 {
-    scene s = {0};
+    consumer_case s = {0};
     test_thread member;
-    open_scene(&s, *state, "memory:", 0, handle, (semel_consumer_options){.workers = WORKERS});
+    open_case(&s, *state, "memory:", 0, handle,
+              (semel_consumer_options){.workers = WORKERS, .batch = 1});
     publish_all(&s);
     semel_test_fault(s.f->seam, "receive.marked", COUNT / 2, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_consumer_run(s.consumer, &last_error));
     SAYS("receive.marked");
-    assert_int_equal(s.broker.in_hand, 0); /* all of it has gone back */
+    assert_int_equal(s.broker.inflight, 0); /* all of it has gone back */
     assert_int_equal(fixture_counters(s.f).unsent, s.broker.acked);
     test_thread_start(&member, run, &s); /* the reason is gone, and it goes on */
     wait_for_effects(&s, COUNT);
     semel_consumer_stop(s.consumer);
     check_join(&s, &member);
     assert_int_equal(fixture_counters(s.f).unsent, COUNT);
-    close_scene(&s);
+    close_case(&s);
     close_queue(&s);
 }
 
@@ -437,13 +441,13 @@ static void workers_need_a_transport_that_may_be_shared(void **state)
     assert_int_equal(watch.receives, 0);
 }
 
-/* --- trouble ----------------------------------------------------------------------------------------------------- */
+/* --- trouble ---------------------------------------------------------------------------------- */
 
 /* The broker goes away while this one is at work, which ends well after that was noticed. */
 static semel_status be_cut_off(semel_unit *unit, const semel_message *message, void *context,
                                semel_error *err)
 {
-    scene *s = context;
+    consumer_case *s = context;
     if (!atomic_fetch_add(&s->busy, 1)) {
         atomic_store(&s->broker.receive_broken, SEMEL_EUNAVAILABLE);
         wait_until_at_least(&s->notices, 1);
@@ -453,9 +457,9 @@ static semel_status be_cut_off(semel_unit *unit, const semel_message *message, v
 
 static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
 {
-    scene s = {.mode = SEMEL_CLAIM};
+    consumer_case s = {.mode = SEMEL_CLAIM};
     test_thread member;
-    open_scene(&s, *state, "memory:", 0, be_cut_off, (semel_consumer_options){.workers = 3});
+    open_case(&s, *state, "memory:", 0, be_cut_off, (semel_consumer_options){.workers = 3});
     publish_all(&s);
     test_thread_start(&member, run, &s);
     wait_until_at_least(&s.notices, 1);
@@ -469,7 +473,7 @@ static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **st
     check_join(&s, &member);
     assert_int_equal(s.notices, 2);
     assert_int_equal(s.bad_notices, 0);
-    close_scene(&s);
+    close_case(&s);
     close_queue(&s);
 }
 

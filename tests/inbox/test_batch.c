@@ -1,5 +1,5 @@
-/* Many messages in one transaction: the order of the handlers, the outcomes by index, and that one message's
- * trouble is its own; and the failures that are everybody's. */
+/* Many messages in one transaction: the order of the handlers, the outcomes by index, and that one
+ * message's failure is its own; and the failures that concern all messages. */
 #include "support/fixture/fixture.h"
 
 #include <semel/sqlite.h>
@@ -45,7 +45,7 @@ static void assert_all(const batch *b, semel_outcome outcome)
         OUTCOME(outcome, b->out[i]);
 }
 
-/* --- order and outcomes -------------------------------------------------------------------------- */
+/* --- order and outcomes ----------------------------------------------------------------------- */
 
 static void handlers_run_in_the_order_given(void **state)
 {
@@ -72,6 +72,7 @@ static void each_message_has_the_outcome_at_its_index(void **state)
     semel_inbox *inbox = fixture_inbox(f, "inbox", NULL);
     semel_message known = text_message("known", "a"), dead = text_message("dead", "a");
     scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP, .only = "dead"};
+    fixture_forget(f, inbox, SEMEL_RETENTION_DEFAULT_MS);
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &known, &todo);
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &dead, &todo);
     batch b = batch_of(
@@ -202,7 +203,7 @@ static void the_largest_batch_is_handled_whole(void **state)
     free(ids);
 }
 
-/* --- one message's trouble ----------------------------------------------------------------------- */
+/* --- one message's trouble -------------------------------------------------------------------- */
 
 static void a_redelivery_is_handled_alone_and_first(void **state)
 {
@@ -289,7 +290,7 @@ static void giving_up_in_a_batch_announces_with_it(void **state)
     assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
-/* --- everybody's trouble ------------------------------------------------------------------------- */
+/* --- failures that concern all ---------------------------------------------------------------- */
 
 /* Nothing of the batch has happened, and the next try finds it as new. */
 static void assert_nothing_happened(fixture *f, batch *b, semel_inbox *inbox, semel_outbox *outbox)
@@ -377,7 +378,8 @@ static void make_family(fixture *f)
     assert_int_equal(sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* A constraint that was deferred: whose fault it is shows when each is received by itself. */
+/* A constraint that was deferred: which message violates it shows when each is received by
+ * itself. */
 static void a_commit_that_is_refused_is_the_handlers_failure(void **state)
 {
     fixture *f = *state;

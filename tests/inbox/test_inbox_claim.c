@@ -1,6 +1,6 @@
-/* Claim mode as its users see it: a copy in flight is waited for or reported, a lease is renewed or lost, and
- * what is sent goes out with the completion only. Waiting moves the fake clock and takes no time. The state
- * machine underneath is tested by the conformance suite. */
+/* Claim mode as its users see it: a copy in flight is waited for or reported, a lease is renewed or
+ * lost, and what is sent goes out with the completion only. Waiting moves the fake clock and takes
+ * no time. The state machine underneath is tested by the conformance suite. */
 #include "support/fixture/fixture.h"
 
 static semel_inbox *claim_inbox(fixture *f, const char *name, semel_inbox_options options)
@@ -25,7 +25,7 @@ static int64_t now(fixture *f)
     return f->host->steady_ms(f->host->context);
 }
 
-/* --- in flight ----------------------------------------------------------------------------------- */
+/* --- in flight -------------------------------------------------------------------------------- */
 
 static void a_copy_in_flight_is_reported_at_once(void **state)
 {
@@ -75,7 +75,7 @@ static void finish_meanwhile(void *context, uint32_t ms)
         OK(semel_unit_commit(meanwhile.unit, &last_error));
 }
 
-static void who_waits_gets_the_answer_of_who_was_first(void **state)
+static void a_copy_that_waits_gets_the_answer_of_the_first(void **state)
 {
     fixture *f = *state;
     semel_seam seam = *f->host;
@@ -89,7 +89,7 @@ static void who_waits_gets_the_answer_of_who_was_first(void **state)
     semel_result *result = NULL;
     scripted_handler todo = {0};
     seam.sleep_ms = finish_meanwhile;
-    OK(semel_store_open(&store, f->url, &store_options, &last_error));
+    OK(semel_store_open(&store, f->place.url, &store_options, &last_error));
     OK(semel_inbox_open(&inbox, store, "waited", &options, &last_error));
     meanwhile.seam = f->host;
     meanwhile.sleeps = 0;
@@ -127,7 +127,8 @@ static void a_lease_that_ends_while_we_wait_is_taken_over(void **state)
 static void transaction_mode_respects_a_live_claim(void **state)
 {
     fixture *f = *state;
-    semel_inbox_options options = {.size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
+    semel_inbox_options options = {
+        .size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT, .accept_changes = 1};
     semel_inbox *before = claim_inbox(f, "inbox", (semel_inbox_options){.lease_ms = 1000});
     semel_inbox *after = fixture_inbox(f, "inbox", &options);
     semel_message message = text_message("1", "a");
@@ -157,7 +158,7 @@ static void an_open_transaction_is_reported_as_in_progress(void **state)
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, waits, &message, &(scripted_handler){0});
 }
 
-/* --- the lease ----------------------------------------------------------------------------------- */
+/* --- the lease -------------------------------------------------------------------------------- */
 
 static void the_default_lease_is_thirty_seconds(void **state)
 {
@@ -244,7 +245,7 @@ static void a_handler_may_renew_for_as_long_as_it_works(void **state)
     OUTCOME(SEMEL_PROCESSED, outcome);
 }
 
-/* --- no transaction is open while it works ------------------------------------------------------- */
+/* --- no transaction is open while it works ---------------------------------------------------- */
 
 static semel_status receive_another(semel_unit *unit, const semel_message *message, void *context,
                                     semel_error *err)
@@ -275,8 +276,8 @@ int main(void)
         ON_BOTH("a copy in flight is reported at once", a_copy_in_flight_is_reported_at_once),
         ON_BOTH("a copy in flight is waited for up to the deadline",
                 a_copy_in_flight_is_waited_for_up_to_the_deadline),
-        ON_SQLITE("who waits gets the answer of who was first",
-                  who_waits_gets_the_answer_of_who_was_first),
+        ON_SQLITE("a copy that waits gets the answer of the first",
+                  a_copy_that_waits_gets_the_answer_of_the_first),
         ON_BOTH("a lease that ends while we wait is taken over",
                 a_lease_that_ends_while_we_wait_is_taken_over),
         ON_BOTH("transaction mode respects a live claim", transaction_mode_respects_a_live_claim),

@@ -1,15 +1,15 @@
-/* Commits and completions that fail: what a conflict or a lost store is counted as, and how often a handler runs for
- * it. The servers' side is in test_servers_commits.c. */
+/* Commits and completions that fail: what a conflict or a lost store is counted as, and how often a
+ * handler runs for it. The servers' side is in test_servers_commits.c. */
 #include "support/fake/failing_store.h"
 #include "support/fixture/effect.h"
-#include "support/inspect/inspect_sqlite.h"
 
 enum { ATTEMPTS = 3, IN_A_ROW = 5 };
 
-/* --- handlers ------------------------------------------------------------------------------------------------- */
+/* --- handlers --------------------------------------------------------------------------------- */
 
-/* The commit that follows fails, so many times. Only for the messages with this type, if there is one. */
-typedef struct vain {
+/* The commit that follows fails, so many times. Only for the messages with this type, if there is
+ * one. */
+typedef struct start_case {
     unsigned times;
     unsigned commits; /* each time; a claim tries its own again */
     semel_status status;
@@ -17,15 +17,15 @@ typedef struct vain {
     unsigned runs;
     uint32_t attempt; /* of the last run */
     scripted_handler work;
-    const fixture *writes; /* an effect, by a queued statement */
-} vain;
+    const effect *writes; /* one, by a queued statement */
+} start_case;
 
 static semel_status work_in_vain(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)
 {
-    vain *v = context;
-    if (v->writes && v->writes->is_sqlite) {
-        semel_status status = effect_write(unit, v->writes->url, "effect", "e", 1, err);
+    start_case *v = context;
+    if (v->writes && v->writes->place->has_sql) {
+        semel_status status = effect_write(v->writes, unit, "e", 1, err);
         if (status)
             return status;
     }
@@ -48,7 +48,7 @@ static semel_message redelivery(const char *id)
 }
 
 static semel_outcome receive(semel_status expected, semel_inbox *inbox,
-                             const semel_message *message, vain *v)
+                             const semel_message *message, start_case *v)
 {
     semel_outcome out;
     FAILS(expected, semel_inbox_receive(&out, inbox, message, work_in_vain, v, &last_error));
@@ -61,14 +61,14 @@ static semel_inbox *inbox_with(fixture *f, semel_inbox_options options)
     return fixture_inbox(f, "inbox", &options);
 }
 
-/* --- the attempts of what came again -------------------------------------------------------------------------- */
+/* --- the attempts of what came again ---------------------------------------------------------- */
 
-/* The second delivery is the second attempt, however often its commit fails by nobody's fault. */
+/* The second delivery is the second attempt, however often its commit fails by a conflict. */
 static void conflicts_at_the_commit_of_a_redelivery_are_no_attempts(void **state)
 {
     fixture *f = *state;
     semel_message message = redelivery("m");
-    vain v = {.times = IN_A_ROW, .status = SEMEL_ECONFLICT};
+    start_case v = {.times = IN_A_ROW, .status = SEMEL_ECONFLICT};
     failing_store_open(f);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.attempts_max = ATTEMPTS});
     OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
@@ -80,7 +80,7 @@ static void conflicts_at_the_commit_of_a_redelivery_are_no_attempts(void **state
 static void fail_in_a_row(fixture *f, semel_inbox *inbox, const char *id, semel_status status)
 {
     semel_message message = redelivery(id);
-    vain v = {.times = IN_A_ROW, .status = status};
+    start_case v = {.times = IN_A_ROW, .status = status};
     while (v.times)
         OUTCOME(SEMEL_UNDECIDED, receive(status, inbox, &message, &v));
     OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
@@ -104,7 +104,7 @@ static void a_store_lost_at_the_commit_of_a_redelivery_is_no_attempt(void **stat
     semel_message message = redelivery("lost");
     failing_store_open(f);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.attempts_max = ATTEMPTS});
-    vain v = {.times = IN_A_ROW, .commits = 2, .status = SEMEL_EUNAVAILABLE};
+    start_case v = {.times = IN_A_ROW, .commits = 2, .status = SEMEL_EUNAVAILABLE};
     while (v.times)
         OUTCOME(SEMEL_UNDECIDED, receive(SEMEL_EUNAVAILABLE, inbox, &message, &v));
     OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
@@ -113,14 +113,15 @@ static void a_store_lost_at_the_commit_of_a_redelivery_is_no_attempt(void **stat
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
-/* The store answers others: then it is this message, which is counted, and given up on in the end. */
+/* The store answers others: then it is this message, which is counted, and given up on in the
+ * end. */
 static void a_message_that_takes_the_store_down_at_its_commit_is_counted(void **state)
 {
     fixture *f = *state;
     semel_message message = text_message("poison", "a");
     failing_store_open(f);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.attempts_max = ATTEMPTS});
-    vain v = {.times = IN_A_ROW, .status = SEMEL_EUNAVAILABLE};
+    start_case v = {.times = IN_A_ROW, .status = SEMEL_EUNAVAILABLE};
     for (int i = 1; i < ATTEMPTS; i++)
         OUTCOME(SEMEL_FAILED, receive(SEMEL_EHANDLER, inbox, &message, &v));
     OUTCOME(SEMEL_DEAD, receive(SEMEL_OK, inbox, &message, &v));
@@ -136,7 +137,7 @@ static void the_same_in_a_batch(void **state)
     semel_message one = text_message("1", "a"), again = redelivery("2"),
                   other = text_message("3", "a");
     const semel_message *const all[] = {&one, &again, &other};
-    vain v = {.times = IN_A_ROW, .status = SEMEL_ECONFLICT, .type = "again"};
+    start_case v = {.times = IN_A_ROW, .status = SEMEL_ECONFLICT, .type = "again"};
     again.type = v.type;
     failing_store_open(f);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.attempts_max = ATTEMPTS});
@@ -158,53 +159,48 @@ static semel_unit *claim(fixture *f, semel_inbox *inbox, const semel_message *me
     return unit;
 }
 
-/* For whoever takes the steps one by one. */
+/* For a caller that takes the steps one by one. */
 static void the_same_step_by_step(void **state)
 {
-    static const semel_status nobodys[] = {SEMEL_ECONFLICT, SEMEL_EBUSY};
+    static const semel_status conflicts[] = {SEMEL_ECONFLICT, SEMEL_EBUSY};
     fixture *f = *state;
     semel_message message = redelivery("m");
     failing_store_open(f);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.attempts_max = ATTEMPTS});
-    for (size_t i = 0; i < 2 * sizeof nobodys / sizeof *nobodys; i++) {
+    for (size_t i = 0; i < 2 * sizeof conflicts / sizeof *conflicts; i++) {
         semel_unit *unit = claim(f, inbox, &message);
-        failing_store_break_commits(1, nobodys[i / 2]);
-        FAILS(nobodys[i / 2], semel_unit_commit(unit, &last_error));
+        failing_store_break_commits(1, conflicts[i / 2]);
+        FAILS(conflicts[i / 2], semel_unit_commit(unit, &last_error));
     }
     OK(semel_unit_commit(claim(f, inbox, &message), &last_error));
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
-/* --- the completion of a claim -------------------------------------------------------------------------------- */
-
-static int64_t effects(const fixture *f)
-{
-    char path[SCRATCH_PATH];
-    return inspect_sqlite_number(scratch_file(path, &f->directory, "semel.db"),
-                                 "SELECT count(*) FROM effect");
-}
+/* --- the completion of a claim ---------------------------------------------------------------- */
 
 static void check_done_so_often(fixture *f, int times)
 {
     assert_int_equal(fixture_counters(f).unsent, times);
-    if (f->is_sqlite)
-        assert_int_equal(effects(f), times);
+    if (f->place.has_sql)
+        assert_int_equal(effect_count(&f->place, "effect").all, times);
 }
 
-static vain make_claimer(fixture *f, const semel_message *mail)
+static start_case make_claimer(fixture *f, const semel_message *mail)
 {
-    if (f->is_sqlite)
-        effect_build(f->url, "effect");
-    return (vain){.status = SEMEL_ECONFLICT,
-                  .writes = f,
-                  .work = {.outbox = fixture_outbox(f, "out"), .sends = mail, .result = "receipt"}};
+    static effect writes;
+    effect_build(&f->place, "effect");
+    OK(effect_open(&writes, &f->place, f->store, "effect", &last_error)); /* opens nothing */
+    return (start_case){
+        .status = SEMEL_ECONFLICT,
+        .writes = &writes,
+        .work = {.outbox = fixture_outbox(f, "out"), .sends = mail, .result = "receipt"}};
 }
 
 static void a_conflict_at_the_completion_of_a_claim_repeats_the_completion_only(void **state)
 {
     fixture *f = *state;
     semel_message message = text_message("m", "a"), mail = text_message("mail", "b");
-    vain v = make_claimer(f, &mail);
+    start_case v = make_claimer(f, &mail);
     semel_inbox *inbox = inbox_with(f, (semel_inbox_options){.mode = SEMEL_CLAIM});
     semel_test_fault(f->seam, "finish.stored", 1, SEMEL_ECONFLICT);
     OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
@@ -218,7 +214,7 @@ static void so_do_as_many_as_are_tried_again(void **state)
 {
     fixture *f = *state;
     semel_message message = text_message("m", "a"), mail = text_message("mail", "b");
-    vain v = make_claimer(f, &mail);
+    start_case v = make_claimer(f, &mail);
     v.times = 1;
     v.commits = IN_A_ROW;
     failing_store_open(f);
@@ -228,13 +224,14 @@ static void so_do_as_many_as_are_tried_again(void **state)
     check_done_so_often(f, 1);
 }
 
-/* Then the claim is left to end by itself, and the handler runs again: that is what claim mode promises. */
+/* Then the claim is left to end by itself, and the handler runs again: that is what claim mode
+ * promises. */
 static void a_claim_that_cannot_be_completed_leaves_nothing_half_done(void **state)
 {
     enum { LEASE_MS = 60000 };
     fixture *f = *state;
     semel_message message = text_message("m", "a"), mail = text_message("mail", "b");
-    vain v = make_claimer(f, &mail);
+    start_case v = make_claimer(f, &mail);
     v.times = 1;
     v.commits = 10 * IN_A_ROW;
     failing_store_open(f);
@@ -251,7 +248,8 @@ static void a_claim_that_cannot_be_completed_leaves_nothing_half_done(void **sta
     check_done_so_often(f, 1);
 }
 
-/* Work that no transaction can undo is not begun anew: one delivery is one attempt, whatever the handler calls it. */
+/* Work that no transaction can undo is not begun anew: one delivery is one attempt, whatever the
+ * handler calls it. */
 static void a_conflict_that_a_claims_handler_reports_is_one_failure(void **state)
 {
     fixture *f = *state;
@@ -263,14 +261,14 @@ static void a_conflict_that_a_claims_handler_reports_is_one_failure(void **state
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
-/* --- giving up when the store is lost ------------------------------------------------------------------------- */
+/* --- giving up when the store is lost --------------------------------------------------------- */
 
 enum { LEASE_OVER_MS = 60000 };
 
-/* As many starts as there may be: each is counted and never ends. In transaction mode the first delivery is one of
- * them, which nobody counted. */
+/* As many starts as there may be: each is counted and never ends. In transaction mode the first
+ * delivery is one of them, which is not counted. */
 static void start_in_vain(fixture *f, semel_inbox *inbox, int by_claims,
-                          const semel_message *message, vain *v)
+                          const semel_message *message, start_case *v)
 {
     for (unsigned i = by_claims ? 0 : 1; i < ATTEMPTS; i++) {
         semel_test_fault(f->seam, by_claims ? "claim.committed" : "count.committed", 1,
@@ -280,7 +278,8 @@ static void start_in_vain(fixture *f, semel_inbox *inbox, int by_claims,
     }
 }
 
-static void give_up_in_vain(fixture *f, semel_inbox *inbox, const semel_message *message, vain *v)
+static void give_up_in_vain(fixture *f, semel_inbox *inbox, const semel_message *message,
+                            start_case *v)
 {
     semel_test_fault(f->seam, "bury.stored", 1, SEMEL_EUNAVAILABLE);
     OUTCOME(SEMEL_UNDECIDED, receive(SEMEL_EUNAVAILABLE, inbox, message, v));
@@ -291,7 +290,7 @@ static void give_up_in_vain(fixture *f, semel_inbox *inbox, const semel_message 
 
 static void lose_the_store_while_giving_up(fixture *f, int by_claims)
 {
-    vain v = {0};
+    start_case v = {0};
     semel_message message = redelivery("m");
     semel_inbox *inbox =
         inbox_with(f, (semel_inbox_options){.mode = by_claims ? SEMEL_CLAIM : SEMEL_TRANSACTION,
@@ -316,9 +315,37 @@ static void nor_is_it_in_claim_mode(void **state)
     lose_the_store_while_giving_up(*state, 1);
 }
 
+/* --- no old error ----------------------------------------------------------------------------- */
+
+static void a_success_after_a_conflict_leaves_no_error(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
+    EACH_MODE(inbox, inboxes)
+    {
+        start_case v = {.times = 1, .status = SEMEL_ECONFLICT};
+        semel_message message = text_message("1", "a"), stepwise = text_message("2", "a");
+        semel_unit *unit;
+        semel_outcome outcome;
+        OUTCOME(SEMEL_PROCESSED, receive(SEMEL_OK, inbox, &message, &v));
+        assert_int_equal(last_error.status, SEMEL_OK);
+        assert_string_equal(last_error.text, "");
+        if (inbox == inboxes[0])
+            continue; /* the commit of a transaction is not repeated for its caller */
+        OK(semel_unit_begin(&unit, f->store, &last_error));
+        OK(semel_unit_claim(&outcome, unit, inbox, &stepwise, &last_error));
+        failing_store_break_commits(1, SEMEL_ECONFLICT);
+        OK(semel_unit_commit(unit, &last_error));
+        assert_string_equal(last_error.text, "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_BOTH("a success after a conflict leaves no error",
+                a_success_after_a_conflict_leaves_no_error),
         ON_BOTH("conflicts at the commit of a redelivery are no attempts",
                 conflicts_at_the_commit_of_a_redelivery_are_no_attempts),
         ON_BOTH("a store locked at the commit of a redelivery is no attempt",

@@ -1,10 +1,11 @@
-/* Everything that is wrong before a message comes: names, options of any size, choices that do not exist;
- * that no call needs an error to write to; and the names of statuses, outcomes and grades. */
+/* Everything that is wrong before a message comes: names, options of any size, choices that do not
+ * exist; that no call needs an error to write to; and the names of statuses, outcomes and
+ * grades. */
 #include "support/fixture/fixture.h"
 
 #include <stdio.h>
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void a_bad_name_is_refused_with_the_position(void **state)
 {
@@ -30,7 +31,7 @@ static void a_bad_name_is_refused_with_the_position(void **state)
     }
 }
 
-static void a_name_has_1_to_64_characters(void **state)
+static void a_name_has_1_to_255_characters(void **state)
 {
     fixture *f = *state;
     char name[SEMEL_NAME_MAX + 2] = "";
@@ -41,14 +42,14 @@ static void a_name_has_1_to_64_characters(void **state)
     FAILS(SEMEL_EINVAL, semel_outbox_open(&outbox, f->store, NULL, &last_error));
     memset(name, 'n', SEMEL_NAME_MAX + 1);
     FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, name, NULL, &last_error));
-    SAYS("64");
+    SAYS("1 to 255 characters");
     name[SEMEL_NAME_MAX] = 0;
     fixture_inbox(f, name, NULL);
     fixture_outbox(f, name);
     fixture_inbox(f, "Azaz09._-", NULL);
 }
 
-/* --- options ------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static void options_need_their_size(void **state)
 {
@@ -165,7 +166,7 @@ static void other_choices_and_limits_are_checked_too(void **state)
     SAYS("on_unrouted");
 }
 
-/* --- nobody needs an error to write to ----------------------------------------------------------- */
+/* --- the error parameter may be NULL ---------------------------------------------------------- */
 
 static void opening_and_receiving_need_no_error(fixture *f, semel_inbox *inbox)
 {
@@ -215,7 +216,8 @@ static void steps_and_tools_need_no_error(fixture *f, semel_inbox *inbox, semel_
     assert_int_equal(semel_inbox_replay(&outcome, inbox, 99, scripted_handler_run, NULL, NULL),
                      SEMEL_ENOTFOUND);
     assert_int_equal(semel_outbox_replay(outbox, 99, NULL), SEMEL_ENOTFOUND);
-    assert_int_equal(semel_dead_discard(f->store, 99, NULL), SEMEL_ENOTFOUND);
+    assert_int_equal(semel_dead_discard(f->store, 99, SEMEL_DISCARD_KEEP_DEAD, NULL),
+                     SEMEL_ENOTFOUND);
     assert_int_equal(semel_outbox_send(outbox, &bad, NULL), SEMEL_EINVAL);
 }
 
@@ -264,7 +266,7 @@ static void closing_nothing_is_allowed(void **state)
     assert_null(semel_result_bytes(NULL).data);
 }
 
-/* --- names of numbers ---------------------------------------------------------------------------- */
+/* --- names of numbers ------------------------------------------------------------------------- */
 
 #define NAME(status) assert_string_equal(semel_status_name(status), #status)
 
@@ -320,7 +322,7 @@ static void every_outcome_has_its_name_and_its_settlement(void **state)
     }
 }
 
-/* --- grades and counters ------------------------------------------------------------------------- */
+/* --- grades and counters ---------------------------------------------------------------------- */
 
 static void the_grade_is_what_store_transport_and_mode_allow_together(void **state)
 {
@@ -329,8 +331,8 @@ static void the_grade_is_what_store_transport_and_mode_allow_together(void **sta
     semel_transport *queue = fixture_queue(f, "memory:");
     fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     semel_grade transaction =
-        f->is_sqlite ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS : SEMEL_GRADE_AT_LEAST_ONCE;
-    semel_grade claim = f->is_sqlite ? SEMEL_GRADE_EFFECTIVELY_ONCE : SEMEL_GRADE_AT_LEAST_ONCE;
+        f->place.has_sql ? SEMEL_GRADE_EXACTLY_ONCE_EFFECTS : SEMEL_GRADE_AT_LEAST_ONCE;
+    semel_grade claim = f->place.has_sql ? SEMEL_GRADE_EFFECTIVELY_ONCE : SEMEL_GRADE_AT_LEAST_ONCE;
     assert_int_equal(semel_inbox_grade(inboxes[0], NULL), transaction);
     assert_int_equal(semel_inbox_grade(inboxes[0], queue), transaction);
     assert_int_equal(semel_inbox_grade(inboxes[1], NULL), claim);
@@ -342,8 +344,8 @@ static void a_commit_that_power_loss_may_undo_has_a_lower_grade(void **state)
     fixture *f = *state;
     semel_store *store = NULL;
     semel_inbox *inbox = NULL;
-    char url[SCRATCH_PATH + 32];
-    (void)snprintf(url, sizeof url, "%s?synchronous=normal", f->url);
+    char url[SERVER_URL_ROOM + 32];
+    (void)snprintf(url, sizeof url, "%s?synchronous=normal", f->place.url);
     OK(semel_store_open(&store, url, NULL, &last_error));
     OK(semel_inbox_open(&inbox, store, "inbox", NULL, &last_error));
     assert_int_equal(semel_inbox_grade(inbox, NULL), SEMEL_GRADE_EXCEPT_POWER_LOSS);
@@ -381,7 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_BOTH("a bad name is refused with the position", a_bad_name_is_refused_with_the_position),
-        ON_BOTH("a name has 1 to 64 characters", a_name_has_1_to_64_characters),
+        ON_BOTH("a name has 1 to 255 characters", a_name_has_1_to_255_characters),
         ON_MEMORY("options need their size", options_need_their_size),
         ON_MEMORY("options of a newer library are refused", options_of_a_newer_library_are_refused),
         ON_MEMORY("options of an older library mean the defaults",

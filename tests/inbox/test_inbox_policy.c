@@ -1,5 +1,6 @@
-/* The policies of an inbox: what becomes of a copy, of a message without a key, and of other content under
- * a known key. Status and outcome are exactly those that <semel/inbox.h> names, in both modes. */
+/* The policies of an inbox: what becomes of a copy, of a message without a key, and of other
+ * content under a known key. Status and outcome are exactly those that <semel/inbox.h> names, in
+ * both modes. */
 #include "support/fixture/fixture.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void check_result(semel_status status, semel_outcome outcome, const char 
     semel_result_free(result);
 }
 
-/* --- duplicates ---------------------------------------------------------------------------------- */
+/* --- duplicates ------------------------------------------------------------------------------- */
 
 static void a_copy_is_skipped_by_default(void **state)
 {
@@ -181,7 +182,7 @@ static void the_largest_result_comes_back_whole(void **state)
     free(data);
 }
 
-/* --- missing keys -------------------------------------------------------------------------------- */
+/* --- missing keys ----------------------------------------------------------------------------- */
 
 static void a_message_without_a_key_is_rejected(void **state)
 {
@@ -254,7 +255,7 @@ static void without_a_key_the_digest_can_stand_in(void **state)
     assert_int_equal(fixture_counters(*state).unprotected, 0);
 }
 
-/* --- mismatch ------------------------------------------------------------------------------------ */
+/* --- mismatch --------------------------------------------------------------------------------- */
 
 static void other_content_under_a_known_key_is_rejected(void **state)
 {
@@ -324,7 +325,8 @@ static void with_ignore_the_key_alone_decides(void **state)
     }
 }
 
-/* A marker from before the policy was changed has no fingerprint: nothing can be said against a copy. */
+/* A marker from before the policy was changed has no fingerprint: nothing can be said against a
+ * copy. */
 static void a_marker_without_fingerprint_matches_anything(void **state)
 {
     semel_inbox_options ignore = {.size = sizeof ignore, .on_mismatch = SEMEL_MISMATCH_IGNORE};
@@ -336,7 +338,8 @@ static void a_marker_without_fingerprint_matches_anything(void **state)
     RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, after, &other, &todo);
 }
 
-/* What was tried and failed has not been handled: the corrected message may come under the same key. */
+/* What was tried and failed has not been handled: the corrected message may come under the same
+ * key. */
 static void after_a_failure_other_content_is_no_mismatch(void **state)
 {
     semel_inbox *inboxes[2];

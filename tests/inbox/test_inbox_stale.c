@@ -1,10 +1,12 @@
-/* Stale messages: older than the retention and without a marker, so that nobody can tell whether they were
- * handled. The age is read from the message's time, else from a UUIDv7 id, else (only when asked for) from
- * a ULID, and measured by the store's clock, which does not jump. */
-#include "base/uuid.h"
+/* Stale messages: those without a marker that were made no later than the newest marker that was
+ * ever removed. Everything else without a marker is a first copy, however late it comes. */
+#include "core/store.h"
 #include "support/fixture/fixture.h"
 
-static const int64_t hour_ms = 3600000;
+#include <stdio.h>
+
+enum { MARGIN_MS = 60000 }; /* the default */
+static const int64_t hour_ms = 3600000, day_ms = 24 * 3600000;
 
 /* An inbox that remembers for an hour. */
 static semel_inbox *inbox_for_an_hour(fixture *f, const char *name, semel_inbox_options options)
@@ -14,11 +16,14 @@ static semel_inbox *inbox_for_an_hour(fixture *f, const char *name, semel_inbox_
     return fixture_inbox(f, name, &options);
 }
 
+static void both_modes_for_an_hour(semel_inbox *inboxes[2], fixture *f)
+{
+    fixture_both_modes(inboxes, f, (semel_inbox_options){.retention_ms = (uint64_t)hour_ms});
+}
+
 static int64_t now(fixture *f)
 {
-    int64_t ms;
-    OK(semel_store_now(&ms, f->store, &last_error));
-    return ms;
+    return f->host->wall_ms(f->host->context);
 }
 
 static semel_message message_of_age(fixture *f, const char *id, int64_t age_ms)
@@ -28,173 +33,236 @@ static semel_message message_of_age(fixture *f, const char *id, int64_t age_ms)
     return message;
 }
 
-static void sweep(semel_inbox *inbox)
+static void forget_an_hour(fixture *f, semel_inbox *inbox)
 {
-    size_t swept;
-    int more;
-    do
-        OK(semel_inbox_sweep(&swept, &more, inbox, 0, &last_error));
-    while (more);
+    fixture_forget(f, inbox, (uint64_t)hour_ms);
 }
 
-static void a_message_older_than_the_retention_is_stale(void **state)
+/* --- late, and not stale ---------------------------------------------------------------------- */
+
+static void a_late_message_runs_if_nothing_was_forgotten(void **state)
 {
     fixture *f = *state;
-    for (semel_mode mode = SEMEL_TRANSACTION; mode <= SEMEL_CLAIM; mode++) {
-        semel_inbox *inbox = inbox_for_an_hour(f, mode ? "by-claim" : "by-transaction",
-                                               (semel_inbox_options){.mode = mode});
-        semel_message old = message_of_age(f, "old", hour_ms + 1);
-        semel_message just = message_of_age(f, "just", hour_ms);
-        semel_message future = message_of_age(f, "future", -100 * hour_ms);
+    semel_inbox *inboxes[2];
+    semel_message late = message_of_age(f, "late", 1000 * day_ms);
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
         scripted_handler todo = {0};
-        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &old, &todo);
-        SAYS("3600000 ms");
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &just, &todo);
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &future, &todo);
-        assert_int_equal(todo.runs, 2);
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &late, &todo);
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &late, &todo);
+        assert_int_equal(todo.runs, 1);
+    }
+    assert_int_equal(fixture_counters(f).stale, 0);
+}
+
+/* The consumers were away for eight days. What was made since they went cannot have been
+ * handled. */
+static void a_backlog_older_than_the_retention_runs(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    fixture_both_modes(inboxes, f, (semel_inbox_options){0});
+    EACH_MODE(inbox, inboxes)
+    {
+        scripted_handler todo = {0};
+        semel_message backlog[8];
+        char ids[8][2] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+        int64_t went = now(f);
+        fixture_forget(f, inbox, (uint64_t)(8 * day_ms));
+        for (int i = 0; i < 8; i++) {
+            backlog[i] = text_message(ids[i], "a");
+            backlog[i].time_ms = went + i * day_ms + 2 * MARGIN_MS;
+            RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &backlog[i], &todo);
+        }
+        assert_int_equal(todo.runs, 8);
+    }
+}
+
+static void a_retention_of_five_minutes_and_a_wait_of_six(void **state)
+{
+    fixture *f = *state;
+    semel_inbox_options short_memory = {.size = sizeof short_memory, .retention_ms = 300000};
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &short_memory);
+    scripted_handler todo = {0};
+    fixture_forget(f, inbox, short_memory.retention_ms);
+    for (int i = 0; i < 20; i++) { /* with a sweep between any two */
+        char id[8];
+        (void)snprintf(id, sizeof id, "%d", i);
+        semel_message waiting = message_of_age(f, id, 0);
+        semel_test_advance_ms(f->seam, 360000);
+        fixture_sweep(inbox);
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &waiting, &todo);
+        semel_test_advance_ms(f->seam, MARGIN_MS + 1);
+    }
+    assert_int_equal(todo.runs, 20);
+}
+
+/* --- stale ------------------------------------------------------------------------------------ */
+
+/* With a margin: the clock that gave the message its time may be ahead of the store's. */
+static void what_was_made_before_the_newest_forgotten_key_is_stale(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
+        scripted_handler todo = {0};
+        semel_message before = message_of_age(f, "before", 0),
+                      after = message_of_age(f, "after", 0);
+        before.time_ms += MARGIN_MS;
+        after.time_ms += MARGIN_MS + 1;
+        forget_an_hour(f, inbox);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &before, &todo);
+        SAYS("may have been handled before");
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &after, &todo);
+        assert_int_equal(todo.runs, 1);
     }
     assert_int_equal(fixture_counters(f).stale, 2);
+}
+
+static void the_margin_is_an_option(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *narrow = inbox_for_an_hour(f, "1", (semel_inbox_options){.clock_margin_ms = 1});
+    semel_inbox *wide =
+        inbox_for_an_hour(f, "2", (semel_inbox_options){.clock_margin_ms = 10 * MARGIN_MS});
+    semel_message later = message_of_age(f, "later", -5 * MARGIN_MS);
+    semel_message soon = message_of_age(f, "soon", -1);
+    scripted_handler todo = {0};
+    forget_an_hour(f, narrow);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, narrow, &soon, &todo);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, narrow, &later, &todo);
+    later = message_of_age(f, "later", -5 * MARGIN_MS);
+    forget_an_hour(f, wide);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, wide, &later, &todo);
+}
+
+static void while_its_marker_is_there_an_old_copy_is_a_duplicate(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
+        semel_message message = message_of_age(f, "1", 0);
+        scripted_handler todo = {0};
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+        semel_test_advance_ms(f->seam, 2 * hour_ms);
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
+        fixture_sweep(inbox);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &message, &todo);
+        assert_int_equal(todo.runs, 1);
+    }
 }
 
 static void the_default_retention_is_seven_days(void **state)
 {
     fixture *f = *state;
     semel_inbox *inbox = fixture_inbox(f, "default", NULL);
-    semel_message old = message_of_age(f, "old", 7 * 24 * hour_ms + 1);
-    semel_message just = message_of_age(f, "just", 7 * 24 * hour_ms);
-    scripted_handler todo = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &old, &todo);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &just, &todo);
-}
-
-/* --- where the age is read ----------------------------------------------------------------------- */
-
-static void a_uuidv7_tells_its_age(void **state)
-{
-    fixture *f = *state;
-    static const unsigned char noise[10] = {1, 2, 3};
-    char old[UUID_TEXT + 1], young[UUID_TEXT + 1], random[UUID_TEXT + 1];
-    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
-    scripted_handler todo = {0};
-    uuid_v7(old, now(f) - 2 * hour_ms, noise);
-    uuid_v7(young, now(f) - hour_ms / 2, noise);
-    memcpy(random, old, sizeof random);
-    random[14] = '4'; /* version 4: its bits are no time */
-    semel_message message = text_message(old, "a");
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &message, &todo);
-    message.id = semel_str(young);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
-    message.id = semel_str(random);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
-}
-
-static void the_messages_time_counts_before_its_id(void **state)
-{
-    fixture *f = *state;
-    static const unsigned char noise[10] = {1, 2, 3};
-    char id[UUID_TEXT + 1];
-    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
-    uuid_v7(id, now(f) - 2 * hour_ms, noise);
-    semel_message message = message_of_age(f, id, 1);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
-}
-
-/* 26 characters of Crockford's base 32, the first ten of which are the time. */
-static void make_ulid(char out[27], int64_t ms)
-{
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    memset(out, '7', 26);
-    out[26] = 0;
-    for (int i = 9; i >= 0; i--, ms >>= 5)
-        out[i] = digits[ms & 31];
-}
-
-static void a_ulid_tells_its_age_only_when_asked(void **state)
-{
-    fixture *f = *state;
-    char id[27];
-    semel_inbox *plain = inbox_for_an_hour(f, "plain", (semel_inbox_options){0});
-    semel_inbox *asked =
-        inbox_for_an_hour(f, "asked", (semel_inbox_options){.age = SEMEL_AGE_ULID});
-    scripted_handler todo = {0};
-    make_ulid(id, now(f) - 2 * hour_ms);
-    semel_message message = text_message(id, "a");
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, plain, &message, &todo);
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, asked, &message, &todo);
-    make_ulid(id, now(f) - hour_ms / 2);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, asked, &message, &todo);
-    message = message_of_age(f, "no ulid at all", 2 * hour_ms); /* the others still count */
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, asked, &message, &todo);
-}
-
-static void a_message_of_unknown_age_is_never_stale(void **state)
-{
-    fixture *f = *state;
-    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
-    semel_message message = text_message("1", "a");
-    semel_test_advance_ms(f->seam, 1000 * hour_ms);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
-}
-
-/* --- policies ------------------------------------------------------------------------------------ */
-
-static void nothing_is_stale_where_the_policy_says_so(void **state)
-{
-    fixture *f = *state;
-    semel_inbox_options forever = {.size = sizeof forever, .retention_ms = SEMEL_RETENTION_FOREVER};
-    semel_inbox *inboxes[] = {
-        inbox_for_an_hour(f, "process", (semel_inbox_options){.on_stale = SEMEL_STALE_PROCESS}),
-        inbox_for_an_hour(f, "ignore", (semel_inbox_options){.age = SEMEL_AGE_IGNORE}),
-        fixture_inbox(f, "forever", &forever)};
-    semel_message old = message_of_age(f, "old", 100000 * hour_ms);
-    for (size_t i = 0; i < 3; i++) {
-        scripted_handler todo = {0};
-        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inboxes[i], &old, &todo);
-        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inboxes[i], &old, &todo);
-        assert_int_equal(todo.runs, 1);
-    }
-    assert_int_equal(fixture_counters(f).stale, 0);
-}
-
-static void with_no_retention_all_that_was_made_before_now_is_stale(void **state)
-{
-    fixture *f = *state;
-    semel_inbox_options none = {.size = sizeof none, .retention_ms = SEMEL_RETENTION_NONE};
-    semel_inbox *inbox = fixture_inbox(f, "none", &none);
-    semel_message before = message_of_age(f, "before", 1), just_now = message_of_age(f, "now", 0);
-    scripted_handler todo = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &before, &todo);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &just_now, &todo);
-}
-
-/* --- with a marker it is known ------------------------------------------------------------------- */
-
-static void while_its_marker_is_there_an_old_copy_is_a_duplicate(void **state)
-{
-    fixture *f = *state;
-    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
     semel_message message = message_of_age(f, "1", 0);
     scripted_handler todo = {0};
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
-    semel_test_advance_ms(f->seam, 2 * hour_ms);
+    semel_test_advance_ms(f->seam, 7 * day_ms);
+    fixture_sweep(inbox);
     RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &message, &todo);
-    sweep(inbox);
+    semel_test_advance_ms(f->seam, 1);
+    fixture_sweep(inbox);
     RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &message, &todo);
-    assert_int_equal(todo.runs, 1);
 }
+
+static void refusing_a_stale_message_leaves_nothing_behind(void **state)
+{
+    fixture *f = *state;
+    for (uint32_t delivery = 0; delivery <= 2; delivery += 2)
+        for (semel_mode mode = SEMEL_TRANSACTION; mode <= SEMEL_CLAIM; mode++) {
+            char name[32];
+            (void)snprintf(name, sizeof name, "%d-%u", (int)mode, delivery);
+            semel_inbox *strict = inbox_for_an_hour(f, name, (semel_inbox_options){.mode = mode});
+            semel_inbox *lenient = inbox_for_an_hour(
+                f, name, (semel_inbox_options){.mode = mode, .on_stale = SEMEL_STALE_PROCESS});
+            semel_message old = message_of_age(f, "1", 0);
+            scripted_handler todo = {0};
+            old.delivery = delivery;
+            forget_an_hour(f, strict);
+            RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, strict, &old, &todo);
+            RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, strict, &old, &todo);
+            RECEIVES(SEMEL_OK, SEMEL_PROCESSED, lenient, &old, &todo);
+            assert_int_equal(todo.runs, 1);
+            assert_int_equal(todo.attempt, delivery == 2 && mode == SEMEL_TRANSACTION ? 2 : 1);
+        }
+}
+
+static void forgetting_one_key_by_hand_makes_nothing_stale(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
+    semel_message message = message_of_age(f, "1", 0), other = message_of_age(f, "2", 0);
+    scripted_handler todo = {0};
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    OK(semel_inbox_forget(inbox, &message, &last_error));
+    semel_test_advance_ms(f->seam, 2 * hour_ms);
+    fixture_sweep(inbox);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &other, &todo);
+}
+
+/* What the shorter retention has removed, the longer one does not bring back. */
+static void a_longer_retention_still_finds_them_stale(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    for (int i = 0; i < 2; i++) {
+        semel_inbox_options longer = {.size = sizeof longer, .mode = i ? SEMEL_CLAIM : 0};
+        semel_message message = message_of_age(f, "1", 0);
+        scripted_handler todo = {0};
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inboxes[i], &message, &todo);
+        forget_an_hour(f, inboxes[i]);
+        semel_inbox *later = fixture_inbox(f, i ? "by-claim" : "by-transaction", &longer);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, later, &message, &todo);
+        longer.retention_ms = SEMEL_RETENTION_FOREVER;
+        later = fixture_inbox(f, i ? "by-claim" : "by-transaction", &longer);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, later, &message, &todo);
+        assert_int_equal(todo.runs, 1);
+    }
+}
+
+static void with_no_retention_all_is_looked_up(void **state)
+{
+    fixture *f = *state;
+    semel_inbox_options none = {
+        .size = sizeof none, .retention_ms = SEMEL_RETENTION_NONE, .clock_margin_ms = 1};
+    semel_inbox *inbox = fixture_inbox(f, "none", &none);
+    semel_message message = message_of_age(f, "1", 0), before = message_of_age(f, "2", 1);
+    scripted_handler todo = {0};
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    fixture_sweep(inbox);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &message, &todo);
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &before, &todo);
+    semel_test_advance_ms(f->seam, 2);
+    semel_message later = message_of_age(f, "3", 0);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &later, &todo);
+}
+
+/* --- attempts --------------------------------------------------------------------------------- */
 
 /* Its failed attempt is on record: so it was not handled, and its age is no reason to refuse it. */
 static void a_message_that_failed_before_is_tried_again_however_old(void **state)
 {
     fixture *f = *state;
-    for (semel_mode mode = SEMEL_TRANSACTION; mode <= SEMEL_CLAIM; mode++) {
-        semel_inbox *inbox = inbox_for_an_hour(f, mode ? "by-claim" : "by-transaction",
-                                               (semel_inbox_options){.mode = mode});
-        semel_message message = message_of_age(f, "1", 0);
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
+        semel_message message = message_of_age(f, "1", 2 * hour_ms);
         scripted_handler todo = {.failures = 2};
         message.delivery = 1;
+        forget_an_hour(f, inbox);
+        message.time_ms = now(f);
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
-        semel_test_advance_ms(f->seam, 2 * hour_ms);
+        message.time_ms = now(f) - 2 * hour_ms;
         message.delivery = 2;
         RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
         assert_int_equal(todo.attempt, 2);
@@ -204,79 +272,237 @@ static void a_message_that_failed_before_is_tried_again_however_old(void **state
     }
 }
 
-static void refusing_a_stale_message_leaves_nothing_behind(void **state)
+/* The first delivery counts as an attempt, though it was not counted. */
+static void the_first_redelivery_of_an_old_message_is_attempt_two(void **state)
 {
     fixture *f = *state;
-    semel_inbox *strict = inbox_for_an_hour(f, "same", (semel_inbox_options){0});
-    semel_inbox *lenient =
-        inbox_for_an_hour(f, "same", (semel_inbox_options){.on_stale = SEMEL_STALE_PROCESS});
-    semel_message old = message_of_age(f, "1", 2 * hour_ms);
+    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
+    semel_message message = message_of_age(f, "1", day_ms);
+    scripted_handler todo = {.failures = 2};
+    message.delivery = 2;
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
+    assert_int_equal(todo.attempt, 2);
+    message.delivery = 3;
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &todo);
+    assert_int_equal(todo.attempt, 3);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.attempt, 4);
+}
+
+static void an_old_message_with_a_single_attempt_gets_it(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){.attempts_max = 1});
+    semel_message message = message_of_age(f, "1", day_ms);
     scripted_handler todo = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, strict, &old, &todo);
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, strict, &old, &todo);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, lenient, &old, &todo);
+    message.delivery = 2;
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+    assert_int_equal(todo.attempt, 1);
 }
 
 static void a_dead_letter_can_be_replayed_however_old(void **state)
 {
     fixture *f = *state;
-    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
-    semel_message message = message_of_age(f, "1", 0);
-    semel_outcome outcome;
-    scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
-    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
-    semel_test_advance_ms(f->seam, 1000 * hour_ms);
-    sweep(inbox);
-    OK(semel_inbox_replay(&outcome, inbox, fixture_only_letter(f).id, scripted_handler_run, &todo,
-                          &last_error));
-    OUTCOME(SEMEL_PROCESSED, outcome);
-    assert_int_equal(todo.runs, 2);
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
+        semel_message message = message_of_age(f, "1", 0);
+        semel_outcome outcome;
+        scripted_handler todo = {.failures = 1, .failure = SEMEL_EGIVEUP};
+        RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
+        forget_an_hour(f, inbox);
+        OK(semel_inbox_replay(&outcome, inbox, fixture_only_letter(f).id, scripted_handler_run,
+                              &todo, &last_error));
+        OUTCOME(SEMEL_PROCESSED, outcome);
+        assert_int_equal(todo.runs, 2);
+    }
 }
 
-/* --- clocks -------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
-/* A wall clock gave the message its time, so a wall clock tells its age: also after it was set right. */
-static void the_age_is_told_by_the_wall_clock(void **state)
+enum { MANY = 10, STALE_ONE = 3, STALE_OTHER = 7 };
+
+/* The others are handled, in one transaction. */
+static void in_a_batch_only_the_stale_ones_are_refused(void **state)
 {
     fixture *f = *state;
     semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
-    semel_message message = message_of_age(f, "1", 0), later = message_of_age(f, "2", 0);
+    static char ids[MANY][8];
+    semel_message messages[MANY];
+    const semel_message *list[MANY];
+    semel_outcome outcomes[MANY];
     scripted_handler todo = {0};
-    semel_test_jump_ms(f->seam, 2 * hour_ms);
-    semel_message fresh = message_of_age(f, "3", 0);
-    fresh.time_ms = f->host->wall_ms(f->host->context);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &fresh, &todo);
-    semel_test_advance_ms(f->seam, hour_ms + 1);
-    sweep(inbox);
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &fresh, &todo);
-    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &message, &todo);
-    semel_test_jump_ms(f->seam, -20000 * hour_ms);
-    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &later, &todo);
+    int64_t before = now(f);
+    forget_an_hour(f, inbox);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "m%d", i);
+        messages[i] = message_of_age(f, ids[i], i % 2 ? 0 : hour_ms - 2 * MARGIN_MS);
+        list[i] = &messages[i];
+    }
+    messages[STALE_ONE].time_ms = messages[STALE_OTHER].time_ms = before;
+    uint32_t commits = semel_test_passed(f->seam, "batch.committed");
+    OK(semel_inbox_receive_batch(outcomes, inbox, list, MANY, scripted_handler_run, &todo,
+                                 &last_error));
+    SAYS("may have been handled before");
+    for (int i = 0; i < MANY; i++)
+        OUTCOME(i == STALE_ONE || i == STALE_OTHER ? SEMEL_STALE : SEMEL_PROCESSED, outcomes[i]);
+    assert_int_equal(todo.runs, MANY - 2);
+    assert_int_equal(semel_test_passed(f->seam, "batch.committed"), commits + 1);
+    assert_int_equal(fixture_counters(f).stale, 2);
+    assert_int_equal(fixture_counters(f).processed, MANY - 2 + 1);
+}
+
+static void in_a_batch_late_messages_run_if_nothing_was_forgotten(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inbox = inbox_for_an_hour(f, "inbox", (semel_inbox_options){0});
+    semel_message one = message_of_age(f, "1", day_ms), other = message_of_age(f, "2", 2 * day_ms);
+    const semel_message *const list[] = {&one, &other, &one};
+    semel_outcome outcomes[3];
+    scripted_handler todo = {0};
+    OK(semel_inbox_receive_batch(outcomes, inbox, list, 3, scripted_handler_run, &todo,
+                                 &last_error));
+    OUTCOME(SEMEL_PROCESSED, outcomes[0]);
+    OUTCOME(SEMEL_PROCESSED, outcomes[1]);
+    OUTCOME(SEMEL_DUPLICATE, outcomes[2]);
+    assert_int_equal(todo.runs, 2);
+}
+
+/* --- a claim that takes long ------------------------------------------------------------------ */
+
+static struct {
+    fixture *f;
+    semel_inbox *inbox;
+    const semel_store_driver *original;
+    semel_store_driver driver;
+    semel_store_markers markers;
+} slow;
+
+/* The message was young when the core looked; then its marker became old enough to be swept. */
+static void let_it_be_swept(void)
+{
+    semel_test_advance_ms(slow.f->seam, 2 * hour_ms);
+    if (slow.inbox)
+        fixture_sweep(slow.inbox);
+    slow.inbox = NULL;
+}
+
+static semel_status mark_slowly(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
+                                semel_error *err)
+{
+    let_it_be_swept();
+    return slow.original->markers->mark(unit, marks, count, wait_ms, err);
+}
+
+static semel_status claim_slowly(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err)
+{
+    let_it_be_swept();
+    return slow.original->markers->claim(unit, mark, lease_ms, err);
+}
+
+static void open_slow_driver(fixture *f)
+{
+    slow.f = f;
+    slow.original = f->store->driver;
+    slow.driver = *slow.original;
+    slow.markers = *slow.original->markers;
+    slow.markers.mark = mark_slowly;
+    slow.markers.claim = claim_slowly;
+    slow.driver.markers = &slow.markers;
+}
+
+static void a_copy_that_becomes_old_while_it_waits_is_stale(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    both_modes_for_an_hour(inboxes, f);
+    open_slow_driver(f);
+    for (uint32_t delivery = 1; delivery <= 2; delivery++)
+        EACH_MODE(inbox, inboxes)
+        {
+            scripted_handler todo = {0};
+            char id[8];
+            (void)snprintf(id, sizeof id, "%u", delivery);
+            semel_message message = message_of_age(f, id, 0);
+            const semel_message *const list[] = {&message, &message};
+            semel_outcome outcomes[2];
+            RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &todo);
+            message.delivery = delivery;
+            slow.inbox = inbox;
+            f->store->driver = &slow.driver;
+            OK(semel_inbox_receive_batch(outcomes, inbox, list, 2, scripted_handler_run, &todo,
+                                         &last_error));
+            f->store->driver = slow.original;
+            OUTCOME(SEMEL_STALE, outcomes[0]);
+            OUTCOME(SEMEL_STALE, outcomes[1]);
+            assert_int_equal(todo.runs, 1);
+        }
+}
+
+/* --- a store that keeps no notes -------------------------------------------------------------- */
+
+/* Its sweeps may have removed everything that is older than the retention. */
+static void without_notes_everything_older_than_the_retention_is_stale(void **state)
+{
+    fixture *f = *state;
+    semel_inbox *inboxes[2];
+    const semel_store_driver *original = f->store->driver;
+    semel_store_driver plain = *original;
+    plain.notes = NULL;
+    f->store->driver = &plain;
+    both_modes_for_an_hour(inboxes, f);
+    EACH_MODE(inbox, inboxes)
+    {
+        scripted_handler todo = {0};
+        semel_message old = message_of_age(f, "old", hour_ms);
+        semel_message young = message_of_age(f, "young", hour_ms - MARGIN_MS - 1);
+        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &old, &todo);
+        RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &young, &todo);
+        semel_test_advance_ms(f->seam, hour_ms);
+        RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &young, &todo);
+        assert_int_equal(todo.runs, 1);
+    }
+    f->store->driver = original;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_BOTH("a message older than the retention is stale",
-                a_message_older_than_the_retention_is_stale),
-        ON_BOTH("the default retention is seven days", the_default_retention_is_seven_days),
-        ON_BOTH("a UUIDv7 tells its age", a_uuidv7_tells_its_age),
-        ON_BOTH("the message's time counts before its id", the_messages_time_counts_before_its_id),
-        ON_BOTH("a ULID tells its age only when asked", a_ulid_tells_its_age_only_when_asked),
-        ON_BOTH("a message of unknown age is never stale", a_message_of_unknown_age_is_never_stale),
-        ON_BOTH("nothing is stale where the policy says so",
-                nothing_is_stale_where_the_policy_says_so),
-        ON_BOTH("with no retention all that was made before now is stale",
-                with_no_retention_all_that_was_made_before_now_is_stale),
+        ON_BOTH("a late message runs if nothing was forgotten",
+                a_late_message_runs_if_nothing_was_forgotten),
+        ON_BOTH("a backlog older than the retention runs", a_backlog_older_than_the_retention_runs),
+        ON_BOTH("a retention of five minutes and a wait of six",
+                a_retention_of_five_minutes_and_a_wait_of_six),
+        ON_BOTH("what was made before the newest forgotten key is stale",
+                what_was_made_before_the_newest_forgotten_key_is_stale),
+        ON_BOTH("the margin is an option", the_margin_is_an_option),
         ON_BOTH("while its marker is there an old copy is a duplicate",
                 while_its_marker_is_there_an_old_copy_is_a_duplicate),
-        ON_BOTH("a message that failed before is tried again, however old",
-                a_message_that_failed_before_is_tried_again_however_old),
+        ON_BOTH("the default retention is seven days", the_default_retention_is_seven_days),
         ON_BOTH("refusing a stale message leaves nothing behind",
                 refusing_a_stale_message_leaves_nothing_behind),
+        ON_BOTH("forgetting one key by hand makes nothing stale",
+                forgetting_one_key_by_hand_makes_nothing_stale),
+        ON_BOTH("a longer retention still finds them stale",
+                a_longer_retention_still_finds_them_stale),
+        ON_BOTH("with no retention all is looked up", with_no_retention_all_is_looked_up),
+        ON_BOTH("a message that failed before is tried again, however old",
+                a_message_that_failed_before_is_tried_again_however_old),
+        ON_BOTH("the first redelivery of an old message is attempt two",
+                the_first_redelivery_of_an_old_message_is_attempt_two),
+        ON_BOTH("an old message with a single attempt gets it",
+                an_old_message_with_a_single_attempt_gets_it),
         ON_BOTH("a dead letter can be replayed, however old",
                 a_dead_letter_can_be_replayed_however_old),
-        ON_BOTH("the age is told by the wall clock", the_age_is_told_by_the_wall_clock),
+        ON_BOTH("in a batch only the stale ones are refused",
+                in_a_batch_only_the_stale_ones_are_refused),
+        ON_BOTH("in a batch late messages run if nothing was forgotten",
+                in_a_batch_late_messages_run_if_nothing_was_forgotten),
+        ON_MEMORY("a copy that becomes old while it waits is stale",
+                  a_copy_that_becomes_old_while_it_waits_is_stale),
+        ON_BOTH("without notes everything older than the retention is stale",
+                without_notes_everything_older_than_the_retention_is_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The public steps that receive is made of: begin, claim, send, set_result, commit, fail, rollback. They do
- * what receive does, and say so when they are used wrongly. */
+/* The public steps that receive is made of: begin, claim, send, set_result, commit, fail, rollback.
+ * They do what receive does, and say so when they are used wrongly. */
 #include "support/fixture/fixture.h"
 
 #include <semel/sqlite.h>
@@ -32,7 +32,7 @@ static semel_unit *begin_and_claim(fixture *f, semel_inbox *inbox, const semel_m
     return unit;
 }
 
-/* --- the same as receive ------------------------------------------------------------------------- */
+/* --- the same as receive ---------------------------------------------------------------------- */
 
 /* What receive does with scripted_handler_run, by hand. */
 static semel_outcome receive_by_hand(fixture *f, semel_inbox *inbox, const semel_message *message,
@@ -135,7 +135,7 @@ static void claim_has_the_status_of_receive(void **state)
     }
 }
 
-/* --- ending -------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static void a_rollback_undoes_everything_and_frees_the_key(void **state)
 {
@@ -240,7 +240,7 @@ static void the_unit_knows_its_whole_key(void **state)
     }
 }
 
-/* --- misuse -------------------------------------------------------------------------------------- */
+/* --- misuse ----------------------------------------------------------------------------------- */
 
 static void a_unit_takes_one_key(void **state)
 {
@@ -270,7 +270,8 @@ static void what_was_not_claimed_is_not_committed(void **state)
         RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &(scripted_handler){0});
         semel_unit *unit = begin(f);
         CLAIMS(SEMEL_OK, SEMEL_DUPLICATE, unit, inbox, &message);
-        OK(semel_unit_send(unit, outbox, &event, &last_error)); /* whoever does not look */
+        OK(semel_unit_send(unit, outbox, &event,
+                           &last_error)); /* a caller that ignores the answer */
         FAILS(SEMEL_EMISUSE, semel_unit_commit(unit, &last_error));
         assert_int_equal(fixture_counters(f).unsent, 0);
     }
@@ -359,14 +360,15 @@ static void the_native_handle_is_there_while_a_transaction_is(void **state)
     semel_message message = text_message("1", "a");
     fixture_both_modes(inboxes, f, (semel_inbox_options){0});
     semel_unit *unit = begin_and_claim(f, inboxes[0], &message);
-    assert_int_equal(semel_unit_sqlite(unit) != NULL, f->is_sqlite);
+    assert_int_equal(semel_unit_sqlite(unit) != NULL, f->place.has_sql);
     semel_unit_rollback(unit);
     unit = begin_and_claim(f, inboxes[1], &message);
     assert_null(semel_unit_sqlite(unit));
     semel_unit_rollback(unit);
 }
 
-/* Counting a redelivery, and claiming, end the transaction: what was done in it must not vanish silently. */
+/* Counting a redelivery, and claiming, end the transaction: what was done in it must not vanish
+ * silently. */
 static void work_before_the_claim_is_refused(void **state)
 {
     fixture *f = *state;

@@ -1,21 +1,24 @@
-/* Key expressions: what each finds in a message, how several are joined, and that a bad one is refused when
- * the inbox opens, with the position of the mistake. */
+/* Key expressions: what each finds in a message, how several are joined, and that a bad one is
+ * refused when the inbox opens, with the position of the mistake. */
 #include "core/key.h"
 #include "support/fixture/fixture.h"
 
 #include "base/digest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char body[] = "{\"order\":{\"id\":\"o-7\",\"count\":42,\"price\":1.50,\"paid\":true,"
                            "\"gift\":false,\"note\":null,\"vast\":18446744073709551616,"
                            "\"lines\":[{\"sku\":\"a\"},{\"sku\":\"b\"},7]},"
                            "\"a/b\":\"slash\",\"m~n\":\"tilde\",\"~1\":\"both\",\"\":\"no name\","
-                           "\"text\":\"A\\u00e9\\u0000Z\",\"empty\":\"\"}";
+                           "\"text\":\"A\\u00e9\\u0000Z\",\"empty\":\"\","
+                           "\"c+d\":\"plus\",\"it's\":\"quote\"}";
 
-static const semel_header headers[] = {
-    {"X-Request-Id", {"r-9", 3}}, {"Empty", {"", 0}}, {"Binary", {"\0\xff", 2}}};
+static const semel_header headers[] = {{"X-Request-Id", {"r-9", 3}},
+                                       {"Empty", {"", 0}},
+                                       {"Binary", {"\0\xff", 2}},
+                                       {"x+y", {"plus", 4}},
+                                       {"'q", {"quote", 5}}};
 
 static semel_message full(void)
 {
@@ -25,7 +28,7 @@ static semel_message full(void)
                            .type = "order.placed",
                            .correlation_id = semel_str("c-1"),
                            .headers = headers,
-                           .header_count = 3,
+                           .header_count = sizeof headers / sizeof *headers,
                            .body = semel_str(body)};
 }
 
@@ -33,7 +36,7 @@ static semel_message full(void)
 static semel_status key_of(void *room, size_t size, size_t *len, fixture *f, const char *expression,
                            const semel_message *message)
 {
-    semel_inbox_options options = {.size = sizeof options, .key = expression};
+    semel_inbox_options options = {.size = sizeof options, .key = expression, .accept_changes = 1};
     semel_inbox *inbox = NULL;
     OK(semel_inbox_open(&inbox, f->store, "keys", &options, &last_error));
     semel_status status = semel_inbox_key(room, size, len, inbox, message, &last_error);
@@ -52,7 +55,7 @@ static void assert_key(fixture *f, const char *expression, const semel_message *
                  (int)len, (const char *)key);
 }
 
-/* --- what an expression finds -------------------------------------------------------------------- */
+/* --- what an expression finds ----------------------------------------------------------------- */
 
 static void each_expression_finds_its_part(void **state)
 {
@@ -85,6 +88,40 @@ static void each_expression_finds_its_part(void **state)
     assert_key(*state, "json:/text", &message, "A\xc3\xa9\0Z", 5);
 }
 
+static void quoted_text_stands_for_itself(void **state)
+{
+    static const struct {
+        const char *expression, *key;
+    } cases[] = {{"'payment:'+json:/order/id", "payment:o-7"},
+                 {"id+'/v1'", "i-1/v1"},
+                 {"'<'+id+'>'", "<i-1>"},
+                 {"'a+b '+id", "a+b i-1"},
+                 {"'it''s '+id", "it's i-1"},
+                 {"''''+id", "'i-1"},
+                 {"'id'+id", "idi-1"},
+                 {"'p'+source+id", "1:p,5:/shop,3:i-1,"},
+                 {"source+'p+'+id", "5:/shop,2:p+,3:i-1,"}};
+    semel_message message = full();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_key(*state, cases[i].expression, &message, cases[i].key, strlen(cases[i].key));
+}
+
+static void an_argument_may_be_quoted(void **state)
+{
+    static const struct {
+        const char *expression, *key;
+    } cases[] = {{"header:'x+y'", "plus"},
+                 {"header:'X-Request-Id'", "r-9"},
+                 {"header:'''q'", "quote"},
+                 {"json:'/c+d'", "plus"},
+                 {"json:'/it''s'", "quote"},
+                 {"json:/it's", "quote"}, /* a quote further in needs none */
+                 {"json:'/order/id'+header:'x+y'", "3:o-7,4:plus,"}};
+    semel_message message = full();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_key(*state, cases[i].expression, &message, cases[i].key, strlen(cases[i].key));
+}
+
 static void assert_no_key(fixture *f, const char *expression, const semel_message *message)
 {
     unsigned char key[64];
@@ -110,7 +147,9 @@ static void what_is_not_there_is_no_key(void **state)
                                               "json:/order/id/deeper",
                                               "json:/empty",
                                               "id+header:Y",
-                                              "header:Y+id"};
+                                              "header:Y+id",
+                                              "'payment:'+header:Y",
+                                              "header:'Y'+'payment'"};
     semel_message message = full(), nothing = {.size = sizeof nothing};
     for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++)
         assert_no_key(*state, expressions[i], &message);
@@ -188,7 +227,25 @@ static void a_short_room_gets_the_beginning_and_the_whole_length(void **state)
     assert_int_equal(len, strlen("order.placed"));
 }
 
-/* --- bad expressions ----------------------------------------------------------------------------- */
+static void the_digest_that_stands_in_for_a_missing_key_is_the_key(void **state)
+{
+    fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options,
+                                   .on_missing_key = SEMEL_MISSING_KEY_DIGEST};
+    semel_inbox *inbox = fixture_inbox(f, "digests", &options);
+    semel_message message = full(), keyless = full();
+    unsigned char expected[DIGEST_SIZE], key[64] = {0};
+    size_t len = 0;
+    keyless.id = (semel_bytes){NULL, 0};
+    OK(key_of(expected, sizeof expected, &len, f, "digest", &keyless));
+    OK(semel_inbox_key(key, sizeof key, &len, inbox, &keyless, &last_error));
+    assert_int_equal(len, DIGEST_SIZE);
+    assert_memory_equal(key, expected, DIGEST_SIZE);
+    OK(semel_inbox_key(key, sizeof key, &len, inbox, &message, &last_error));
+    BYTES_EQUAL(message.id, ((semel_bytes){key, len}));
+}
+
+/* --- bad expressions -------------------------------------------------------------------------- */
 
 static void a_bad_expression_is_refused_with_its_position(void **state)
 {
@@ -223,7 +280,28 @@ static void a_bad_expression_is_refused_with_its_position(void **state)
                  {"type+digest:x", 12},
                  {"xml:/a", 1},
                  {":x", 1},
-                 {"id+id+id+id+id+id+id+id+id", 25}};
+                 {"id+id+id+id+id+id+id+id+id", 25},
+                 {"'payment", 1},
+                 {"id+'payment", 4},
+                 {"id+'payment''", 4},
+                 {"'a'id", 4},
+                 {"'a'b'+id", 4},
+                 {"''+id", 1},
+                 {"id+''", 4},
+                 {"id'a'", 1},
+                 {"'payment'", 1},
+                 {"'a'+'b'", 1},
+                 {"header:'a", 8},
+                 {"header:''", 8},
+                 {"header:'a'b", 11},
+                 {"id+json:'/a'/b", 13},
+                 {"json:''", 6},
+                 {"json:'a'", 7},
+                 {"json:'/a~'", 9},
+                 {"json:'/it''s~'", 13},
+                 {"id:'x'", 3},
+                 {"id+header:\xff", 11},
+                 {"'\xc3'+id", 2}};
     fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         semel_inbox_options options = {.size = sizeof options, .key = cases[i].expression};
@@ -235,6 +313,16 @@ static void a_bad_expression_is_refused_with_its_position(void **state)
             fail_msg("\"%s\": %s, not \"%s\"", cases[i].expression, last_error.text, position);
         assert_null(inbox);
     }
+}
+
+static void quoted_text_alone_is_refused_with_a_reason(void **state)
+{
+    fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .key = "'a'+'b'"};
+    semel_inbox *inbox = NULL;
+    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "bad", &options, &last_error));
+    SAYS("key expression");
+    SAYS("the same for every message");
 }
 
 static void an_expression_over_the_limit_is_refused(void **state)
@@ -250,136 +338,12 @@ static void an_expression_over_the_limit_is_refused(void **state)
     semel_inbox_close(inbox);
 }
 
-/* --- the callback -------------------------------------------------------------------------------- */
-
-typedef struct maker {
-    size_t len; /* of the key it makes, all 'k' */
-    size_t calls;
-    size_t capacity; /* it was given last */
-    semel_status fails;
-    size_t claims; /* says it wrote so many, whatever it did */
-} maker;
-
-static semel_status make_key(void *key, size_t capacity, size_t *len, const semel_message *message,
-                             void *context, semel_error *err)
-{
-    maker *self = context;
-    (void)message;
-    (void)err;
-    self->calls++;
-    self->capacity = capacity;
-    *len = self->claims ? self->claims : self->len;
-    if (self->fails)
-        return self->fails;
-    if (self->len > capacity)
-        return SEMEL_ELIMIT;
-    memset(key, 'k', self->len);
-    return SEMEL_OK;
-}
-
-static semel_inbox *inbox_with_maker(fixture *f, maker *self)
-{
-    semel_inbox_options options = {
-        .size = sizeof options, .key_function = make_key, .key_context = self};
-    return fixture_inbox(f, "made", &options);
-}
-
-static void a_callback_makes_the_key(void **state)
-{
-    maker self = {.len = 5};
-    semel_message message = full();
-    char key[8] = "";
-    size_t len;
-    OK(semel_inbox_key(key, sizeof key, &len, inbox_with_maker(*state, &self), &message,
-                       &last_error));
-    assert_int_equal(len, 5);
-    assert_string_equal(key, "kkkkk");
-    assert_int_equal(self.calls, 1);
-}
-
-static void a_callback_that_needs_more_room_is_called_again(void **state)
-{
-    maker self = {.len = 1000};
-    semel_message message = full();
-    char key[8];
-    size_t len;
-    OK(semel_inbox_key(key, sizeof key, &len, inbox_with_maker(*state, &self), &message,
-                       &last_error));
-    assert_int_equal(len, 1000);
-    assert_int_equal(self.calls, 2);
-    assert_int_equal(self.capacity, 1000);
-}
-
-static void a_callback_without_end_is_refused(void **state)
-{
-    maker self = {.len = KEY_COMPUTED_MAX + 1};
-    semel_message message = full();
-    scripted_handler w = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
-    assert_int_equal(self.calls, 1);
-    self = (maker){.fails = SEMEL_ELIMIT, .claims = 10}; /* it had that much room */
-    RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
-    assert_int_equal(self.calls, 1);
-    assert_int_equal(w.runs, 0);
-}
-
-static void a_callback_without_a_key_is_a_missing_key(void **state)
-{
-    maker self = {.len = 0};
-    semel_message message = full();
-    scripted_handler w = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
-    assert_int_equal(w.runs, 0);
-}
-
-/* It need not fill the error: the status is enough, as for handlers. */
-static void a_callback_that_fails_is_a_missing_key(void **state)
-{
-    maker self = {.fails = SEMEL_EHANDLER};
-    semel_message message = full();
-    const semel_message *const both[] = {&message, &message};
-    semel_inbox *inbox = inbox_with_maker(*state, &self);
-    semel_outcome out[2];
-    scripted_handler w = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox, &message, &w);
-    SAYS("the key function failed");
-    OK(semel_inbox_receive_batch(out, inbox, both, 2, scripted_handler_run, &w, &last_error));
-    OUTCOME(SEMEL_MISSING_KEY, out[0]);
-    OUTCOME(SEMEL_MISSING_KEY, out[1]);
-    assert_int_equal(w.runs, 0);
-}
-
-static void a_callback_without_memory_decides_nothing(void **state)
-{
-    maker self = {.fails = SEMEL_ENOMEM};
-    semel_message message = full();
-    scripted_handler w = {0};
-    RECEIVES(SEMEL_ENOMEM, SEMEL_UNDECIDED, inbox_with_maker(*state, &self), &message, &w);
-    assert_int_equal(w.runs, 0);
-}
-
-static void a_callback_that_lies_about_its_length_is_caught(void **state)
-{
-    maker self = {.len = 1, .claims = 100000};
-    semel_message message = full();
-    scripted_handler w = {0};
-    RECEIVES(SEMEL_EREJECTED, SEMEL_MISSING_KEY, inbox_with_maker(*state, &self), &message, &w);
-    SAYS("reports 100000 bytes in a room of 255");
-}
-
-static void a_callback_and_an_expression_exclude_each_other(void **state)
-{
-    fixture *f = *state;
-    semel_inbox_options options = {.size = sizeof options, .key = "id", .key_function = make_key};
-    semel_inbox *inbox = NULL;
-    FAILS(SEMEL_EINVAL, semel_inbox_open(&inbox, f->store, "made", &options, &last_error));
-    SAYS("not both");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_MEMORY("each expression finds its part", each_expression_finds_its_part),
+        ON_MEMORY("quoted text stands for itself", quoted_text_stands_for_itself),
+        ON_MEMORY("an argument may be quoted", an_argument_may_be_quoted),
         ON_MEMORY("what is not there is no key", what_is_not_there_is_no_key),
         ON_MEMORY("a body that is not JSON has no json: key",
                   a_body_that_is_not_json_has_no_json_key),
@@ -389,21 +353,12 @@ int main(void)
                   a_short_room_gets_the_beginning_and_the_whole_length),
         ON_MEMORY("a bad expression is refused with its position",
                   a_bad_expression_is_refused_with_its_position),
+        ON_MEMORY("quoted text alone is refused with a reason",
+                  quoted_text_alone_is_refused_with_a_reason),
+        ON_MEMORY("the digest that stands in for a missing key is the key",
+                  the_digest_that_stands_in_for_a_missing_key_is_the_key),
         ON_MEMORY("an expression over the limit is refused",
                   an_expression_over_the_limit_is_refused),
-        ON_MEMORY("a callback makes the key", a_callback_makes_the_key),
-        ON_MEMORY("a callback that needs more room is called again",
-                  a_callback_that_needs_more_room_is_called_again),
-        ON_MEMORY("a callback that asks without end is refused", a_callback_without_end_is_refused),
-        ON_MEMORY("a callback without a key is a missing key",
-                  a_callback_without_a_key_is_a_missing_key),
-        ON_MEMORY("a callback that fails is a missing key", a_callback_that_fails_is_a_missing_key),
-        ON_MEMORY("a callback without memory decides nothing",
-                  a_callback_without_memory_decides_nothing),
-        ON_MEMORY("a callback that lies about its length is caught",
-                  a_callback_that_lies_about_its_length_is_caught),
-        ON_MEMORY("a callback and an expression exclude each other",
-                  a_callback_and_an_expression_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,8 +87,8 @@ static void different_keys_are_stored_differently(void **state)
     arena_free(&arena);
 }
 
-/* What lies in the tables of those who have semel must stay what it is; and a digest that were not whole would make
- * copies of strangers. The digests are of another implementation's: sha256sum. */
+/* Stored keys in users' tables must keep their form; and a digest that was cut would make different
+ * messages look like copies. The expected digests come from another implementation: sha256sum. */
 static void a_long_key_is_kept_as_its_whole_digest(void **state)
 {
     static const unsigned char of_letters[] =
@@ -109,7 +109,8 @@ static void a_long_key_is_kept_as_its_whole_digest(void **state)
     arena_free(&arena);
 }
 
-/* The same through the door: a family of keys that differ in one thing each, and each is handled once. */
+/* The same through the door: a family of keys that differ in one thing each, and each is handled
+ * once. */
 static void each_of_a_family_of_keys_is_handled_once(void **state)
 {
     static unsigned char base[1024];

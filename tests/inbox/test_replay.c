@@ -1,5 +1,5 @@
-/* Dead letters that are replayed, discarded or overtaken: each takes effect once, however often it is asked
- * for, and none is swallowed by its own marker. */
+/* Dead letters that are replayed, discarded or overtaken: each takes effect once, however often it
+ * is asked for, and none is swallowed by its own marker. */
 #include "support/fixture/fixture.h"
 
 /* A dead letter in the inbox; its id. */
@@ -65,7 +65,8 @@ static void a_replay_that_fails_leaves_the_letter(void **state)
     }
 }
 
-/* The work is done but the last answer is lost: the letter is gone, or its next replay is a duplicate. */
+/* The work is done but the last answer is lost: the letter is gone, or its next replay is a
+ * duplicate. */
 static void a_replay_whose_end_is_unknown_is_not_done_twice(void **state)
 {
     fixture *f = *state;
@@ -139,7 +140,8 @@ static void a_letter_holds_the_whole_message(void **state)
     }
 }
 
-/* Somebody made the key free, and a copy was handled: the letter has become a duplicate, and goes. */
+/* An operator made the key free, and a copy was handled: the letter has become a duplicate, and
+ * goes. */
 static void a_letter_whose_copy_was_handled_goes_without_a_run(void **state)
 {
     static const semel_on_duplicate policies[] = {SEMEL_DUPLICATE_SKIP, SEMEL_DUPLICATE_REPLAY,
@@ -191,8 +193,8 @@ static void a_discarded_letter_is_gone_and_its_key_stays_dead(void **state)
     semel_message message = text_message("1", "a");
     int64_t id = make_letter(f, inbox, &message);
     scripted_handler todo = {0};
-    OK(semel_dead_discard(f->store, id, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, id, &last_error));
+    OK(semel_dead_discard(f->store, id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &todo);
     OK(semel_inbox_forget(inbox, &message, &last_error));
@@ -217,7 +219,7 @@ static void forgetting_needs_a_key_that_is_known_and_free(void **state)
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
 }
 
-/* --- listing ------------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 static semel_status count_and_stop(const semel_dead *dead, void *context, semel_error *err)
 {
@@ -273,6 +275,8 @@ static void a_refused_letter_that_fails_again_is_still_one(void **state)
     semel_outcome outcome;
     size_t settled;
     stale.time_ms = 1000;
+    fixture_forget(f, route.inbox, SEMEL_RETENTION_DEFAULT_MS);
+    todo.failures = 1;
     OK(semel_transport_publish(&result, queue, batch, 1, 0, &last_error));
     OK(semel_consumer_step(&settled, consumer, 0, &last_error));
     int64_t id = fixture_only_letter(f).id;

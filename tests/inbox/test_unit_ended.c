@@ -1,10 +1,11 @@
-/* Units that are used when they must not be: ended inside their handler, used after their end, joined twice. Each is
- * refused and changes nothing; above all, nothing of it leaves with another transaction. And values without data. */
+/* Units that are used when they must not be: ended inside their handler, used after their end,
+ * joined twice. Each is refused and changes nothing; above all, nothing of it leaves with another
+ * transaction. And values without data. */
 #include "support/fixture/fixture.h"
 
 #include <semel/sqlite.h>
 
-/* --- ended inside the handler ----------------------------------------------------------------------------- */
+/* --- ended inside the handler ----------------------------------------------------------------- */
 
 typedef enum ending { BY_COMMIT, BY_FAIL, BY_ROLLBACK, ENDINGS } ending;
 
@@ -108,7 +109,7 @@ static void nor_in_a_batch_or_in_a_hand_off(void **state)
     assert_int_equal(fixture_counters(f).processed, 0);
 }
 
-/* --- used after its end -------------------------------------------------------------------------------------- */
+/* --- used after its end ----------------------------------------------------------------------- */
 
 static void expect_refusal(semel_unit *unit, semel_inbox *inbox, semel_outbox *outbox)
 {
@@ -191,7 +192,7 @@ static void nor_is_one_that_was_ended_step_by_step(void **state)
     assert_int_equal(fixture_counters(f).unsent, 0);
 }
 
-/* --- values without data --------------------------------------------------------------------------------------- */
+/* --- values without data ---------------------------------------------------------------------- */
 
 static semel_status give_nothing(semel_unit *unit, const semel_message *message, void *context,
                                  semel_error *err)
@@ -201,7 +202,7 @@ static semel_status give_nothing(semel_unit *unit, const semel_message *message,
     semel_value bytes = {.kind = SEMEL_VALUE_BYTES, .bytes = {NULL, 3}};
     (void)message, (void)err;
     FAILS(SEMEL_EINVAL, semel_unit_set_result(unit, NULL, 3, &last_error));
-    if (!f->is_sqlite)
+    if (!f->place.has_sql)
         return SEMEL_OK;
     FAILS(SEMEL_EINVAL, semel_unit_queue(unit, "SELECT ?", &text, 1, &last_error));
     SAYS("value 1");
@@ -236,7 +237,7 @@ static void one_connection_is_joined_by_one_unit_at_a_time(void **state)
     fixture *f = *state;
     semel_unit *first, *second;
     sqlite3 *db;
-    assert_int_equal(sqlite3_open(strchr(f->url, ':') + 1, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(strchr(f->place.url, ':') + 1, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     OK(semel_unit_join_sqlite(&first, f->store, db, &last_error));
     FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&second, f->store, db, &last_error));

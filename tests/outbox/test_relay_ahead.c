@@ -1,6 +1,7 @@
-/* A running relay leases the next batch and settles the last one while the broker has the one between. The broker here
- * is a transport that can tell: it looks around when it has the messages, before and after it lets the relay go on. The
- * clock stands still and leases last an hour, so whatever is leased and forgotten shows as never sent. */
+/* A running relay leases the next batch and settles the last one while the broker has the one
+ * between. The broker here is a transport that can tell: it looks around when it has the messages,
+ * before and after it lets the relay go on. The clock stands still and leases last an hour, so
+ * whatever is leased and forgotten shows as never sent. */
 #include "support/fixture/fixture.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
@@ -11,7 +12,7 @@
 
 enum { BATCH = 2, HOUR_MS = 3600 * 1000, CALLS_MAX = 200, SOON_MS = 60000 };
 
-/* --- a broker that looks around ---------------------------------------------------------------------- */
+/* --- a broker that looks around --------------------------------------------------------------- */
 
 typedef struct sight {
     size_t messages;
@@ -136,7 +137,7 @@ static const semel_transport_driver driver = {.version = SEMEL_TRANSPORT_DRIVER_
                                               .settle = broker_settle,
                                               .publish_while = broker_publish_while};
 
-/* --- the scene ----------------------------------------------------------------------------------------- */
+/* --- the case --------------------------------------------------------------------------------- */
 
 static void close_transport(void *thing)
 {
@@ -152,7 +153,7 @@ static void count_notice(void *context, const semel_error *trouble)
         b->over++;
 }
 
-static semel_outbox *open_scene(broker *b, fixture *f, uint32_t batch)
+static semel_outbox *open_case(broker *b, fixture *f, uint32_t batch)
 {
     semel_transport *transport = NULL;
     semel_outbox *outbox = fixture_outbox(f, "out");
@@ -200,12 +201,12 @@ static void check_left(broker *b, semel_outbox *outbox, size_t count)
     assert_int_equal(fixture_counters(b->f).unsent, 0);
 }
 
-/* --- the tests ----------------------------------------------------------------------------------------- */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 static void a_batch_is_settled_while_the_next_one_is_under_way(void **state)
 {
     broker b = {.enough = 6};
-    send_many(open_scene(&b, *state, BATCH), 6);
+    send_many(open_case(&b, *state, BATCH), 6);
     OK(semel_relay_run(b.relay, &last_error));
     check_recorded(&b, "1 2 3 4 5 6 ");
     assert_int_equal(b.count, 3);
@@ -222,7 +223,7 @@ static void a_step_leases_nothing_ahead(void **state)
 {
     broker b = {0};
     size_t sent;
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 6);
     OK(semel_relay_step(&sent, b.relay, 0, &last_error));
     assert_int_equal(sent, BATCH);
@@ -232,7 +233,7 @@ static void a_step_leases_nothing_ahead(void **state)
 static void what_was_leased_ahead_is_given_back_when_it_is_stopped(void **state)
 {
     broker b = {.stop_at = 1};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 6);
     OK(semel_relay_run(b.relay, &last_error));
     check_recorded(&b, "1 2 ");
@@ -242,11 +243,12 @@ static void what_was_leased_ahead_is_given_back_when_it_is_stopped(void **state)
     assert_int_equal(fixture_counters(b.f).resent, 0); /* given back is not tried */
 }
 
-/* The answers to 3 and 4 are lost: they were not sent, and are tried again. 5 and 6 were leased ahead. */
+/* The answers to 3 and 4 are lost: they were not sent, and are tried again. 5 and 6 were leased
+ * ahead. */
 static void what_was_leased_ahead_is_given_back_when_the_broker_fails(void **state)
 {
     broker b = {.enough = 6, .fail_at = 2};
-    send_many(open_scene(&b, *state, BATCH), 6);
+    send_many(open_case(&b, *state, BATCH), 6);
     OK(semel_relay_run(b.relay, &last_error));
     assert_int_equal(b.total, 6);
     assert_int_equal(b.calls[2].messages, 1); /* trouble is met in small steps */
@@ -254,11 +256,12 @@ static void what_was_leased_ahead_is_given_back_when_the_broker_fails(void **sta
     assert_int_equal(fixture_counters(b.f).resent, 2);
 }
 
-/* What was confirmed and could not be marked comes again when its lease is over, and nothing else does. */
+/* What was confirmed and could not be marked comes again when its lease is over, and nothing else
+ * does. */
 static void a_store_that_fails_meanwhile_costs_a_copy_and_no_more(void **state)
 {
     broker b = {.enough = 6};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 6);
     semel_test_fault(b.f->seam, "relay.settled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
@@ -273,7 +276,7 @@ static void a_store_that_cannot_lease_meanwhile_does_not_keep_the_last_from_bein
     void **state)
 {
     broker b = {.enough = 6};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 6);
     semel_test_fault(b.f->seam, "relay.leased", 2, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
@@ -285,7 +288,7 @@ static void a_store_that_cannot_lease_meanwhile_does_not_keep_the_last_from_bein
 static void the_last_settlement_is_part_of_the_run(void **state)
 {
     broker b = {.stop_at = 1};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 6);
     semel_test_fault(b.f->seam, "relay.settled", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_run(b.relay, &last_error));
@@ -294,11 +297,12 @@ static void the_last_settlement_is_part_of_the_run(void **state)
     assert_int_equal(fixture_counters(b.f).unsent, BATCH);
 }
 
-/* It leases, and cannot mark what was sent: one trouble, however often it is met, and not over before that works. */
+/* It leases, and cannot mark what was sent: one trouble, however often it is met, and not over
+ * before that works. */
 static void a_store_that_cannot_settle_is_one_trouble(void **state)
 {
     broker b = {.stop_at = 12, .unmarked = 1};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     send_many(outbox, 40);
     OK(semel_relay_run(b.relay, &last_error));
     assert_int_equal(b.told, 1);
@@ -339,13 +343,14 @@ static void run_while_time_passes(broker *b)
         fail_msg("%s", b->why.text);
 }
 
-/* Batches larger and smaller than what there is of each group, and a broker that takes only some of it. */
+/* Batches larger and smaller than what there is of each group, and a broker that takes only some of
+ * it. */
 static void groups_keep_their_order_though_the_broker_takes_only_some(void **state)
 {
     enum { GROUPS = 5, MESSAGES = 40 };
     static const char *const names[GROUPS] = {"a", "b", "c", "d", "e"};
     broker b = {.enough = MESSAGES, .fail_each = 20, .random = 1};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     for (unsigned i = 0; i < MESSAGES; i++)
         send(outbox, i, names[i % GROUPS]);
     run_while_time_passes(&b);
@@ -358,7 +363,7 @@ static void groups_keep_their_order_though_the_broker_takes_only_some(void **sta
 static void a_group_is_not_leased_ahead_of_itself(void **state)
 {
     broker b = {.enough = 6};
-    semel_outbox *outbox = open_scene(&b, *state, BATCH);
+    semel_outbox *outbox = open_case(&b, *state, BATCH);
     for (unsigned i = 1; i <= 6; i++)
         send(outbox, i, "group");
     OK(semel_relay_run(b.relay, &last_error));

@@ -1,5 +1,6 @@
-/* Which messages a relay takes, and when: groups, messages without a group and other outboxes each have their turn, and
- * the rest of a group waits for its first. Messages with the same id are different messages. */
+/* Which messages a relay takes, and when: groups, messages without a group and other outboxes each
+ * have their turn, and the rest of a group waits for its first. Messages with the same id are
+ * different messages. */
 #include "support/fake/spy.h"
 
 #include <semel/sys/transport.h>
@@ -61,7 +62,7 @@ static void two_messages_with_one_id_are_two_dead_letters(void **state)
     assert_int_equal(fixture_letters(f, NULL, 0), 2);
 }
 
-/* --- who comes when ------------------------------------------------------------------------------- */
+/* --- which message comes when ----------------------------------------------------------------- */
 
 static void two_outboxes_do_not_take_each_others_turns(void **state)
 {

@@ -1,6 +1,6 @@
-/* Order within a group, whatever fails, and leases that are shorter than the work: what is late is shed and
- * not sent twice behind anybody's back. All of it happens in one millisecond of the fake clock unless the
- * test says otherwise, so no order can come from timestamps. */
+/* Order within a group, whatever fails, and leases that are shorter than the work: what is late is
+ * given up and not sent by two relays. All of it happens in one millisecond of the fake clock
+ * unless the test says otherwise, so no order can come from timestamps. */
 #include "support/fake/spy.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static size_t step(semel_relay *relay)
     return sent;
 }
 
-/* --- groups -------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static void a_refused_message_holds_up_its_own_group_and_nothing_else(void **state)
 {
@@ -126,7 +126,7 @@ static void a_message_that_is_put_off_holds_up_its_group(void **state)
     assert_string_equal(fixture_recorded(ids, sizeof ids, recorder), "2 reminder 1 ");
 }
 
-/* --- many relays, random answers ----------------------------------------------------------------- */
+/* --- many relays, random answers -------------------------------------------------------------- */
 
 enum { GROUPS = 6, EACH = 15, RELAYS = 4 };
 
@@ -189,7 +189,7 @@ static void first_deliveries_are_in_order_whatever_fails(void **state)
     assert_first_in_order(s.inner);
 }
 
-/* --- lateness ------------------------------------------------------------------------------------ */
+/* --- lateness --------------------------------------------------------------------------------- */
 
 typedef struct slow {
     fixture *f;
@@ -227,8 +227,8 @@ static void what_is_late_is_shed_and_counts_as_not_tried(void **state)
     assert_int_equal(fixture_counters(f).resent, 0);
 }
 
-/* The lease ended during the first message: another relay sent everything. Ours finds that out: what it has
- * not started it leaves alone, and what it settles is not its own any more. */
+/* The lease ended during the first message: another relay sent everything. Ours finds that out:
+ * what it has not started it leaves alone, and what it settles is not its own any more. */
 static void a_relay_that_lost_its_lease_sends_and_settles_nothing_more(void **state)
 {
     fixture *f = *state;
@@ -269,7 +269,7 @@ static void a_late_failure_does_not_disturb_the_new_owner(void **state)
     assert_int_equal(semel_test_recorder_count(recorder), 1);
 }
 
-static void within_its_lease_a_message_is_nobody_elses(void **state)
+static void within_its_lease_a_message_is_no_other_relays(void **state)
 {
     fixture *f = *state;
     semel_transport *recorder = fixture_recorder(f);
@@ -303,8 +303,8 @@ int main(void)
                 a_relay_that_lost_its_lease_sends_and_settles_nothing_more),
         ON_BOTH("a late failure does not disturb the new owner",
                 a_late_failure_does_not_disturb_the_new_owner),
-        ON_BOTH("within its lease a message is nobody else's",
-                within_its_lease_a_message_is_nobody_elses),
+        ON_BOTH("within its lease a message is no other relay's",
+                within_its_lease_a_message_is_no_other_relays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

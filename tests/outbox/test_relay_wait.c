@@ -1,8 +1,8 @@
-/* Waiting, being woken, running and stopping, and what the watcher is told of a broker that is away; and that the store
- * is free while the relay talks to the broker.
+/* Waiting, being woken, running and stopping, and what the watcher is told of a broker that is
+ * away; and that the store is free while the relay talks to the broker.
  *
- * The tests with a thread use the real clock and wait for conditions, with deadlines far below the poll
- * interval that would end the wait without a wake-up. */
+ * The tests with a thread use the real clock and wait for conditions, with deadlines far below the
+ * poll interval that would end the wait without a wake-up. */
 #include "support/fake/spy.h"
 #include "support/process/process.h"
 
@@ -12,10 +12,10 @@
 
 enum { LONG_MS = 120000, SOON_MS = 45000 };
 
-/* --- woken by a commit of this process ----------------------------------------------------------- */
+/* --- woken by a commit of this process -------------------------------------------------------- */
 
-/* A seam that is the system's, but for counting how often the relay has looked at the clock: it does so
- * once in each turn, before it looks into the outbox. */
+/* A seam that is the system's, but for counting how often the relay has looked at the clock: it
+ * does so once in each turn, before it looks into the outbox. */
 static atomic_int looks;
 
 static int64_t count_and_tell(void *context)
@@ -53,7 +53,7 @@ static void start_waiting(waiting *self, fixture *f)
     semel_relay_options slow = {.size = sizeof slow, .poll_ms = LONG_MS};
     semel_store_options options = {.size = sizeof options, .busy_ms = SOON_MS, .seam = &self->seam};
     self->seam = (semel_seam){.size = sizeof self->seam, .steady_ms = count_and_tell};
-    OK(semel_store_open(&self->store, f->url, &options, &last_error));
+    OK(semel_store_open(&self->store, f->place.url, &options, &last_error));
     OK(semel_store_migrate(self->store, &last_error));
     OK(semel_outbox_open(&self->outbox, self->store, "out", &last_error));
     semel_inbox_options inbox_options = {.size = sizeof inbox_options, .faults = self->outbox};
@@ -148,7 +148,7 @@ static void a_wait_ends_though_the_clock_stands(void **state)
     assert_int_equal(sent, 0);
 }
 
-/* --- run and stop -------------------------------------------------------------------------------- */
+/* --- run and stop ----------------------------------------------------------------------------- */
 
 static void stop_at_the_third(spy *self, const semel_message *const messages[], size_t count)
 {
@@ -241,8 +241,8 @@ static void mend_at_the_fifth_and_stop(spy *self, const semel_message *const mes
     semel_relay_stop(self->context);
 }
 
-/* By the system's clock: the one message has to wait longer and longer, and meanwhile there are turns in which
- * nothing is due. They do not mean that the broker is back. */
+/* By the system's clock: the one message has to wait longer and longer, and meanwhile there are
+ * turns in which nothing is due. They do not mean that the broker is back. */
 static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **state)
 {
     fixture *f = *state;
@@ -260,7 +260,7 @@ static void a_broker_that_is_away_is_noticed_once_and_so_is_its_return(void **st
                                    .notice = write_down,
                                    .notice_context = &said};
     semel_message message = text_message("1", "a");
-    OK(semel_store_open(&store, f->url, NULL, &last_error));
+    OK(semel_store_open(&store, f->place.url, NULL, &last_error));
     OK(semel_store_migrate(store, &last_error));
     OK(semel_outbox_open(&outbox, store, "out", &last_error));
     OK(semel_relay_open(&relay, outbox, spy_open(f, &s, 1), &options, &last_error));
@@ -304,7 +304,7 @@ static void run_ends_with_an_error_that_will_not_pass(void **state)
     assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
-/* --- the store is free meanwhile ----------------------------------------------------------------- */
+/* --- the store is free meanwhile -------------------------------------------------------------- */
 
 typedef struct busy {
     semel_inbox *inbox;
@@ -343,7 +343,7 @@ static void no_transaction_is_held_while_the_broker_is_talked_to(void **state)
     assert_int_equal(fixture_drain(relay), 1);
 }
 
-/* --- stopped for good, and a broker that takes nothing ------------------------------------------- */
+/* --- stopped for good, and a broker that takes nothing ---------------------------------------- */
 
 typedef struct relaying {
     spy spy;

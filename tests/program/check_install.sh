@@ -17,6 +17,20 @@ step() { echo "-- $*"; }
 step the program that was installed runs
 "$prefix/bin/semel" --version
 
+step what belongs to the program is there
+for file in man/man1/semel.1 man/man5/semel.yaml.5 bash-completion/completions/semel zsh/site-functions/_semel \
+    fish/vendor_completions.d/semel.fish doc/semel/examples/semel.yaml doc/semel/examples/send-email.sh; do
+    [ -s "$prefix/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
+done
+"$prefix/bin/semel" check "$prefix/share/doc/semel/examples/semel.yaml"
+unit=$prefix/lib/systemd/system/semel.service
+grep -q "^ExecStart=$prefix/bin/semel run " "$unit" || { echo "$unit starts something else"; exit 1; }
+if command -v systemd-analyze >/dev/null; then
+    # The verifier also looks at other units of the machine; only complaints about this one count.
+    systemd-analyze verify --man=no --recursive-errors=no "$unit" 2>&1 | grep -F semel.service &&
+        { echo "systemd refuses $unit"; exit 1; }
+fi
+
 for example in "$here"/../../examples/*.c; do
     name=$(basename "$example" .c)
     case $name in orders | inventory) continue ;; esac # they need servers: check_services.sh runs them

@@ -1,19 +1,18 @@
-/* What has become of the messages: three lists of them (the effects, those of the second consumers, what the foreign
- * consumer has written down), each compared with what the publisher says it has published. Rows have a serial number
- * in the order in which handlers inserted them, and in a group of the ordered queue a handler begins when the one
- * before has committed: so there the first of each number must come in order. */
+/* What has become of the messages: three lists of them (the effects, those of the second consumers,
+ * what the foreign consumer has written down), each compared with what the publisher says it has
+ * published. Rows have a serial number in the order in which handlers inserted them, and in a group
+ * of the ordered queue a handler begins when the one before has committed: so there the first of
+ * each number must come in order. */
 #include "soak.h"
-
-#include "support/inspect/inspect.h"
 
 #include <semel/semel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 2, GROUPS = 64 };
+enum { QUEUES = 2, GROUPS = 64 };
 
-static const char *const lanes[LANES] = {"ordered", "free"};
+static const char *const queues[QUEUES] = {"ordered", "free"};
 
 typedef struct group {
     uint64_t published; /* numbers 1 to this */
@@ -25,20 +24,20 @@ typedef struct group {
 } group;
 
 typedef struct checker {
-    group groups[LANES][GROUPS];
+    group groups[QUEUES][GROUPS];
     soak_tally tally;
 } checker;
 
-/* --- what was published --------------------------------------------------------------------------------------- */
+/* --- what was published ----------------------------------------------------------------------- */
 
-/* "LANE.GROUP NUMBER ..."; returns what follows, or NULL. */
-static const char *read_item(const char *text, unsigned *lane, unsigned *number_of_group,
+/* "QUEUE.GROUP NUMBER ..."; returns what follows, or NULL. */
+static const char *read_item(const char *text, unsigned *queue, unsigned *number_of_group,
                              uint64_t *number)
 {
     char *rest;
-    for (*lane = 0; *lane < LANES; (*lane)++) {
-        size_t len = strlen(lanes[*lane]);
-        if (strncmp(text, lanes[*lane], len) != 0 || text[len] != '.')
+    for (*queue = 0; *queue < QUEUES; (*queue)++) {
+        size_t len = strlen(queues[*queue]);
+        if (strncmp(text, queues[*queue], len) != 0 || text[len] != '.')
             continue;
         *number_of_group = (unsigned)strtoul(text + len + 1, &rest, 10);
         if (*number_of_group >= GROUPS || *rest != ' ')
@@ -51,11 +50,11 @@ static const char *read_item(const char *text, unsigned *lane, unsigned *number_
 
 static void expect(checker *c, const char *line)
 {
-    unsigned lane, number_of_group;
+    unsigned queue, number_of_group;
     uint64_t published;
-    if (!read_item(line, &lane, &number_of_group, &published))
+    if (!read_item(line, &queue, &number_of_group, &published))
         soak_die("publish.py wrote \"%s\"", line);
-    group *g = &c->groups[lane][number_of_group];
+    group *g = &c->groups[queue][number_of_group];
     g->published = published;
     g->sights = calloc(published + 1, sizeof *g->sights);
     if (!g->sights)
@@ -84,7 +83,7 @@ static checker *checker_open(const soak_run *run)
     return c;
 }
 
-/* --- what was seen ---------------------------------------------------------------------------------------------- */
+/* --- what was seen ---------------------------------------------------------------------------- */
 
 static uint32_t digest(const char *text)
 {
@@ -96,11 +95,11 @@ static uint32_t digest(const char *text)
 
 static void see(checker *c, const char *text)
 {
-    unsigned lane, number_of_group;
+    unsigned queue, number_of_group;
     uint64_t number;
-    const char *id = text ? read_item(text, &lane, &number_of_group, &number) : NULL;
+    const char *id = text ? read_item(text, &queue, &number_of_group, &number) : NULL;
     c->tally.seen++;
-    group *g = id ? &c->groups[lane][number_of_group] : NULL;
+    group *g = id ? &c->groups[queue][number_of_group] : NULL;
     if (!g || number == 0 || number > g->published) {
         c->tally.unknown++;
         return;
@@ -108,7 +107,7 @@ static void see(checker *c, const char *text)
     struct sight *sight = &g->sights[number];
     if (sight->times++)
         c->tally.doubled++;
-    else if (lane == 0 && number < g->latest)
+    else if (queue == 0 && number < g->latest)
         c->tally.out_of_order++;
     if (number > g->latest)
         g->latest = number;
@@ -124,7 +123,7 @@ static void see_row(const char *text, void *context)
 
 static soak_tally checker_close(checker *c)
 {
-    for (unsigned i = 0; i < LANES * GROUPS; i++) {
+    for (unsigned i = 0; i < QUEUES * GROUPS; i++) {
         group *g = &c->groups[i / GROUPS][i % GROUPS];
         for (uint64_t number = 1; number <= g->published; number++)
             c->tally.lost += !g->sights[number].times;
@@ -135,10 +134,11 @@ static soak_tally checker_close(checker *c)
     return tally;
 }
 
-static soak_tally check_store(const soak_run *run, unsigned stage)
+static soak_tally check_store(soak_run *run, unsigned stage)
 {
     checker *c = checker_open(run);
-    inspect_each(run->urls[stage], "SELECT item FROM effect ORDER BY serial", see_row, c);
+    soak_topology_collect(run, stage);
+    effect_each(&run->places[stage], soak_effect_names[stage], see_row, c);
     return checker_close(c);
 }
 
@@ -149,7 +149,7 @@ static soak_tally check_foreign(const soak_run *run)
     return checker_close(c);
 }
 
-/* --- dead letters ------------------------------------------------------------------------------------------------ */
+/* --- dead letters ----------------------------------------------------------------------------- */
 
 static semel_status see_letter(const semel_dead *dead, void *context, semel_error *err)
 {
@@ -167,13 +167,13 @@ static void see_letters(soak_run *run, unsigned stage)
 {
     semel_error err;
     semel_store *store;
-    if (semel_store_open(&store, run->urls[stage], NULL, &err) ||
+    if (semel_store_open(&store, run->places[stage].url, NULL, &err) ||
         semel_dead_list(store, NULL, see_letter, run, &err))
         soak_die("the dead letters cannot be read: %s", err.text);
     semel_store_close(store);
 }
 
-/* --- the verdict ------------------------------------------------------------------------------------------------- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 void soak_check(soak_run *run)
 {
@@ -189,26 +189,26 @@ static int is_good(const soak_tally *tally)
     return !tally->lost && !tally->unknown && !tally->out_of_order && !tally->renamed;
 }
 
-/* Of what the kills were to cause: without it a good run says little. After many kills of a kind not all of them have
- * met a process that was idle, or one that waited for its turn. */
+/* Of what the kills were to cause: without it a good run says little. After many kills of a kind
+ * not all of them have met a process that was idle, or one that waited for its turn. */
 const char *soak_missing(const soak_run *run)
 {
     enum { MANY = 10 };
-    const soak_board *board = run->board;
+    const soak_counters *counters = run->counters;
     const unsigned *killed = run->killed;
     unsigned servers = killed[SOAK_VICTIM_BROKER];
     if (run->store != SOAK_SQLITE)
         servers += killed[SOAK_VICTIM_DATABASE];
     if (!run->poisoned)
-        return "nobody died of the poison";
-    if (killed[SOAK_VICTIM_CONSUMER] && atomic_load(&board->again[0]) <= run->poisoned)
+        return "the poison killed no process";
+    if (killed[SOAK_VICTIM_CONSUMER] && atomic_load(&counters->again[0]) <= run->poisoned)
         return "no message came again because a consumer was killed";
-    if (killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&board->again[1]))
+    if (killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&counters->again[1]))
         return "no message came again because a second consumer was killed";
     if (killed[SOAK_VICTIM_CONSUMER] >= MANY && !run->caught[0])
         return "no kill met a handler at work";
-    if (atomic_load(&board->outages) < servers)
-        return "a server was killed, and nobody noticed";
+    if (atomic_load(&counters->outages) < servers)
+        return "a server was killed, and no process noticed";
     return NULL;
 }
 

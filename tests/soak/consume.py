@@ -10,25 +10,25 @@ import time
 
 import pika
 
-from board import READY, RECEIVED, Board
+from counters import READY, RECEIVED, Counters
 
 PREFETCH = 500
 IDLE_S = 0.05
 BACK_OFF_S = 0.3
 
 
-def consume(connection, store, file, board):
+def consume(connection, store, file, counters):
     queue = f"{store}.foreign"
     channel = connection.channel()
     channel.queue_declare(queue, durable=True)
     channel.queue_bind(queue, f"{store}.out", "#")
     channel.basic_qos(prefetch_count=PREFETCH)
-    board.set(READY, 1)
+    counters.set(READY, 1)
     written = None
     for how, properties, body in channel.consume(queue, inactivity_timeout=IDLE_S):
         if how:
             file.write(f"{body.decode()} {properties.message_id}\n")
-            board.set(RECEIVED, board.get(RECEIVED) + 1)
+            counters.set(RECEIVED, counters.get(RECEIVED) + 1)
             written = how.delivery_tag
         if written and (not how or written % (PREFETCH // 5) == 0):
             file.flush()
@@ -37,14 +37,14 @@ def consume(connection, store, file, board):
 
 
 def main():
-    board, broker, store, output, _ = sys.argv[1:]
+    counters, broker, store, output, _ = sys.argv[1:]
     parameters = pika.URLParameters(broker)
     parameters.heartbeat = 10
     parameters.socket_timeout = parameters.stack_timeout = 5
     with open(output, "a") as file:
         while True:
             try:
-                consume(pika.BlockingConnection(parameters), store, file, Board(board))
+                consume(pika.BlockingConnection(parameters), store, file, Counters(counters))
             except (pika.exceptions.AMQPError, OSError):  # the broker is down
                 time.sleep(BACK_OFF_S)
 

@@ -1,5 +1,6 @@
-/* A transport around another one that counts what is received, and what of it came again, and changes nothing. All
- * calls go to the driver of the inner one; its abilities are those of RabbitMQ's, and open refuses any other. */
+/* A transport around another one that counts what is received, and what of it came again, and
+ * changes nothing. All calls go to the driver of the inner one; its abilities are those of
+ * RabbitMQ's, and open refuses any other. */
 #include "counted.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
-/* SIGKILL at random, and now and then SIGTERM. Who gets it, and when, comes from the seed: a deck of victims is made
- * before the run, with every kind in it several times, and each is due at a random share of the run. A process is
- * killed, or told to stop in the middle of its work, and taken care of by the supervisor; a server is crashed, stays
- * down for a while, and is started again, while the killing of others goes on. Processes of SQLite's are killed all at
- * once, which is what a crash of that database is. */
+/* SIGKILL at random, and now and then SIGTERM. The seed decides which process gets it, and when: a
+ * list of victims is made before the run, with every kind in it several times, and each is due at a
+ * random share of the run. A process is killed, or told to stop in the middle of its work, and the
+ * supervisor starts it again; a server is crashed, stays down for a while, and is started again,
+ * while the killing of others goes on. Processes of SQLite's are killed all at once, which is what
+ * a crash of that database is. */
 #include "soak.h"
 
 #include "support/fixture/shop.h"
@@ -46,7 +47,7 @@ struct soak_killer {
     outage broker, database;
 };
 
-/* --- the plan ---------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 static soak_victim victim_of(const soak_run *run, unsigned number, unsigned servers)
 {
@@ -55,7 +56,7 @@ static soak_victim victim_of(const soak_run *run, unsigned number, unsigned serv
                                             SOAK_VICTIM_SECOND};
     if (number < servers)
         return SOAK_VICTIM_DATABASE;
-    if (number < 2 * servers && !run->wish->spare_servers)
+    if (number < 2 * servers && !run->options->spare_servers)
         return SOAK_VICTIM_BROKER;
     return processes[number % (sizeof processes / sizeof *processes)];
 }
@@ -70,7 +71,7 @@ static void plan(soak_killer *killer)
 {
     soak_run *run = killer->run;
     unsigned servers = run->kills / SERVER_PART;
-    if (run->wish->spare_servers && run->store != SOAK_SQLITE)
+    if (run->options->spare_servers && run->store != SOAK_SQLITE)
         servers = 0;
     for (unsigned i = 0; i < run->kills; i++)
         killer->deaths[i] =
@@ -85,14 +86,14 @@ soak_killer *soak_killer_open(soak_run *run)
     if (!killer)
         soak_die("no memory for a killer");
     killer->run = run;
-    killer->seed = run->wish->seed * 2 + (uint32_t)run->store + 1;
+    killer->seed = run->options->seed * 2 + (uint32_t)run->store + 1;
     killer->broker = (outage){.name = "the broker", .server = &run->servers->broker};
     killer->database = (outage){.name = "the database", .server = &run->servers->database};
     plan(killer);
     return killer;
 }
 
-/* --- servers ------------------------------------------------------------------------------------------------ */
+/* --- servers ---------------------------------------------------------------------------------- */
 
 static int crash_server(void *context)
 {
@@ -141,7 +142,8 @@ static void outage_step(soak_killer *killer, outage *o)
     }
 }
 
-/* Nothing is left down, for the looks at what has become of the messages. A script is never left half way. */
+/* Nothing is left down, for the looks at what has become of the messages. A script is never left
+ * half way. */
 static void outage_end(soak_killer *killer, outage *o)
 {
     while (o->phase != OUTAGE_NONE && !(soak_interrupted && o->phase == OUTAGE_DOWN)) {
@@ -166,50 +168,50 @@ static int crash(soak_killer *killer, outage *o)
     return 1;
 }
 
-/* --- processes ----------------------------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------------------- */
 
-/* 0: nobody is there at this moment. */
-static int tell_seat(soak_seat *seat, int signal_number)
+/* 0: there is no process in that role at this moment. */
+static int tell_slot(soak_slot *slot, int signal_number)
 {
-    if (seat->pid <= 0 || seat->told)
+    if (slot->pid <= 0 || slot->told)
         return 0;
-    seat->told = signal_number;
-    seat->told_ms = process_now_ms();
-    kill(seat->pid, signal_number);
-    soak_log(seat->run, "%s %s %u (%d)",
-             signal_number == SIGKILL ? "killed" : "told to stop:", soak_role_names[seat->role],
-             seat->number, (int)seat->pid);
+    slot->told = signal_number;
+    slot->told_ms = process_now_ms();
+    kill(slot->pid, signal_number);
+    soak_log(slot->run, "%s %s %u (%d)",
+             signal_number == SIGKILL ? "killed" : "told to stop:", soak_role_names[slot->role],
+             slot->number, (int)slot->pid);
     return 1;
 }
 
 /* Every other victim is met in the middle of a handler, if it has anything to do. */
-static void lurk(const soak_killer *killer, const soak_seat *seat)
+static void lurk(const soak_killer *killer, const soak_slot *slot)
 {
     int64_t until = process_now_ms() + LURK_MS_MAX;
-    if (killer->next % 2 || seat->role == SOAK_RELAY)
+    if (killer->next % 2 || slot->role == SOAK_RELAY)
         return;
-    while (!atomic_load(&killer->run->board->at_work[seat->index]) && process_now_ms() < until)
+    while (!atomic_load(&killer->run->counters->at_work[slot->index]) && process_now_ms() < until)
         process_nap();
 }
 
 static int tell_one_of(soak_killer *killer, soak_role from, soak_role to, int signal_number)
 {
     unsigned roles = (unsigned)(to - from) + 1;
-    unsigned seat =
-        (unsigned)from * SOAK_SEATS_EACH + shop_random(&killer->seed, roles * SOAK_SEATS_EACH);
-    lurk(killer, &killer->run->seats[seat]);
-    return tell_seat(&killer->run->seats[seat], signal_number);
+    unsigned slot =
+        (unsigned)from * SOAK_SLOTS_EACH + shop_random(&killer->seed, roles * SOAK_SLOTS_EACH);
+    lurk(killer, &killer->run->slots[slot]);
+    return tell_slot(&killer->run->slots[slot], signal_number);
 }
 
 static int kill_all(soak_killer *killer)
 {
     int killed = 0;
-    for (unsigned i = 0; i < SOAK_SEATS; i++)
-        killed += tell_seat(&killer->run->seats[i], SIGKILL);
+    for (unsigned i = 0; i < SOAK_SLOTS; i++)
+        killed += tell_slot(&killer->run->slots[i], SIGKILL);
     return killed > 0;
 }
 
-/* --- the turn ------------------------------------------------------------------------------------------------ */
+/* --- the turn --------------------------------------------------------------------------------- */
 
 static int kill_victim(soak_killer *killer, soak_victim victim)
 {
@@ -230,7 +232,7 @@ static int kill_victim(soak_killer *killer, soak_victim victim)
     }
 }
 
-/* One at a time: who is due and cannot be killed now holds up the others. */
+/* One at a time: a victim that is due and cannot be killed now holds up the others. */
 void soak_killer_step(soak_killer *killer, double share)
 {
     outage_step(killer, &killer->broker);
@@ -250,7 +252,7 @@ int soak_killer_done(const soak_killer *killer)
            killer->database.phase == OUTAGE_NONE;
 }
 
-const char *soak_killer_mood(const soak_killer *killer)
+const char *soak_killer_outages(const soak_killer *killer)
 {
     int broker = killer->broker.phase != OUTAGE_NONE,
         database = killer->database.phase != OUTAGE_NONE;

@@ -1,23 +1,25 @@
-/* semel-soak: end to end, with everybody killed.
+/* semel-soak: end to end, while all processes and servers are killed.
  *
- *     publish.py  ->  exchange "in"   ->  consumers: inbox, one row, one message to the outbox  (4 processes)
- *     relays      ->  exchange "out"  ->  second consumers: another store, inbox, one row       (2 + 2 processes)
+ *     publish.py  ->  exchange "in"   ->  4 consumers: inbox, one row, one message to the outbox
+ *     2 relays    ->  exchange "out"  ->  2 second consumers: another store, inbox, one row
  *                                     ->  consume.py: writes down what it gets
  *
- * The two scripts are pika's, not ours. The publisher sends one message in five twice, and again whatever was not
- * confirmed when the broker died. All the while processes, the broker and the database get SIGKILL, and processes are
- * started again at once (killer.c). In the end, of every message: one row of the first consumers, one row of the
- * second, at least one line of the foreign consumer, always under the same id; nobody ended but by our hand.
+ * The two scripts are pika's, not ours. The publisher sends one message in five twice, and again
+ * whatever was not confirmed when the broker died. All the while processes, the broker and the
+ * database get SIGKILL, and processes are started again at once (killer.c). In the end, of every
+ * message: one row of the first consumers, one row of the second, at least one line of the foreign
+ * consumer, always under the same id; and no process ended unless the run killed or stopped it.
  *
- * One message more is poison: the process that handles it dies. In the end it is a dead letter, and the only one,
- * however often its neighbours were killed with it.
+ * One message more is poison: the process that handles it dies. In the end it is a dead letter, and
+ * the only one, however often its neighbours were killed with it.
  *
- * Order. Half of the messages go through a queue with one active consumer, whose workers keep the order of a group:
- * there the first handling of each message of a group must come in the order of publishing, in the rows of the first
- * and of the second consumers and in the lines of the foreign one. The other half goes through a queue from which all
- * consumers take at once and where a message that fails is overtaken: no order to check, but much more to collide.
+ * Order. Half of the messages go through a queue with one active consumer, whose workers keep the
+ * order of a group: there the first handling of each message of a group must come in the order of
+ * publishing, in the rows of the first and of the second consumers and in the lines of the foreign
+ * one. The other half goes through a queue from which all consumers take at once and where a
+ * message that fails is overtaken: no order to check, but much more to collide.
  *
- * soak.h shows the parts: servers.c, ground.c, supervisor.c, killer.c, roles.c, check.c. */
+ * soak.h shows the parts: servers.c, topology.c, supervisor.c, killer.c, roles.c, check.c. */
 #include "soak.h"
 
 #include <getopt.h>
@@ -32,7 +34,7 @@ static pid_t main_process;
 
 enum { KILLS_MIN = 50, KILLS_PER_MINUTE = 12, WINDOW_MIN = 400, WINDOW_MAX = 8000 };
 
-/* --- for all ------------------------------------------------------------------------------------------------- */
+/* --- for all ---------------------------------------------------------------------------------- */
 
 void soak_die(const char *format, ...)
 {
@@ -82,7 +84,7 @@ static void on_interrupt(int number)
     soak_interrupted = 1;
 }
 
-/* --- options -------------------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static const char help[] =
     "usage: semel-soak [option]...\n"
@@ -97,8 +99,9 @@ static const char help[] =
     "exactly\n"
     "  --store NAME      sqlite, postgres or both (default)\n"
     "  --kills K         on each store (default 12 per minute and at least 50)\n"
+    "  --effect KIND     of a handler: row (default), or message, as on a store without SQL\n"
     "  --spare-servers   kill processes only, not the broker and not PostgreSQL\n"
-    "  --seed S          who is killed, and when; what is sent twice (default: by the clock)\n"
+    "  --seed S          what is killed, and when; what is sent twice (default: by the clock)\n"
     "  --keep            leave the databases, logs and lists, and say where; so, too, when all is "
     "not well\n";
 
@@ -118,39 +121,49 @@ static double read_number(const char *option, const char *text, double min, doub
     return number;
 }
 
-static void read_store(soak_wish *wish, const char *text)
+static void read_store(soak_options *options, const char *text)
 {
     int both = strcmp(text, "both") == 0;
-    wish->stores[SOAK_SQLITE] = both || strcmp(text, "sqlite") == 0;
-    wish->stores[SOAK_POSTGRES] = both || strcmp(text, "postgres") == 0;
-    if (!wish->stores[SOAK_SQLITE] && !wish->stores[SOAK_POSTGRES])
+    options->stores[SOAK_SQLITE] = both || strcmp(text, "sqlite") == 0;
+    options->stores[SOAK_POSTGRES] = both || strcmp(text, "postgres") == 0;
+    if (!options->stores[SOAK_SQLITE] && !options->stores[SOAK_POSTGRES])
         refuse("--store", text);
 }
 
-static void read_option(soak_wish *wish, int choice, const char *text)
+static void read_effect(soak_options *options, const char *text)
+{
+    options->by_message = strcmp(text, "message") == 0;
+    if (!options->by_message && strcmp(text, "row") != 0)
+        refuse("--effect", text);
+}
+
+static void read_option(soak_options *options, int choice, const char *text)
 {
     switch (choice) {
     case 'm':
-        wish->minutes = read_number("--minutes", text, 0, 10000);
+        options->minutes = read_number("--minutes", text, 0, 10000);
         break;
     case 'n':
-        wish->messages = (uint64_t)read_number("--messages", text, 1, 1e9);
+        options->messages = (uint64_t)read_number("--messages", text, 1, 1e9);
         break;
     case 's':
-        read_store(wish, text);
+        read_store(options, text);
         break;
     case 'k':
-        wish->kills = (unsigned)read_number("--kills", text, 0, SOAK_KILLS_MAX);
-        wish->kills_given = 1;
+        options->kills = (unsigned)read_number("--kills", text, 0, SOAK_KILLS_MAX);
+        options->kills_given = 1;
+        break;
+    case 'e':
+        read_effect(options, text);
         break;
     case 'p':
-        wish->spare_servers = 1;
+        options->spare_servers = 1;
         break;
     case 'r':
-        wish->seed = (uint32_t)read_number("--seed", text, 0, UINT32_MAX);
+        options->seed = (uint32_t)read_number("--seed", text, 0, UINT32_MAX);
         break;
     case 'l':
-        wish->keep = 1;
+        options->keep = 1;
         break;
     default:
         (void)fputs(help, choice == 'h' ? stdout : stderr);
@@ -158,27 +171,24 @@ static void read_option(soak_wish *wish, int choice, const char *text)
     }
 }
 
-static void read_arguments(soak_wish *wish, int argc, char **argv)
+static void read_arguments(soak_options *options, int argc, char **argv)
 {
-    static const struct option known[] = {{"minutes", required_argument, NULL, 'm'},
-                                          {"messages", required_argument, NULL, 'n'},
-                                          {"store", required_argument, NULL, 's'},
-                                          {"kills", required_argument, NULL, 'k'},
-                                          {"spare-servers", no_argument, NULL, 'p'},
-                                          {"seed", required_argument, NULL, 'r'},
-                                          {"keep", no_argument, NULL, 'l'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"minutes", required_argument, NULL, 'm'}, {"messages", required_argument, NULL, 'n'},
+        {"store", required_argument, NULL, 's'},   {"kills", required_argument, NULL, 'k'},
+        {"effect", required_argument, NULL, 'e'},  {"spare-servers", no_argument, NULL, 'p'},
+        {"seed", required_argument, NULL, 'r'},    {"keep", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     int choice;
-    *wish = (soak_wish){.minutes = 10, .messages = 100000, .stores = {1, 1}};
-    wish->seed = (uint32_t)process_now_ms();
+    *options = (soak_options){.minutes = 10, .messages = 100000, .stores = {1, 1}};
+    options->seed = (uint32_t)process_now_ms();
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1)
-        read_option(wish, choice, optarg);
+        read_option(options, choice, optarg);
     if (optind < argc)
         refuse("semel-soak", argv[optind]);
 }
 
-/* --- the table -------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void row(const char *name, uint64_t number)
 {
@@ -220,22 +230,22 @@ static void print_kills(const soak_run *run)
 
 static void print_table(const soak_run *run)
 {
-    const soak_board *board = run->board;
+    const soak_counters *counters = run->counters;
     double seconds = (double)run->took_ms / 1000;
-    printf("%s, seed %u: %s\n", soak_store_name(run->store), run->wish->seed,
+    printf("%s, seed %u: %s\n", soak_store_name(run->store), run->options->seed,
            soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
     if (soak_missing(run))
         printf("  %s\n", soak_missing(run));
-    row("published", atomic_load(&board->published));
-    row("  copies sent on purpose", atomic_load(&board->copies));
-    row("  sent again, the broker's answer being lost", atomic_load(&board->repeated));
-    row("deliveries to the consumers", atomic_load(&board->delivered[0]));
-    row("  that came again", atomic_load(&board->again[0]));
-    row("deliveries to the second consumers", atomic_load(&board->delivered[1]));
-    row("  that came again", atomic_load(&board->again[1]));
-    row("handlers that failed on purpose", atomic_load(&board->failed));
-    row("troubles waited out", atomic_load(&board->troubles));
-    row("  a server out of reach", atomic_load(&board->outages));
+    row("published", atomic_load(&counters->published));
+    row("  copies sent on purpose", atomic_load(&counters->copies));
+    row("  sent again, the broker's answer being lost", atomic_load(&counters->repeated));
+    row("deliveries to the consumers", atomic_load(&counters->delivered[0]));
+    row("  that came again", atomic_load(&counters->again[0]));
+    row("deliveries to the second consumers", atomic_load(&counters->delivered[1]));
+    row("  that came again", atomic_load(&counters->again[1]));
+    row("handlers that failed on purpose", atomic_load(&counters->failed));
+    row("troubles waited out", atomic_load(&counters->troubles));
+    row("  a server out of reach", atomic_load(&counters->outages));
     print_kills(run);
     print_tally("consumers", &run->first, 1);
     print_tally("second consumers", &run->second, 1);
@@ -243,21 +253,21 @@ static void print_table(const soak_run *run)
     row("dead letters", run->dead);
     row("  the poison's own, which must be the only one", run->dead_poison);
     printf("  %-44s %10.1f s\n", "took", seconds);
-    printf("  %-44s %10.0f /s\n", "messages", (double)atomic_load(&board->published) / seconds);
+    printf("  %-44s %10.0f /s\n", "messages", (double)atomic_load(&counters->published) / seconds);
     (void)fflush(stdout);
 }
 
-/* --- runs --------------------------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static void choose_sizes(soak_run *run)
 {
-    const soak_wish *wish = run->wish;
-    int stores = wish->stores[SOAK_SQLITE] + wish->stores[SOAK_POSTGRES];
-    double minutes = wish->minutes / stores;
+    const soak_options *options = run->options;
+    int stores = options->stores[SOAK_SQLITE] + options->stores[SOAK_POSTGRES];
+    double minutes = options->minutes / stores;
     unsigned by_time = (unsigned)(minutes * KILLS_PER_MINUTE);
     run->length_ms = (int64_t)(minutes * 60000);
-    run->kills = wish->kills_given ? wish->kills : by_time > KILLS_MIN ? by_time : KILLS_MIN;
-    run->window = wish->messages / 10;
+    run->kills = options->kills_given ? options->kills : by_time > KILLS_MIN ? by_time : KILLS_MIN;
+    run->window = options->messages / 10;
     if (run->window < WINDOW_MIN)
         run->window = WINDOW_MIN;
     if (run->window > WINDOW_MAX)
@@ -265,19 +275,19 @@ static void choose_sizes(soak_run *run)
 }
 
 /* 1 if all is well. */
-static int run_on(soak_store store, const soak_wish *wish, soak_servers *servers)
+static int run_on(soak_store store, const soak_options *options, soak_servers *servers)
 {
     static soak_run run;
-    run = (soak_run){.wish = wish, .servers = servers, .store = store};
+    run = (soak_run){.options = options, .servers = servers, .store = store};
     choose_sizes(&run);
-    soak_ground_open(&run);
+    soak_topology_open(&run);
     soak_supervise(&run);
     if (!soak_interrupted && !run.unpublished) {
         soak_check(&run);
         print_table(&run);
     }
     int good = !soak_interrupted && soak_run_is_good(&run);
-    soak_ground_close(&run, wish->keep || !(good || soak_interrupted));
+    soak_topology_close(&run, options->keep || !(good || soak_interrupted));
     return good;
 }
 
@@ -292,15 +302,15 @@ static void obey_signals(void)
 
 int main(int argc, char **argv)
 {
-    soak_wish wish;
+    soak_options options;
     int good = 1;
     main_process = getpid();
-    read_arguments(&wish, argc, argv);
+    read_arguments(&options, argc, argv);
     obey_signals();
-    soak_servers *servers = soak_servers_start(wish.stores[SOAK_POSTGRES]);
+    soak_servers *servers = soak_servers_start(options.stores[SOAK_POSTGRES]);
     for (unsigned store = 0; store < SOAK_STORES && !soak_interrupted; store++)
-        if (wish.stores[store])
-            good &= run_on((soak_store)store, &wish, servers);
+        if (options.stores[store])
+            good &= run_on((soak_store)store, &options, servers);
     soak_servers_stop();
     if (soak_interrupted)
         (void)fputs("semel-soak: interrupted\n", stderr);

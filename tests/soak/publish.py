@@ -7,7 +7,7 @@ are fewer, so that messages of one group meet at the consumers. One message in t
 once more much later. What is not confirmed when the connection breaks is sent again. One message more, somewhere in
 between, is poison to its consumer; it is not counted.
 
-It begins no more messages than the board allows, and ends when the board says so: then all messages are confirmed,
+It begins no more messages than the counters allow, and ends when they say so: then all messages are confirmed,
 and OUTPUT has a line "GROUP COUNT" for each group.
 """
 import collections
@@ -19,9 +19,9 @@ import time
 
 import pika
 
-from board import ALLOWED, COPIES, ENDING, PUBLISHED, REPEATED, Board
+from counters import ALLOWED, COPIES, ENDING, PUBLISHED, REPEATED, Counters
 
-GROUPS = {"ordered": 16, "free": 64}  # of each lane; check.c knows the lanes and the limit, 64
+GROUPS = {"ordered": 16, "free": 64}  # of each queue; check.c knows the queues and the limit, 64
 WINDOW = 400  # unconfirmed messages, at most
 LATER = (300, 6000)  # how many messages after the first a late copy is sent
 POISON = (50, 500)  # how many messages are before it
@@ -32,13 +32,13 @@ Item = collections.namedtuple("Item", "group number first")
 
 
 class Publisher:
-    def __init__(self, board, parameters, exchange, seed):
-        self.board = board
+    def __init__(self, counters, parameters, exchange, seed):
+        self.counters = counters
         self.parameters = parameters
         self.exchange = exchange
         self.random = random.Random(seed)
-        self.numbers = {f"{lane}.{i}": 0 for lane in GROUPS for i in range(GROUPS[lane])}
-        self.idle = {lane: collections.deque() for lane in GROUPS}  # groups with nothing unconfirmed
+        self.numbers = {f"{queue}.{i}": 0 for queue in GROUPS for i in range(GROUPS[queue])}
+        self.idle = {queue: collections.deque() for queue in GROUPS}  # groups with nothing unconfirmed
         for group in self.numbers:
             self.rest(group)
         self.begun = self.published = self.copies = self.repeated = 0
@@ -131,8 +131,8 @@ class Publisher:
         self.idle[group.split(".")[0]].append(group)
 
     def send_new(self):
-        lane = self.random.choice([lane for lane in GROUPS if self.idle[lane]])
-        group = self.idle[lane].popleft()
+        queue = self.random.choice([queue for queue in GROUPS if self.idle[queue]])
+        group = self.idle[queue].popleft()
         self.numbers[group] += 1
         self.begun += 1
         item = Item(group, self.numbers[group], True)
@@ -156,7 +156,7 @@ class Publisher:
     def send_some(self):
         if not (self.channel and self.channel.is_open):
             return
-        ending, allowed = self.board.get(ENDING), self.board.get(ALLOWED)
+        ending, allowed = self.counters.get(ENDING), self.counters.get(ALLOWED)
         while len(self.unconfirmed) < WINDOW:
             if self.again:
                 self.send(self.again.popleft())
@@ -173,12 +173,12 @@ class Publisher:
 
     def is_done(self):
         waiting = self.unconfirmed or self.again or self.late or self.poison
-        return self.board.get(ENDING) and not waiting
+        return self.counters.get(ENDING) and not waiting
 
     def report(self):
-        self.board.set(PUBLISHED, self.published)
-        self.board.set(COPIES, self.copies)
-        self.board.set(REPEATED, self.repeated)
+        self.counters.set(PUBLISHED, self.published)
+        self.counters.set(COPIES, self.copies)
+        self.counters.set(REPEATED, self.repeated)
 
     def tick(self):
         self.send_some()
@@ -190,11 +190,11 @@ class Publisher:
 
 
 def main():
-    board, broker, store, output, seed = sys.argv[1:]
+    counters, broker, store, output, seed = sys.argv[1:]
     parameters = pika.URLParameters(broker)
     parameters.heartbeat = 10
     parameters.socket_timeout = parameters.stack_timeout = 5
-    publisher = Publisher(Board(board), parameters, f"{store}.in", int(seed))
+    publisher = Publisher(Counters(counters), parameters, f"{store}.in", int(seed))
     publisher.run()
     with open(output + ".new", "w") as file:
         for group, count in publisher.numbers.items():

@@ -1,12 +1,15 @@
 /* The processes that are killed: consumers, relays, and the consumers of what the relays sent.
  *
- * A handler inserts one row, into a table that would take a second one of the same message, and (in the first
- * stage) sends one message to the outbox. One message in some fails at its first attempt, one in some takes its time,
- * so that there is something to kill, and one in the whole run is poison: it kills its process. The roles differ in
- * what they use of the library: one message or a batch in a transaction, native or queued, ordered or not.
+ * A handler has one effect (effect.h), which would take a second one of the same message, and
+ * (in the first stage) sends one message to the outbox. One message in some fails at its first
+ * attempt, one in some takes its time, so that there is something to kill, and one in the whole
+ * run is poison: it kills its process. The roles differ in what they use of the library: native or
+ * queued, ordered or not. Batches are as large as the consumer wants them, and a handler that takes
+ * its time cuts them short.
  *
- * Nobody helps a process here: one that loses its database or its broker must go on by itself. Ending for any
- * other reason than SIGTERM, SIGKILL or the poison is a finding, and its last words go to stderr. */
+ * A process gets no help here: one that loses its database or its broker must go on by itself.
+ * Ending for any other reason than SIGTERM, SIGKILL or the poison is a finding, and its last
+ * error goes to stderr. */
 #include "soak.h"
 
 #include "counted.h"
@@ -34,38 +37,37 @@ const char *const soak_role_names[SOAK_ROLES] = {"ordered", "free", "relay", "se
 static const struct habit {
     semel_mode mode;
     semel_order order;
-    uint32_t batch;
 } habits[SOAK_ROLES] = {
-    [SOAK_ORDERED] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP, 1},
-    [SOAK_FREE] = {SEMEL_QUEUED, SEMEL_ORDER_NONE, 20},
-    [SOAK_SECOND] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP, 20},
+    [SOAK_ORDERED] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP},
+    [SOAK_FREE] = {SEMEL_QUEUED, SEMEL_ORDER_NONE},
+    [SOAK_SECOND] = {SEMEL_TRANSACTION, SEMEL_ORDER_GROUP},
 };
 
 typedef struct worker {
-    const soak_seat *seat;
+    const soak_slot *slot;
     unsigned stage; /* 1 for the second consumers */
-    char insert[SOAK_TEXT];
     semel_store *store;
+    effect effect;
     semel_inbox *inbox;
     semel_outbox *outbox;
     semel_transport *transport;
     semel_error err;
 } worker;
 
-/* --- what is said ------------------------------------------------------------------------------------------ */
+/* --- what is said ----------------------------------------------------------------------------- */
 
 static void note(const worker *w, const char *what)
 {
-    soak_log(w->seat->run, "%s %u (%d): %s", soak_role_names[w->seat->role], w->seat->number,
+    soak_log(w->slot->run, "%s %u (%d): %s", soak_role_names[w->slot->role], w->slot->number,
              (int)getpid(), what);
 }
 
 static void on_notice(void *context, const semel_error *trouble)
 {
     worker *w = context;
-    soak_board *board = w->seat->run->board;
-    atomic_fetch_add(&board->troubles, trouble != NULL);
-    atomic_fetch_add(&board->outages, trouble && trouble->status == SEMEL_EUNAVAILABLE);
+    soak_counters *counters = w->slot->run->counters;
+    atomic_fetch_add(&counters->troubles, trouble != NULL);
+    atomic_fetch_add(&counters->outages, trouble && trouble->status == SEMEL_EUNAVAILABLE);
     note(w, trouble ? trouble->text : "it is over");
 }
 
@@ -73,12 +75,12 @@ static _Noreturn void give_up(worker *w, const char *where)
 {
     note(w, w->err.text);
     (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d) ends in %s: %s: %s\n",
-                  soak_role_names[w->seat->role], w->seat->number, (int)getpid(), where,
+                  soak_role_names[w->slot->role], w->slot->number, (int)getpid(), where,
                   semel_status_name(w->err.status), w->err.text);
     _exit(PROCESS_REQUIRED);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* 1: call again. A server may be down at this moment; anything else is the end. */
 static int try_again(worker *w, semel_status status, int64_t deadline, const char *what)
@@ -99,25 +101,26 @@ static int try_again(worker *w, semel_status status, int64_t deadline, const cha
             continue;                                        \
     } while (0)
 
-static void begin(worker *w, const soak_seat *seat)
+static void begin(worker *w, const soak_slot *slot)
 {
-    *w = (worker){.seat = seat, .stage = seat->role == SOAK_SECOND};
-    prctl(PR_SET_NAME, soak_role_names[seat->role]);
-    soak_print(w->insert, sizeof w->insert, "INSERT INTO %s (item) VALUES (?)",
-               soak_ground_table(seat->run, w->stage));
-    UNTIL_OK(w, semel_store_open(&w->store, seat->run->urls[w->stage], NULL, &w->err));
+    *w = (worker){.slot = slot, .stage = slot->role == SOAK_SECOND};
+    prctl(PR_SET_NAME, soak_role_names[slot->role]);
+    const store_place *place = &slot->run->places[w->stage];
+    UNTIL_OK(w, semel_store_open(&w->store, place->url, NULL, &w->err));
+    UNTIL_OK(w, effect_open(&w->effect, place, w->store, soak_effect_names[w->stage], &w->err));
     UNTIL_OK(w, semel_outbox_open(&w->outbox, w->store, "out", &w->err));
 }
 
 static void end(worker *w)
 {
     semel_transport_close(w->transport);
+    effect_close(&w->effect);
     semel_inbox_close(w->inbox);
     semel_outbox_close(w->outbox);
     semel_store_close(w->store);
 }
 
-/* --- handling ----------------------------------------------------------------------------------------------- */
+/* --- handling --------------------------------------------------------------------------------- */
 
 static unsigned digest(semel_bytes bytes)
 {
@@ -128,14 +131,9 @@ static unsigned digest(semel_bytes bytes)
     return sum;
 }
 
-/* The body is "GROUP NUMBER". */
 static semel_status send_on(worker *w, semel_unit *unit, const semel_message *message,
-                            semel_error *err)
+                            const char *group, semel_error *err)
 {
-    char group[SOAK_TEXT];
-    soak_print(group, sizeof group, "%.*s", (int)message->body.len,
-               (const char *)message->body.data);
-    group[strcspn(group, " ")] = 0;
     semel_message out = {.size = sizeof out,
                          .type = "order.handled",
                          .topic = group,
@@ -159,27 +157,35 @@ static void obey_poison(const worker *w, const semel_message *message)
 {
     if (!message->type || strcmp(message->type, "order.poison") != 0)
         return;
-    atomic_store(&w->seat->run->board->poisoned[w->seat->index], getpid());
+    atomic_store(&w->slot->run->counters->poisoned[w->slot->index], getpid());
     note(w, "dies of the poison");
     (void)raise(SIGKILL);
+}
+
+/* The body is "GROUP NUMBER". */
+static semel_status write_and_send(worker *w, semel_unit *unit, const semel_message *message,
+                                   semel_error *err)
+{
+    char item[SOAK_TEXT], group[SOAK_TEXT];
+    soak_print(item, sizeof item, "%.*s", (int)message->body.len, (const char *)message->body.data);
+    soak_print(group, sizeof group, "%.*s", (int)strcspn(item, " "), item);
+    semel_status status = effect_write_in_group(&w->effect, unit, group, item, 1, err);
+    return status || w->stage ? status : send_on(w, unit, message, group, err);
 }
 
 static semel_status do_the_work(worker *w, semel_unit *unit, const semel_message *message,
                                 semel_error *err)
 {
-    soak_board *board = w->seat->run->board;
-    semel_value item = {.kind = SEMEL_VALUE_TEXT, .bytes = message->body};
+    soak_counters *counters = w->slot->run->counters;
     if (digest(message->body) % FAILING_EVERY == 0 && semel_unit_attempt(unit) == 1) {
-        atomic_fetch_add(&board->failed, 1);
+        atomic_fetch_add(&counters->failed, 1);
         return semel_fail(err, SEMEL_EHANDLER, "not the first time");
     }
-    semel_status status = semel_unit_queue(unit, w->insert, &item, 1, err);
-    if (!status && w->stage == 0)
-        status = send_on(w, unit, message, err);
+    semel_status status = write_and_send(w, unit, message, err);
     take_time(message);
     obey_poison(w, message);
     if (!status)
-        atomic_fetch_add(&board->handled[w->stage], 1);
+        atomic_fetch_add(&counters->handled[w->stage], 1);
     return status;
 }
 
@@ -187,14 +193,14 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
                            semel_error *err)
 {
     worker *w = context;
-    atomic_int_least64_t *at_work = &w->seat->run->board->at_work[w->seat->index];
+    atomic_int_least64_t *at_work = &w->slot->run->counters->at_work[w->slot->index];
     atomic_fetch_add(at_work, 1);
     semel_status status = do_the_work(w, unit, message, err);
     atomic_fetch_sub(at_work, 1);
     return status;
 }
 
-/* --- consuming and relaying --------------------------------------------------------------------------------- */
+/* --- consuming and relaying ------------------------------------------------------------------- */
 
 /* For the signal handler, which may run in any thread. */
 static semel_consumer *_Atomic running_consumer;
@@ -227,21 +233,22 @@ static void consume(worker *w)
 {
     char url[SOAK_URL];
     semel_consumer *consumer;
-    const struct habit *habit = &habits[w->seat->role];
-    semel_inbox_options inbox = {.size = sizeof inbox, .mode = habit->mode};
+    const struct habit *habit = &habits[w->slot->role];
+    int queues = habit->mode == SEMEL_QUEUED && !w->slot->run->options->by_message;
+    semel_inbox_options inbox = {.size = sizeof inbox,
+                                 .mode = queues ? SEMEL_QUEUED : SEMEL_TRANSACTION};
     semel_consumer_options options = {.size = sizeof options,
-                                      .batch = habit->batch,
                                       .backoff_ms = 50,
                                       .backoff_max_ms = 2000,
                                       .workers = WORKERS,
                                       .order = habit->order,
                                       .notice = on_notice,
                                       .notice_context = w};
-    soak_ground_url(url, w->seat->run, w->seat->role, 0);
+    soak_topology_url(url, w->slot->run, w->slot->role, 0);
     UNTIL_OK(
         w, semel_inbox_open(&w->inbox, w->store, w->stage ? "mirror" : "orders", &inbox, &w->err));
-    UNTIL_OK(w, counted_open(&w->transport, url, &w->seat->run->board->delivered[w->stage],
-                             &w->seat->run->board->again[w->stage], &w->err));
+    UNTIL_OK(w, counted_open(&w->transport, url, &w->slot->run->counters->delivered[w->stage],
+                             &w->slot->run->counters->again[w->stage], &w->err));
     semel_route route = {"order.*", w->inbox, handle, w};
     UNTIL_OK(w, semel_consumer_open(&consumer, w->transport, &route, 1, &options, &w->err));
     atomic_store(&running_consumer, consumer);
@@ -261,7 +268,7 @@ static void relay_on(worker *w)
                                    .backoff_max_ms = 2000,
                                    .notice = on_notice,
                                    .notice_context = w};
-    soak_ground_url(url, w->seat->run, w->seat->role, 0);
+    soak_topology_url(url, w->slot->run, w->slot->role, 0);
     UNTIL_OK(w, semel_transport_open(&w->transport, url, NULL, &w->err));
     UNTIL_OK(w, semel_relay_open(&relay, w->outbox, w->transport, &options, &w->err));
     atomic_store(&running_relay, relay);
@@ -274,12 +281,12 @@ static void relay_on(worker *w)
 /* SIGTERM is blocked until obey_term() is ready for it. */
 int soak_role_run(void *context)
 {
-    const soak_seat *seat = context;
+    const soak_slot *slot = context;
     static worker w;
     soak_leave();
     obey_term();
-    begin(&w, seat);
-    if (seat->role == SOAK_RELAY)
+    begin(&w, slot);
+    if (slot->role == SOAK_RELAY)
         relay_on(&w);
     else
         consume(&w);

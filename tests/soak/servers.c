@@ -1,9 +1,10 @@
 /* The broker and the database of the program, kept by a process of their own.
  *
- * dev/servers is a script, and a script that gets Ctrl-C in the middle leaves half a server; so it must not be in the
- * process group of the terminal. What it starts ends with the process that called it. That is the keeper: a child, in
- * a group of its own, which starts the servers, waits, and stops them when told to. If this program is killed, so is
- * the keeper, and the servers end by themselves. */
+ * dev/servers is a script, and a script that gets Ctrl-C in the middle leaves half a server; so it
+ * must not be in the process group of the terminal. What it starts ends with the process that
+ * called it. That is the keeper: a child, in a group of its own, which starts the servers, waits,
+ * and stops them when told to. If this program is killed, so is the keeper, and the servers end by
+ * themselves. */
 #include "soak.h"
 
 #include <fcntl.h>

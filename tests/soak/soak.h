@@ -2,9 +2,8 @@
 #ifndef SEMEL_TESTS_SOAK_H
 #define SEMEL_TESTS_SOAK_H
 
-#include "support/base/scratch.h"
+#include "support/fixture/effect.h"
 #include "support/process/process.h"
-#include "support/servers/server.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,23 +11,24 @@
 
 enum { SOAK_URL = 512, SOAK_TEXT = 128, SOAK_KILLS_MAX = 10000 };
 
-/* --- roles and seats ------------------------------------------------------------------------------------ */
+/* --- roles and slots -------------------------------------------------------------------------- */
 
 typedef enum soak_role {
     SOAK_ORDERED, /* consumers of the queue with one active consumer, by group */
-    SOAK_FREE,    /* consumers of the queue that everybody takes from */
+    SOAK_FREE,    /* consumers of the queue that all of them take from */
     SOAK_RELAY,   /* from the outbox to the second exchange */
     SOAK_SECOND,  /* consumers of what the relays sent */
     SOAK_ROLES
 } soak_role;
 
-enum { SOAK_SEATS_EACH = 2, SOAK_SEATS = SOAK_ROLES * SOAK_SEATS_EACH };
+enum { SOAK_SLOTS_EACH = 2, SOAK_SLOTS = SOAK_ROLES * SOAK_SLOTS_EACH };
 
-/* --- the board: counters that processes share ------------------------------------------------------- */
+/* --- counters that processes share ------------------------------------------------------- */
 
-/* A file of 64-bit numbers, mapped by everybody, because the scripts are programs of their own; publish.py and
- * consume.py know its fields by their place. What a killed process has counted stays counted. */
-typedef struct soak_board {
+/* A file of 64-bit numbers, mapped by all processes, because the scripts are programs of their own;
+ * publish.py and consume.py know its fields by their place. What a killed process has counted stays
+ * counted. */
+typedef struct soak_counters {
     atomic_uint_least64_t allowed;   /* 0: how many messages the publisher may have begun */
     atomic_uint_least64_t ending;    /* 1: it is to send its last copies and to end */
     atomic_uint_least64_t published; /* 2: messages confirmed */
@@ -43,32 +43,35 @@ typedef struct soak_board {
     atomic_uint_least64_t failed;     /* handlers that failed on purpose */
     atomic_uint_least64_t troubles;   /* that consumers and relays waited out ... */
     atomic_uint_least64_t outages;    /* ... because a server could not be reached */
-    atomic_int_least64_t queued;      /* in the queues, when somebody looked */
-    atomic_int_least64_t at_work[SOAK_SEATS];  /* by seat: handlers, now or when it was killed */
-    atomic_int_least64_t poisoned[SOAK_SEATS]; /* by seat: the process that died of the poison */
-} soak_board;
+    atomic_int_least64_t queued;      /* in the queues, when the supervisor looked */
+    atomic_int_least64_t unsent;      /* in a store, the same */
+    atomic_int_least64_t at_work[SOAK_SLOTS];  /* by slot: handlers, now or when it was killed */
+    atomic_int_least64_t poisoned[SOAK_SLOTS]; /* by slot: the process that died of the poison */
+} soak_counters;
 
-/* --- what is asked for --------------------------------------------------------------------------------- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 typedef enum soak_store { SOAK_SQLITE, SOAK_POSTGRES, SOAK_STORES } soak_store;
 
-typedef struct soak_wish {
+typedef struct soak_options {
     int stores[SOAK_STORES];
     double minutes;    /* of publishing, over all stores; 0: no more than the messages take */
     uint64_t messages; /* on each store, at least; with minutes 0: exactly */
     unsigned kills;    /* on each store, if ... */
-    int kills_given;   /* ... somebody said so */
+    int kills_given;   /* ... the command line said so */
     int spare_servers; /* kill processes only */
+    int by_message;    /* effects are messages, as on a store without SQL; else rows */
     int keep;          /* the directory with all that was written */
     uint32_t seed;
-} soak_wish;
+} soak_options;
 
-/* --- one run: one store -------------------------------------------------------------------------------- */
+/* --- one run: one store ----------------------------------------------------------------------- */
 
 struct soak_run;
 
-/* One place at which a process works; when it is killed, the next one takes it. */
-typedef struct soak_seat {
+/* One of the processes of a role: when it is killed, the supervisor starts its successor in the
+ * same slot. */
+typedef struct soak_slot {
     struct soak_run *run;
     soak_role role;
     unsigned number;
@@ -76,7 +79,7 @@ typedef struct soak_seat {
     pid_t pid;
     int told;        /* the signal that it got from us, if any: its end is no surprise */
     int64_t told_ms; /* when */
-} soak_seat;
+} soak_slot;
 
 typedef struct soak_tally {
     uint64_t seen;         /* all of them */
@@ -100,22 +103,22 @@ typedef enum soak_victim {
 /* Of this program alone, for both runs. */
 typedef struct soak_servers {
     server_own broker;
-    server_own database; /* PostgreSQL, if somebody wants it */
+    server_own database; /* PostgreSQL, if the run is on it */
     int has_database;
     atomic_int ready;
 } soak_servers;
 
 typedef struct soak_run {
-    const soak_wish *wish;
+    const soak_options *options;
     soak_servers *servers;
     soak_store store;
     int64_t length_ms; /* of publishing, at least */
     uint64_t window;   /* messages under way, at most */
     unsigned kills;
     scratch directory;
-    soak_board *board;
-    char urls[2][SOAK_URL]; /* of the stores of first and second consumers */
-    soak_seat seats[SOAK_SEATS];
+    soak_counters *counters;
+    store_place places[2]; /* of the stores of first and second consumers; in the directory */
+    soak_slot slots[SOAK_SLOTS];
     pid_t publisher, foreigner;
     int64_t started_ms, took_ms;
     unsigned killed[SOAK_VICTIMS];
@@ -131,7 +134,7 @@ typedef struct soak_run {
 
 extern volatile sig_atomic_t soak_interrupted;
 
-/* --- main.c ---------------------------------------------------------------------------------------------- */
+/* --- main.c ----------------------------------------------------------------------------------- */
 
 _Noreturn void soak_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void soak_print(char *out, size_t room, const char *format, ...)
@@ -142,41 +145,55 @@ const char *soak_store_name(soak_store store);
 void soak_log(const struct soak_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* --- servers.c --------------------------------------------------------------------------------------------- */
+/* --- servers.c -------------------------------------------------------------------------------- */
 
 /* NULL if it was interrupted. They are stopped at the end of the program, if not before. */
 soak_servers *soak_servers_start(int with_database);
 void soak_servers_stop(void);
 
-/* At the beginning of a child: out of our process group, for Ctrl-C is for us alone, and so without our terminal. */
+/* At the beginning of a child: out of our process group, for Ctrl-C is for us alone, and so without
+ * our terminal. */
 void soak_leave(void);
 
-/* --- ground.c: tables, queues --------------------------------------------------------------------------------- */
+/* --- topology.c: tables, queues --------------------------------------------------------------- */
 
-void soak_ground_open(soak_run *run);
-void soak_ground_close(soak_run *run, int keep); /* keep: its directory stays, under another name */
+void soak_topology_open(soak_run *run);
+void soak_topology_close(soak_run *run,
+                         int keep); /* keep: its directory stays, under another name */
 
 /* Where the process of a role takes messages from, or where a relay brings them. */
-void soak_ground_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare);
+void soak_topology_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare);
 
-/* The table that handlers write to, as they must name it: stage 0 or 1. */
-const char *soak_ground_table(const soak_run *run, unsigned stage);
+/* The names of the effects of first and second consumers (effect.h). */
+extern const char *const soak_effect_names[2];
 
-/* Messages in all queues of this run, also those that are out with a consumer; -1 if it cannot be said. */
-int64_t soak_ground_queued(soak_run *run);
+/* What a store holds. Messages that are effects stay in it to the end, and are counted as such
+ * with all others that are unsent: of those nothing stays. */
+typedef struct soak_contents {
+    int64_t effects, unsent;
+} soak_contents;
 
-/* --- roles.c --------------------------------------------------------------------------------------------- */
+soak_contents soak_topology_contents(soak_run *run, unsigned stage);
 
-/* The life of a process at a seat (the context); it ends by SIGTERM, or is killed. */
+/* For effect_each(), when all processes have ended. */
+void soak_topology_collect(soak_run *run, unsigned stage);
+
+/* Messages in all queues of this run, also those that are out with a consumer; -1 if it cannot be
+ * said. */
+int64_t soak_topology_queued(soak_run *run);
+
+/* --- roles.c ---------------------------------------------------------------------------------- */
+
+/* Runs a process in a slot (the context) until SIGTERM, or until it is killed. */
 process_body soak_role_run;
 extern const char *const soak_role_names[SOAK_ROLES];
 
-/* --- supervisor.c ---------------------------------------------------------------------------------------- */
+/* --- supervisor.c ----------------------------------------------------------------------------- */
 
 /* All of it: publishes, consumes, kills, waits until everything has arrived. */
 void soak_supervise(soak_run *run);
 
-/* --- killer.c -------------------------------------------------------------------------------------------- */
+/* --- killer.c --------------------------------------------------------------------------------- */
 
 typedef struct soak_killer soak_killer;
 
@@ -188,9 +205,9 @@ void soak_killer_step(soak_killer *killer, double share);
 
 /* 1 when all have been killed and everything is up again. */
 int soak_killer_done(const soak_killer *killer);
-const char *soak_killer_mood(const soak_killer *killer); /* which servers are down now; "" */
+const char *soak_killer_outages(const soak_killer *killer); /* which servers are down now; "" */
 
-/* --- check.c --------------------------------------------------------------------------------------------- */
+/* --- check.c ---------------------------------------------------------------------------------- */
 
 void soak_check(soak_run *run);
 int soak_run_is_good(const soak_run *run);

@@ -1,12 +1,11 @@
-/* One run: starts everybody, starts again who was killed, lets the publisher go on as fast as the last of the chain
- * works, and waits until all that was published has arrived everywhere.
+/* One run: starts all processes, starts those again that were killed, lets the publisher go on as
+ * fast as the last stage works, and waits until all that was published has arrived everywhere.
  *
- * This process has no store and no transport open, for it forks. It knows how far the others are from the board,
- * and looks into the stores only when the killing is over. */
+ * This process has no store and no transport open, for it forks. It reads in the counters how far
+ * the others are, and looks into the stores only when the killing is over. */
 #include "soak.h"
 
 #include "support/base/sanitizer.h"
-#include "support/inspect/inspect.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -43,7 +42,7 @@ typedef struct supervisor {
     int64_t effects[2], unsent, queued;
 } supervisor;
 
-/* --- scripts ------------------------------------------------------------------------------------------------- */
+/* --- scripts ---------------------------------------------------------------------------------- */
 
 typedef struct script {
     const soak_run *run;
@@ -55,13 +54,13 @@ typedef struct script {
 static int become_script(void *context)
 {
     const script *s = context;
-    char path[SCRATCH_PATH], board[SCRATCH_PATH], output[SCRATCH_PATH], seed[SOAK_TEXT];
+    char path[SCRATCH_PATH], counters[SCRATCH_PATH], output[SCRATCH_PATH], seed[SOAK_TEXT];
     soak_print(path, sizeof path, "%s/tests/soak/%s.py", SEMEL_SOURCE_DIR, s->name);
-    soak_print(seed, sizeof seed, "%u", s->run->wish->seed);
-    scratch_file(board, &s->run->directory, "board");
+    soak_print(seed, sizeof seed, "%u", s->run->options->seed);
+    scratch_file(counters, &s->run->directory, "counters");
     scratch_file(output, &s->run->directory, s->output);
     soak_leave();
-    execl("/bin/sh", "sh", "-c", with_pika, "sh", path, board, s->run->servers->broker.at.url,
+    execl("/bin/sh", "sh", "-c", with_pika, "sh", path, counters, s->run->servers->broker.at.url,
           soak_store_name(s->run->store), output, seed, (char *)NULL);
     process_give_up(__FILE__, __LINE__, "/bin/sh");
 }
@@ -76,7 +75,7 @@ static void start_foreigner(soak_run *run)
 {
     int64_t deadline = process_now_ms() + READY_MS;
     run->foreigner = start_script(run, "consume", "foreign");
-    while (!atomic_load(&run->board->ready)) {
+    while (!atomic_load(&run->counters->ready)) {
         if (process_now_ms() > deadline || soak_interrupted)
             soak_die("tests/soak/consume.py is not ready");
         process_nap();
@@ -94,72 +93,73 @@ static int publisher_is_over(supervisor *s)
     return 1;
 }
 
-/* --- seats --------------------------------------------------------------------------------------------------- */
+/* --- slots ------------------------------------------------------------------------------------ */
 
 /* SIGTERM waits until the process can obey it. */
-static void start_seat(soak_seat *seat)
+static void start_slot(soak_slot *slot)
 {
     sigset_t term, before;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, &before);
-    seat->told = 0;
-    seat->pid = process_start(soak_role_run, seat);
+    slot->told = 0;
+    slot->pid = process_start(soak_role_run, slot);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void start_seats(soak_run *run)
+static void start_slots(soak_run *run)
 {
-    for (unsigned i = 0; i < SOAK_SEATS; i++) {
-        run->seats[i] = (soak_seat){.run = run,
-                                    .role = (soak_role)(i / SOAK_SEATS_EACH),
-                                    .number = i % SOAK_SEATS_EACH + 1,
+    for (unsigned i = 0; i < SOAK_SLOTS; i++) {
+        run->slots[i] = (soak_slot){.run = run,
+                                    .role = (soak_role)(i / SOAK_SLOTS_EACH),
+                                    .number = i % SOAK_SLOTS_EACH + 1,
                                     .index = i};
-        start_seat(&run->seats[i]);
+        start_slot(&run->slots[i]);
     }
 }
 
 /* As it was told, or by the poison; `end` as process_wait() has it. */
-static void judge_end(soak_seat *seat, int end)
+static void judge_end(soak_slot *slot, int end)
 {
-    soak_run *run = seat->run;
+    soak_run *run = slot->run;
     int is_poisoned = end == PROCESS_KILLED + SIGKILL &&
-                      atomic_load(&run->board->poisoned[seat->index]) == seat->pid;
-    int is_told = (seat->told == SIGKILL && end == PROCESS_KILLED + SIGKILL) ||
-                  (seat->told == SIGTERM && end == PROCESS_OK);
+                      atomic_load(&run->counters->poisoned[slot->index]) == slot->pid;
+    int is_told = (slot->told == SIGKILL && end == PROCESS_KILLED + SIGKILL) ||
+                  (slot->told == SIGTERM && end == PROCESS_OK);
     run->poisoned += is_poisoned ? 1U : 0U;
-    run->caught[is_poisoned] += (uint64_t)atomic_exchange(&run->board->at_work[seat->index], 0);
+    run->caught[is_poisoned] += (uint64_t)atomic_exchange(&run->counters->at_work[slot->index], 0);
     if (is_poisoned || is_told)
         return;
     run->surprises++;
     (void)fprintf(stderr, "\nsemel-soak: %s %u (process %d), which was %s, ended by %s %d\n",
-                  soak_role_names[seat->role], seat->number, (int)seat->pid,
-                  seat->told == SIGKILL ? "killed"
-                  : seat->told          ? "told to stop"
+                  soak_role_names[slot->role], slot->number, (int)slot->pid,
+                  slot->told == SIGKILL ? "killed"
+                  : slot->told          ? "told to stop"
                                         : "at work",
                   end >= PROCESS_KILLED ? "signal" : "status",
                   end >= PROCESS_KILLED ? end - PROCESS_KILLED : end);
 }
 
-/* The thread sanitizer forgets a signal now and then (test_threads_relay.c): there it is sent again, after a while. */
-static void tell_again(const soak_seat *seat)
+/* The thread sanitizer forgets a signal now and then (test_threads_relay.c): there it is sent
+ * again, after a while. */
+static void tell_again(const soak_slot *slot)
 {
-    if (SANITIZER_SLOWDOWN > 1 && process_now_ms() - seat->told_ms > AGAIN_MS)
-        kill(seat->pid, SIGTERM);
+    if (SANITIZER_SLOWDOWN > 1 && process_now_ms() - slot->told_ms > AGAIN_MS)
+        kill(slot->pid, SIGTERM);
 }
 
-/* Who is told to stop and does not is stopped, and found to have ended otherwise. */
-static void look_after(soak_seat *seat)
+/* A process that is told to stop and does not is killed, and found to have ended otherwise. */
+static void look_after(soak_slot *slot)
 {
     int status = 0;
-    if (seat->told == SIGTERM)
-        tell_again(seat);
-    if (waitpid(seat->pid, &status, WNOHANG) == seat->pid) {
-        judge_end(seat,
+    if (slot->told == SIGTERM)
+        tell_again(slot);
+    if (waitpid(slot->pid, &status, WNOHANG) == slot->pid) {
+        judge_end(slot,
                   WIFSIGNALED(status) ? PROCESS_KILLED + WTERMSIG(status) : WEXITSTATUS(status));
-        start_seat(seat);
-    } else if (seat->told == SIGTERM && process_now_ms() - seat->told_ms > STOP_MS) {
-        kill(seat->pid, SIGKILL);
+        start_slot(slot);
+    } else if (slot->told == SIGTERM && process_now_ms() - slot->told_ms > STOP_MS) {
+        kill(slot->pid, SIGKILL);
     }
 }
 
@@ -170,23 +170,23 @@ static int has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-/* Whoever is told to stop finishes what it is at, and leaves. */
-static void stop_seats(soak_run *run)
+/* A process that is told to stop finishes what it works on, and ends. */
+static void stop_slots(soak_run *run)
 {
-    for (unsigned i = 0; i < SOAK_SEATS; i++) {
-        soak_seat *seat = &run->seats[i];
-        seat->told = seat->told ? seat->told : SIGTERM;
-        seat->told_ms = process_now_ms();
-        kill(seat->pid, SIGTERM);
+    for (unsigned i = 0; i < SOAK_SLOTS; i++) {
+        soak_slot *slot = &run->slots[i];
+        slot->told = slot->told ? slot->told : SIGTERM;
+        slot->told_ms = process_now_ms();
+        kill(slot->pid, SIGTERM);
     }
-    for (unsigned i = 0; i < SOAK_SEATS; i++) {
-        soak_seat *seat = &run->seats[i];
-        while (!has_ended(seat->pid) && process_now_ms() - seat->told_ms < LEAVE_MS) {
-            tell_again(seat);
+    for (unsigned i = 0; i < SOAK_SLOTS; i++) {
+        soak_slot *slot = &run->slots[i];
+        while (!has_ended(slot->pid) && process_now_ms() - slot->told_ms < LEAVE_MS) {
+            tell_again(slot);
             process_nap();
         }
-        judge_end(seat, process_wait(seat->pid, LEAVE_MS));
-        seat->pid = 0;
+        judge_end(slot, process_wait(slot->pid, LEAVE_MS));
+        slot->pid = 0;
     }
 }
 
@@ -199,13 +199,13 @@ static void end_at_once(pid_t *pid)
     *pid = 0;
 }
 
-/* --- progress ------------------------------------------------------------------------------------------------ */
+/* --- progress --------------------------------------------------------------------------------- */
 
-static uint64_t all_counters(const soak_board *board)
+static uint64_t all_counters(const soak_counters *counters)
 {
-    return atomic_load(&board->published) + atomic_load(&board->received) +
-           atomic_load(&board->handled[0]) + atomic_load(&board->handled[1]) +
-           atomic_load(&board->delivered[0]) + atomic_load(&board->delivered[1]);
+    return atomic_load(&counters->published) + atomic_load(&counters->received) +
+           atomic_load(&counters->handled[0]) + atomic_load(&counters->handled[1]) +
+           atomic_load(&counters->delivered[0]) + atomic_load(&counters->delivered[1]);
 }
 
 static unsigned kills_so_far(const soak_run *run)
@@ -218,21 +218,22 @@ static unsigned kills_so_far(const soak_run *run)
 
 static void describe(char *out, size_t room, const supervisor *s, const char *phase)
 {
-    const soak_board *board = s->run->board;
+    const soak_counters *counters = s->run->counters;
     int64_t since_s = (process_now_ms() - s->run->started_ms) / 1000;
-    const char *mood = soak_killer_mood(s->killer);
+    const char *outages = soak_killer_outages(s->killer);
     soak_print(out, room,
                "%s %02lld:%02lld %s: published %llu, handled %llu, second %llu, foreign %llu,"
                " killed %u of %u%s%s",
                soak_store_name(s->run->store), (long long)(since_s / 60), (long long)(since_s % 60),
-               phase, (unsigned long long)atomic_load(&board->published),
-               (unsigned long long)atomic_load(&board->handled[0]),
-               (unsigned long long)atomic_load(&board->handled[1]),
-               (unsigned long long)atomic_load(&board->received), kills_so_far(s->run),
-               s->run->kills, *mood ? ", " : "", mood);
+               phase, (unsigned long long)atomic_load(&counters->published),
+               (unsigned long long)atomic_load(&counters->handled[0]),
+               (unsigned long long)atomic_load(&counters->handled[1]),
+               (unsigned long long)atomic_load(&counters->received), kills_so_far(s->run),
+               s->run->kills, *outages ? ", " : "", outages);
 }
 
-/* On a terminal one line, which is cut where that ends and written again; in a pipe now and then a new one. */
+/* On a terminal one line, which is cut where that ends and written again; in a pipe now and then a
+ * new one. */
 static void show(supervisor *s, const char *phase)
 {
     char line[SOAK_URL];
@@ -262,7 +263,7 @@ static void hide_line(void)
 /* 0 if nothing has moved for too long, or too much has gone wrong. */
 static int is_going_on(supervisor *s)
 {
-    uint64_t counters = all_counters(s->run->board) + kills_so_far(s->run);
+    uint64_t counters = all_counters(s->run->counters) + kills_so_far(s->run);
     int64_t now = process_now_ms();
     if (counters != s->moved) {
         s->moved = counters;
@@ -274,12 +275,12 @@ static int is_going_on(supervisor *s)
     return !s->run->unfinished && !soak_interrupted;
 }
 
-/* --- the turns ------------------------------------------------------------------------------------------------ */
+/* --- the turns -------------------------------------------------------------------------------- */
 
 /* How much of the run is over, by its last in the chain and by time. */
 static double share_of(const soak_run *run)
 {
-    double share = (double)atomic_load(&run->board->handled[1]) / (double)run->wish->messages;
+    double share = (double)atomic_load(&run->counters->handled[1]) / (double)run->options->messages;
     double passed = (double)(process_now_ms() - run->started_ms);
     if (run->length_ms && passed / (double)run->length_ms < share)
         share = passed / (double)run->length_ms;
@@ -288,21 +289,21 @@ static double share_of(const soak_run *run)
 
 static void steer_publisher(const soak_run *run)
 {
-    soak_board *board = run->board;
-    uint64_t allowed = atomic_load(&board->handled[1]) + run->window;
+    soak_counters *counters = run->counters;
+    uint64_t allowed = atomic_load(&counters->handled[1]) + run->window;
     int in_time = process_now_ms() - run->started_ms < run->length_ms;
-    if (!run->length_ms && allowed > run->wish->messages)
-        allowed = run->wish->messages;
-    if (allowed > atomic_load(&board->allowed))
-        atomic_store(&board->allowed, allowed);
-    if (!in_time && atomic_load(&board->published) >= run->wish->messages)
-        atomic_store(&board->ending, 1);
+    if (!run->length_ms && allowed > run->options->messages)
+        allowed = run->options->messages;
+    if (allowed > atomic_load(&counters->allowed))
+        atomic_store(&counters->allowed, allowed);
+    if (!in_time && atomic_load(&counters->published) >= run->options->messages)
+        atomic_store(&counters->ending, 1);
 }
 
 static void turn(supervisor *s, const char *phase)
 {
-    for (unsigned i = 0; i < SOAK_SEATS; i++)
-        look_after(&s->run->seats[i]);
+    for (unsigned i = 0; i < SOAK_SLOTS; i++)
+        look_after(&s->run->slots[i]);
     soak_killer_step(s->killer, share_of(s->run));
     show(s, phase);
     for (int i = 0; i < TICK_NAPS; i++)
@@ -324,25 +325,22 @@ static void work(supervisor *s)
 
 static void look(supervisor *s)
 {
-    static const char *const sqls[] = {"SELECT count(*) FROM effect",
-                                       "SELECT count(*) FROM semel_outbox"};
-    int64_t numbers[2];
-    inspect_numbers(numbers, s->run->urls[0], sqls, 2);
-    s->effects[0] = numbers[0];
-    s->unsent = numbers[1];
-    s->effects[1] = inspect_number(s->run->urls[1], sqls[0]);
+    soak_contents first = soak_topology_contents(s->run, 0);
+    s->effects[0] = first.effects;
+    s->unsent = first.unsent;
+    s->effects[1] = soak_topology_contents(s->run, 1).effects;
 }
 
 /* Everything is where it belongs, and nothing is under way that could still be handled twice. */
 static int has_settled(supervisor *s)
 {
-    int64_t published = (int64_t)atomic_load(&s->run->board->published);
+    int64_t published = (int64_t)atomic_load(&s->run->counters->published);
     if (process_now_ms() < s->look_ms)
         return 0;
     look(s);
     int complete = s->effects[0] >= published && s->effects[1] >= published && s->unsent == 0;
     if (complete)
-        s->queued = soak_ground_queued(s->run);
+        s->queued = soak_topology_queued(s->run);
     s->look_ms = process_now_ms() + LOOK_MS;
     return complete && s->queued == 0;
 }
@@ -351,13 +349,13 @@ static void complain(supervisor *s)
 {
     if (soak_killer_done(s->killer)) { /* else a server may be down */
         look(s);
-        s->queued = soak_ground_queued(s->run);
+        s->queued = soak_topology_queued(s->run);
     }
     (void)fprintf(
         stderr,
         "\nsemel-soak: it does not come to its end: of %llu messages %lld are handled, %lld by"
         " the second consumers; %lld are in the outbox, %lld in the queues\n",
-        (unsigned long long)atomic_load(&s->run->board->published), (long long)s->effects[0],
+        (unsigned long long)atomic_load(&s->run->counters->published), (long long)s->effects[0],
         (long long)s->effects[1], (long long)s->unsent, (long long)s->queued);
 }
 
@@ -366,7 +364,7 @@ void soak_supervise(soak_run *run)
     supervisor s = {.run = run, .killer = soak_killer_open(run)};
     start_foreigner(run);
     run->started_ms = s.moved_ms = process_now_ms();
-    start_seats(run);
+    start_slots(run);
     run->publisher = start_script(run, "publish", "published");
     work(&s);
     s.deadline_ms = process_now_ms() + SETTLE_MS;
@@ -377,9 +375,9 @@ void soak_supervise(soak_run *run)
     if (run->unfinished)
         complain(&s);
     if (!soak_interrupted)
-        stop_seats(run);
-    for (unsigned i = 0; i < SOAK_SEATS; i++)
-        end_at_once(&run->seats[i].pid);
+        stop_slots(run);
+    for (unsigned i = 0; i < SOAK_SLOTS; i++)
+        end_at_once(&run->slots[i].pid);
     end_at_once(&run->publisher);
     end_at_once(&run->foreigner);
     soak_killer_close(s.killer);

@@ -1,6 +1,6 @@
-/* P9: handlers that kill their own process. Attempts are counted when they start, so such a message is
- * found out, becomes a dead letter at the limit, and takes none of its neighbours with it. */
-#include "support/fixture/effect.h"
+/* P9: handlers that kill their own process. Attempts are counted when they start, so such a
+ * message is found out, becomes a dead letter at the limit, and takes none of its neighbours
+ * with it. */
 #include "support/inspect/inspect.h"
 #include "support/process/process.h"
 #include "support/scenario/crash.h"
@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NEIGHBOURS = 6, POISON_AT = 3, ATTEMPTS_MAX = 3 };
+enum { NEIGHBOURS = 6, MIDDLE = 3, ATTEMPTS_MAX = 3 };
+
+static int poison_at = MIDDLE;
 
 typedef struct lives {
     crash_stage stage;
@@ -27,11 +29,11 @@ typedef struct lives {
 static const char *key_of(int index)
 {
     static char key[CRASH_TEXT];
-    (void)snprintf(key, sizeof key, "%s-%d", index == POISON_AT ? "poison" : "order", index);
+    (void)snprintf(key, sizeof key, "%s-%d", index == poison_at ? "poison" : "order", index);
     return key;
 }
 
-/* --- the processes: each starts one lease after the one before ------------------------------------------ */
+/* --- the processes: each starts one lease after the one before -------------------------------- */
 
 static int prepare(void *context)
 {
@@ -40,8 +42,8 @@ static int prepare(void *context)
     crash_workflow bare = l->flow;
     bare.bare = 1;
     crash_world_open(&w, &l->stage, &bare, 0);
-    PROCESS_REQUIRE_OK(semel_store_migrate(w.store, &w.err), &w.err);
-    effect_build(l->stage.url, "effect");
+    PROCESS_REQUIRE_OK(semel_store_migrate(w.base.store, &w.err), &w.err);
+    effect_build(l->stage.place, "effect");
     crash_world_close(&w);
     return PROCESS_OK;
 }
@@ -74,7 +76,7 @@ static uint32_t live_until_well(lives *l)
 
 static void check_only_the_poison_is_dead(const lives *l)
 {
-    const char *url = l->stage.url;
+    const char *url = l->stage.place->url;
     assert_int_equal(inspect_number(url, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
         inspect_number(url,
@@ -86,9 +88,11 @@ static void check_only_the_poison_is_dead(const lives *l)
 static void poison_is_found_out(void (*run)(lives *l, crash_world *w), semel_mode mode,
                                 uint32_t limit)
 {
+    store_place place;
     lives l = {.run = run, .limit = limit};
     int64_t neighbours = NEIGHBOURS;
-    crash_stage_open(&l.stage);
+    store_place_open(&place, PLACE_SQLITE);
+    crash_stage_open(&l.stage, &place);
     l.flow = (crash_workflow){.name = "poison",
                               .mode = mode,
                               .attempts_max = limit,
@@ -103,9 +107,10 @@ static void poison_is_found_out(void (*run)(lives *l, crash_world *w), semel_mod
     if (wrong)
         fail_msg("%s", wrong);
     crash_stage_close(&l.stage);
+    store_place_close(&place);
 }
 
-/* --- one by one ------------------------------------------------------------------------------------------- */
+/* --- one by one ------------------------------------------------------------------------------- */
 
 /* As a broker does: what was not acknowledged comes again, with a higher delivery. */
 static void receive_all(lives *l, crash_world *w)
@@ -126,7 +131,7 @@ static void p9_in_a_claim(void **state)
     poison_is_found_out(receive_all, SEMEL_CLAIM, ATTEMPTS_MAX);
 }
 
-/* --- in a batch ------------------------------------------------------------------------------------------- */
+/* --- in a batch ------------------------------------------------------------------------------- */
 
 static void receive_batch(lives *l, crash_world *w)
 {
@@ -159,7 +164,7 @@ static void p9_in_a_batch_of_claims(void **state)
     poison_is_found_out(receive_batch, SEMEL_CLAIM, ATTEMPTS_MAX);
 }
 
-/* --- in a local hand-off ------------------------------------------------------------------------------------ */
+/* --- in a local hand-off ---------------------------------------------------------------------- */
 
 static void fill_box(crash_world *w, semel_outbox *box)
 {
@@ -176,7 +181,7 @@ static void hand_over_all(lives *l, crash_world *w)
     semel_relay *relay;
     semel_relay_options options = {
         .size = sizeof options, .lease_ms = CRASH_LEASE_MS, .attempts_max = l->limit};
-    PROCESS_REQUIRE_OK(semel_outbox_open(&box, w->store, "box", &w->err), &w->err);
+    PROCESS_REQUIRE_OK(semel_outbox_open(&box, w->base.store, "box", &w->err), &w->err);
     if (l->life == 1)
         fill_box(w, box);
     PROCESS_REQUIRE_OK(
@@ -191,7 +196,12 @@ static void hand_over_all(lives *l, crash_world *w)
 static void p9_in_a_hand_off(void **state)
 {
     (void)state;
-    poison_is_found_out(hand_over_all, SEMEL_TRANSACTION, ATTEMPTS_MAX);
+    static const int positions[] = {0, MIDDLE, NEIGHBOURS};
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        poison_at = positions[i];
+        poison_is_found_out(hand_over_all, SEMEL_TRANSACTION, ATTEMPTS_MAX);
+    }
+    poison_at = MIDDLE;
 }
 
 static void p9_in_a_hand_off_that_tries_once(void **state)

@@ -1,9 +1,8 @@
-/* kill -9 at any moment: a process that receives and a process that relays, on one SQLite file, killed
- * again and again while some hundred messages with duplicates go through them. */
-#include "support/base/scratch.h"
+/* kill -9 at any moment: a process that receives and a process that relays, on one SQLite file,
+ * killed again and again while some hundred messages with duplicates go through them. */
 #include "support/fake/broker_file.h"
 #include "support/fixture/shop.h"
-#include "support/inspect/inspect_sqlite.h"
+#include "support/inspect/inspect.h"
 #include "support/process/process.h"
 
 #include <setjmp.h>
@@ -22,12 +21,12 @@ enum {
     FAILING_EVERY = 7,
     LEASE_MS = 100,
     PAUSE_MAX_US = 2000,
-    DEADLINE_MS = 30000
+    DEADLINE_MS = 60000
 };
 
 typedef struct show {
-    scratch dir;
-    char file[SCRATCH_PATH], url[SCRATCH_PATH], broker[SCRATCH_PATH];
+    store_place place;
+    char broker[SCRATCH_PATH];
     unsigned deliveries[DELIVERIES]; /* the keys, in the order in which the broker delivers them */
     unsigned keys;
     struct shared {
@@ -60,7 +59,7 @@ static int receiver(void *context)
     struct shared *shared = now->shared;
     shop s;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 1000};
-    shop_open(&s, now->url, &options, &shared->tally);
+    shop_open(&s, &now->place, &options, &shared->tally);
     s.during = fail_sometimes;
     for (unsigned i = atomic_load(&shared->acked); i < DELIVERIES; i++) {
         while (i >= atomic_load(&shared->allowed))
@@ -85,7 +84,7 @@ static int relay(void *context)
     broker_file file = {.path = now->broker};
     semel_relay_options options = {
         .size = sizeof options, .batch = 20, .lease_ms = LEASE_MS, .poll_ms = 10};
-    shop_open(&s, now->url, NULL, &now->shared->tally);
+    shop_open(&s, &now->place, NULL, &now->shared->tally);
     PROCESS_REQUIRE_OK(broker_file_open(&transport, &file, &err), &err);
     PROCESS_REQUIRE_OK(semel_relay_open(&relay, s.outbox, transport, &options, &err), &err);
     for (int last = 0; counters.unsent || !last;) {
@@ -93,7 +92,8 @@ static int relay(void *context)
         last = atomic_load(
             &now->shared->stop); /* before counting: what is captured after is not seen */
         PROCESS_REQUIRE_OK(semel_relay_step(&sent, relay, 20, &err), &err);
-        PROCESS_REQUIRE_OK(semel_store_counters(&counters, sizeof counters, s.store, &err), &err);
+        PROCESS_REQUIRE_OK(semel_store_counters(&counters, sizeof counters, s.base.store, &err),
+                           &err);
     }
     semel_relay_close(relay);
     semel_transport_close(transport);
@@ -104,11 +104,11 @@ static int relay(void *context)
 static int build(void *context)
 {
     show *now = context;
-    shop_build(now->url);
+    shop_build(&now->place);
     return PROCESS_OK;
 }
 
-/* --- the killer ------------------------------------------------------------------------------------------ */
+/* --- the killer ------------------------------------------------------------------------------- */
 
 static void plan_deliveries(show *now, uint32_t *seed)
 {
@@ -156,7 +156,7 @@ static void perform(show *now, uint32_t seed)
     assert_int_equal(process_wait(relaying, DEADLINE_MS), PROCESS_OK);
 }
 
-/* --- what is left ------------------------------------------------------------------------------------------ */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 static void check_the_broker(const show *now)
 {
@@ -172,25 +172,23 @@ static void check_the_broker(const show *now)
 
 static void check_the_file(const show *now)
 {
-    const char *file = now->file;
-    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM effect"), now->keys);
-    assert_int_equal(inspect_sqlite_number(file, "SELECT count(DISTINCT item) FROM effect"),
+    assert_int_equal(inspect_number(now->place.url, "SELECT count(*) FROM effect"), now->keys);
+    assert_int_equal(inspect_number(now->place.url, "SELECT count(DISTINCT item) FROM effect"),
                      now->keys);
     assert_int_equal(
-        inspect_sqlite_number(file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
+        inspect_number(now->place.url, "SELECT count(*) FROM semel_marker WHERE state = 0"),
         now->keys);
-    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_marker"), now->keys);
-    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_outbox"), 0);
-    assert_int_equal(inspect_sqlite_number(file, "SELECT count(*) FROM semel_dead"), 0);
+    assert_int_equal(inspect_number(now->place.url, "SELECT count(*) FROM semel_marker"),
+                     now->keys);
+    assert_int_equal(inspect_number(now->place.url, "SELECT count(*) FROM semel_outbox"), 0);
+    assert_int_equal(inspect_number(now->place.url, "SELECT count(*) FROM semel_dead"), 0);
 }
 
 static void play(uint32_t seed)
 {
     show now = {0};
-    scratch_open(&now.dir);
-    scratch_file(now.file, &now.dir, "shop.db");
-    scratch_sqlite(now.url, &now.dir, "shop.db");
-    scratch_file(now.broker, &now.dir, "broker");
+    store_place_open(&now.place, PLACE_SQLITE);
+    store_place_file(now.broker, &now.place, "broker");
     now.shared = process_share(sizeof *now.shared);
     plan_deliveries(&now, &seed);
     assert_int_equal(process_run(build, &now), PROCESS_OK);
@@ -198,7 +196,7 @@ static void play(uint32_t seed)
     check_the_file(&now);
     check_the_broker(&now);
     process_unshare(now.shared, sizeof *now.shared);
-    scratch_close(&now.dir);
+    store_place_close(&now.place);
 }
 
 static void random_kills_lose_nothing_and_repeat_nothing(void **state)

@@ -1,6 +1,7 @@
-/* Every named point of the library (SEMEL_FAULT_POINTS) fails once, as if the store had, in every operation
- * and on both stores. The call reports it; nothing is half done; the same call works afterwards, in the same
- * process, and takes effect once. test_crash.c kills the process there instead. */
+/* Every named point of the library (SEMEL_FAULT_POINTS) fails once, as if the store had, in every
+ * operation and on both stores. The call reports it; nothing is half done; the same call works
+ * afterwards, in the same process, and takes effect once. test_crash.c kills the process there
+ * instead. */
 #include "support/scenario/oom.h"
 
 #include <setjmp.h>
@@ -22,7 +23,7 @@ static void survives_on_sqlite(void **state)
 
 int main(void)
 {
-    enum { TESTS_MAX = 64 };
+    enum { TESTS_MAX = 96 };
     static struct CMUnitTest tests[TESTS_MAX];
     static char names[TESTS_MAX][96];
     size_t count = 0;

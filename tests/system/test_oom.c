@@ -1,6 +1,7 @@
-/* The library's own nth allocation fails, for every n, in every operation. It returns SEMEL_ENOMEM or
- * succeeds, leaves nothing half done and leaks nothing (AddressSanitizer looks), and the same call works
- * afterwards. SQLite's own allocations have a program of their own: test_oom_sqlite.c. */
+/* The library's own nth allocation fails, for every n, in every operation. It returns SEMEL_ENOMEM
+ * or succeeds, leaves nothing half done and leaks nothing (AddressSanitizer looks), and the same
+ * call works afterwards. SQLite's own allocations have a program of their own:
+ * test_oom_sqlite.c. */
 #include "support/scenario/oom.h"
 
 #include <setjmp.h>
@@ -22,7 +23,7 @@ static void survives_on_sqlite(void **state)
 
 int main(void)
 {
-    enum { TESTS_MAX = 64 };
+    enum { TESTS_MAX = 96 };
     static struct CMUnitTest tests[TESTS_MAX];
     static char names[TESTS_MAX][96];
     size_t count = 0;

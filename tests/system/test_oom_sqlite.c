@@ -1,5 +1,6 @@
-/* SQLite's own nth allocation fails, for every n, in every operation on the SQLite store: only that one,
- * or that one and all that follow, or in a database whose texts must be converted. See test_oom.c. */
+/* SQLite's own nth allocation fails, for every n, in every operation on the SQLite store: only that
+ * one, or that one and all that follow, or in a database whose texts must be converted. See
+ * test_oom.c. */
 #include "support/base/sanitizer.h"
 #include "support/scenario/oom.h"
 
@@ -10,8 +11,9 @@
 /* cmocka needs the first two. */
 #include <cmocka.h>
 
-/* Parsing statements and reading the schema take hundreds of allocations. On the paths of receiving every
- * one of them fails once; elsewhere, in the variants and under sanitizers, as many as there is time for. */
+/* Parsing statements and reading the schema take hundreds of allocations. On the paths of receiving
+ * every one of them fails once; elsewhere, in the variants and under sanitizers, as many as there
+ * is time for. */
 static long stride_of(const oom_operation *operation, long usual)
 {
     return usual * (operation->stride ? operation->stride : 1) * SANITIZER_SLOWDOWN;
@@ -41,7 +43,7 @@ static const struct variant {
 
 int main(void)
 {
-    enum { VARIANTS = sizeof variants / sizeof *variants, TESTS_MAX = 100 };
+    enum { VARIANTS = sizeof variants / sizeof *variants, TESTS_MAX = 128 };
     static struct CMUnitTest tests[TESTS_MAX];
     static char names[TESTS_MAX][96];
     size_t count = VARIANTS * oom_operation_count;

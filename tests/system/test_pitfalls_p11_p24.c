@@ -1,10 +1,11 @@
-/* What goes wrong in systems like this one: P11 to P24, each with the smallest schedule that fails elsewhere.
- * P1 to P10 are in test_pitfalls.c. Above each test stands what the naive design does.
+/* What goes wrong in systems like this one: P11 to P24, each with the smallest schedule that fails
+ * elsewhere. P1 to P10 are in test_pitfalls.c. Above each test stands what the naive design does.
  *
  * Not here, because it cannot happen with memory, SQLite and the memory transport:
- *   P12's lock escalation and deadlocks between clean-up and marking: there is one writer, or one lock;
- *   P13's SKIP LOCKED under REPEATABLE READ, P19's vacuum horizon and replication slots (a SQL server);
- *   P20, the price and the loss of NOTIFY: there is none. That a relay is woken inside the process, and
+ *   P12's lock escalation and deadlocks between clean-up and marking: there is one writer, or one
+ *   lock; P13's SKIP LOCKED under REPEATABLE READ, P19's vacuum horizon and replication slots (a
+ *   SQL server); P20, the price and the loss of NOTIFY: there is none. That a relay is woken inside
+ *   the process, and
  *        polls besides, is in test_relay_wait.c;
  *   P23: broker-first designs. semel writes to the store first, always. */
 #include "support/fake/spy.h"
@@ -36,10 +37,11 @@ static void send_three(semel_outbox *outbox)
     }
 }
 
-/* --- P11 ----------------------------------------------------------------------------------------- */
+/* --- P11 -------------------------------------------------------------------------------------- */
 
-/* 25 days in milliseconds do not fit into 31 bits: the cutoff lies in the future, and the table is wiped.
- * Zero means "not set", so nothing is kept or everything; 100 years reach back before 1970. */
+/* 25 days in milliseconds do not fit into 31 bits: the cutoff lies in the future, and the table is
+ * wiped. Zero means "not set", so nothing is kept or everything; 100 years reach back before
+ * 1970. */
 static void p11_retention_arithmetic(void **state)
 {
     static const uint64_t retentions[] = {1,
@@ -82,8 +84,8 @@ static void p11_no_retention_and_for_ever(void **state)
     assert_int_equal(sweep(keeps, 10), 0);
 }
 
-/* Somebody sets the clock, or summer time begins, and a wall clock that is compared with a wall clock sweeps
- * an hour too early, or lets a lease end that has just begun. */
+/* An operator sets the clock, or summer time begins, and a wall clock that is compared with a wall
+ * clock sweeps an hour too early, or lets a lease end that has just begun. */
 static void p11_clocks_that_jump(void **state)
 {
     static const int64_t jumps[] = {1, -1, 24 * 365, -24 * 365 * 2};
@@ -110,10 +112,10 @@ static void p11_clocks_that_jump(void **state)
     OK(semel_unit_commit(unit, &last_error));
 }
 
-/* --- P12 ----------------------------------------------------------------------------------------- */
+/* --- P12 -------------------------------------------------------------------------------------- */
 
-/* One DELETE of everything old keeps the writers waiting for seconds; with several instances cleaning, they
- * wait for each other; and a clean-up by age alone takes unsent messages along. */
+/* One DELETE of everything old keeps the writers waiting for seconds; with several instances
+ * cleaning, they wait for each other; and a clean-up by age alone takes unsent messages along. */
 static void p12_clean_up_in_the_way(void **state)
 {
     enum { OLD = 600, ROWS = 50 };
@@ -149,7 +151,7 @@ static void p12_clean_up_in_the_way(void **state)
     assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
-/* --- P13 ----------------------------------------------------------------------------------------- */
+/* --- P13 -------------------------------------------------------------------------------------- */
 
 static void receive_meanwhile(spy *self, const semel_message *const messages[], size_t count)
 {
@@ -159,8 +161,8 @@ static void receive_meanwhile(spy *self, const semel_message *const messages[], 
     RECEIVES(SEMEL_OK, SEMEL_PROCESSED, self->context, &message, &(scripted_handler){0});
 }
 
-/* The rows are locked until the broker has answered: a broker that takes thirty seconds stops the database
- * for thirty seconds, and SQLite, which has one writer, altogether. */
+/* The rows are locked until the broker has answered: a broker that takes thirty seconds stops the
+ * database for thirty seconds, and SQLite, which has one writer, altogether. */
 static void p13_transaction_over_broker_io(void **state)
 {
     fixture *f = *state;
@@ -174,10 +176,10 @@ static void p13_transaction_over_broker_io(void **state)
     assert_int_equal(fixture_drain(relay), 1);
 }
 
-/* --- P14 ----------------------------------------------------------------------------------------- */
+/* --- P14 -------------------------------------------------------------------------------------- */
 
-/* A collation that ignores case or trailing spaces, a column that is cut at 255, a string that ends at NUL:
- * a stranger is taken for a copy, and lost. */
+/* A collation that ignores case or trailing spaces, a column that is cut at 255, a string that ends
+ * at NUL: a stranger is taken for a copy, and lost. */
 static void p14_keys_that_look_alike(void **state)
 {
     static const semel_bytes ids[] = {
@@ -214,8 +216,8 @@ static void p14_keys_of_ten_kilobytes(void **state)
     }
 }
 
-/* One table of ids for all: what the first consumer has handled is a duplicate for the second, which never
- * sees it. */
+/* One table of ids for all: what the first consumer has handled is a duplicate for the second,
+ * which never sees it. */
 static void p14_one_id_for_two_consumers(void **state)
 {
     fixture *f = *state;
@@ -230,10 +232,10 @@ static void p14_one_id_for_two_consumers(void **state)
     }
 }
 
-/* --- P15 and P21 --------------------------------------------------------------------------------- */
+/* --- P15 and P21 ------------------------------------------------------------------------------ */
 
-/* The state in memory says "handled" before the commit; when that fails, memory and database disagree, and
- * one of them is believed. */
+/* The state in memory says "handled" before the commit; when that fails, memory and database
+ * disagree, and one of them is believed. */
 static void p15_believed_before_the_commit(void **state)
 {
     fixture *f = *state;
@@ -251,8 +253,8 @@ static void p15_believed_before_the_commit(void **state)
     assert_int_equal(fixture_counters(f).unsent, 1);
 }
 
-/* The connection is cut after COMMIT was sent. Whoever takes that for a failure does the work again; whoever
- * takes it for success may have lost it. */
+/* The connection is cut after COMMIT was sent. A program that takes that for a failure does the
+ * work again; one that takes it for success may have lost it. */
 static void p21_the_answer_to_commit_is_lost(void **state)
 {
     static const char *const points[] = {"receive.committed", "finish.committed"};
@@ -274,7 +276,7 @@ static void p21_the_answer_to_commit_is_lost(void **state)
     }
 }
 
-/* --- P16 and P18 --------------------------------------------------------------------------------- */
+/* --- P16 and P18 ------------------------------------------------------------------------------ */
 
 typedef struct pause_plan {
     fixture *f;
@@ -294,8 +296,8 @@ static void pause_once(spy *self, const semel_message *const messages[], size_t 
         (void)fixture_drain(plan->other);
 }
 
-/* Three are leased together, the first takes longer than the lease: by its turn the third belongs to somebody
- * else, and both send it. */
+/* Three are leased together, the first takes longer than the lease: by its turn the third belongs
+ * to another relay, and both send it. */
 static void p16_the_tail_of_a_slow_batch(void **state)
 {
     fixture *f = *state;
@@ -313,8 +315,8 @@ static void p16_the_tail_of_a_slow_batch(void **state)
     assert_string_equal(fixture_recorded(ids, sizeof ids, s.inner), "1 2 3 ");
 }
 
-/* The leader stands still for longer than its lease, another takes over, the first wakes up and goes on as if
- * nothing had been. */
+/* The leader stands still for longer than its lease, another takes over, the first wakes up and
+ * goes on as if nothing had been. */
 static void p18_a_leader_that_was_paused(void **state)
 {
     fixture *f = *state;
@@ -333,10 +335,10 @@ static void p18_a_leader_that_was_paused(void **state)
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
-/* --- P17 ----------------------------------------------------------------------------------------- */
+/* --- P17 -------------------------------------------------------------------------------------- */
 
-/* The letter is replayed, and the inbox says "seen before", because the failed delivery left its key; or the
- * replay inserts the key again, and fails for ever. */
+/* The letter is replayed, and the inbox says "seen before", because the failed delivery left its
+ * key; or the replay inserts the key again, and fails for ever. */
 static void p17_replay_against_its_own_marker(void **state)
 {
     fixture *f = *state;
@@ -361,10 +363,10 @@ static void p17_replay_against_its_own_marker(void **state)
     }
 }
 
-/* --- P19 ----------------------------------------------------------------------------------------- */
+/* --- P19 -------------------------------------------------------------------------------------- */
 
-/* A report that reads for an hour keeps old versions alive, and everybody else slows down or stops. In SQLite
- * it must at least keep nobody from writing and sweeping. */
+/* A report that reads for an hour keeps old versions alive, and all others slow down or stop. In
+ * SQLite it must at least keep no other process from writing and sweeping. */
 static void p19_a_reader_that_stands(void **state)
 {
     fixture *f = *state;
@@ -372,7 +374,7 @@ static void p19_a_reader_that_stands(void **state)
     semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
     char path[SCRATCH_PATH];
     sqlite3 *reader = NULL;
-    assert_int_equal(sqlite3_open(scratch_file(path, &f->directory, "semel.db"), &reader),
+    assert_int_equal(sqlite3_open(store_place_file(path, &f->place, STORE_PLACE_FILE), &reader),
                      SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM semel_marker", NULL, NULL, NULL),
@@ -388,7 +390,7 @@ static void p19_a_reader_that_stands(void **state)
     sqlite3_close(reader);
 }
 
-/* --- P22 ----------------------------------------------------------------------------------------- */
+/* --- P22 -------------------------------------------------------------------------------------- */
 
 static void damage(fixture *f, const char *table)
 {
@@ -402,7 +404,8 @@ static void damage(fixture *f, const char *table)
     OK(semel_unit_commit(unit, &last_error));
 }
 
-/* The first row of the page cannot be decoded: the page fails, and with it every other one, for ever. */
+/* The first row of the page cannot be decoded: the page fails, and with it every other one, for
+ * ever. */
 static void p22_one_bad_row(void **state)
 {
     fixture *f = *state;
@@ -424,7 +427,7 @@ static void p22_one_bad_row(void **state)
                           &last_error));
     FAILS(SEMEL_ESTORE, semel_inbox_replay(&outcome, inbox, letters[0].id, scripted_handler_run,
                                            &todo, &last_error));
-    OK(semel_dead_discard(f->store, letters[0].id, &last_error));
+    OK(semel_dead_discard(f->store, letters[0].id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
     OK(semel_outbox_send(outbox, &bad, &last_error));
     OK(semel_outbox_send(outbox, &good, &last_error));
     damage(f, "semel_outbox");
@@ -433,10 +436,10 @@ static void p22_one_bad_row(void **state)
     assert_int_equal(fixture_counters(f).unsent, 1); /* and the bad one is still to be seen */
 }
 
-/* --- P24 ----------------------------------------------------------------------------------------- */
+/* --- P24 -------------------------------------------------------------------------------------- */
 
-/* A statement that changed no row, or a member that a backend left empty, returns success: somebody goes on
- * in the belief that it was done. */
+/* A statement that changed no row, or a member that a backend left empty, returns success: the
+ * caller goes on as if it was done. */
 static void p24_silent_no_op(void **state)
 {
     fixture *f = *state;
@@ -447,7 +450,7 @@ static void p24_silent_no_op(void **state)
     semel_outcome outcome;
     semel_unit *unit = NULL;
     FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, 1, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, 1, SEMEL_DISCARD_KEEP_DEAD, &last_error));
     FAILS(SEMEL_ENOTFOUND,
           semel_inbox_replay(&outcome, inbox, 1, scripted_handler_run, NULL, &last_error));
     FAILS(SEMEL_ENOTFOUND, semel_outbox_replay(outbox, 1, &last_error));
@@ -468,7 +471,7 @@ int main(void)
         ON_BOTH("P11: no retention forgets, and for ever is for ever",
                 p11_no_retention_and_for_ever),
         ON_BOTH("P11: clocks that jump end no lease and sweep nothing", p11_clocks_that_jump),
-        ON_BOTH("P12: a sweep is bounded and in nobody's way", p12_clean_up_in_the_way),
+        ON_BOTH("P12: a sweep is bounded and blocks no other", p12_clean_up_in_the_way),
         ON_BOTH("P13: no transaction is open over the broker's I/O",
                 p13_transaction_over_broker_io),
         ON_BOTH("P14: keys are compared byte by byte", p14_keys_that_look_alike),
@@ -481,7 +484,8 @@ int main(void)
                 p17_replay_against_its_own_marker),
         ON_BOTH("P18: a relay that was paused past its lease settles nothing",
                 p18_a_leader_that_was_paused),
-        ON_SQLITE("P19: a reader that stands keeps nobody from writing", p19_a_reader_that_stands),
+        ON_SQLITE("P19: a reader that stands keeps no other from writing",
+                  p19_a_reader_that_stands),
         ON_BOTH("P21: a commit whose answer was lost is settled by asking again",
                 p21_the_answer_to_commit_is_lost),
         ON_SQLITE("P22: a damaged row hides no other", p22_one_bad_row),

@@ -1,8 +1,8 @@
-/* P5: eight processes on one SQLite file. Each opens the store after the fork, receives every key in an order
- * of its own, and counts in memory that all share: the body of the handler runs once per key. */
-#include "support/base/scratch.h"
+/* P5: eight processes on one SQLite file. Each opens the store after the fork, receives every
+ * key in an order of its own, and counts in memory that all share: the body of the handler runs
+ * once per key. */
 #include "support/fixture/shop.h"
-#include "support/inspect/inspect_sqlite.h"
+#include "support/inspect/inspect.h"
 #include "support/process/process.h"
 
 #include <setjmp.h>
@@ -15,8 +15,7 @@
 enum { PROCESSES = 8, KEYS = 200, BATCH = 25, DEADLINE_MS = 60000 };
 
 typedef struct race {
-    scratch dir;
-    char file[SCRATCH_PATH], url[SCRATCH_PATH];
+    store_place place;
     semel_mode mode;
     unsigned keys;
     unsigned index; /* of the process that is started next */
@@ -28,7 +27,7 @@ typedef struct race {
     } * shared;
 } race;
 
-/* --- the processes ------------------------------------------------------------------------------------------- */
+/* --- the processes ---------------------------------------------------------------------------- */
 
 static void wait_for_the_others(struct shared *shared)
 {
@@ -47,7 +46,7 @@ static int compete(void *context)
     uint32_t seed = r->index + 1;
     shop s;
     semel_inbox_options options = {.size = sizeof options, .mode = r->mode, .wait_ms = DEADLINE_MS};
-    shop_open(&s, r->url, &options, &r->shared->tally);
+    shop_open(&s, &r->place, &options, &r->shared->tally);
     for (unsigned i = 0; i < r->keys; i++)
         order[i] = i;
     shop_shuffle(order, r->keys, &seed);
@@ -94,11 +93,11 @@ static void in_batches(race *r, shop *s, const unsigned order[])
 static int build(void *context)
 {
     race *r = context;
-    shop_build(r->url);
+    shop_build(&r->place);
     return PROCESS_OK;
 }
 
-/* --- the races ------------------------------------------------------------------------------------------------- */
+/* --- the races -------------------------------------------------------------------------------- */
 
 static void check_once_per_key(race *r)
 {
@@ -107,15 +106,14 @@ static void check_once_per_key(race *r)
         assert_int_equal(atomic_load(&shared->tally.runs[key]), 1);
     assert_int_equal(atomic_load(&shared->outcomes[SEMEL_PROCESSED]), r->keys);
     assert_int_equal(atomic_load(&shared->outcomes[SEMEL_DUPLICATE]), r->keys * (PROCESSES - 1));
-    int64_t effects = inspect_sqlite_number(r->file, "SELECT count(DISTINCT item) FROM effect");
+    int64_t effects = inspect_number(r->place.url, "SELECT count(DISTINCT item) FROM effect");
     assert_int_equal(effects, r->mode == SEMEL_CLAIM ? 0 : r->keys);
-    assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM effect"), effects);
+    assert_int_equal(inspect_number(r->place.url, "SELECT count(*) FROM effect"), effects);
     assert_int_equal(
-        inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
-        r->keys);
-    assert_int_equal(
-        inspect_sqlite_number(r->file, "SELECT count(DISTINCT body) FROM semel_outbox"), r->keys);
-    assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_outbox"), r->keys);
+        inspect_number(r->place.url, "SELECT count(*) FROM semel_marker WHERE state = 0"), r->keys);
+    assert_int_equal(inspect_number(r->place.url, "SELECT count(DISTINCT body) FROM semel_outbox"),
+                     r->keys);
+    assert_int_equal(inspect_number(r->place.url, "SELECT count(*) FROM semel_outbox"), r->keys);
 }
 
 static void run(semel_mode mode, unsigned keys,
@@ -123,9 +121,7 @@ static void run(semel_mode mode, unsigned keys,
 {
     race r = {.mode = mode, .keys = keys, .receive = receive};
     pid_t pids[PROCESSES];
-    scratch_open(&r.dir);
-    scratch_file(r.file, &r.dir, "shop.db");
-    scratch_sqlite(r.url, &r.dir, "shop.db");
+    store_place_open(&r.place, PLACE_SQLITE);
     r.shared = process_share(sizeof *r.shared);
     assert_int_equal(process_run(build, &r), PROCESS_OK);
     for (r.index = 0; r.index < PROCESSES; r.index++)
@@ -134,7 +130,7 @@ static void run(semel_mode mode, unsigned keys,
         assert_int_equal(process_wait(pids[i], DEADLINE_MS), PROCESS_OK);
     check_once_per_key(&r);
     process_unshare(r.shared, sizeof *r.shared);
-    scratch_close(&r.dir);
+    store_place_close(&r.place);
 }
 
 static void one_key_in_8_processes_runs_once(void **state)

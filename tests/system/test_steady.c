@@ -1,7 +1,8 @@
-/* In the steady state the core path allocates nothing: after a warm-up, mem_allocations() stands still while
- * messages are received (first copies and duplicates, one by one and in batches) and relayed. What the
- * memory store is given to keep, results and outgoing messages, it must put somewhere: there they are left
- * out, or only the relay is looked at. A sweep is called by the hour, and may allocate. */
+/* In the steady state the core path allocates nothing: after a warm-up, mem_allocations() stands
+ * still while messages are received (first copies and duplicates, one by one and in batches) and
+ * relayed. What the memory store is given to keep, results and outgoing messages, it must put
+ * somewhere: there they are left out, or only the relay is looked at. A sweep is called by the
+ * hour, and may allocate. */
 #include "base/mem.h"
 #include "support/base/sanitizer.h"
 #include "support/base/scratch.h"
@@ -42,7 +43,7 @@ typedef struct steady {
     char ids[BATCH][32];
 } steady;
 
-/* --- a broker that takes everything ------------------------------------------------------------------------------ */
+/* --- a broker that takes everything ----------------------------------------------------------- */
 
 static semel_status confirm_all(void *context, semel_publish_result results[],
                                 const semel_message *const messages[], size_t count,
@@ -56,7 +57,7 @@ static semel_status confirm_all(void *context, semel_publish_result results[],
     return SEMEL_OK;
 }
 
-/* --- the surroundings ---------------------------------------------------------------------------- */
+/* --- the surroundings ------------------------------------------------------------------------- */
 
 static void must(semel_status status, const semel_error *err)
 {
@@ -139,7 +140,7 @@ static void relay_all(steady *s)
     s->relaying += mem_allocations() - before;
 }
 
-/* --- what is repeated -------------------------------------------------------------------------------------------- */
+/* --- what is repeated ------------------------------------------------------------------------- */
 
 /* One first copy and one duplicate of it. */
 static void receive_one(steady *s)

@@ -1,10 +1,9 @@
-/* P5: many threads on one store. However the copies of a message race each other, the body of the handler
- * runs once per key: it does not merely commit once.
+/* P5: many threads on one store. However the copies of a message race each other, the body of the
+ * handler runs once per key: it does not merely commit once.
  *
  * Every test is run on the memory store and on SQLite, in transaction mode and in claim mode. */
-#include "support/base/scratch.h"
 #include "support/fixture/shop.h"
-#include "support/inspect/inspect_sqlite.h"
+#include "support/inspect/inspect.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
 
@@ -23,19 +22,18 @@ enum {
     BATCH_SIZE = 20,
     BATCHES = 80 / SANITIZER_SLOWDOWN,
     FAILERS = 16,
-    DEADLINE_MS = 30000
+    DEADLINE_MS = 60000
 };
 
 /* What a test is run on. */
-typedef struct ground {
+typedef struct backend {
     int sqlite;
     semel_mode mode;
-} ground;
+} backend;
 
 typedef struct race {
     shop s;
-    scratch dir;
-    char file[SCRATCH_PATH];
+    store_place place;
     shop_tally tally;
     unsigned keys;
     atomic_uint started; /* threads that have called receive, or are about to */
@@ -43,22 +41,19 @@ typedef struct race {
     atomic_uint draws; /* of failing handlers */
 } race;
 
-static race *race_open(const ground *on, unsigned keys, const semel_inbox_options *given)
+static race *race_open(const backend *on, unsigned keys, const semel_inbox_options *given)
 {
     race *r = calloc(1, sizeof *r);
-    char url[SCRATCH_PATH];
     semel_inbox_options options = {.size = sizeof options};
     assert_non_null(r);
     if (given)
         options = *given;
     options.mode = on->mode;
     options.wait_ms = DEADLINE_MS; /* one that is kept from working has the key meanwhile */
-    scratch_open(&r->dir);
-    scratch_file(r->file, &r->dir, "shop.db");
-    scratch_sqlite(url, &r->dir, "shop.db");
+    store_place_open(&r->place, on->sqlite ? PLACE_SQLITE : PLACE_MEMORY);
     if (on->sqlite)
-        shop_build(url);
-    shop_open(&r->s, on->sqlite ? url : "memory:", &options, &r->tally);
+        shop_build(&r->place);
+    shop_open(&r->s, &r->place, &options, &r->tally);
     r->keys = keys;
     return r;
 }
@@ -66,7 +61,7 @@ static race *race_open(const ground *on, unsigned keys, const semel_inbox_option
 static void race_close(race *r)
 {
     shop_close(&r->s);
-    scratch_close(&r->dir);
+    store_place_close(&r->place);
     free(r);
 }
 
@@ -81,25 +76,25 @@ static void note(race *r, semel_outcome outcome)
 }
 
 /* Effects once per key, by the handlers' own count and by the rows that they wrote. */
-static void check_effects(race *r, const ground *on)
+static void check_effects(race *r, const backend *on)
 {
     semel_counters counters;
     for (unsigned key = 0; key < r->keys; key++)
         assert_int_equal(atomic_load(&r->tally.effects[key]), 1);
-    assert_int_equal(semel_store_counters(&counters, sizeof counters, r->s.store, NULL), SEMEL_OK);
+    assert_int_equal(semel_store_counters(&counters, sizeof counters, r->s.base.store, NULL),
+                     SEMEL_OK);
     assert_int_equal(counters.processed, r->keys);
     assert_int_equal(counters.unsent, r->keys);
     assert_int_equal(counters.captured, r->keys);
     if (!on->sqlite)
         return;
     if (on->mode == SEMEL_TRANSACTION) {
-        assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(*) FROM effect"), r->keys);
-        assert_int_equal(inspect_sqlite_number(r->file, "SELECT count(DISTINCT item) FROM effect"),
+        assert_int_equal(inspect_number(r->place.url, "SELECT count(*) FROM effect"), r->keys);
+        assert_int_equal(inspect_number(r->place.url, "SELECT count(DISTINCT item) FROM effect"),
                          r->keys);
     }
     assert_int_equal(
-        inspect_sqlite_number(r->file, "SELECT count(*) FROM semel_marker WHERE state = 0"),
-        r->keys);
+        inspect_number(r->place.url, "SELECT count(*) FROM semel_marker WHERE state = 0"), r->keys);
 }
 
 static void check_runs(race *r)
@@ -108,17 +103,18 @@ static void check_runs(race *r)
         assert_int_equal(atomic_load(&r->tally.runs[key]), 1);
 }
 
-/* Everybody got an answer, one of them that it was processed, the others that it had been. */
+/* Every thread got an answer, one of them that it was processed, the others that it had been. */
 static void check_outcomes(race *r, unsigned copies)
 {
     semel_counters counters;
     assert_int_equal(count_of(r, SEMEL_PROCESSED), r->keys);
     assert_int_equal(count_of(r, SEMEL_DUPLICATE), r->keys * (copies - 1));
-    assert_int_equal(semel_store_counters(&counters, sizeof counters, r->s.store, NULL), SEMEL_OK);
+    assert_int_equal(semel_store_counters(&counters, sizeof counters, r->s.base.store, NULL),
+                     SEMEL_OK);
     assert_int_equal(counters.duplicates, r->keys * (copies - 1));
 }
 
-/* --- one key ------------------------------------------------------------------------------------------------- */
+/* --- one key ---------------------------------------------------------------------------------- */
 
 /* The handler goes on when all copies are on their way. */
 static semel_status wait_for_all(semel_unit *unit, unsigned key, void *context, semel_error *err)
@@ -146,7 +142,7 @@ static void receive_one_key(test_thread *member)
 
 static void one_key_in_64_threads_runs_once(void **state)
 {
-    const ground *on = *state;
+    const backend *on = *state;
     race *r = race_open(on, 1, NULL);
     r->s.during = wait_for_all;
     r->s.context = r;
@@ -157,7 +153,7 @@ static void one_key_in_64_threads_runs_once(void **state)
     race_close(r);
 }
 
-/* --- many keys ----------------------------------------------------------------------------------------------- */
+/* --- many keys -------------------------------------------------------------------------------- */
 
 static void receive_all_keys(test_thread *member)
 {
@@ -174,7 +170,7 @@ static void receive_all_keys(test_thread *member)
 
 static void many_keys_in_64_threads_run_once_each(void **state)
 {
-    const ground *on = *state;
+    const backend *on = *state;
     race *r = race_open(on, KEYS, NULL);
     assert_true(threads_run(THREADS, receive_all_keys, r));
     check_runs(r);
@@ -183,16 +179,16 @@ static void many_keys_in_64_threads_run_once_each(void **state)
     race_close(r);
 }
 
-/* --- batches ------------------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
-typedef struct hand {
+typedef struct batch_case {
     char texts[BATCH_SIZE][SHOP_TEXT];
     semel_message messages[BATCH_SIZE];
     const semel_message *list[BATCH_SIZE];
-} hand;
+} batch_case;
 
 /* In any order, and some of them twice. */
-static void deal(hand *h, uint32_t *seed)
+static void draw_batch(batch_case *h, uint32_t *seed)
 {
     for (unsigned i = 0; i < BATCH_SIZE; i++) {
         h->messages[i] = shop_message(h->texts[i], shop_random(seed, BATCH_KEYS));
@@ -205,9 +201,9 @@ static void receive_batches(test_thread *member)
     race *r = member->context;
     uint32_t seed = member->index + 100;
     semel_outcome outcomes[BATCH_SIZE];
-    hand h;
+    batch_case h;
     for (unsigned i = 0; i < BATCHES; i++) {
-        deal(&h, &seed);
+        draw_batch(&h, &seed);
         semel_status status = semel_inbox_receive_batch(outcomes, r->s.inbox, h.list, BATCH_SIZE,
                                                         shop_handler, &r->s, NULL);
         PROCESS_REQUIRE(status == SEMEL_OK);
@@ -225,7 +221,7 @@ static void receive_every_batch_key(race *r)
 
 static void overlapping_batches_in_8_threads_run_each_key_once(void **state)
 {
-    const ground *on = *state;
+    const backend *on = *state;
     race *r = race_open(on, BATCH_KEYS, NULL);
     unsigned deliveries = BATCHERS * BATCHES * BATCH_SIZE + BATCH_KEYS;
     assert_true(threads_run(BATCHERS, receive_batches, r));
@@ -237,7 +233,7 @@ static void overlapping_batches_in_8_threads_run_each_key_once(void **state)
     race_close(r);
 }
 
-/* --- failures -------------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static semel_status fail_now_and_then(semel_unit *unit, unsigned key, void *context,
                                       semel_error *err)
@@ -268,7 +264,7 @@ static void receive_until_settled(test_thread *member)
 
 static void handlers_that_fail_at_random_take_effect_once(void **state)
 {
-    const ground *on = *state;
+    const backend *on = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 1000000};
     race *r = race_open(on, KEYS, &options);
     r->s.during = fail_now_and_then;
@@ -279,10 +275,10 @@ static void handlers_that_fail_at_random_take_effect_once(void **state)
     race_close(r);
 }
 
-/* --- the list ---------------------------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
-static ground on_memory = {0, SEMEL_TRANSACTION}, on_memory_claims = {0, SEMEL_CLAIM};
-static ground on_sqlite = {1, SEMEL_TRANSACTION}, on_sqlite_claims = {1, SEMEL_CLAIM};
+static backend on_memory = {0, SEMEL_TRANSACTION}, on_memory_claims = {0, SEMEL_CLAIM};
+static backend on_sqlite = {1, SEMEL_TRANSACTION}, on_sqlite_claims = {1, SEMEL_CLAIM};
 
 #define ON_ALL(test)                                                      \
     {#test " (memory)", test, NULL, NULL, &on_memory},                    \

@@ -1,14 +1,12 @@
 /* Relays and consumers in threads.
  *
- * P10: producers and two relays side by side, with a broker that refuses messages at random and loses its
- * answers at random: the messages of a group are accepted for the first time in the order in which they
- * were captured.
+ * P10: producers and two relays side by side, with a broker that refuses messages at random and
+ * loses its answers at random: the messages of a group are accepted for the first time in the
+ * order in which they were captured.
  *
- * stop() ends a run within a bounded time, whatever it is doing: from another thread and from a signal
- * handler. */
-#include "support/base/scratch.h"
+ * stop() ends a run within a bounded time, whatever it is doing: from another thread and from a
+ * signal handler. */
 #include "support/fixture/shop.h"
-#include "support/inspect/inspect_sqlite.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
 
@@ -32,23 +30,23 @@ enum {
     LONG_MS = 600000
 };
 
-/* --- a fickle broker ------------------------------------------------------------------------------------------- */
+/* --- a broker that fails at random ------------------------------------------------------------ */
 
-typedef enum mood { MOOD_REFUSES = 1, MOOD_LOSES_ANSWERS = 2, MOOD_IS_DOWN = 4 } mood;
+typedef enum fault { FAULT_REFUSES = 1, FAULT_LOSES_ANSWERS = 2, FAULT_IS_DOWN = 4 } fault;
 
-typedef struct fickle {
+typedef struct failing_broker {
     pthread_mutex_t lock;
-    unsigned moods;
+    unsigned faults;
     uint32_t seed;
     atomic_uint calls;
     unsigned highest[GROUPS]; /* that was accepted */
     unsigned accepted;        /* for the first time */
     unsigned disordered;      /* accepted for the first time, but after a higher one */
     char seen[GROUPS + 1][PER_GROUP + UNGROUPED + 1];
-} fickle;
+} failing_broker;
 
 /* "group/number"; ungrouped ones count as a group of their own, without order. */
-static void accept_message(fickle *self, const semel_message *message)
+static void accept_message(failing_broker *self, const semel_message *message)
 {
     unsigned group = 0, number = 0;
     char body[SHOP_TEXT];
@@ -65,19 +63,19 @@ static void accept_message(fickle *self, const semel_message *message)
     self->highest[group] = number;
 }
 
-static semel_publish_result answer(fickle *self, const semel_message *message)
+static semel_publish_result answer(failing_broker *self, const semel_message *message)
 {
     uint32_t dice = shop_random(&self->seed, 10);
-    if ((self->moods & MOOD_REFUSES) && dice < 2)
+    if ((self->faults & FAULT_REFUSES) && dice < 2)
         return SEMEL_PUBLISH_REFUSED;
     accept_message(self, message);
-    return (self->moods & MOOD_LOSES_ANSWERS) && dice == 2 ? SEMEL_PUBLISH_UNKNOWN
-                                                           : SEMEL_PUBLISH_CONFIRMED;
+    return (self->faults & FAULT_LOSES_ANSWERS) && dice == 2 ? SEMEL_PUBLISH_UNKNOWN
+                                                             : SEMEL_PUBLISH_CONFIRMED;
 }
 
-static fickle *the_fickle(void *transport)
+static failing_broker *the_failing_broker(void *transport)
 {
-    return *(fickle **)transport;
+    return *(failing_broker **)transport;
 }
 
 static semel_status fickle_open(void *transport, const char *argument,
@@ -104,11 +102,11 @@ static semel_status fickle_publish(void *transport, semel_publish_result results
                                    const semel_message *const messages[], size_t count,
                                    uint32_t wait_ms, semel_error *err)
 {
-    fickle *self = the_fickle(transport);
+    failing_broker *self = the_failing_broker(transport);
     int lost = 0;
     (void)wait_ms;
     atomic_fetch_add(&self->calls, 1);
-    if (self->moods & MOOD_IS_DOWN)
+    if (self->faults & FAULT_IS_DOWN)
         return semel_fail(err, SEMEL_EUNAVAILABLE, "the broker is down");
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < count; i++) {
@@ -122,7 +120,7 @@ static semel_status fickle_publish(void *transport, semel_publish_result results
 static semel_status fickle_receive(void *transport, semel_delivery deliveries[], size_t max,
                                    size_t *count, uint32_t wait_ms, semel_error *err)
 {
-    fickle *self = the_fickle(transport);
+    failing_broker *self = the_failing_broker(transport);
     (void)deliveries;
     (void)max;
     (void)count;
@@ -144,8 +142,8 @@ static semel_status fickle_settle(void *transport, const semel_delivery_settleme
 static const semel_transport_driver fickle_driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED,
-    .scheme = "fickle",
-    .transport_size = sizeof(fickle *),
+    .scheme = "failing_broker",
+    .transport_size = sizeof(failing_broker *),
     .open = fickle_open,
     .close = fickle_close,
     .durability = fickle_durability,
@@ -154,31 +152,29 @@ static const semel_transport_driver fickle_driver = {
     .settle = fickle_settle,
 };
 
-/* --- the yard --------------------------------------------------------------------------------------------------- */
+/* --- the relay_case --------------------------------------------------------------------------- */
 
-typedef struct yard {
-    scratch dir;
+typedef struct relay_case {
+    store_place place;
     shop s;
     shop_tally tally;
-    fickle broker;
+    failing_broker broker;
     semel_transport *transport;
     atomic_int producing;
     semel_relay *relay;
     semel_consumer *consumer;
     semel_status ended; /* what the run returned */
-} yard;
+} relay_case;
 
-static yard *yard_open(int sqlite, unsigned moods)
+static relay_case *relay_case_open(int sqlite, unsigned faults)
 {
-    yard *y = calloc(1, sizeof *y);
-    char url[SCRATCH_PATH];
+    relay_case *y = calloc(1, sizeof *y);
     assert_non_null(y);
-    scratch_open(&y->dir);
-    scratch_sqlite(url, &y->dir, "shop.db");
+    store_place_open(&y->place, sqlite ? PLACE_SQLITE : PLACE_MEMORY);
     if (sqlite)
-        shop_build(url);
-    shop_open(&y->s, sqlite ? url : "memory:", NULL, &y->tally);
-    y->broker.moods = moods;
+        shop_build(&y->place);
+    shop_open(&y->s, &y->place, NULL, &y->tally);
+    y->broker.faults = faults;
     y->broker.seed = 42;
     pthread_mutex_init(&y->broker.lock, NULL);
     assert_int_equal(
@@ -187,20 +183,20 @@ static yard *yard_open(int sqlite, unsigned moods)
     return y;
 }
 
-static void yard_close(yard *y)
+static void relay_case_close(relay_case *y)
 {
     semel_relay_close(y->relay);
     semel_consumer_close(y->consumer);
     semel_transport_close(y->transport);
     pthread_mutex_destroy(&y->broker.lock);
     shop_close(&y->s);
-    scratch_close(&y->dir);
+    store_place_close(&y->place);
     free(y);
 }
 
-/* --- P10 --------------------------------------------------------------------------------------------------------- */
+/* --- P10 -------------------------------------------------------------------------------------- */
 
-static void send_one(yard *y, unsigned group, unsigned number)
+static void send_one(relay_case *y, unsigned group, unsigned number)
 {
     char body[SHOP_TEXT], name[SHOP_TEXT];
     semel_error err;
@@ -214,7 +210,7 @@ static void send_one(yard *y, unsigned group, unsigned number)
 }
 
 /* Each group has one producer, so its numbers are captured in ascending order. */
-static void produce(yard *y, unsigned producer)
+static void produce(relay_case *y, unsigned producer)
 {
     for (unsigned number = 1; number <= PER_GROUP; number++)
         for (unsigned group = producer; group < GROUPS; group += PRODUCERS)
@@ -224,7 +220,7 @@ static void produce(yard *y, unsigned producer)
     atomic_fetch_sub(&y->producing, 1);
 }
 
-static void send_away(yard *y)
+static void send_away(relay_case *y)
 {
     int64_t deadline = process_now_ms() + 60000;
     semel_relay_options options = {.size = sizeof options,
@@ -241,7 +237,7 @@ static void send_away(yard *y)
         size_t sent;
         semel_status status = semel_relay_step(&sent, relay, 2, NULL);
         PROCESS_REQUIRE(status == SEMEL_OK || status == SEMEL_EUNAVAILABLE);
-        PROCESS_REQUIRE(!semel_store_counters(&counters, sizeof counters, y->s.store, NULL));
+        PROCESS_REQUIRE(!semel_store_counters(&counters, sizeof counters, y->s.base.store, NULL));
         PROCESS_REQUIRE(process_now_ms() < deadline);
     }
     semel_relay_close(relay);
@@ -249,38 +245,39 @@ static void send_away(yard *y)
 
 static void produce_or_send_away(test_thread *member)
 {
-    yard *y = member->context;
+    relay_case *y = member->context;
     if (member->index < PRODUCERS)
         produce(y, member->index);
     else
         send_away(y);
 }
 
-static void groups_keep_their_order(int sqlite, unsigned moods)
+static void groups_keep_their_order(int sqlite, unsigned faults)
 {
-    yard *y = yard_open(sqlite, moods);
+    relay_case *y = relay_case_open(sqlite, faults);
     semel_counters counters;
     atomic_store(&y->producing, PRODUCERS);
     assert_true(threads_run(PRODUCERS + RELAYS, produce_or_send_away, y));
     assert_int_equal(y->broker.disordered, 0);
     assert_int_equal(y->broker.accepted, GROUPS * PER_GROUP + UNGROUPED);
-    assert_int_equal(semel_store_counters(&counters, sizeof counters, y->s.store, NULL), SEMEL_OK);
+    assert_int_equal(semel_store_counters(&counters, sizeof counters, y->s.base.store, NULL),
+                     SEMEL_OK);
     assert_int_equal(counters.dead, 0);
     assert_int_equal(counters.sent, GROUPS * PER_GROUP + UNGROUPED);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 static void p10_refusals_do_not_change_the_order(void **state)
 {
-    groups_keep_their_order(*state != NULL, MOOD_REFUSES);
+    groups_keep_their_order(*state != NULL, FAULT_REFUSES);
 }
 
 static void p10_lost_answers_do_not_change_the_order(void **state)
 {
-    groups_keep_their_order(*state != NULL, MOOD_REFUSES | MOOD_LOSES_ANSWERS);
+    groups_keep_their_order(*state != NULL, FAULT_REFUSES | FAULT_LOSES_ANSWERS);
 }
 
-/* --- stopping ------------------------------------------------------------------------------------ */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 static void wait_for(atomic_uint *count)
 {
@@ -292,17 +289,17 @@ static void wait_for(atomic_uint *count)
 
 static void run_relay(test_thread *member)
 {
-    yard *y = member->context;
+    relay_case *y = member->context;
     y->ended = semel_relay_run(y->relay, NULL);
 }
 
 static void run_consumer(test_thread *member)
 {
-    yard *y = member->context;
+    relay_case *y = member->context;
     y->ended = semel_consumer_run(y->consumer, NULL);
 }
 
-static void open_relay(yard *y, uint32_t poll_ms)
+static void open_relay(relay_case *y, uint32_t poll_ms)
 {
     semel_relay_options options = {.size = sizeof options,
                                    .poll_ms = poll_ms,
@@ -312,7 +309,7 @@ static void open_relay(yard *y, uint32_t poll_ms)
                      SEMEL_OK);
 }
 
-static void open_consumer(yard *y, semel_transport *from)
+static void open_consumer(relay_case *y, semel_transport *from)
 {
     semel_route route = {"*", y->s.inbox, shop_handler, &y->s};
     semel_consumer_options options = {
@@ -320,7 +317,7 @@ static void open_consumer(yard *y, semel_transport *from)
     assert_int_equal(semel_consumer_open(&y->consumer, from, &route, 1, &options, NULL), SEMEL_OK);
 }
 
-static void check_ends(yard *y, test_thread *member)
+static void check_ends(relay_case *y, test_thread *member)
 {
     assert_true(test_thread_join(member, STOP_MS));
     assert_int_equal(y->ended, SEMEL_OK);
@@ -328,7 +325,7 @@ static void check_ends(yard *y, test_thread *member)
 
 static void a_waiting_relay_is_stopped_by_another_thread(void **state)
 {
-    yard *y = yard_open(1, 0);
+    relay_case *y = relay_case_open(1, 0);
     test_thread member;
     (void)state;
     open_relay(y, LONG_MS);
@@ -337,12 +334,12 @@ static void a_waiting_relay_is_stopped_by_another_thread(void **state)
     wait_for(&y->broker.calls); /* it has sent that one, and waits for the next */
     semel_relay_stop(y->relay);
     check_ends(y, &member);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 static void a_relay_whose_broker_is_down_is_stopped_by_another_thread(void **state)
 {
-    yard *y = yard_open(1, MOOD_IS_DOWN);
+    relay_case *y = relay_case_open(1, FAULT_IS_DOWN);
     test_thread member;
     (void)state;
     open_relay(y, LONG_MS);
@@ -351,12 +348,12 @@ static void a_relay_whose_broker_is_down_is_stopped_by_another_thread(void **sta
     wait_for(&y->broker.calls); /* it has failed, and backs off for minutes */
     semel_relay_stop(y->relay);
     check_ends(y, &member);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 static void a_waiting_consumer_is_stopped_by_another_thread(void **state)
 {
-    yard *y = yard_open(1, 0);
+    relay_case *y = relay_case_open(1, 0);
     semel_transport *queue;
     semel_publish_result result;
     test_thread member;
@@ -374,12 +371,12 @@ static void a_waiting_consumer_is_stopped_by_another_thread(void **state)
     semel_consumer_close(y->consumer);
     y->consumer = NULL;
     semel_transport_close(queue);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 static void a_consumer_whose_broker_is_down_is_stopped_by_another_thread(void **state)
 {
-    yard *y = yard_open(1, MOOD_IS_DOWN);
+    relay_case *y = relay_case_open(1, FAULT_IS_DOWN);
     test_thread member;
     (void)state;
     open_consumer(y, y->transport);
@@ -387,10 +384,10 @@ static void a_consumer_whose_broker_is_down_is_stopped_by_another_thread(void **
     wait_for(&y->broker.calls);
     semel_consumer_stop(y->consumer);
     check_ends(y, &member);
-    yard_close(y);
+    relay_case_close(y);
 }
 
-static yard *signalled; /* whose relay and consumer the signal is for */
+static relay_case *signalled; /* whose relay and consumer the signal is for */
 
 static void on_signal(int number)
 {
@@ -401,8 +398,8 @@ static void on_signal(int number)
         semel_consumer_stop(signalled->consumer);
 }
 
-/* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it intercepts, and now
- * and then forgets it: then there is another one. Elsewhere one must do. */
+/* The thread sanitizer of clang 14 keeps a signal back until the thread calls something that it
+ * intercepts, and now and then forgets it: then there is another one. Elsewhere one must do. */
 static int kill_and_join(test_thread *member)
 {
     enum { SIGNALS = SANITIZER_SLOWDOWN > 1 ? 30 : 1 };
@@ -415,7 +412,7 @@ static int kill_and_join(test_thread *member)
 }
 
 /* The signal comes to the very thread that runs. */
-static void stop_by_signal(yard *y, void (*run)(test_thread *member))
+static void stop_by_signal(relay_case *y, void (*run)(test_thread *member))
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
     test_thread member;
@@ -431,21 +428,21 @@ static void stop_by_signal(yard *y, void (*run)(test_thread *member))
 static void a_relay_is_stopped_by_a_signal_handler(void **state)
 {
     enum { POLL_MS = 1000 }; /* sanitizers deliver a signal when the wait is over, not in it */
-    yard *y = yard_open(1, 0);
+    relay_case *y = relay_case_open(1, 0);
     (void)state;
     open_relay(y, POLL_MS);
     send_one(y, GROUPS, 1);
     stop_by_signal(y, run_relay);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 static void a_consumer_is_stopped_by_a_signal_handler(void **state)
 {
-    yard *y = yard_open(1, MOOD_IS_DOWN);
+    relay_case *y = relay_case_open(1, FAULT_IS_DOWN);
     (void)state;
     open_consumer(y, y->transport);
     stop_by_signal(y, run_consumer);
-    yard_close(y);
+    relay_case_close(y);
 }
 
 int main(void)

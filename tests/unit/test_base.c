@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* --- hash ----------------------------------------------------------------------------------------- */
+/* --- hash ------------------------------------------------------------------------------------- */
 
 static const hash_key reference_key = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
 
@@ -59,7 +59,7 @@ static void hash_of_nothing_needs_no_pointer(void **state)
     assert_true(hash_bytes(reference_key, NULL, 0) == hash_bytes(reference_key, "", 0));
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void alloc_gives_zeroed_memory_even_for_nothing(void **state)
 {
@@ -212,7 +212,7 @@ static void fail_at_reaches_arenas_and_leaves_them_usable(void **state)
     arena_free(&arena);
 }
 
-/* --- UUID ----------------------------------------------------------------------------------------- */
+/* --- UUID ------------------------------------------------------------------------------------- */
 
 static void uuid_v7_has_its_form_and_gives_its_time_back(void **state)
 {
@@ -274,7 +274,7 @@ static void ulid_gives_its_time_in_either_case(void **state)
     assert_true(ulid_time("01ARZ3NDEKTSV4RRFFQ69G5F\0V", 26) == 0);
 }
 
-/* --- seam ----------------------------------------------------------------------------------------- */
+/* --- seam ------------------------------------------------------------------------------------- */
 
 static int64_t fixed_time(void *context)
 {
@@ -372,7 +372,7 @@ static void a_fault_is_reported_with_its_point(void **state)
     assert_non_null(strstr(err.text, "here"));
 }
 
-/* --- error ---------------------------------------------------------------------------------------- */
+/* --- error ------------------------------------------------------------------------------------ */
 
 static void an_error_is_one_line(void **state)
 {
@@ -411,7 +411,7 @@ static void an_error_may_quote_itself(void **state)
     (void)semel_fail(&err, SEMEL_ESTORE, "disk full");
     (void)semel_fail(&err, SEMEL_EBUSY, "sweep: %s", err.text);
     assert_string_equal(err.text, "sweep: disk full");
-    assert_int_equal(semel_fail(NULL, SEMEL_EBUSY, "nobody listens"), SEMEL_EBUSY);
+    assert_int_equal(semel_fail(NULL, SEMEL_EBUSY, "not listening"), SEMEL_EBUSY);
 }
 
 static void what_may_pass_is_retryable_and_nothing_else(void **state)
@@ -424,7 +424,7 @@ static void what_may_pass_is_retryable_and_nothing_else(void **state)
                {SEMEL_EBUSY, 1},     {SEMEL_ECONFLICT, 1}, {SEMEL_EUNAVAILABLE, 1},
                {SEMEL_ENOMEM, 0},    {SEMEL_ESTORE, 0},    {SEMEL_ETRANSPORT, 0},
                {SEMEL_EUNKNOWN, 1},  {SEMEL_ELOST, 1},     {SEMEL_EREJECTED, 0},
-               {SEMEL_EHANDLER, 1},  {SEMEL_EGIVEUP, 0}};
+               {SEMEL_EHANDLER, 1},  {SEMEL_EGIVEUP, 0},   {SEMEL_ESTOPPED, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         semel_error err = {0};

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* --- writing -------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static semel_message small_message(void)
 {
@@ -140,7 +140,7 @@ static void what_cannot_be_an_event_is_not_written(void **state)
     assert_not_written(&message[7], SEMEL_ELIMIT, "SEMEL_BODY_MAX");
 }
 
-/* --- reading -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* In memory of its own, without a NUL behind, so that a sanitizer sees a step past the end. */
 static semel_status read_text(semel_message **out, const char *json, semel_error *err)

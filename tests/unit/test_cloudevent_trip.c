@@ -97,6 +97,31 @@ static void a_rich_message_comes_back(void **state)
     assert_comes_back(&message);
 }
 
+/* A producer that is not semel may write the attribute as a number. */
+static void the_header_of_a_delayed_message_comes_back(void **state)
+{
+    static const semel_header due = {SEMEL_HEADER_DUE, {"1700000000000", 13}};
+    static const char foreign[] = "{\"specversion\":\"1.0\",\"id\":\"7\",\"source\":\"/shop\","
+                                  "\"type\":\"order.placed\",\"semeldue\":1700000000000}";
+    semel_message message = small_message(), *back = NULL;
+    char *text = NULL;
+    (void)state;
+    message.headers = &due;
+    message.header_count = 1;
+    assert_comes_back(&message);
+    assert_int_equal(semel_message_write_cloudevent(&text, &message, NULL), SEMEL_OK);
+    assert_non_null(strstr(text, "\"semeldue\""));
+    for (int i = 0; i < 2; i++) {
+        const char *event = i ? foreign : text;
+        assert_int_equal(semel_message_read_cloudevent(&back, semel_str(event), NULL), SEMEL_OK);
+        semel_bytes value = semel_message_header(back, SEMEL_HEADER_DUE);
+        assert_int_equal(value.len, 13);
+        assert_memory_equal(value.data, "1700000000000", 13);
+        semel_message_free(back);
+    }
+    semel_text_free(text);
+}
+
 static void the_largest_body_comes_back(void **state)
 {
     char *body = malloc(SEMEL_BODY_MAX);
@@ -109,7 +134,7 @@ static void the_largest_body_comes_back(void **state)
     free(body);
 }
 
-/* --- without memory ------------------------------------------------------------------------------- */
+/* --- without memory --------------------------------------------------------------------------- */
 
 static void writing_survives_the_failure_of_any_allocation(void **state)
 {
@@ -135,7 +160,8 @@ static void writing_survives_the_failure_of_any_allocation(void **state)
 
 #define REST "\"specversion\":\"1.0\",\"id\":\"7\",\"source\":\"/shop\",\"type\":\"t\""
 
-/* The filler is longer than a chunk of an arena, so that its parts need allocations of their own. */
+/* The filler is longer than a chunk of an arena, so that its parts need allocations of their
+ * own. */
 static void reading_survives_the_failure_of_any_allocation(void **state)
 {
     static const char *const forms[] = {
@@ -169,6 +195,7 @@ int main(void)
         cmocka_unit_test(all_bodies_come_back_whatever_they_claim_to_be),
         cmocka_unit_test(every_depth_comes_back),
         cmocka_unit_test(a_rich_message_comes_back),
+        cmocka_unit_test(the_header_of_a_delayed_message_comes_back),
         cmocka_unit_test(the_largest_body_comes_back),
         cmocka_unit_test(writing_survives_the_failure_of_any_allocation),
         cmocka_unit_test(reading_survives_the_failure_of_any_allocation),

@@ -58,7 +58,7 @@ static void what_is_not_json_is_refused(void **state)
         "'a'", "\"a", "\"\n\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\", "/*x*/1", "1//",
         "\xef\xbb\xbf{}", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
         "\"\xc3", "\xc2\xa0 1",
-        /* JSON by the letter, but without a meaning that everyone agrees on */
+        /* JSON by the letter, but without an agreed meaning */
         "\"\\ud800\"", "\"\\ud800x\"", "\"\\ud800\\n\"", "\"\\ud800\\ud800\"", "\"\\udc00\"",
         "\"\\udc00\\udc00\"", "{\"a\\u0000\":1}"};
     json_facts facts;
@@ -141,7 +141,7 @@ static void integers_beyond_64_bits_are_noticed(void **state)
     }
 }
 
-/* --- pointers ------------------------------------------------------------------------------------- */
+/* --- pointers --------------------------------------------------------------------------------- */
 
 static void pointers_are_checked_and_the_mistake_found(void **state)
 {
@@ -159,7 +159,7 @@ static void pointers_are_checked_and_the_mistake_found(void **state)
     assert_int_equal(position, 4);
 }
 
-/* --- looking up ----------------------------------------------------------------------------------- */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 static void assert_found(const char *body, const char *pointer, const char *expected)
 {

@@ -20,7 +20,7 @@
 
 enum { PATIENCE_MS = 60000 };
 
-/* --- the seam ------------------------------------------------------------------------------------ */
+/* --- the seam --------------------------------------------------------------------------------- */
 
 static int open_seam(void **state)
 {
@@ -187,7 +187,7 @@ static void the_library_passes_the_points(void **state)
     semel_store_close(store);
 }
 
-/* --- the recorder -------------------------------------------------------------------------------- */
+/* --- the recorder ----------------------------------------------------------------------------- */
 
 static semel_status publish(semel_transport *transport, semel_publish_result *result,
                             const char *id, const char *topic)
@@ -247,16 +247,16 @@ static void the_recorder_delivers_nothing(void **state)
     semel_transport_close(recorder);
 }
 
-/* --- chaos --------------------------------------------------------------------------------------- */
+/* --- chaos ------------------------------------------------------------------------------------ */
 
 enum { MESSAGES = 100, STREAM = 4096 };
 
-typedef struct mess {
+typedef struct disorder {
     semel_transport *inner;
     semel_transport *chaos;
-} mess;
+} disorder;
 
-static void open_mess(mess *m, uint32_t copies, uint32_t hold_max, uint64_t seed)
+static void open_disorder(disorder *m, uint32_t copies, uint32_t hold_max, uint64_t seed)
 {
     semel_test_chaos_options options = {
         .size = sizeof options, .copies = copies, .hold_max = hold_max, .seed = seed};
@@ -271,7 +271,7 @@ static void open_mess(mess *m, uint32_t copies, uint32_t hold_max, uint64_t seed
     }
 }
 
-static void close_mess(mess *m)
+static void close_disorder(disorder *m)
 {
     semel_transport_close(m->chaos);
     semel_transport_close(m->inner);
@@ -283,7 +283,7 @@ static int id_of(const semel_delivery *delivery)
 }
 
 /* Takes everything, acknowledging it at once; what came, in its order. */
-static size_t drain(mess *m, size_t max, int ids[STREAM])
+static size_t drain(disorder *m, size_t max, int ids[STREAM])
 {
     semel_delivery deliveries[16];
     size_t total = 0;
@@ -305,9 +305,9 @@ static size_t drain(mess *m, size_t max, int ids[STREAM])
 static void everything_comes_twice_and_out_of_order(void **state)
 {
     int ids[STREAM], seen[MESSAGES] = {0}, backwards = 0;
-    mess m;
+    disorder m;
     (void)state;
-    open_mess(&m, 0, 0, 3);
+    open_disorder(&m, 0, 0, 3);
     assert_int_equal(drain(&m, 4, ids), 2 * MESSAGES);
     for (int i = 0; i < 2 * MESSAGES; i++) {
         seen[ids[i]]++;
@@ -320,7 +320,7 @@ static void everything_comes_twice_and_out_of_order(void **state)
     semel_delivery delivery;
     OK(semel_transport_receive(m.inner, &delivery, 1, &count, 0, NULL));
     assert_int_equal(count, 0);
-    close_mess(&m);
+    close_disorder(&m);
 }
 
 static void chaos_repeats_with_its_seed(void **state)
@@ -328,16 +328,17 @@ static void chaos_repeats_with_its_seed(void **state)
     int ids[3][STREAM];
     (void)state;
     for (int i = 0; i < 3; i++) {
-        mess m;
-        open_mess(&m, 3, 20, i == 2 ? 8 : 7);
+        disorder m;
+        open_disorder(&m, 3, 20, i == 2 ? 8 : 7);
         assert_int_equal(drain(&m, 1, ids[i]), 3 * MESSAGES);
-        close_mess(&m);
+        close_disorder(&m);
     }
     assert_memory_equal(ids[0], ids[1], 3 * MESSAGES * sizeof ids[0][0]);
     assert_memory_not_equal(ids[0], ids[2], 3 * MESSAGES * sizeof ids[0][0]);
 }
 
-/* How many messages the inner transport still has, in whatever state: it refuses beyond messages_max. */
+/* How many messages the inner transport still has, in whatever state: it refuses beyond
+ * messages_max. */
 static int inner_is_empty(semel_transport *inner)
 {
     semel_publish_result result;
@@ -377,9 +378,9 @@ static void what_is_unsettled_goes_back_when_chaos_ends(void **state)
 {
     semel_delivery deliveries[16];
     size_t count, total = 0;
-    mess m;
+    disorder m;
     (void)state;
-    open_mess(&m, 2, 5, 1);
+    open_disorder(&m, 2, 5, 1);
     OK(semel_transport_receive(m.chaos, deliveries, 16, &count, 0, NULL));
     semel_transport_close(m.chaos);
     do {
@@ -393,14 +394,14 @@ static void what_is_unsettled_goes_back_when_chaos_ends(void **state)
 static void chaos_can_do_what_its_inner_transport_can(void **state)
 {
     semel_transport *recorder, *chaos;
-    mess m;
+    disorder m;
     semel_test_chaos_options options = {.size = sizeof options, .copies = 100000};
     (void)state;
-    open_mess(&m, 0, 0, 0);
+    open_disorder(&m, 0, 0, 0);
     assert_int_equal(semel_transport_driver_of(m.chaos)->abilities,
                      SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_ORDERED | SEMEL_TRANSPORT_COUNTS);
     assert_int_equal(semel_test_chaos_open(&chaos, m.inner, &options, NULL), SEMEL_EINVAL);
-    close_mess(&m);
+    close_disorder(&m);
     OK(semel_test_recorder_open(&recorder, NULL));
     OK(semel_test_chaos_open(&chaos, recorder, NULL, NULL));
     assert_int_equal(semel_transport_driver_of(chaos)->abilities & SEMEL_TRANSPORT_ORDERED, 0);
@@ -426,8 +427,8 @@ static void a_consumer_handles_each_message_once_through_chaos(void **state)
     semel_inbox *inbox;
     semel_consumer *consumer;
     size_t settled, total = 0;
-    mess m;
-    open_mess(&m, 3, 40, 5);
+    disorder m;
+    open_disorder(&m, 3, 40, 5);
     OK(semel_store_open(&store, "memory:", &options, NULL));
     OK(semel_inbox_open(&inbox, store, "in", NULL, NULL));
     semel_route route = {"*", inbox, fail_at_first, calls};
@@ -444,7 +445,7 @@ static void a_consumer_handles_each_message_once_through_chaos(void **state)
     semel_consumer_close(consumer);
     semel_inbox_close(inbox);
     semel_store_close(store);
-    close_mess(&m);
+    close_disorder(&m);
 }
 
 int main(void)

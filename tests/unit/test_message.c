@@ -58,7 +58,7 @@ static void assert_messages_equal(const semel_message *a, const semel_message *b
     assert_int_equal(a->delay_ms, b->delay_ms);
 }
 
-/* --- copying -------------------------------------------------------------------------------------- */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 static void a_copy_is_equal_and_shares_nothing(void **state)
 {
@@ -155,7 +155,7 @@ static void a_message_of_a_newer_program_is_refused(void **state)
     assert_int_equal(message_check(NULL, &err), SEMEL_EINVAL);
 }
 
-/* --- limits --------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static void assert_refused(const semel_message *message, semel_status status, const char *member,
                            const char *limit)
@@ -260,7 +260,7 @@ static void headers_need_names_and_places(void **state)
     assert_null(semel_message_header(&message, "name").data);
 }
 
-/* --- headers -------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static void a_header_is_found_in_any_case_and_the_first_counts(void **state)
 {

@@ -1,6 +1,7 @@
-/* No error shows a password, wherever in a URL it stands: not if an escape was forgotten in it, so that a part of it
- * looks like a host, a port, a database or a parameter, and not if somebody else repeats it. A URL that is wrong is
- * refused for good, before anybody is contacted. */
+/* No error shows a password, wherever in a URL it stands: not if an escape was forgotten in it, so
+ * that a part of it looks like a host, a port, a database or a parameter, and not if a client
+ * library or a server repeats it. A URL that is wrong is refused for good, before any host is
+ * contacted. */
 #include "support/base/check.h"
 #include "support/process/process.h"
 
@@ -30,7 +31,7 @@ static const char *const transport_schemes[] = {
 #endif
     NULL};
 
-/* --- opening whatever it is ------------------------------------------------------------------------------ */
+/* --- opening whatever it is ------------------------------------------------------------------- */
 
 static semel_status open_store(const char *url)
 {
@@ -61,7 +62,7 @@ static void expect(semel_status status, opening *open, const char *url)
         fail_msg("a password in: %s", last_error.text);
 }
 
-/* --- somebody who listens -------------------------------------------------------------------------------- */
+/* --- a server that listens -------------------------------------------------------------------- */
 
 typedef struct listener {
     int fd;
@@ -96,7 +97,7 @@ static void make_url(char out[URL_ROOM], const char *scheme, const char *pattern
                    host ? host + 4 : "");
 }
 
-/* --- URLs that are wrong --------------------------------------------------------------------------------- */
+/* --- URLs that are wrong ---------------------------------------------------------------------- */
 
 static const char *const patterns[] = {
     "://u:a@" SECRET "@HOST/db", /* an @ */
@@ -163,7 +164,7 @@ static void a_url_that_is_wrong_is_refused_without_its_password(void **state)
     each_is_refused(transport_schemes, open_transport);
 }
 
-static void so_is_one_of_a_scheme_that_nobody_knows(void **state)
+static void so_is_one_of_an_unknown_scheme(void **state)
 {
     static const char *const urls[] = {
         "u:" SECRET "@127.0.0.1:1/db", "//u:" SECRET "@127.0.0.1:1/db",
@@ -175,7 +176,7 @@ static void so_is_one_of_a_scheme_that_nobody_knows(void **state)
     }
 }
 
-static void where_nobody_listens_the_password_is_not_shown_either(void **state)
+static void where_no_server_listens_the_password_is_not_shown_either(void **state)
 {
     (void)state;
     for (size_t i = 0; store_schemes[i]; i++) {
@@ -190,7 +191,7 @@ static void where_nobody_listens_the_password_is_not_shown_either(void **state)
     }
 }
 
-/* --- PostgreSQL's own -------------------------------------------------------------------------------------- */
+/* --- PostgreSQL's own ------------------------------------------------------------------------- */
 
 #ifdef SEMEL_WITH_POSTGRES
 
@@ -221,7 +222,8 @@ static void parameters_of_libpqs_are_looked_at_as_well(void **state)
     close(on.fd);
 }
 
-/* In a child: a server of PostgreSQL's kind that refuses whoever comes, and knows what it was not told. */
+/* In a child: a server that speaks PostgreSQL's protocol, refuses every client, and repeats a
+ * password that the client did not send. */
 static int refuse_and_repeat(void *context)
 {
     const listener *on = context;
@@ -259,8 +261,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_that_is_wrong_is_refused_without_its_password),
-        cmocka_unit_test(so_is_one_of_a_scheme_that_nobody_knows),
-        cmocka_unit_test(where_nobody_listens_the_password_is_not_shown_either),
+        cmocka_unit_test(so_is_one_of_an_unknown_scheme),
+        cmocka_unit_test(where_no_server_listens_the_password_is_not_shown_either),
 #ifdef SEMEL_WITH_POSTGRES
         cmocka_unit_test(parameters_of_libpqs_are_looked_at_as_well),
         cmocka_unit_test(a_server_that_repeats_the_password_is_not_quoted),

@@ -187,6 +187,30 @@ static void no_error_repeats_a_password(void **state)
     }
 }
 
+static void what_is_shown_of_a_url_holds_no_secret(void **state)
+{
+    static const char *const cases[][2] = {
+        {"sqlite:/var/shop.db?synchronous=full", "sqlite:/var/shop.db"},
+        {"memory:", "memory:"},
+        {"postgres://shop:hunter2@host:5432/db?password=hunter2", "postgres://host:5432/db"},
+        {"postgres:shop:hunter2@host/db", "postgres:host/db"},
+        {"amqp://hunt@er2:hunter2@[::1]:5672/v", "amqp://[::1]:5672/v"},
+        {"amqp://user:hunt/er2@host/v", "amqp://host/v"},
+        {"amqp://user:hunt?er2@host/v", "amqp://"},
+        {"hunter2", ""},
+        {"", ""},
+    };
+    char shown[URL_MAX], longest[3 * URL_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        url_shown(shown, cases[i][0], strlen(cases[i][0]));
+        assert_string_equal(shown, cases[i][1]);
+    }
+    memset(longest, ':', sizeof longest);
+    url_shown(shown, longest, sizeof longest);
+    assert_int_equal(strlen(shown), URL_MAX - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_choice_is_one_of_its_words),
         cmocka_unit_test(a_mark_in_a_password_is_not_taken_for_the_end_of_it),
         cmocka_unit_test(no_error_repeats_a_password),
+        cmocka_unit_test(what_is_shown_of_a_url_holds_no_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* mariadb://user:password@host:3306/database?name=value. User, password, host, database and the values of
- * parameters may have %-escapes. Whatever is wrong is named, never shown: the URL holds a password. */
+/* mariadb://user:password@host:3306/database?name=value. User, password, host, database and the
+ * values of parameters may have %-escapes. Whatever is wrong is named, never shown: the URL holds a
+ * password. */
 #include "store/mariadb/address.h"
 
 #include "base/authority.h"
@@ -15,7 +16,7 @@ enum { DATABASE_MAX = 64 };
     "prefix,pool,isolation,socket,options,connect_timeout,read_timeout,write_timeout,tls,tls_ca," \
     "tls_cert,tls_key"
 
-/* --- user:password@host:port/database ------------------------------------------------------------------ */
+/* --- user:password@host:port/database --------------------------------------------------------- */
 
 static semel_status check_database(const maria_address *out, semel_error *err)
 {
@@ -45,7 +46,7 @@ static semel_status read_place(maria_address *out, mem_arena *arena, const char 
     return check_database(out, err);
 }
 
-/* --- parameters ----------------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static semel_status read_numbers(maria_address *out, const url *parsed, semel_error *err)
 {

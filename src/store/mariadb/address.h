@@ -1,4 +1,4 @@
-/* What the URL says: where the server is, who we are there, and what is semel's own. */
+/* What the URL says: the server, the account there, and semel's own parameters. */
 #ifndef SEMEL_MARIADB_ADDRESS_H
 #define SEMEL_MARIADB_ADDRESS_H
 
@@ -11,7 +11,7 @@ typedef enum maria_isolation {
     ISOLATION_READ_COMMITTED,
     ISOLATION_REPEATABLE_READ,
     ISOLATION_SERIALIZABLE,
-    ISOLATION_READ_UNCOMMITTED /* a server may be set to it; nobody can ask for it */
+    ISOLATION_READ_UNCOMMITTED /* a server may be set to it; no URL can ask for it */
 } maria_isolation;
 
 typedef enum maria_tls_mode { TLS_OFF, TLS_ON, TLS_VERIFY } maria_tls_mode;
@@ -37,7 +37,8 @@ typedef struct maria_address {
     const char *tls_key;
 } maria_address;
 
-/* All texts go to the arena. What is wrong is said without repeating the URL, which may hold a password. */
+/* All texts go to the arena. What is wrong is said without repeating the URL, which may hold a
+ * password. */
 semel_status maria_address_read(maria_address *out, mem_arena *arena, const char *url,
                                 semel_error *err);
 

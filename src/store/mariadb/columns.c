@@ -1,7 +1,8 @@
 /* A message's columns, in the order of MESSAGE_COLUMNS in statement.c.
  *
- * A statement and its values are one text, and a text is at most max_allowed_packet long; in hexadecimal, a body
- * takes twice its length. One that does not fit is sent apart, in pieces, as a parameter of a prepared statement. */
+ * A statement and its values are one text, and a text is at most max_allowed_packet long; in
+ * hexadecimal, a body takes twice its length. One that does not fit is sent apart, in pieces, as a
+ * parameter of a prepared statement. */
 #include "base/message.h"
 #include "store/mariadb/mariadb.h"
 
@@ -64,7 +65,7 @@ semel_status maria_message_read(semel_message *out, mem_arena *arena, const mari
                         maria_column_bytes(r, first + MESSAGE_HEADERS), err);
 }
 
-/* --- large ones --------------------------------------------------------------------------------------------- */
+/* --- large ones ------------------------------------------------------------------------------- */
 
 static void bind_piece(MYSQL_BIND *to, semel_bytes value, unsigned long *len, my_bool *is_null)
 {

@@ -1,9 +1,10 @@
 /* Many statements as one: BEGIN NOT ATOMIC ...; COMMIT; END.
  *
- * In a text of several statements the server sends an answer for each, and the client wakes for each. A compound
- * statement has one answer for all, and stops at the first that fails; but it does not tell which. Where that must
- * be known at once, @semel_at is set whenever the kind of statements changes, and asked for afterwards. Queued mode
- * finds out in another way (marker_assume.c), and so has nothing in its block but what has to be done. */
+ * In a text of several statements the server sends an answer for each, and the client wakes for
+ * each. A compound statement has one answer for all, and stops at the first that fails; but it does
+ * not tell which. Where that must be known at once, @semel_at is set whenever the kind of
+ * statements changes, and asked for afterwards. Queued mode finds out in another way
+ * (marker_assume.c), and so has nothing in its block but what has to be done. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -12,9 +13,10 @@
 
 enum { PLACES = 8, NUMBER_TEXT = 32, WORTH_IT = 6 };
 
-/* --- writing it --------------------------------------------------------------------------------------------- */
+/* --- writing it ------------------------------------------------------------------------------- */
 
-/* Which statements are told apart. ROW_COUNT() asks for the one right before it, so nothing comes between those. */
+/* Which statements are told apart. ROW_COUNT() asks for the one right before it, so nothing comes
+ * between those. */
 static unsigned place_of(maria_step_kind kind)
 {
     return kind == STEP_EXPECT ? STEP_PLAIN : kind;
@@ -48,34 +50,7 @@ static void append_steps(text_buffer *to, const mariadb_unit *unit, size_t first
     }
 }
 
-/* On a duplicate key the block rolls itself back and reads the marker. The column has a name that no column of the
- * application has, so that its row is told apart from the application's rows. */
-static void append_handler(text_buffer *to, const mariadb_unit *unit)
-{
-    maria_script select = {0};
-    maria_query q = maria_start(&select, unit->on->texts[ST_DUPLICATE], (maria_bound){PATIENT, 0});
-    maria_sql(&q, unit->store->tag);
-    maria_int(&q, unit->assumed->inbox);
-    maria_bytes(&q, unit->assumed->key);
-    (void)maria_end(&q);
-    text_append_z(to, "DECLARE EXIT HANDLER FOR 1062 BEGIN ROLLBACK;");
-    text_append(to, select.text.bytes, select.text.len);
-    text_append_z(to, ";ROLLBACK;RESIGNAL;END;");
-    to->failed |= select.failed;
-    maria_script_free(&select);
-}
-
-static semel_status note_duplicate(const maria_row *r, void *context, semel_error *err)
-{
-    mariadb_unit *unit = context;
-    (void)err;
-    unit->found_by_block = (sql_marker_row){.found = 1,
-                                            .state = (int)maria_column_int(r, 0),
-                                            .fingerprint = (uint64_t)maria_column_int(r, 1)};
-    return SEMEL_OK;
-}
-
-/* --- whether, and from where ---------------------------------------------------------------------------------- */
+/* --- whether, and from where ------------------------------------------------------------------ */
 
 /* The first statement that goes into it: the session's mode stays outside. */
 static size_t first_of(const mariadb_unit *unit)
@@ -95,12 +70,6 @@ static int is_possible(const mariadb_unit *unit)
     return unit->assumed ? s->steps[first].kind == STEP_ASSUME : s->count - first >= WORTH_IT;
 }
 
-/* The first of several copies costs a second look; for the next ones the block looks itself. */
-static int is_copy_likely(const mariadb_unit *unit)
-{
-    return unit->assumed && atomic_load_explicit(&unit->store->copies, memory_order_relaxed) > 0;
-}
-
 void maria_compound(mariadb_unit *unit)
 {
     maria_connection *on = unit->on;
@@ -110,13 +79,10 @@ void maria_compound(mariadb_unit *unit)
         return;
     size_t first = first_of(unit);
     unit->block = atomic_fetch_add_explicit(&unit->store->blocks, 1, memory_order_relaxed) + 1;
-    unit->block_looks = is_copy_likely(unit);
     to->len = 0;
     to->failed = 0;
     text_append(to, s->text.bytes, s->steps[first].start);
     text_append_z(to, "BEGIN NOT ATOMIC ");
-    if (unit->block_looks)
-        append_handler(to, unit);
     append_steps(to, unit, first);
     text_append_z(to, "END");
     unit->block_steps = s->count;
@@ -127,12 +93,8 @@ void maria_compound(mariadb_unit *unit)
     s->text = whole;
     s->failed = whole.failed;
     s->count = first + 1;
-    s->steps[first] = (maria_step){.start = unit->block_first.start,
-                                   .kind = STEP_BLOCK,
-                                   .open_ended = 1,
-                                   .call = note_duplicate,
-                                   .context = unit,
-                                   .tag = unit->store->tag};
+    s->steps[first] =
+        (maria_step){.start = unit->block_first.start, .kind = STEP_BLOCK, .open_ended = 1};
 }
 
 /* The steps behind the first are where they were, and so is their text. */
@@ -146,7 +108,7 @@ void maria_compound_undo(mariadb_unit *unit)
     on->out.count = unit->block_steps;
 }
 
-/* --- where it failed ------------------------------------------------------------------------------------------ */
+/* --- where it failed -------------------------------------------------------------------------- */
 
 static semel_status keep_place(const maria_row *r, void *context, semel_error *err)
 {
@@ -155,8 +117,8 @@ static semel_status keep_place(const maria_row *r, void *context, semel_error *e
     return SEMEL_OK;
 }
 
-/* If it has not come to the first place, it was not even understood: for that an application's statement is to
- * blame, since ours are always the same. */
+/* If it has not come to the first place, it was not even understood: for that an application's
+ * statement is to blame, since ours are always the same. */
 semel_status maria_compound_locate_failure(mariadb_unit *unit, maria_failure *failed,
                                            semel_error *err)
 {

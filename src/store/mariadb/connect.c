@@ -1,7 +1,7 @@
 /* Connecting: the library, a session and its settings, and hanging up. Asking is in connection.c.
  *
- * All connections work without autocommit. So no statement is ever committed by itself: neither one of ours, nor one
- * of a handler's that goes on after the server has rolled its transaction back. */
+ * All connections work without autocommit. So no statement is ever committed by itself: neither one
+ * of ours, nor one of a handler's that goes on after the server has rolled its transaction back. */
 #include "store/mariadb/connection.h"
 
 #include <pthread.h>
@@ -53,7 +53,8 @@ static void set_options(MYSQL *my, const maria_address *at, uint32_t wait_ms)
         mysql_optionsv(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
 }
 
-/* The library does not mind if the server cannot encrypt, unless the certificate is to be verified, too. */
+/* The library does not mind if the server cannot encrypt, unless the certificate is to be verified,
+ * too. */
 static semel_status check_tls(MYSQL *my, const maria_address *at, semel_error *err)
 {
     if (at->tls == TLS_OFF || mysql_get_ssl_cipher(my))
@@ -125,8 +126,8 @@ int maria_enqueue_mode(maria_connection *on, maria_session_mode mode)
     return 1;
 }
 
-/* One round trip, to see how the server is. From here on the server itself gives up waiting for locks, those of tables
- * (which it would wait for for a day) and those of rows. */
+/* One round trip, to see how the server is. From here on the server itself gives up waiting for
+ * locks, those of tables (which it would wait for for a day) and those of rows. */
 static semel_status introduce(maria_connection *on, semel_error *err)
 {
     static const maria_bound patient = {PATIENT, 0};

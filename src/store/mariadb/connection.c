@@ -1,11 +1,11 @@
-/* Sending statements and reading answers. See connection.h; connecting is in connect.c, and what errors mean in
- * errors.c.
+/* Sending statements and reading answers. See connection.h; connecting is in connect.c, and what
+ * errors mean in errors.c.
  *
- * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an answer, and if
- * it says nothing for longer, the connection is given up.
+ * Every wait has an end, whatever the server does: it gives up waiting for locks by itself, with an
+ * answer, and if it says nothing for longer, the connection is given up.
  *
- * A connection that turns out to be dead before anything of the unit was answered is replaced by a new one
- * and the text sent again, unless there was a COMMIT in it that may have arrived. */
+ * A connection that turns out to be dead before anything of the unit was answered is replaced by a
+ * new one and the text sent again, unless there was a COMMIT in it that may have arrived. */
 #include "store/mariadb/connection.h"
 
 #include <errmsg.h>
@@ -13,12 +13,12 @@
 #include <ma_pvio.h>
 #include <mysqld_error.h>
 #include <poll.h>
-#include <string.h>
 
-/* --- calls of the library ------------------------------------------------------------------------ */
+/* --- calls of the library --------------------------------------------------------------------- */
 
-/* The library takes the limits from the options only when it connects, and a handler's own statements may take as
- * long as they like: so they are set where it keeps them. After a connection was lost there is no such place. */
+/* The library takes the limits from the options only when it connects, and a handler's own
+ * statements may take as long as they like: so they are set where it keeps them. After a connection
+ * was lost there is no such place. */
 void maria_enter(maria_library_call *call, const maria_connection *on)
 {
     MARIADB_PVIO *io = on->my ? on->my->net.pvio : NULL;
@@ -44,7 +44,7 @@ void maria_leave(const maria_library_call *call)
     sigpipe_guard_down(&call->guard);
 }
 
-/* --- enqueueing ------------------------------------------------------------------------------------------- */
+/* --- enqueueing ------------------------------------------------------------------------------- */
 
 maria_query maria_enqueue_bounded(maria_connection *on, maria_statement which, maria_bound limit)
 {
@@ -62,13 +62,8 @@ void maria_enqueue_plain(maria_connection *on, maria_statement which)
     (void)maria_end(&q);
 }
 
-static int is_tagged(MYSQL_RES *result, const char *tag)
-{
-    return strcmp(mysql_fetch_field_direct(result, 0)->name, tag) == 0;
-}
-
-/* Rows are handed on as they come. Those that nobody wants are read, too: a statement may fail in the middle of
- * them. If the receiver has had enough, the rest is thrown away. */
+/* Passes rows on as they come. Rows of a step without a receiver are read, too: a statement may
+ * fail in the middle of them. If the receiver wants no more, the rest is discarded. */
 static semel_status read_rows(maria_connection *on, const maria_step *s, const char *doing,
                               semel_error *err)
 {
@@ -77,9 +72,8 @@ static semel_status read_rows(maria_connection *on, const maria_step *s, const c
     if (!result)
         return maria_fail(on, doing, err);
     maria_row r = {NULL, NULL};
-    int wanted = s->call && (!s->tag || is_tagged(result, s->tag));
     while (!status && (r.columns = mysql_fetch_row(result))) {
-        if (!wanted)
+        if (!s->call)
             continue;
         r.lengths = mysql_fetch_lengths(result);
         status = s->call(&r, s->context, err);
@@ -139,7 +133,8 @@ static semel_status accept_answer(exchange *t, const maria_step *s, semel_error 
     return SEMEL_OK;
 }
 
-/* From the first step on, as many as go in one text: one with many results may be the last of it. */
+/* From the first step on, as many as go in one text: one with many results may be the last of
+ * it. */
 static size_t steps_together(const maria_connection *on, size_t first)
 {
     const maria_script *s = &on->out;
@@ -281,7 +276,7 @@ semel_status maria_flush(maria_connection *on, maria_failure *failed, const char
     return t.refused;
 }
 
-/* --- between conversations ---------------------------------------------------------------------------------- */
+/* --- between conversations -------------------------------------------------------------------- */
 
 void maria_push_rollback(maria_connection *on)
 {

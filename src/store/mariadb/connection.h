@@ -1,8 +1,8 @@
 /* A connection, and the conversation on it.
  *
- * Statements are enqueued in `out` first (writer.h). maria_flush() sends them, in one text where that can be, and
- * reads the answers in the order of the statements. The first one that fails ends it: the server has not looked
- * at what follows. */
+ * Statements are enqueued in `out` first (writer.h). maria_flush() sends them, in one text where
+ * that can be, and reads the answers in the order of the statements. The first one that fails ends
+ * it: the server has not looked at what follows. */
 #ifndef SEMEL_MARIADB_CONNECTION_H
 #define SEMEL_MARIADB_CONNECTION_H
 
@@ -30,15 +30,15 @@ typedef struct maria_connection {
     MYSQL *my;
     maria_limits limits;
     uint32_t wait_ms;        /* the server may wait for so long, if that is longer than busy_ms */
-    const maria_address *at; /* NULL: it is the caller's, who joined us */
+    const maria_address *at; /* NULL: the connection of a caller, which a unit has joined */
     const char *const *texts;
     maria_script out;
     text_buffer spare; /* for a script that is written anew */
-    mem_arena scratch; /* of whoever uses it */
+    mem_arena scratch; /* of the unit that uses the connection */
     int encrypted;     /* by TLS */
     int multi;         /* the server takes several statements in one text */
     int lost;          /* it cannot be used any more */
-    int owes;          /* a ROLLBACK has been sent whose answer nobody has read yet */
+    int owes;          /* a ROLLBACK has been sent whose answer has not been read yet */
     int fresh; /* nothing of the unit has been answered yet: it can be begun on another one */
     maria_session_mode mode; /* of the session */
     maria_isolation usual;   /* of the session when it was new */
@@ -77,9 +77,9 @@ void maria_return(maria_connection *on);
 /* What sets the session's mode, if it is not in it. 1 if that enqueued a statement. */
 int maria_enqueue_mode(maria_connection *on, maria_session_mode mode);
 
-/* Around every call of the client library. Inside, none takes longer than the server may wait for locks, and
- * answer_ms: if there is no answer by then, the connection is lost; and none raises SIGPIPE (base/sigpipe.h).
- * Outside, the connection is as a handler expects it. */
+/* Around every call of the client library. Inside, none takes longer than the server may wait for
+ * locks, and answer_ms: if there is no answer by then, the connection is lost; and none raises
+ * SIGPIPE (base/sigpipe.h). Outside, the connection is as a handler expects it. */
 typedef struct maria_library_call {
     const maria_connection *on;
     sigpipe_guard guard;
@@ -98,7 +98,7 @@ void maria_enqueue_plain(maria_connection *on, maria_statement which); /* one wi
 semel_status maria_flush(maria_connection *on, maria_failure *failed, const char *doing,
                          semel_error *err);
 
-/* Sends a ROLLBACK and leaves its answer to whoever uses the connection next. */
+/* Sends a ROLLBACK and leaves its answer to the next user of the connection. */
 void maria_push_rollback(maria_connection *on);
 
 /* A statement by itself, without an answer but whether it failed. */
@@ -112,7 +112,7 @@ semel_status maria_fail_statement(maria_connection *on, MYSQL_STMT *stmt, const 
 /* A deadlock, a lock that was not to be had, a row that has changed: the same again may succeed. */
 int maria_is_conflict(unsigned number);
 
-/* After these there is nobody at the other end. */
+/* 1 for errors after which the connection is gone. */
 int maria_is_lost(unsigned number);
 
 /* Between the handler's statements and ours: 0 if there is something unread. */

@@ -10,6 +10,7 @@ static void write_head(maria_query *q, const semel_dead *dead)
     maria_bytes(q, dead->key);
     maria_uint(q, dead->attempts);
     maria_text(q, dead->error);
+    maria_int_or_null(q, dead->first_ms);
 }
 
 static semel_status put_large(mariadb_unit *unit, const semel_dead *dead, semel_error *err)
@@ -67,7 +68,7 @@ typedef struct listing {
 
 static semel_status visit_letter(const maria_row *r, void *context, semel_error *err)
 {
-    enum { COLUMN_MESSAGE = 7 };
+    enum { COLUMN_MESSAGE = 8 };
     const listing *l = context;
     semel_message message;
     semel_error damage;
@@ -78,7 +79,8 @@ static semel_status visit_letter(const maria_row *r, void *context, semel_error 
                        .key = maria_column_bytes(r, 3),
                        .attempts = (uint32_t)maria_column_uint(r, 4),
                        .at_ms = maria_column_int(r, 5),
-                       .error = maria_column_text(r, 6)};
+                       .error = maria_column_text(r, 6),
+                       .first_ms = maria_column_int(r, 7)};
     arena_reset(&l->on->scratch);
     semel_status status = maria_message_read(&message, &l->on->scratch, r, COLUMN_MESSAGE, &damage);
     status = sql_dead_complete(&dead, &message, status, &damage, err);
@@ -96,6 +98,11 @@ semel_status mariadb_dead_list(void *unit_state, const semel_dead_filter *filter
     maria_int(&q, filter->origin);
     maria_text(&q, filter->name);
     maria_text(&q, filter->name);
+    maria_text(&q, filter->type);
+    maria_text(&q, filter->type);
+    maria_int(&q, filter->since_ms);
+    maria_int(&q, filter->until_ms);
+    maria_int(&q, filter->until_ms);
     maria_uint(&q, filter->limit);
     maria_step *s = maria_end(&q);
     s->call = visit_letter;

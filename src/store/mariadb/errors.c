@@ -1,5 +1,6 @@
-/* What the errors of server and client mean to us: by number, never by text, and what a person can do about them.
- * Whatever is not in the table is an error of the store that nobody expected. */
+/* What the errors of server and client mean to the core: by number, never by text, and what an
+ * operator can do about them. A number that is not in the table is an unexpected error of the
+ * store. */
 #include "store/mariadb/connection.h"
 
 #include <errmsg.h>
@@ -17,13 +18,14 @@ typedef struct meaning {
 
 static const meaning meanings[] = {
     {ER_LOCK_DEADLOCK, SEMEL_ECONFLICT, ""},
-    {ER_LOCK_WAIT_TIMEOUT, SEMEL_EBUSY, "; somebody keeps a row or a table locked"},
+    {ER_LOCK_WAIT_TIMEOUT, SEMEL_EBUSY, "; another transaction keeps a row or a table locked"},
     {ER_CHECKREAD, SEMEL_ECONFLICT, ""},
     {ER_XA_RBDEADLOCK, SEMEL_ECONFLICT, ""},
     {ER_XA_RBTIMEOUT, SEMEL_ECONFLICT, ""},
     {ER_STATEMENT_TOOK_TOO_LONG, SEMEL_EBUSY, ""},
-    {ER_QUERY_INTERRUPTED, SEMEL_EUNAVAILABLE, "; somebody killed the statement"},
-    {ER_CONNECTION_WAS_KILLED, SEMEL_EUNAVAILABLE, "; somebody killed the connection"},
+    {ER_QUERY_INTERRUPTED, SEMEL_EUNAVAILABLE, "; an operator or a limit killed the statement"},
+    {ER_CONNECTION_WAS_KILLED, SEMEL_EUNAVAILABLE,
+     "; an operator or a limit killed the connection"},
     {ER_SERVER_SHUTDOWN, SEMEL_EUNAVAILABLE, ""},
     {ER_NORMAL_SHUTDOWN, SEMEL_EUNAVAILABLE, ""},
     {ER_NEW_ABORTING_CONNECTION, SEMEL_EUNAVAILABLE, ""},

@@ -1,9 +1,15 @@
-/* Is the transaction still ours? A handler that has the connection, or a procedure that it calls or queues, may end it.
+/* Checks that the unit's transaction is still open. A handler that has the connection, or a
+ * procedure that it calls or queues, may end it.
  *
- * A savepoint is set before that can happen, and looked for afterwards: it is gone if the transaction was ended, by
- * whomever. Then the marker tells how. If it is there, what the unit did until then is committed, and nobody must take
- * what came after for a failure that can be tried again. If it is not, nothing is: the server has undone all of it by a
- * deadlock, as a rule, and it is begun anew. */
+ * The driver sets a savepoint before that can happen, and looks for it afterwards: it is gone if
+ * anything has ended the transaction. Then the marker tells how. If the marker is there, what
+ * the unit did until then is committed, and the core must not take what came after for a failure
+ * that can be tried again. If it is not, nothing is committed: as a rule the server has undone
+ * all of it by a deadlock, and the core begins anew.
+ *
+ * The savepoint is set behind the marker, in the same round trip, for every handler. Set when a
+ * handler asks for the connection, it costs a round trip (6 to 9 % without a network); for a
+ * handler that never asks it costs 5 %. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -28,8 +34,9 @@ static semel_status look_for_marker(int *committed, mariadb_unit *unit, semel_er
     return status;
 }
 
-/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all that the server
- * lets us see. A handler that rolls back itself does so each time, and is told in the end. */
+/* If nothing of the unit is committed, it may be begun anew: that a deadlock has undone it is all
+ * that the server lets us see. A handler that rolls back itself does so each time, and is told in
+ * the end. */
 semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err)
 {
     int committed = 1;
@@ -47,7 +54,7 @@ semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err)
     return SEMEL_EMISUSE;
 }
 
-/* --- the savepoint ------------------------------------------------------------------------------------------ */
+/* --- the savepoint ---------------------------------------------------------------------------- */
 
 static void enqueue_check(mariadb_unit *unit)
 {
@@ -100,8 +107,9 @@ semel_status maria_look_for_guard(mariadb_unit *unit, semel_error *err)
     return SEMEL_OK;
 }
 
-/* The handler has failed. Why is told by its last statement, as a rule; whether the transaction is still ours, by the
- * savepoint. A message of a batch has one of its own: whether that is there is seen when it is undone. */
+/* The handler has failed. Why is told by its last statement, as a rule; whether the transaction is
+ * still ours, by the savepoint. A message of a batch has one of its own: whether that is there is
+ * seen when it is undone. */
 semel_status mariadb_verify(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;

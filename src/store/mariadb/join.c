@@ -1,7 +1,8 @@
 /* Units inside a transaction that the caller has open, on the caller's connection.
  *
- * A savepoint is the unit; the transaction stays the caller's. Nothing of the caller's session is changed. Its
- * connection may not take several statements in one text: then each is a round trip. */
+ * A savepoint is the unit; the transaction stays the caller's. Nothing of the caller's session is
+ * changed. Its connection may not take several statements in one text: then each is a round
+ * trip. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>

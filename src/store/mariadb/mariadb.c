@@ -1,15 +1,16 @@
 /* The MariaDB store: opening, names, and the driver table.
  *
- * A pool of connections, one per unit that is open. The database is the application's own: semel has its tables in it,
- * under a prefix, and touches nothing else. All names are qualified with the database, so nobody's USE matters.
- * The clock is the server's: one for all clients. */
+ * A pool of connections, one per unit that is open. The database is the application's own: semel
+ * has its tables in it, under a prefix, and touches nothing else. All names are qualified with the
+ * database, so a USE of the application does not matter. The clock is the server's: one for all
+ * clients. */
 #include "store/mariadb/mariadb.h"
 
 #include <semel/mariadb.h>
 #include <stdio.h>
 #include <string.h>
 
-/* --- connections -------------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
 {
@@ -41,7 +42,7 @@ void maria_give_back(mariadb_store *store, maria_connection *on)
     pool_give(&store->connections, on, !on->lost);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Both names were checked: neither has a quote in it. */
 static semel_status prepare_texts(mariadb_store *store, semel_error *err)
@@ -53,12 +54,11 @@ static semel_status prepare_texts(mariadb_store *store, semel_error *err)
         store->name = name;
         store->texts = maria_statements(&store->arena, name);
     }
-    (void)snprintf(store->tag, sizeof store->tag, "semel_%016llx",
-                   (unsigned long long)seam_random(store->seam));
     return store->texts ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
 }
 
-/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
+/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is
+ * worth. */
 static semel_status look_at_server(mariadb_store *store, semel_error *err)
 {
     maria_connection *on = NULL;
@@ -109,7 +109,7 @@ static semel_durability mariadb_durability(const void *state)
     return ((const mariadb_store *)state)->durability;
 }
 
-/* --- time and names ----------------------------------------------------------------------------------------- */
+/* --- time and names --------------------------------------------------------------------------- */
 
 static semel_status keep_number(const maria_row *r, void *context, semel_error *err)
 {
@@ -148,7 +148,7 @@ static semel_status find_scope(maria_connection *on, semel_scope kind, const cha
     return maria_flush(on, NULL, "looking up a name", err);
 }
 
-/* Whoever is second gets the first one's number. */
+/* The second process that adds a name gets the number of the first. */
 static semel_status add_scope(maria_connection *on, semel_scope kind, const char *name,
                               int64_t *out, semel_error *err)
 {
@@ -184,7 +184,7 @@ static semel_status mariadb_scope(void *state, semel_scope kind, const char *nam
     return status;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const semel_store_units units = {
     .begin = mariadb_begin,
@@ -192,6 +192,7 @@ static const semel_store_units units = {
     .commit = mariadb_commit,
     .rollback = mariadb_rollback,
     .queue = mariadb_queue,
+    .check = mariadb_check,
     .savepoint = mariadb_savepoint,
     .keep = mariadb_keep,
     .undo = mariadb_undo,
@@ -209,10 +210,17 @@ static const semel_store_markers markers = {
     .renew = mariadb_renew,
     .fail = mariadb_fail,
     .bury = mariadb_bury,
+    .unmark = mariadb_unmark,
     .forget = mariadb_forget,
     .result_set = mariadb_result_set,
     .result_get = mariadb_result_get,
     .sweep = mariadb_sweep,
+    .letter_gone = mariadb_letter_gone,
+};
+
+static const semel_store_notes notes = {
+    .read = mariadb_note_read,
+    .write = mariadb_note_write,
 };
 
 static const semel_store_outbox outbox = {
@@ -245,8 +253,12 @@ const semel_store_driver mariadb_store_driver = {
     .now = mariadb_now,
     .durability = mariadb_durability,
     .scope = mariadb_scope,
+    .stats = mariadb_stats,
+    .run = mariadb_run,
     .units = &units,
     .markers = &markers,
+    .notes = &notes,
     .outbox = &outbox,
     .dead = &dead_letters,
+    .lists = &mariadb_lists,
 };

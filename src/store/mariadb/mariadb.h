@@ -29,10 +29,8 @@ typedef struct mariadb_store {
     maria_address at;
     semel_durability durability;
     size_t packet_max;           /* the server's max_allowed_packet */
-    char tag[24];                /* the name of a column that nobody else has */
     atomic_uint copies;          /* in a row: see maria_look_first() */
     atomic_uint_fast64_t blocks; /* numbers them */
-    atomic_int natives;          /* handlers ask for the connection: have it ready for them */
     sql_sweeper sweeper;
 
     pthread_mutex_t lock;         /* over what follows */
@@ -58,7 +56,7 @@ typedef struct mariadb_unit {
     int locks;       /* it may have locked rows that others wait for */
     int marked;      /* it has marked keys */
     int shared;      /* the handler has, or had, the connection in its hands */
-    int spoiled;     /* ... and left it in a state in which nobody else can use it */
+    int spoiled;     /* ... and left it in a state in which no other unit can use it */
     int watched;     /* a procedure is called that might end the transaction */
     int guarded;     /* the savepoint that tells whether the transaction is still ours is set */
     size_t guard_at; /* its place among the enqueued statements, from 1 on; 0: it was answered */
@@ -71,9 +69,7 @@ typedef struct mariadb_unit {
     size_t block_from; /* ... what it was made of */
     size_t block_steps;
     maria_step block_first;
-    int block_looks; /* the block reads the marker itself if the key is there already ... */
-    sql_marker_row found_by_block; /* ... and has found this */
-    semel_status trouble;          /* what went wrong where nothing could be returned */
+    semel_status trouble; /* what went wrong where nothing could be returned */
     semel_error trouble_is;
 } mariadb_unit;
 
@@ -105,12 +101,11 @@ maria_query maria_unit_enqueue_text(mariadb_unit *unit, const char *text);
 /* Sends what is enqueued, and reads all answers. */
 semel_status maria_unit_flush(mariadb_unit *unit, maria_failure *failed, const char *doing,
                               semel_error *err);
-/* The transaction has been rolled back by the server, and nothing else was in it: it can begin anew. */
+/* The transaction has been rolled back by the server, and nothing else was in it: it can begin
+ * anew. */
 void maria_unit_begin_anew(mariadb_unit *unit);
-/* If handlers of this store ask for the connection: what they need, along with what is enqueued now. */
-void maria_unit_expect_handler(mariadb_unit *unit);
-/* Makes room for a statement of that many bytes: what is enqueued is flushed if they do not go together. ELIMIT if it
- * is too long even by itself. */
+/* Makes room for a statement of that many bytes: what is enqueued is flushed if they do not go
+ * together. ELIMIT if it is too long even by itself. */
 semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error *err);
 /* Flushes what is enqueued, so that the next statement is the only one. */
 semel_status maria_unit_begin_alone(mariadb_unit *unit, semel_error *err);
@@ -121,11 +116,12 @@ semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err);
 /* guard.c: is the transaction still ours? */
 semel_status mariadb_verify(void *unit, semel_error *err);
 void maria_unit_guard(mariadb_unit *unit); /* sets the savepoint that tells it */
-/* Around a statement that might end the transaction, as a procedure may: whether it is still ours is seen before
- * anything else is enqueued or blamed. */
+/* Around a statement that might end the transaction, as a procedure may: whether it is still ours
+ * is seen before anything else is enqueued or blamed. */
 void maria_unit_watch(mariadb_unit *unit);
 void maria_unit_watched(mariadb_unit *unit);
-/* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is set anew. */
+/* EMISUSE if the savepoint is gone that was set when the transaction was certainly ours; else it is
+ * set anew. */
 semel_status maria_look_for_guard(mariadb_unit *unit, semel_error *err);
 /* It is gone: EMISUSE, and retryable if nothing of the unit is committed. */
 semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err);
@@ -134,6 +130,9 @@ semel_status maria_ended_inside(mariadb_unit *unit, semel_error *err);
 semel_status mariadb_join(void *store, void *unit, void *native, semel_error *err);
 
 /* queue.c */
+semel_status mariadb_check(void *unit, const char *sql, size_t count, size_t *position,
+                           semel_error *err);
+semel_status mariadb_run(void *store, const char *sql, semel_error *err);
 semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                            semel_error *err);
 
@@ -145,13 +144,17 @@ semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, co
 void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
 
 /* marker.c */
+/* Fingerprint, type, source and time of receipt. */
+void maria_mark_details(maria_query *q, const semel_mark *mark);
+
 semel_status mariadb_look(void *unit, semel_mark *mark, semel_error *err);
 semel_status mariadb_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
                           semel_error *err);
 
 /* marker_assume.c */
 semel_status mariadb_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_error *err);
-/* The statement of the marker has failed, or the block that it is in: EREJECTED if the key is not free. */
+/* The statement of the marker has failed, or the block that it is in: EREJECTED if the key is not
+ * free. */
 semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *failed,
                                   semel_status status, semel_error *err);
 semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, maria_failure *failed,
@@ -164,8 +167,8 @@ void maria_compound_undo(mariadb_unit *unit);
 semel_status maria_compound_locate_failure(mariadb_unit *unit, maria_failure *failed,
                                            semel_error *err);
 
-/* What LAST_INSERT_ID is after OR_REPORT (statement.c) when the row was there; else the fingerprint of a row that
- * is done. */
+/* What LAST_INSERT_ID is after OR_REPORT (statement.c) when the row was there; else the fingerprint
+ * of a row that is done. */
 enum { MARK_INSERTED = 0, MARK_THERE = 1, MARK_DONE = 2 };
 #define MARK_THERE_TEXT "1"
 #define MARK_DONE_TEXT  "2"
@@ -192,13 +195,25 @@ int maria_waited(const maria_failure *failed);
 semel_status mariadb_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err);
 semel_status mariadb_finish(void *unit, const semel_mark *mark, semel_error *err);
 semel_status mariadb_renew(void *unit, const semel_mark *mark, uint32_t lease_ms, semel_error *err);
+semel_status mariadb_unmark(void *unit, const semel_mark marks[], size_t count, semel_error *err);
 semel_status mariadb_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status mariadb_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status mariadb_letter_gone(void *unit, const semel_mark *mark, semel_error *err);
 semel_status mariadb_result_set(void *unit, const semel_mark *mark, semel_bytes result,
                                 semel_error *err);
 semel_status mariadb_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
                                 semel_error *err);
+
+/* note.c */
+semel_status mariadb_note_read(void *unit, int64_t inbox, semel_note note, semel_note_lock lock,
+                               semel_note_value *out, semel_error *err);
+semel_status mariadb_note_write(void *unit, int64_t inbox, semel_note note,
+                                const semel_note_value *value, semel_error *err);
+
+/* stats.c */
+semel_status mariadb_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
+                           semel_stats *out, semel_error *err);
 
 /* sweep.c */
 extern const sql_sweep_calls maria_sweep_calls;
@@ -224,6 +239,9 @@ semel_status mariadb_dead_drop(void *unit, int64_t id, semel_error *err);
 semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
                                semel_dead_visitor *visitor, void *context, semel_error *err);
 
+/* list.c */
+extern const semel_store_lists mariadb_lists;
+
 /* columns.c: the ten columns of a message, the same in two tables. */
 /* How much text its values are, at most. */
 size_t maria_message_size(const semel_message *message);
@@ -231,13 +249,14 @@ semel_status maria_message_write(maria_query *q, mem_arena *arena, const semel_m
                                  semel_error *err);
 semel_status maria_message_read(semel_message *out, mem_arena *arena, const maria_row *r,
                                 unsigned first, semel_error *err);
-/* All but the headers and the body, which are ? themselves; then the only statement enqueued, with these two sent
- * apart: for messages that are longer than a text may be. */
+/* All but the headers and the body, which are ? themselves; then the only statement enqueued, with
+ * these two sent apart: for messages that are longer than a text may be. */
 void maria_message_write_head(maria_query *q, const semel_message *message);
 semel_status maria_unit_execute_large(mariadb_unit *unit, const semel_message *message,
                                       const char *doing, semel_error *err);
 
-/* statement.c: what may be repeated in ST_MARK_MANY, ST_PUT and those that note when groups are due. */
+/* statement.c: what may be repeated in ST_MARK_MANY, ST_PUT and those that note when groups are
+ * due. */
 extern const char maria_mark_pattern[];
 extern const char maria_put_pattern[];
 extern const char maria_group_pattern[];

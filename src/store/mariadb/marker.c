@@ -1,20 +1,20 @@
 /* Taking keys in transaction mode.
  *
- * INSERT ... ON DUPLICATE KEY UPDATE that changes nothing: for a new key an insert, for a known one a lock on its
- * row, and in both cases a wait for whoever has it uncommitted: if that one commits, the row is there; if it rolls
- * back, ours goes in. (INSERT IGNORE would swallow other errors.) LAST_INSERT_ID tells which of the two it was, and
- * brings a done row's fingerprint: one round trip for a first copy and one for a duplicate. Where the last key was
- * new, the next one is thought to be, too, and is inserted by a plain INSERT, which is cheaper by a fifth; if that
- * was wrong, it costs a second round trip.
+ * INSERT ... ON DUPLICATE KEY UPDATE that changes nothing: for a new key an insert, for a known
+ * one a lock on its row, and in both cases a wait for a unit that has it uncommitted: if that
+ * unit commits, the row is there; if it rolls back, this unit's row is inserted. (INSERT IGNORE
+ * would swallow other errors.) LAST_INSERT_ID tells which of the two it was, and brings a done
+ * row's fingerprint: one round trip for a first copy and one for a duplicate.
  *
- * A batch is one such statement with many rows, in the order of their keys, which gathers the keys that were
- * there. The order makes two batches wait for each other one way only.
+ * A batch is one such statement with many rows, in the order of their keys, which gathers the
+ * keys that were there. The order makes two batches wait for each other one way only.
  *
- * The wait is bounded by max_statement_time, which ends the statement and leaves the transaction as it was. A
- * batch then goes on key by key, without waiting any more.
+ * The wait is bounded by max_statement_time, which ends the statement and leaves the transaction
+ * as it was. A batch then goes on key by key, without waiting any more.
  *
- * Three that insert the same key, the first of which rolls back, make InnoDB sacrifice one of the others (1213). If
- * the marker was the first thing in the unit, nothing is lost and it is sent again. */
+ * Three that insert the same key, the first of which rolls back, make InnoDB sacrifice one of
+ * the others (1213). If the marker was the first thing in the unit, nothing is lost and it is
+ * sent again. */
 #include "store/mariadb/mariadb.h"
 
 #include "base/wait.h"
@@ -31,7 +31,6 @@ typedef struct marking {
     size_t count;
     int64_t deadline_ms;
     int first;      /* nothing else is in the unit */
-    int plain;      /* the key is thought to be new */
     int guarded;    /* it was before we came */
     unsigned tries; /* deadlocks so far */
 } marking;
@@ -55,44 +54,37 @@ static void report_taken(mariadb_unit *unit, semel_mark *mark)
     unit->wrote = unit->marked = 1;
 }
 
-static maria_step *enqueue_mark(mariadb_unit *unit, maria_statement which, const semel_mark *mark,
-                                maria_bound limit)
+static maria_step *enqueue_mark(mariadb_unit *unit, const semel_mark *mark, maria_bound limit)
 {
-    maria_query q = maria_unit_enqueue(unit, which, limit);
+    maria_query q = maria_unit_enqueue(unit, ST_MARK, limit);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    maria_int_or_null(&q, (int64_t)mark->fingerprint);
+    maria_mark_details(&q, mark);
     return maria_end(&q);
 }
 
-/* 1 if all of it is to be sent once more: the server has undone it, or waits for less time than we do, or the key is
- * not new after all. */
+/* 1 if all of it is to be sent once more: the server has undone it, or waits for less time than
+ * the caller does. */
 static int must_repeat(marking *m, const maria_failure *failed)
 {
     m->unit->guarded = m->guarded; /* its savepoint was behind the statement that failed */
     if (failed->number == ER_LOCK_WAIT_TIMEOUT)
         return has_time(m);
-    if (failed->number == ER_DUP_ENTRY && m->plain) {
-        m->plain = 0;
-        maria_enqueue_plain(m->unit->on, ST_ROLLBACK); /* its shared lock would be in our own way */
-        return 1;
-    }
     if (!maria_is_conflict(failed->number) || !m->first || ++m->tries > DEADLOCK_TRIES)
         return 0;
     maria_unit_begin_anew(m->unit);
     return 1;
 }
 
-/* --- one ------------------------------------------------------------------------------------------------- */
+/* --- one -------------------------------------------------------------------------------------- */
 
 static semel_status insert_one(marking *m, maria_reply *answer, maria_failure *failed,
                                semel_error *err)
 {
     for (;;) {
         *answer = (maria_reply){0};
-        enqueue_mark(m->unit, m->plain ? ST_ASSUME : ST_MARK, m->marks, wait_left(m))->answer =
-            answer;
-        maria_unit_expect_handler(m->unit);
+        enqueue_mark(m->unit, m->marks, wait_left(m))->answer = answer;
+        maria_unit_guard(m->unit);
         semel_status status = maria_unit_flush(m->unit, failed, "inserting a marker", err);
         if (!status || !must_repeat(m, failed))
             return status;
@@ -108,7 +100,6 @@ static semel_status mark_one(marking *m, semel_error *err)
     semel_status status = maria_look_first(m->unit, mark, &known, err);
     if (status || known)
         return status;
-    m->plain = m->first && !atomic_load_explicit(&m->unit->store->copies, memory_order_relaxed);
     status = insert_one(m, &answer, &failed, err);
     if (status)
         return maria_waited(&failed) ? maria_resolve_held(m->unit, &mark, 1, err) : status;
@@ -121,10 +112,10 @@ static semel_status mark_one(marking *m, semel_error *err)
                                               : maria_resolve_known(m->unit, &mark, 1, err);
 }
 
-/* --- many, together ---------------------------------------------------------------------------------------- */
+/* --- many, together --------------------------------------------------------------------------- */
 
-/* Some rows of the batch, and the server's answer: the keys that were there, in hexadecimal, each with a
- * comma behind it. */
+/* Some rows of the batch, and the server's answer: the keys that were there, in hexadecimal, each
+ * with a comma behind it. */
 typedef struct portion {
     semel_mark *marks;
     size_t count;
@@ -151,7 +142,7 @@ static void enqueue_portion(marking *m, portion *p)
             maria_more(&q, maria_mark_pattern);
         maria_int(&q, p->marks[i].inbox);
         maria_bytes(&q, p->marks[i].key);
-        maria_int_or_null(&q, (int64_t)p->marks[i].fingerprint);
+        maria_mark_details(&q, &p->marks[i]);
     }
     maria_end(&q)->answer = &p->answer;
     q = maria_unit_enqueue(m->unit, ST_TOUCHED, (maria_bound){PATIENT, 0});
@@ -175,8 +166,8 @@ static int is_next(const char **at, semel_bytes key)
     return 1;
 }
 
-/* Both what was gathered and what was counted must say the same. (With CLIENT_FOUND_ROWS, which a caller's
- * connection may have, all rows are counted.) */
+/* Both what was gathered and what was counted must say the same. (With CLIENT_FOUND_ROWS, which a
+ * caller's connection may have, all rows are counted.) */
 static semel_status check_counts(const marking *m, const portion *p, size_t there, semel_error *err)
 {
     int counts_all = (m->unit->on->my->client_flag & CLIENT_FOUND_ROWS) != 0;
@@ -204,7 +195,8 @@ static semel_status read_portion(marking *m, const portion *p, semel_mark **know
     }
     *known_count += there;
     if (*at)
-        return semel_fail(err, SEMEL_ESTORE, "mariadb: a marker was there that nobody asked for");
+        return semel_fail(err, SEMEL_ESTORE,
+                          "mariadb: the answer names a marker that was not asked for");
     return check_counts(m, p, there, err);
 }
 
@@ -213,7 +205,8 @@ static int is_long(const marking *m)
     return m->unit->on->out.text.len > m->unit->on->text_max / 2;
 }
 
-/* A savepoint to return to, and the portions: one round trip, unless the server takes short texts only. */
+/* A savepoint to return to, and the portions: one round trip, unless the server takes short texts
+ * only. */
 static semel_status insert_portions(marking *m, portion *portions, size_t portion_count,
                                     maria_failure *failed, semel_error *err)
 {
@@ -228,7 +221,7 @@ static semel_status insert_portions(marking *m, portion *portions, size_t portio
     }
     if (status)
         return status;
-    maria_unit_expect_handler(m->unit);
+    maria_unit_guard(m->unit);
     return maria_unit_flush(m->unit, failed, "inserting markers", err);
 }
 
@@ -242,9 +235,10 @@ static semel_status insert_all(marking *m, portion *portions, size_t portion_cou
     }
 }
 
-/* --- many, one by one ---------------------------------------------------------------------------------------- */
+/* --- many, one by one ------------------------------------------------------------------------- */
 
-/* From `from` on, as far as it goes in one text and without waiting: up to *to, which is held if *stopped. */
+/* From `from` on, as far as it goes in one text and without waiting: up to *to, which is held if
+ * *stopped. */
 static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped,
                                maria_reply *answers, semel_error *err)
 {
@@ -252,8 +246,7 @@ static semel_status insert_run(marking *m, size_t from, size_t *to, int *stopped
     size_t end = from;
     for (size_t i = from; i < m->count && !is_long(m); i++, end++) {
         answers[i].changed = UINT64_MAX; /* not answered */
-        enqueue_mark(m->unit, ST_MARK, &m->marks[i], (maria_bound){IMPATIENT, 0})->answer =
-            &answers[i];
+        enqueue_mark(m->unit, &m->marks[i], (maria_bound){IMPATIENT, 0})->answer = &answers[i];
     }
     semel_status status = maria_unit_flush(m->unit, &failed, "inserting markers", err);
     for (*to = from; *to < end && answers[*to].changed != UINT64_MAX; ++*to)
@@ -284,7 +277,7 @@ static semel_status insert_each(marking *m, semel_mark **held, size_t *held_coun
     return SEMEL_OK;
 }
 
-/* The time is over: whoever can be had is taken, and the others are held. */
+/* The time is over: takes the keys that are free now, and reports the others as held. */
 static semel_status mark_each(marking *m, semel_mark **known, semel_error *err)
 {
     size_t held_count = 0, known_count = 0;
@@ -338,5 +331,36 @@ semel_status mariadb_mark(void *unit_state, semel_mark marks[], size_t count, ui
     unit->on->wait_ms = wait_ms;
     semel_status status = count == 1 ? mark_one(&m, err) : mark_many(&m, err);
     unit->on->wait_ms = 0;
+    return status;
+}
+
+/* --- giving them back ------------------------------------------------------------------------- */
+
+static semel_status unmark_portion(mariadb_unit *unit, const semel_mark marks[], size_t count,
+                                   semel_error *err)
+{
+    maria_reply answer = {0};
+    maria_query q = maria_unit_enqueue(unit, ST_UNMARK, (maria_bound){PATIENT, 0});
+    maria_int(&q, marks[0].inbox);
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            maria_more(&q, "?");
+        maria_bytes(&q, marks[i].key);
+    }
+    maria_end(&q)->answer = &answer;
+    semel_status status = maria_unit_flush(unit, NULL, "removing markers", err);
+    if (status || answer.changed == count)
+        return status;
+    return semel_fail(err, SEMEL_ESTORE, "mariadb: of %zu markers of this unit %llu were there",
+                      count, (unsigned long long)answer.changed);
+}
+
+semel_status mariadb_unmark(void *unit, const semel_mark marks[], size_t count, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t from = 0, some; !status && from < count; from += some) {
+        some = count - from < ROWS_TOGETHER ? count - from : ROWS_TOGETHER;
+        status = unmark_portion(unit, marks + from, some, err);
+    }
     return status;
 }

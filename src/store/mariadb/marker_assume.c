@@ -1,18 +1,19 @@
 /* Queued mode: a key that is assumed to be free, and all that depends on it, in one round trip.
  *
- * The marker is a plain INSERT, whose failure keeps the server from going on. On a connection of our own all of it is
- * one compound statement (compound.c). If that fails, one of its statements did, and the answer does not name it:
- *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else it cannot be told whether it is one of
- *     the application's, or the marker's of somebody whose commit is not to be seen yet: the message is received in the
- *     ordinary way, where the answer has a place;
- *   - a lock that was not to be had: then the message is received in the ordinary way, which waits;
- *   - anything else: all is sent once more, statement by statement, so that the answer has a place. Whatever happened
- *     the first time, the marker keeps it from happening twice.
- * Where there have been copies just now, the block has a handler for duplicate keys that looks for the row itself, so
- * that the next copy is one round trip, too; and where there have been several, the key is looked up first
- * (marker_existing.c).
+ * The marker is a plain INSERT, whose failure keeps the server from going on. On a connection of
+ * our own all of it is one compound statement (compound.c). If that fails, one of its statements
+ * did, and the answer does not name it:
+ *   - a duplicate key: the marker's, if its row is there after a ROLLBACK; else it cannot be
+ *     told whether it is one of the application's, or the marker of a unit whose commit cannot
+ *     be seen yet: the message is received in the ordinary way, where the answer has a place;
+ *   - a lock that was not to be had: then the message is received in the ordinary way, which
+ *     waits;
+ *   - anything else: all is sent once more, statement by statement, so that the answer has a
+ *     place. Whatever happened the first time, the marker keeps it from happening twice. Where
+ *     there have been several copies just now, the key is looked up first (marker_existing.c).
  *
- * The marker does not wait for other units: a unit that finds the key locked rejects the message. */
+ * The marker does not wait for other units: a unit that finds the key locked rejects the
+ * message. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -33,7 +34,7 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
     maria_query q = maria_unit_enqueue(unit, ST_ASSUME, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    maria_int_or_null(&q, (int64_t)mark->fingerprint);
+    maria_mark_details(&q, mark);
     maria_end(&q)->kind = STEP_ASSUME;
     unit->assumed = mark;
     unit->kept = mark;
@@ -42,7 +43,7 @@ semel_status mariadb_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms
     return SEMEL_OK;
 }
 
-/* --- the answer --------------------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static semel_status reject_key(mariadb_unit *unit, const sql_marker_row *found, semel_error *err)
 {
@@ -61,7 +62,8 @@ static void enqueue_rollback(mariadb_unit *unit)
     (void)maria_end(&q);
 }
 
-/* Nothing was done. What is there is looked at afresh, and then there is nothing left to roll back. */
+/* Nothing was done. What is there is looked at afresh, and then there is nothing left to roll
+ * back. */
 static semel_status look_again(mariadb_unit *unit, sql_marker_row *found, semel_error *err)
 {
     enqueue_rollback(unit);
@@ -86,15 +88,11 @@ semel_status maria_assumed_answer(mariadb_unit *unit, const maria_failure *faile
     return status ? status : reject_key(unit, &found, err);
 }
 
-/* A duplicate key somewhere in the block, which may have looked by itself. */
+/* A duplicate key somewhere in the block. */
 static semel_status look_for_copy(mariadb_unit *unit, semel_error *err)
 {
-    sql_marker_row found = unit->found_by_block;
-    semel_status status = SEMEL_OK;
-    if (unit->block_looks)
-        unit->wrote = unit->locks = unit->sent = 0; /* it has rolled back */
-    else
-        status = look_again(unit, &found, err);
+    sql_marker_row found = {0};
+    semel_status status = look_again(unit, &found, err);
     if (status)
         return status;
     if (found.found)
@@ -115,8 +113,9 @@ static semel_status repeat_one_by_one(mariadb_unit *unit, maria_failure *failed,
     return maria_unit_flush(unit, failed, "committing", err);
 }
 
-/* The block failed. *settled is 1 if the outcome is known and `err` is final. It is 0 if the statements were repeated
- * one by one and one of them failed: *failed names it, and the caller still has to explain the error. */
+/* The block failed. *settled is 1 if the outcome is known and `err` is final. It is 0 if the
+ * statements were repeated one by one and one of them failed: *failed names it, and the caller
+ * still has to explain the error. */
 semel_status maria_assumed_failed(mariadb_unit *unit, semel_status status, maria_failure *failed,
                                   int *settled, semel_error *err)
 {

@@ -1,7 +1,9 @@
-/* Claims, the ends of attempts, and what is kept with a key. Each arrow of the state machine in <semel/sys/store.h>
- * is a statement whose effect is checked: a row that was to change and did not is an answer, never silence.
+/* Claims, the ends of attempts, and what is kept with a key. Each arrow of the state machine in
+ * <semel/sys/store.h> is a statement whose effect is checked: a row that was to change and did not
+ * is an answer, never silence.
  *
- * A claim does not wait for locks: a row that another unit has locked is held, as one with a live lease is. */
+ * A claim does not wait for locks: a row that another unit has locked is held, as one with a live
+ * lease is. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -9,7 +11,8 @@
 
 static const maria_bound impatient = {IMPATIENT, 0}, patient = {PATIENT, 0};
 
-/* A statement that must change one row, and otherwise means that the row is not as the caller believes. */
+/* A statement that must change one row, and otherwise means that the row is not as the caller
+ * believes. */
 static semel_status change_one(mariadb_unit *unit, maria_query *q, semel_status otherwise,
                                const char *doing, semel_error *err)
 {
@@ -27,7 +30,7 @@ static semel_status change_one(mariadb_unit *unit, maria_query *q, semel_status 
                : semel_fail(err, otherwise, "%s: the row has changed under our hands", doing);
 }
 
-/* --- claiming ---------------------------------------------------------------------------------------------- */
+/* --- claiming --------------------------------------------------------------------------------- */
 
 static void write_lease(maria_query *q, uint32_t lease_ms)
 {
@@ -40,7 +43,7 @@ static semel_status open_new(mariadb_unit *unit, const semel_mark *mark, uint32_
     maria_query q = maria_unit_enqueue(unit, ST_CLAIM, impatient);
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
-    maria_int_or_null(&q, (int64_t)mark->fingerprint);
+    maria_mark_details(&q, mark);
     maria_uint(&q, mark->attempts);
     maria_uint_or_null(&q, mark->token);
     write_lease(&q, lease_ms);
@@ -52,7 +55,7 @@ static semel_status open_again(mariadb_unit *unit, const semel_mark *mark, uint3
                                semel_error *err)
 {
     maria_query q = maria_unit_enqueue(unit, ST_REOPEN, patient);
-    maria_int_or_null(&q, (int64_t)mark->fingerprint);
+    maria_mark_details(&q, mark);
     maria_uint(&q, mark->attempts);
     maria_uint_or_null(&q, mark->token);
     write_lease(&q, lease_ms);
@@ -103,7 +106,7 @@ semel_status mariadb_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms
     return SEMEL_OK;
 }
 
-/* --- with the token ----------------------------------------------------------------------------------------- */
+/* --- with the token --------------------------------------------------------------------------- */
 
 semel_status mariadb_finish(void *unit_state, const semel_mark *mark, semel_error *err)
 {
@@ -143,7 +146,7 @@ static semel_status let_go(mariadb_unit *unit, const semel_mark *mark, int state
     return change_one(unit, &q, SEMEL_ELOST, "ending a claim", err);
 }
 
-/* --- without one ---------------------------------------------------------------------------------------------- */
+/* --- without one ------------------------------------------------------------------------------ */
 
 static semel_status lost_to_another(semel_error *err)
 {
@@ -159,14 +162,14 @@ static semel_status insert_failed(mariadb_unit *unit, const semel_mark *mark, in
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_int(&q, state);
-    maria_int_or_null(&q, (int64_t)mark->fingerprint);
+    maria_mark_details(&q, mark);
     maria_uint(&q, mark->attempts);
     maria_text(&q, why);
     maria_end(&q)->answer = answer;
     return maria_unit_flush(unit, failed, "storing a failed attempt", err);
 }
 
-/* The row is ours if this unit has marked it, and anybody's if it is free. */
+/* The row is this unit's if this unit has marked it; any unit may use a row that is free. */
 static semel_status change_known(mariadb_unit *unit, const semel_mark *mark, int state,
                                  const char *why, semel_error *err)
 {
@@ -204,9 +207,26 @@ static semel_status set_state(mariadb_unit *unit, const semel_mark *mark, int st
     return SEMEL_OK;
 }
 
+static semel_status remove_row(maria_reply *answer, mariadb_unit *unit, const semel_mark *mark,
+                               int dead_only, semel_error *err)
+{
+    maria_query q = maria_unit_enqueue(unit, ST_FORGET, maria_patience(unit->store));
+    maria_int(&q, mark->inbox);
+    maria_bytes(&q, mark->key);
+    maria_int(&q, dead_only);
+    maria_end(&q)->answer = answer;
+    return maria_unit_flush(unit, NULL, "forgetting a key", err);
+}
+
+/* Without attempts there is nothing to remember: the row, which is this unit's now, goes. */
 semel_status mariadb_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err)
 {
-    return set_state(unit, mark, STATE_OPEN, why, err);
+    maria_reply answer = {0};
+    semel_status status = set_state(unit, mark, STATE_OPEN, why, err);
+    if (status || mark->attempts)
+        return status;
+    status = remove_row(&answer, unit, mark, 0, err);
+    return status || answer.changed ? status : lost_to_another(err);
 }
 
 semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err)
@@ -214,19 +234,14 @@ semel_status mariadb_bury(void *unit, const semel_mark *mark, const char *why, s
     return set_state(unit, mark, STATE_DEAD, why, err);
 }
 
-/* --- forgetting -------------------------------------------------------------------------------------------------- */
+/* --- forgetting ------------------------------------------------------------------------------- */
 
 semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
     sql_marker_row found;
     maria_reply answer = {0};
-    maria_query q = maria_unit_enqueue(unit, ST_FORGET, maria_patience(unit->store));
-    maria_int(&q, mark->inbox);
-    maria_bytes(&q, mark->key);
-    maria_int(&q, mark->state == SEMEL_MARK_DEAD);
-    maria_end(&q)->answer = &answer;
-    semel_status status = maria_unit_flush(unit, NULL, "forgetting a key", err);
+    semel_status status = remove_row(&answer, unit, mark, mark->state == SEMEL_MARK_DEAD, err);
     if (status || answer.changed) {
         unit->wrote = 1;
         return status;
@@ -239,10 +254,24 @@ semel_status mariadb_forget(void *unit_state, const semel_mark *mark, semel_erro
                 : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }
 
-/* --- results ------------------------------------------------------------------------------------- */
+semel_status mariadb_letter_gone(void *unit_state, const semel_mark *mark, semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    maria_reply answer = {0};
+    maria_query q = maria_unit_enqueue(unit, ST_LETTER_GONE, maria_patience(unit->store));
+    maria_int(&q, mark->inbox);
+    maria_bytes(&q, mark->key);
+    maria_end(&q)->answer = &answer;
+    semel_status status = maria_unit_flush(unit, NULL, "keeping a dead key", err);
+    unit->wrote |= answer.changed > 0;
+    return status || answer.changed ? status : sql_marker_not_dead(err);
+}
 
-/* Put off. That the row is there is checked by a statement of its own, which fails if it is not. A row that this unit
- * has marked has no result yet, so the number of changed rows tells; in others it may be the same as before. */
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Put off. That the row is there is checked by a statement of its own, which fails if it is not. A
+ * row that this unit has marked has no result yet, so the number of changed rows tells; in others
+ * it may be the same as before. */
 semel_status mariadb_result_set(void *unit_state, const semel_mark *mark, semel_bytes result,
                                 semel_error *err)
 {

@@ -5,7 +5,7 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-/* --- capturing --------------------------------------------------------------------------------------------- */
+/* --- capturing -------------------------------------------------------------------------------- */
 
 static void write_head(maria_query *q, int64_t outbox, const semel_message *message)
 {
@@ -72,9 +72,10 @@ semel_status mariadb_put(void *unit, int64_t outbox, const semel_message *messag
     return mariadb_put_many(unit, outbox, &message, 1, err);
 }
 
-/* --- settling ---------------------------------------------------------------------------------------------- */
+/* --- settling --------------------------------------------------------------------------------- */
 
-/* The settlements, and the server's answers for those that are not removed. Or leases to be extended, all of them. */
+/* The settlements, and the server's answers for those that are not removed. Or leases to be
+ * extended, all of them. */
 typedef struct settling {
     mariadb_unit *unit;
     int64_t outbox;
@@ -120,26 +121,45 @@ static maria_step *enqueue_list(settling *s, maria_statement which, uint64_t tok
     return maria_end(&q);
 }
 
+static size_t list_all(settling *s, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        s->list[i - from] = s->all[i].seq;
+    return to - from;
+}
+
+/* Of those of [from, to), what is to be kept for a list of what was sent. */
+static void enqueue_sent(settling *s, uint64_t token, size_t from, size_t to)
+{
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        if (s->all[i].sent)
+            s->list[count++] = s->all[i].seq;
+    if (count)
+        (void)enqueue_list(s, ST_SENT_KEEP, token, count);
+}
+
 /* From `from` on, those that go in one statement: under one token, as all rows of one lease are. */
 static size_t enqueue_lists(settling *s, size_t from)
 {
     uint64_t token = s->all[from].token;
-    size_t count = 0, at = from;
-    for (; at < s->count && count < LIST_MAX && is_listed(s, &s->all[at]) &&
-           s->all[at].token == token;
-         at++) {
-        s->list[count++] = s->all[at].seq;
-        s->all[at].lost = 1; /* until it is seen among those that are ours */
-    }
+    size_t count, at = from;
+    while (at < s->count && at - from < LIST_MAX && is_listed(s, &s->all[at]) &&
+           s->all[at].token == token)
+        s->all[at++].lost = 1; /* until it is seen among those that are ours */
+    count = list_all(s, from, at);
     maria_step *found = enqueue_list(s, ST_REMOVABLE, token, count);
     found->call = note_ours;
     found->context = s;
+    if (!s->lease_ms)
+        enqueue_sent(s, token, from, at);
+    count = list_all(s, from, at);
     (void)enqueue_list(s, s->lease_ms ? ST_EXTEND : ST_REMOVE, token, count);
     return at;
 }
 
-/* A row of a group that has failed is parked at once, if it can be: see outbox_lease.c. Only where nothing is locked
- * for having been looked at: otherwise it is left to the next visit. */
+/* A row of a group that has failed is parked at once, if it can be: see outbox_lease.c. Only where
+ * nothing is locked for having been looked at: otherwise it is left to the next visit. */
 static void enqueue_note(settling *s, int64_t seq)
 {
     maria_query q = maria_unit_enqueue(s->unit, ST_GROUP_NOTE, maria_patience(s->unit->store));
@@ -159,6 +179,8 @@ static void enqueue_return(settling *s, size_t at)
         maria_unit_enqueue(s->unit, retry ? ST_RETRY : ST_RELEASE, maria_patience(s->unit->store));
     maria_uint(&q, one->delay_ms);
     maria_uint(&q, retry ? one->refused != 0 : one->delay_ms);
+    if (retry)
+        maria_text(&q, one->error);
     maria_int(&q, s->outbox);
     maria_uint(&q, one->token);
     maria_int(&q, one->seq);
@@ -213,7 +235,7 @@ semel_status mariadb_extend(void *unit, int64_t outbox, semel_item_settlement le
     return settle_all(&s, err);
 }
 
-/* --- counting ---------------------------------------------------------------------------------------------- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 typedef struct tally {
     uint64_t count;

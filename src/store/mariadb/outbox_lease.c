@@ -1,39 +1,44 @@
-/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one
+ * group by group.
  *
  * Rows without a group are locked by one statement, which skips what others have locked.
  *
- * In a group nobody may be overtaken, not even by a relay that cannot see yet what another one has leased. So the
- * rows at the front of each group are looked at first, without locks; then exactly these are locked, skipping what
- * is locked already. A row that was seen and cannot be locked is somebody else's, or gone: it ends its group for
- * this time. What was locked is read as it is now, so a lease committed in between is seen. A relay that stops in
- * the middle keeps others from the rows that it has locked, and so from its groups, and from nothing else.
+ * No row may overtake another of its group, not even in a relay that cannot see yet what another
+ * one has leased. So the rows at the front of each group are read first, without locks; then
+ * exactly these are locked, skipping what is locked already. A row that was seen and cannot be
+ * locked is another relay's, or gone: it ends its group for this call. What was locked is read as
+ * it is now, so a lease committed in between is seen. A relay that stops in the middle keeps others
+ * from the rows that it has locked, and so from its groups, and from nothing else.
  *
- * A row is chosen by what it is and not by a number that was passed: one that commits late is found late, and never
- * skipped (P1).
+ * A row is chosen by what it is and not by a number that was passed: one that commits late is found
+ * late, and never skipped (P1).
  *
  * A group is come to in one of two ways:
  *
  * By name: those that have rows which are not parked, in turn, from where the last call stopped.
  *
- * By time: those in semel_group that are due, the longest due first, if nobody else has locked them there. A group
- * whose first row waits (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says
- * when that row wakes (outbox_park.c). From then on the walk by name does not see it, but for rows that are new in
- * it, each of which it parks in its turn. So a call costs what is ready, what is leased and what is new, however
- * many groups wait and however much waits in them.
+ * By time: those in semel_group that are due, the longest due first, if no other relay has locked
+ * them there. A group whose first row waits (for a backoff, for a delay) is parked: its rows are,
+ * some at a visit, and semel_group says when that row wakes (outbox_park.c). From then on the walk
+ * by name does not see it, but for rows that are new in it, each of which it parks in its turn. So
+ * a call costs what is ready, what is leased and what is new, however many groups wait and however
+ * much waits in them.
  *
- * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever
- * parks or moves the time has locked that row, and all of it is one transaction with the leases: a relay that dies
- * leaves what was before. A row that fails is parked when it is settled, if that adds the group to semel_group
- * (outbox.c). The first rows of a group are those that are parked and those that are not, read by one statement,
- * whose view does not change under it. Where no group is known no row is parked, and half of it is not asked for;
- * but if some group was known by then after all, the answer counts for nothing, and both are read.
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them
+ * wakes. A relay that parks or moves the time has locked that row, and all of it is one transaction
+ * with the leases: a relay that dies leaves what was before. A row that fails is parked when it is
+ * settled, if that adds the group to semel_group (outbox.c). The first rows of a group are those
+ * that are parked and those that are not, read by one statement, whose view does not change under
+ * it. Where no group is known no row is parked, and half of it is not asked for; but if some group
+ * was known by then after all, the answer counts for nothing, and both are read.
  *
- * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that
- * are due; one that there was no room for keeps its place.
+ * A group by time that is leased is visited again: at once if the lease is ours, else when the
+ * lease is twice as old, which is soon after it began and seldom later. A group that rows were
+ * leased from goes to the end of those that are due; one that there was no room for keeps its
+ * place.
  *
- * Groups by time and by name share each call with each other and with the rows that have no group. The lease itself
- * goes with the commit. */
+ * Groups by time and by name share each call with each other and with the rows that have no group.
+ * The lease itself goes with the commit. */
 #include "store/mariadb/outbox_lease.h"
 
 #include <stdlib.h>
@@ -41,10 +46,10 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-/* --- delivering rows -------------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------- */
 
-/* A row that cannot be read is not leased: it must not keep the others from leaving. It stays, and is counted as
- * unsent, until somebody repairs it. */
+/* A row that cannot be read is not leased: it must not keep the others from leaving. It stays, and
+ * is counted as unsent, until an operator repairs it. */
 static semel_status deliver_row(maria_leasing *t, const maria_row *r, int *damaged,
                                 semel_error *err)
 {
@@ -97,7 +102,7 @@ static void enqueue_leases(maria_leasing *t)
     }
 }
 
-/* --- groups ------------------------------------------------------------------------------------------ */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static int compare_candidates(const void *left, const void *right)
 {
@@ -160,7 +165,8 @@ static semel_status lease_candidates(maria_leasing *t, semel_error *err)
     return maria_unit_flush(t->unit, NULL, "taking groups of messages", err);
 }
 
-/* The next call goes on behind the last group by name that there was room for; past the last of all, with the first. */
+/* The next call goes on behind the last group by name that there was room for; past the last of
+ * all, with the first. */
 static void advance_cursor(maria_leasing *t)
 {
     uint32_t named = t->group_count - t->timed;
@@ -189,7 +195,8 @@ static semel_status lease_of_groups(maria_leasing *t, semel_error *err)
     return status;
 }
 
-/* 1 if the round has come to the end of the groups, and goes on at their beginning up to where it began. */
+/* 1 if the round has come to the end of the groups, and goes on at their beginning up to where it
+ * began. */
 static int wrap_around(maria_leasing *t, const char *began)
 {
     if (t->cursor.group[0] || t->until[0] || !began[0])
@@ -198,7 +205,8 @@ static int wrap_around(maria_leasing *t, const char *began)
     return 1;
 }
 
-/* Those that were named already; then, as long as there is nothing to lease, further ones: each group once. */
+/* Those that were named already; then, as long as there is nothing to lease, further ones: each
+ * group once. */
 static semel_status lease_groups(maria_leasing *t, semel_error *err)
 {
     char *began = arena_copy(&t->unit->on->scratch, t->cursor.group, strlen(t->cursor.group));
@@ -217,10 +225,10 @@ static semel_status lease_groups(maria_leasing *t, semel_error *err)
     return status;
 }
 
-/* --- leasing -------------------------------------------------------------------------------------------------- */
+/* --- leasing ---------------------------------------------------------------------------------- */
 
-/* Where there were groups last time, half of the room is theirs at first, so that neither kind starves the other (a
- * single place goes to each in turn); what is left over is filled. */
+/* Where there were groups last time, half of the room is theirs at first, so that neither kind
+ * starves the other (a single place goes to each in turn); what is left over is filled. */
 static uint32_t room_for_free(const maria_leasing *t)
 {
     return t->cursor.has_groups ? (t->limit + (t->cursor.calls & 1)) / 2 : t->limit;

@@ -1,4 +1,5 @@
-/* The leasing of outbox rows: what outbox_lease.c, outbox_lease_groups.c and outbox_park.c share. */
+/* The leasing of outbox rows: what outbox_lease.c, outbox_lease_groups.c and outbox_park.c
+ * share. */
 #ifndef SEMEL_MARIADB_OUTBOX_LEASE_H
 #define SEMEL_MARIADB_OUTBOX_LEASE_H
 
@@ -74,8 +75,8 @@ typedef struct maria_leasing {
     int wrote;       /* something about groups */
 } maria_leasing;
 
-/* outbox_lease_groups.c. The names of groups that are due, and the first rows of those that come next by name; then
- * what of both is to be leased, as candidates. */
+/* outbox_lease_groups.c. The names of groups that are due, and the first rows of those that come
+ * next by name; then what of both is to be leased, as candidates. */
 uint32_t maria_groups_at_first(const maria_leasing *t);
 void maria_enqueue_timed_groups(maria_leasing *t);
 void maria_enqueue_named_groups(maria_leasing *t, const char *from, uint32_t groups);

@@ -1,4 +1,5 @@
-/* Looking at groups: which there are, by time and by name, and what stands at their front. See outbox_lease.c. */
+/* Looking at groups: which there are, by time and by name, and what stands at their front. See
+ * outbox_lease.c. */
 #include "store/mariadb/outbox_lease.h"
 
 #include <string.h>
@@ -130,9 +131,10 @@ static void note_front(maria_group_front *group, const maria_row *r)
     group->visit_ms = due ? 0 : maria_column_int(r, 5);
 }
 
-/* More of the groups that are open, a fair share each: column 0 is the group's index. Of parked rows and of unparked
- * rows t->share each have come; in their common order only the first t->share are sure to be without a gap, and the
- * others are not looked at. Nor is anything looked at if the parked rows may be missing. */
+/* More of the groups that are open, a fair share each: column 0 is the group's index. Of parked
+ * rows and of unparked rows t->share each have come; in their common order only the first t->share
+ * are sure to be without a gap, and the others are not looked at. Nor is anything looked at if the
+ * parked rows may be missing. */
 static semel_status note_row(const maria_row *r, void *context, semel_error *err)
 {
     maria_leasing *t = context;

@@ -1,13 +1,15 @@
 /* Parking groups that wait, and when to visit them again: see outbox_lease.c.
  *
- * Nobody is waited for, as a rule. Rows to be parked are locked with what is locked skipped; so is the group's row in
- * semel_group, if there is one. If there was none it is inserted, which waits only for somebody who does the same at
- * the same moment, and all do it in the order of names.
+ * As a rule parking waits for no other relay. It locks the rows to be parked, and the group's row
+ * in semel_group if there is one, and skips what is locked. If there was none it inserts it, which
+ * waits only for a relay that inserts the same at the same moment, and all relays insert in the
+ * order of names.
  *
- * A group by time was locked before its rows were read, and everybody who parks needs that lock: what was read of its
- * parked rows is what there is, so the time may be set, or the row removed. A group by name was read before it was
- * locked, and so the time may only become earlier; what is too early costs a visit. A row in front of the one that was
- * seen has come since: then the group is not parked this time, since nobody has seen whether that row waits. */
+ * A group by time was locked before its rows were read, and every relay that parks needs that lock:
+ * what was read of its parked rows is what there is, so the time may be set, or the row removed. A
+ * group by name was read before it was locked, and so the time may only become earlier; what is too
+ * early costs a visit. A row in front of the one that was seen has come since: then the group is
+ * not parked this time, since this relay has not seen whether that row waits. */
 #include "store/mariadb/outbox_lease.h"
 
 #include <string.h>
@@ -25,7 +27,7 @@ static int is_to_be_parked(const maria_group_front *group)
     return group->waits && (!group->by_time || group->unparked);
 }
 
-/* --- locking ------------------------------------------------------------------------------------------------- */
+/* --- locking ---------------------------------------------------------------------------------- */
 
 static semel_status note_locked(const maria_row *r, void *context, semel_error *err)
 {
@@ -79,7 +81,8 @@ static int is_visited_again(const maria_group_front *group)
     return group->by_time && (group->parked || group->waits) && !group->passed_over;
 }
 
-/* When each of the chosen ones is due. Those that rows were leased from, or could not be, go to the end. */
+/* When each of the chosen ones is due. Those that rows were leased from, or could not be, go to the
+ * end. */
 static void enqueue_due(maria_leasing *t, maria_statement how, group_choice *chosen)
 {
     uint32_t enqueued = 0;
@@ -104,7 +107,7 @@ static void enqueue_due(maria_leasing *t, maria_statement how, group_choice *cho
     t->wrote |= enqueued > 0;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static semel_status note_parkable(const maria_row *r, void *context, semel_error *err)
 {
@@ -153,7 +156,7 @@ static void enqueue_park(maria_leasing *t)
     }
 }
 
-/* --- a visit ------------------------------------------------------------------------------------------------- */
+/* --- a visit ---------------------------------------------------------------------------------- */
 
 static void enqueue_leave(maria_leasing *t)
 {

@@ -1,8 +1,10 @@
-/* The application's queued statements: their values are written in place of the marks, so that they travel in the
- * same text as everything else. Whatever they are, values cannot be more than values; see writer.h. */
+/* The application's queued statements: their values are written in place of the marks, so that they
+ * travel in the same text as everything else. Whatever they are, values cannot be more than values;
+ * see writer.h. */
 #include "store/mariadb/mariadb.h"
 #include "store/sql/sql.h"
 
+#include <mysqld_error.h>
 #include <string.h>
 
 static size_t quoted_length(const char *at)
@@ -13,7 +15,8 @@ static size_t quoted_length(const char *at)
     return len + (at[len] != 0);
 }
 
-/* Of a quoted text or a comment, in which a ? is no mark; else 0. A doubled quote is two texts side by side. */
+/* Of a quoted text or a comment, in which a ? is no mark; else 0. A doubled quote is two texts side
+ * by side. */
 static size_t opaque_length(const char *at)
 {
     if (*at == '\'' || *at == '"' || *at == '`')
@@ -71,7 +74,8 @@ static int begins_with(const char *text, const char *word)
     return (unsigned char)text[len] <= ' ' || strchr("('\"`;/-#", text[len]) != NULL;
 }
 
-/* A procedure returns as many results as it likes: those of the statements behind it could not be told apart. */
+/* A procedure returns as many results as it likes: those of the statements behind it could not be
+ * told apart. */
 static int has_many_results(const char *text)
 {
     while (*text && ((unsigned char)*text <= ' ' || *text == '(' || opaque_length(text))) {
@@ -103,5 +107,98 @@ semel_status mariadb_queue(void *unit_state, const char *sql, const semel_value 
     unit->wrote = 1;
     if (may_commit)
         maria_unit_watched(unit);
+    return status;
+}
+
+/* --- checking and running --------------------------------------------------------------------- */
+
+/* Of what the application wrote: the server's own words. */
+static semel_status blame_text(const maria_connection *on, semel_status status, const char *text,
+                               semel_error *err)
+{
+    if (on->lost || status == SEMEL_EBUSY || status == SEMEL_ECONFLICT ||
+        status == SEMEL_EUNAVAILABLE || status == SEMEL_ENOMEM)
+        return status;
+    if (!err)
+        return SEMEL_EINVAL;
+    semel_error native = *err;
+    semel_fail(err, SEMEL_EINVAL, "%s", text);
+    err->native = native.native;
+    memcpy(err->sqlstate, native.sqlstate, sizeof err->sqlstate);
+    return SEMEL_EINVAL;
+}
+
+/* A few statements cannot be prepared, and can be run: nothing is known of them. */
+static semel_status prepare_text(maria_connection *on, MYSQL_STMT *stmt, const char *text,
+                                 size_t count, semel_error *err)
+{
+    if (mysql_stmt_prepare(stmt, text, (unsigned long)strlen(text)))
+        return mysql_stmt_errno(stmt) == ER_UNSUPPORTED_PS
+                   ? SEMEL_OK
+                   : blame_text(on, maria_fail_statement(on, stmt, "checking a statement", err),
+                                mysql_stmt_error(stmt), err);
+    if (mysql_stmt_param_count(stmt) != count)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "queued statement: MariaDB does not see one statement with %zu marks",
+                          count);
+    return SEMEL_OK;
+}
+
+static semel_status check_text(maria_connection *on, const char *text, size_t count,
+                               semel_error *err)
+{
+    maria_library_call call;
+    maria_enter(&call, on);
+    MYSQL_STMT *stmt = mysql_stmt_init(on->my);
+    semel_status status = stmt ? prepare_text(on, stmt, text, count, err)
+                               : semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
+    if (stmt)
+        (void)mysql_stmt_close(stmt);
+    maria_leave(&call);
+    return status;
+}
+
+/* The server does not tell where in the text it found the mistake. */
+semel_status mariadb_check(void *unit_state, const char *sql, size_t count, size_t *position,
+                           semel_error *err)
+{
+    mariadb_unit *unit = unit_state;
+    const char *text = NULL;
+    semel_status status =
+        sql_translate_at(&text, &unit->on->scratch, SQL_MARIADB, sql, count, position, err);
+    if (!status)
+        status = maria_unit_begin_alone(unit, err);
+    if (!status)
+        status = check_text(unit->on, text, count, err);
+    return status;
+}
+
+static semel_status run_text(maria_connection *on, const char *sql, semel_error *err)
+{
+    const char *text = NULL;
+    semel_error why;
+    semel_status status = sql_translate_alone(&text, &on->scratch, SQL_MARIADB, sql, err);
+    if (status)
+        return status;
+    maria_query q = maria_start(&on->out, text, (maria_bound){PATIENT, 0});
+    (void)maria_end(&q);
+    maria_enqueue_plain(on, ST_COMMIT);
+    status = maria_flush(on, NULL, "running a statement", &why);
+    if (status && err)
+        *err = why;
+    return status ? blame_text(on, status, mysql_error(on->my), err) : SEMEL_OK;
+}
+
+semel_status mariadb_run(void *state, const char *sql, semel_error *err)
+{
+    maria_connection *on = NULL;
+    semel_status status = maria_borrow_pooled(&on, state, err);
+    if (status)
+        return status;
+    status = run_text(on, sql, err);
+    if (!on->lost)
+        maria_push_rollback(on);
+    arena_reset(&on->scratch);
+    maria_give_back(state, on);
     return status;
 }

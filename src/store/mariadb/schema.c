@@ -1,12 +1,12 @@
 /* The schema: which version is there, and the steps from it to ours.
  *
- * The steps are the files in sql/mariadb/, embedded at build time. MariaDB commits after each CREATE TABLE, so a step
- * cannot be undone; instead every statement of one may be run again, and the version is recorded when all of it
- * is done. Dying in between leaves a part, and calling again goes on. One process at a time: a named lock, which
- * the server drops if its owner dies.
+ * The steps are the files in sql/mariadb/, embedded at build time. MariaDB commits after each
+ * CREATE TABLE, so a step cannot be undone; instead every statement of one may be run again, and
+ * the version is recorded when all of it is done. Dying in between leaves a part, and calling again
+ * goes on. One process at a time: a named lock, which the server drops if its owner dies.
  *
- * Three things are refused, since going on would destroy: tables of a newer semel, tables of our names that are not
- * semel's, and no tables at all (which migrate makes). */
+ * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
+ * names that are not semel's, and no tables at all (which migrate makes). */
 #include "base/hash.h"
 #include "generated/mariadb_migrations.h"
 #include "store/mariadb/mariadb.h"
@@ -32,12 +32,13 @@ static semel_status execute_number(maria_connection *on, maria_query *q, int64_t
     return maria_flush(on, failed, doing, err);
 }
 
-/* --- which version is there --------------------------------------------------------------------------------- */
+/* --- which version is there ------------------------------------------------------------------- */
 
 /* No table of ours that tells the version: are there others of our names? */
 static semel_status check_strangers(mariadb_store *store, maria_connection *on, semel_error *err)
 {
-    static const char *const names[] = {"meta", "scope", "marker", "outbox", "dead", "group"};
+    static const char *const names[] = {"meta", "scope", "marker", "outbox",
+                                        "dead", "group", "note",   "sent"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
     maria_query q = maria_enqueue(on, ST_SCHEMA_STRANGERS);
@@ -80,7 +81,7 @@ semel_status maria_schema_check(mariadb_store *store, maria_connection *on, seme
     return status ? status : sql_schema_check(mariadb_migrations, version, err);
 }
 
-/* --- one at a time ------------------------------------------------------------------------------------------ */
+/* --- one at a time ---------------------------------------------------------------------------- */
 
 /* Named locks are the server's, of all databases, and their names at most 64 characters. */
 static void name_lock(char name[64], const mariadb_store *store, const char *what)
@@ -115,9 +116,10 @@ void maria_release_lock(maria_connection *on, const mariadb_store *store, const 
         on->lost = 1; /* with the connection goes the lock */
 }
 
-/* --- migrating ---------------------------------------------------------------------------------------------- */
+/* --- migrating -------------------------------------------------------------------------------- */
 
-/* To the beginning of the next statement of a file, over comments, which stand between statements only. */
+/* To the beginning of the next statement of a file, over comments, which stand between statements
+ * only. */
 static const char *next_statement(const char *at)
 {
     while (*(at += strspn(at, "; \n")) == '-')
@@ -125,7 +127,8 @@ static const char *next_statement(const char *at)
     return at;
 }
 
-/* Names are filled in when the statements are told apart: a database may have a semicolon in its name. */
+/* Names are filled in when the statements are told apart: a database may have a semicolon in its
+ * name. */
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
                                  semel_error *err)
 {

@@ -1,19 +1,21 @@
 /* All SQL of the store, in one table.
  *
- * `{}name` is `database`.`prefix_name`. Each ? is a value, in the order in which they are written; at a ~ the text
- * may be repeated (maria_more). There is nothing in the texts that an SQL mode of the server could read otherwise. */
+ * `{}name` is `database`.`prefix_name`. Each ? is a value, in the order in which they are written;
+ * at a ~ the text may be repeated (maria_more). There is nothing in the texts that an SQL mode of
+ * the server could read otherwise. */
 #include "store/mariadb/mariadb.h"
 #include "store/sql/sql.h"
 
-/* The server's clock, at the start of the statement. By way of UTC, because the hour that daylight saving repeats
- * is two hours of local time. */
+/* The server's clock, at the start of the statement. By way of UTC, because the hour that daylight
+ * saving repeats is two hours of local time. */
 #define NOW "(TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)"
 
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE "(token IS NOT NULL AND COALESCE(lease_until_ms, 0) > " NOW ")"
 #define FREE "(state = 1 AND NOT " LIVE ")"
 
-/* A table of few rows is rather scanned than searched, and a scan waits for every lock that anybody has. */
+/* The server scans a table of few rows instead of searching it, and a scan waits for every lock in
+ * the table. */
 #define BY_KEY "FORCE INDEX (PRIMARY)"
 #define MARKER "`{}marker` " BY_KEY
 #define OUTBOX "`{}outbox` " BY_KEY
@@ -21,11 +23,35 @@
 /* Rows of queues are in the same table, and are not unsent. */
 #define NO_QUEUE "outbox NOT IN (SELECT id FROM `{}scope` WHERE kind = 3)"
 
+#define THIS_NOTE   "`{}note` " BY_KEY " WHERE inbox = ? AND note = ?"
 #define THIS_MARKER "WHERE inbox = ? AND `key` = ?"
-#define LOOK        "`key`, state, fingerprint, attempts, " LIVE ", lease_until_ms"
+#define LOOK        "`key`, state, fingerprint, attempts, " LIVE ", lease_until_ms, first_ms, at_ms"
 
-/* When the row is there it is locked and not changed, and LAST_INSERT_ID says so: 0 means that it was not there.
- * A done row's own fingerprint comes with it, so that a duplicate is known without a second look. */
+/* A dead row stays as long as its letter. When the letter is discarded, the row gets the token
+ * 0. */
+#define LETTER "(state = 2 AND token IS NULL)"
+
+/* What a list shows of a marker; its result only if that is asked for. */
+#define MARKER_COLUMNS                                                                            \
+    "m.`key`, m.state, m.attempts, m.token IS NOT NULL AND m.lease_until_ms > " NOW               \
+    ", m.lease_until_ms, COALESCE(m.first_ms, m.at_ms), m.at_ms, m.error, m.result IS NOT NULL, " \
+    "IF(?, m.result, NULL), t.name, s.name, m.received_ms FROM `{}marker` m " BY_KEY              \
+    " LEFT JOIN `{}scope` t ON t.id = m.type LEFT JOIN `{}scope` s ON s.id = m.source"
+
+#define SENT_COLUMNS                                                                  \
+    "seq, attempts, captured_ms, sent_ms, grp, id, type, topic, correlation_id FROM " \
+    "`{}sent` " BY_KEY " WHERE outbox = ?"
+
+/* Of the message; maria_mark_details() writes them. */
+#define DETAILS     "fingerprint, type, source, received_ms"
+#define SET_DETAILS "fingerprint = ?, type = ?, source = ?, received_ms = ?"
+
+/* When the first attempt began. The server assigns from left to right, so at_ms comes later. */
+#define FIRST "first_ms = COALESCE(first_ms, at_ms)"
+
+/* When the row is there it is locked and not changed, and LAST_INSERT_ID says so: 0 means that it
+ * was not there. A done row's own fingerprint comes with it, so that a duplicate is known without a
+ * second look. */
 #define OR_REPORT                                                                   \
     " ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(IF(state, " MARK_THERE_TEXT \
     ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
@@ -34,7 +60,7 @@
     "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, `body`"
 
 #define MESSAGE_PATTERN "?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-#define MARK_PATTERN    "(?, ?, 0, " NOW ", ?)"
+#define MARK_PATTERN    "(?, ?, 0, " NOW ", ?, ?, ?, ?)"
 #define PUT_PATTERN     "(?, " NOW " + ?, 0, 0, " NOW ", " MESSAGE_PATTERN ")"
 
 #define GROUP_PATTERN "(?, ?, ?)"
@@ -57,7 +83,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_ITEM_ROLLBACK] = "ROLLBACK TO SAVEPOINT semel_item",
     [ST_BATCH] = "SAVEPOINT semel_batch",
     [ST_BATCH_ROLLBACK] = "ROLLBACK TO SAVEPOINT semel_batch",
-    /* Relaxed transactions are short. If their client is stopped in the middle, the server ends them. */
+    /* Relaxed transactions are short. If their client is stopped in the middle, the server ends
+     * them. */
     [ST_DURABLE] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = ?",
     [ST_RELAXED] = "SET SESSION autocommit = 0, tx_isolation = ?, idle_transaction_timeout = 30",
     [ST_LOOKING] = "SET SESSION autocommit = 1",
@@ -72,7 +99,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_VERSION] =
         "SELECT COALESCE(MAX(version), 0), MAX(name), MAX(applied_ms) FROM `{}schema`",
     [ST_SCHEMA_STRANGERS] = "SELECT COUNT(*) FROM information_schema.tables "
-                            "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?)",
+                            "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?, ?, ?)",
     [ST_SCHEMA_MAKE] = "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, "
                        "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB",
     [ST_SCHEMA_RECORD] =
@@ -84,32 +111,41 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCOPE_ADD] = "INSERT INTO `{}scope` (kind, name) VALUES (?, ?) "
                      "ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)",
 
-    [ST_MARK] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
-                "VALUES (?, ?, 0, " NOW ", ?)" OR_REPORT,
+    [ST_NOTE_READ] = "SELECT number, text, " NOW " FROM " THIS_NOTE,
+    [ST_NOTE_READ_SHARED] = "SELECT number, text, " NOW " FROM " THIS_NOTE " LOCK IN SHARE MODE",
+    [ST_NOTE_READ_EXCLUSIVE] = "SELECT number, text, " NOW " FROM " THIS_NOTE " FOR UPDATE",
+    [ST_NOTE_ADD] = "INSERT INTO `{}note` (inbox, note) VALUES (?, ?) "
+                    "ON DUPLICATE KEY UPDATE note = VALUES(note)",
+    [ST_NOTE_WRITE] = "UPDATE `{}note` " BY_KEY " SET number = ?, text = ? "
+                      "WHERE inbox = ? AND note = ?",
+    [ST_NOTE_RAISE] = "INSERT INTO `{}note` (inbox, note, number) VALUES (?, ?, ?) "
+                      "ON DUPLICATE KEY UPDATE number = GREATEST(number, VALUES(number))",
+
+    [ST_MARK] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, " DETAILS ") "
+                "VALUES " MARK_PATTERN OR_REPORT,
     /* Here the keys that were there are gathered. */
-    [ST_MARK_MANY] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
+    [ST_MARK_MANY] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, " DETAILS ") "
                      "VALUES " MARK_PATTERN "~ ON DUPLICATE KEY UPDATE state = "
                      "IF((@semel := CONCAT(@semel, HEX(`key`), x'2c')) IS NULL, state, state)",
-    [ST_ASSUME] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint) "
-                  "VALUES (?, ?, 0, " NOW ", ?)",
+    [ST_ASSUME] = "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, " DETAILS ") "
+                  "VALUES " MARK_PATTERN,
     [ST_CLAIM] =
-        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, token, "
-        "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, " NOW " + ?)" OR_REPORT,
+        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, " DETAILS ", attempts, token, "
+        "lease_until_ms) VALUES (?, ?, 1, " NOW ", ?, ?, ?, ?, ?, ?, " NOW " + ?)" OR_REPORT,
     [ST_FAILED] =
-        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, fingerprint, attempts, error) "
-        "VALUES (?, ?, ?, " NOW ", ?, ?, ?)" OR_REPORT,
-    [ST_DUPLICATE] = "SELECT state AS ?, fingerprint FROM `{}marker` " THIS_MARKER,
+        "INSERT INTO `{}marker` (inbox, `key`, state, at_ms, " DETAILS ", attempts, error) "
+        "VALUES (?, ?, ?, " NOW ", ?, ?, ?, ?, ?, ?)" OR_REPORT,
     [ST_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~)",
     [ST_LOOK_LOCKED] =
         "SELECT " LOOK " FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) FOR UPDATE",
     [ST_TABLE_FREE] = "SELECT 1 FROM `{}marker` WHERE FALSE",
     [ST_TAKE_OVER] =
-        "UPDATE " MARKER " SET state = 0, at_ms = " NOW ", fingerprint = ?, "
+        "UPDATE " MARKER " SET state = 0, " FIRST ", at_ms = " NOW ", " SET_DETAILS ", "
         "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL " THIS_MARKER
         " AND " FREE,
-    [ST_REOPEN] =
-        "UPDATE " MARKER " SET at_ms = " NOW ", fingerprint = ?, attempts = ?, token = ?, "
-        "lease_until_ms = " NOW " + ? " THIS_MARKER " AND state = 1",
+    [ST_REOPEN] = "UPDATE " MARKER " SET " FIRST ", at_ms = " NOW ", " SET_DETAILS
+                  ", attempts = ?, token = ?, "
+                  "lease_until_ms = " NOW " + ? " THIS_MARKER " AND state = 1",
     [ST_FINISH] =
         "UPDATE " MARKER " SET state = 0, at_ms = " NOW ", attempts = NULL, token = NULL, "
         "lease_until_ms = NULL, error = NULL " THIS_MARKER
@@ -117,13 +153,19 @@ static const char *const texts[ST_COUNT] = {
     /* A millisecond more if it would be the same: a row that is not changed is not counted. */
     [ST_RENEW] = "UPDATE " MARKER " SET lease_until_ms = " NOW " + ? + (lease_until_ms = " NOW
                  " + ?) " THIS_MARKER " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
-    [ST_LET_GO] = "UPDATE " MARKER " SET state = ?, at_ms = " NOW ", error = ?, attempts = ?, "
-                  "token = NULL, lease_until_ms = NULL " THIS_MARKER
-                  " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
-    [ST_SET_STATE] = "UPDATE " MARKER " SET state = ?, at_ms = " NOW ", attempts = ?, error = ?, "
-                     "token = NULL, lease_until_ms = NULL, result = NULL " THIS_MARKER,
+    [ST_LET_GO] =
+        "UPDATE " MARKER " SET state = ?, " FIRST ", at_ms = " NOW ", error = ?, attempts = ?, "
+        "token = NULL, lease_until_ms = NULL " THIS_MARKER
+        " AND state = 1 AND token = ? AND lease_until_ms > " NOW,
+    [ST_SET_STATE] =
+        "UPDATE " MARKER " SET state = ?, " FIRST ", at_ms = " NOW ", attempts = ?, error = ?, "
+        "token = NULL, lease_until_ms = NULL, result = NULL " THIS_MARKER,
     [ST_FORGET] = "DELETE m FROM `{}marker` m " BY_KEY " " THIS_MARKER " AND NOT " LIVE
                   " AND (? = 0 OR state = 2)",
+    [ST_UNMARK] =
+        "DELETE m FROM `{}marker` m " BY_KEY " WHERE inbox = ? AND `key` IN (?~) AND state = 0",
+    [ST_LETTER_GONE] = "UPDATE " MARKER " SET at_ms = " NOW
+                       ", token = 0, lease_until_ms = 0 " THIS_MARKER " AND state = 2",
     [ST_RESULT_SET] = "UPDATE " MARKER " SET result = ? " THIS_MARKER " AND state = 0",
     [ST_RESULT_THERE] =
         "SET @semel = 9223372036854775807 + (NOT EXISTS (SELECT 1 FROM `{}marker` " THIS_MARKER
@@ -132,11 +174,11 @@ static const char *const texts[ST_COUNT] = {
         "SELECT result FROM " MARKER " " THIS_MARKER " AND state = 0 LOCK IN SHARE MODE",
 
     [ST_SWEEPER] = "SET SESSION wait_timeout = 60",
-    [ST_SWEEP_LOOK] = "SELECT `key`, at_ms < ? AND NOT " LIVE " FROM " MARKER
+    [ST_SWEEP_LOOK] = "SELECT `key`, at_ms < ? AND NOT " LIVE " AND NOT " LETTER " FROM " MARKER
                       " WHERE inbox = ? AND `key` > ? ORDER BY `key` LIMIT ?",
     [ST_SWEEP_LOCK] =
-        "SELECT `key` FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
-        "AND NOT " LIVE " FOR UPDATE SKIP LOCKED",
+        "SELECT `key`, at_ms FROM " MARKER " WHERE inbox = ? AND `key` IN (?~) AND at_ms < ? "
+        "AND NOT " LIVE " AND NOT " LETTER " FOR UPDATE SKIP LOCKED",
     [ST_SWEEP_DELETE] = "DELETE FROM `{}marker` WHERE inbox = ? AND `key` = ?",
 
     [ST_PUT] =
@@ -148,8 +190,8 @@ static const char *const texts[ST_COUNT] = {
         "AND grp IS NULL AND due_ms <= " NOW " ORDER BY due_ms, seq LIMIT ? FOR UPDATE SKIP LOCKED",
     [ST_LEASE_TIMED] = "SELECT grp FROM `{}group` FORCE INDEX (due) WHERE outbox = ? "
                        "AND due_ms <= " NOW " ORDER BY due_ms LIMIT ? FOR UPDATE SKIP LOCKED",
-    /* The first row of each of the next groups, and whether the group is known. The names come from a scan that leaps
-     * from group to group, however many rows are in one. */
+    /* The first row of each of the next groups, and whether the group is known. The names come from
+     * a scan that leaps from group to group, however many rows are in one. */
     [ST_LEASE_HEADS] =
         "SELECT g.grp, o.seq, o.wake_ms <= " NOW ", o.token IS NOT NULL, o.wake_ms, "
         "EXISTS (SELECT 1 FROM `{}group` k WHERE k.outbox = g.outbox AND k.grp = g.grp), "
@@ -162,8 +204,8 @@ static const char *const texts[ST_COUNT] = {
         "(SELECT p.seq FROM `{}outbox` p FORCE INDEX (lane) WHERE p.outbox = ? AND p.parked = 1 "
         "AND p.grp = g.grp ORDER BY p.due_ms, p.seq LIMIT 1), NULL), 9223372036854775807)) "
         "ORDER BY g.grp",
-    /* Rows of one group that are parked, or that are not; when to visit it again if the first of them is not due; and
-     * whether any group is known. */
+    /* Rows of one group that are parked, or that are not; when to visit it again if the first of
+     * them is not due; and whether any group is known. */
     [ST_LEASE_ROWS] =
         "(SELECT ?, seq, wake_ms <= " NOW ", token IS NOT NULL, parked, "
         "IF(token IS NULL, wake_ms, LEAST(wake_ms, " NOW " + GREATEST(0, " NOW " + ? - wake_ms))), "
@@ -182,7 +224,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_EXTEND] =
         "UPDATE " OUTBOX " SET wake_ms = " NOW " + ? WHERE outbox = ? AND token = ? AND seq IN (?)",
     [ST_RETRY] =
-        "UPDATE " OUTBOX " SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ? "
+        "UPDATE " OUTBOX " SET token = NULL, wake_ms = " NOW " + ?, refusals = refusals + ?, "
+        "error = COALESCE(?, error) "
         "WHERE outbox = ? AND token = ? AND seq = ?",
     [ST_RELEASE] = "UPDATE " OUTBOX " SET token = NULL, wake_ms = IF(? = 0, captured_ms, " NOW
                    " + ?), attempts = attempts - 1 WHERE outbox = ? AND token = ? AND seq = ?",
@@ -198,8 +241,8 @@ static const char *const texts[ST_COUNT] = {
                      "~ ON DUPLICATE KEY UPDATE due_ms = VALUES(due_ms)",
     [ST_GROUP_LEAVE] = "DELETE g FROM `{}group` g FORCE INDEX (PRIMARY) WHERE outbox = ? "
                        "AND grp IN (?~)",
-    /* A row that is the first of its group to wait is parked with it; if others know the group, the row stays where
-     * the walk by name finds it, and nobody is waited for. */
+    /* A row that is the first of its group to wait is parked with it; if another relay has added
+     * the group, the row stays where the walk by name finds it, and the statement does not wait. */
     [ST_GROUP_NOTE] = "INSERT INTO `{}group` (outbox, grp, due_ms) SELECT o.outbox, o.grp, "
                       "o.wake_ms FROM `{}outbox` o WHERE o.seq = ? AND o.outbox = ? "
                       "AND o.token IS NULL AND o.parked = 0 AND o.grp IS NOT NULL AND NOT EXISTS "
@@ -209,19 +252,51 @@ static const char *const texts[ST_COUNT] = {
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox` WHERE " NO_QUEUE "), "
                   "(SELECT captured_ms FROM `{}outbox` WHERE " NO_QUEUE " ORDER BY seq LIMIT 1)",
 
-    [ST_DEAD_PUT] =
-        "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
-        ") VALUES (?, ?, ?, ?, " NOW ", ?, " MESSAGE_PATTERN ") "
-        "ON DUPLICATE KEY UPDATE attempts = VALUES(attempts), at_ms = VALUES(at_ms), "
-        "error = VALUES(error), grp = VALUES(grp), id = VALUES(id), "
-        "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
-        "correlation_id = VALUES(correlation_id), "
-        "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
-        "headers = VALUES(headers), `body` = VALUES(`body`)",
+    [ST_STATS_OUTBOX] =
+        "SELECT COUNT(*), COALESCE(MIN(captured_ms), 0), COALESCE(SUM(wake_ms <= " NOW "), 0), "
+        "COALESCE(MIN(IF(wake_ms <= " NOW ", wake_ms, NULL)), 0) FROM `{}outbox` "
+        "WHERE outbox = ? OR (? = 0 AND " NO_QUEUE ")",
+    [ST_STATS_DEAD] =
+        "SELECT COUNT(*), " NOW " FROM `{}dead` WHERE ? = 0 OR (origin = ? AND name = ?)",
+    [ST_STATS_CLAIMS] = "SELECT COUNT(*) FROM `{}marker` WHERE inbox = ? AND state = 1 AND " LIVE,
+    [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.`key` > ? "
+                        "ORDER BY m.`key` LIMIT ?",
+    [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.`key` = ?",
+    [ST_LIST_OUTGOING] =
+        "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL AND wake_ms > " NOW
+        ", error, grp, id, source, type, topic, correlation_id, content_type, time_ms, "
+        "IF(?, headers, NULL), IF(?, `body`, NULL) "
+        "FROM `{}outbox` " BY_KEY " WHERE outbox = ? AND seq > ? ORDER BY seq LIMIT ?",
+    [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= ? AND (sent_ms > ? OR seq > ?) "
+                     "ORDER BY sent_ms, seq LIMIT ?",
+    [ST_LIST_SENT_BACK] = "SELECT " SENT_COLUMNS " AND sent_ms <= ? AND (sent_ms < ? OR seq < ?) "
+                          "ORDER BY sent_ms DESC, seq DESC LIMIT ?",
+    [ST_SENT_KEEP] =
+        "INSERT INTO `{}sent` (outbox, sent_ms, seq, captured_ms, attempts, grp, id, type, topic, "
+        "correlation_id) SELECT o.outbox, " NOW ", o.seq, o.captured_ms, o.attempts, o.grp, o.id, "
+        "o.type, o.topic, o.correlation_id FROM `{}outbox` o " BY_KEY
+        " WHERE o.outbox = ? AND o.token = ? AND o.seq IN (?) "
+        "ON DUPLICATE KEY UPDATE sent_ms = `{}sent`.sent_ms",
+    [ST_SENT_SWEEP] =
+        "DELETE FROM `{}sent` WHERE outbox = ? AND sent_ms < ? ORDER BY sent_ms, seq LIMIT ?",
+
+    [ST_DEAD_PUT] = "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, "
+                    "first_ms, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, " NOW
+                    ", ?, COALESCE(?, " NOW "), " MESSAGE_PATTERN ") "
+                    "ON DUPLICATE KEY UPDATE attempts = VALUES(attempts), at_ms = VALUES(at_ms), "
+                    "first_ms = LEAST(COALESCE(first_ms, VALUES(first_ms)), VALUES(first_ms)), "
+                    "error = VALUES(error), grp = VALUES(grp), id = VALUES(id), "
+                    "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
+                    "correlation_id = VALUES(correlation_id), "
+                    "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
+                    "headers = VALUES(headers), `body` = VALUES(`body`)",
     [ST_DEAD_DROP] = "DELETE d FROM `{}dead` d " BY_KEY " WHERE dead_id = ?",
-    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, " MESSAGE_COLUMNS
-                     " FROM `{}dead` WHERE dead_id > ? AND (? = 0 OR origin = ?) "
-                     "AND (? IS NULL OR name = ?) ORDER BY dead_id LIMIT ?",
+    [ST_DEAD_LIST] =
+        "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
+        " FROM `{}dead` WHERE dead_id > ? "
+        "AND (? = 0 OR origin = ?) AND (? IS NULL OR name = ?) "
+        "AND (? IS NULL OR type = ?) AND at_ms >= ? AND (? = 0 OR at_ms < ?) "
+        "ORDER BY dead_id LIMIT ?",
 };
 
 const char *const *maria_statements(mem_arena *arena, const char *name)

@@ -1,13 +1,18 @@
 /* Retention without an index on time.
  *
- * InnoDB keeps the markers in the order of their keys. A sweep looks at them in that order, a bounded number at a
- * time, by a read that locks nothing; then it locks the expired ones among them, as they are now, skips what others
- * have locked, and deletes them, in one short transaction. Every row is looked at once in a round whatever its
- * state, so there is none that no sweep can see.
+ * InnoDB keeps the markers in the order of their keys. A sweep looks at them in that order, a
+ * bounded number at a time, by a read that locks nothing; then it locks the expired ones among
+ * them, as they are now, skips what others have locked, and deletes them, in one short transaction.
+ * Every row is looked at once in a round whatever its state, so there is none that no sweep can
+ * see.
  *
- * It has a connection of its own, and one process at a time makes a round: a named lock is held by that connection
- * from the first step to the last. The server drops it when the connection goes, which it does by itself after a
- * minute without a step; so a round that nobody goes on with keeps nobody else from beginning one.
+ * It has a connection of its own, and one process at a time makes a round: a named lock is held by
+ * that connection from the first step to the last. The server drops it when the connection goes,
+ * which it does by itself after a minute without a step; so a round that its process does not
+ * continue keeps no other process from beginning one.
+ *
+ * The same transaction notes the time of the newest marker that it removes. Units that handle old
+ * messages hold the note, so the sweep waits for them before it locks a marker.
  *
  * If the process dies in between, the next round looks again; the position is not worth storing. */
 #include "store/mariadb/mariadb.h"
@@ -15,7 +20,7 @@
 
 #include <stdio.h>
 
-/* --- the sweeper -------------------------------------------------------------------------------------------- */
+/* --- the sweeper ------------------------------------------------------------------------------ */
 
 static void name_round(char name[32], int64_t inbox)
 {
@@ -58,7 +63,13 @@ static void unlock_round(void *state, int64_t inbox)
         maria_release_lock(on, store, name);
 }
 
-/* --- a step ------------------------------------------------------------------------------------------------- */
+/* --- a step ----------------------------------------------------------------------------------- */
+
+/* The markers that the sweep removes. */
+typedef struct locked_keys {
+    sql_keys keys;
+    int64_t newest_ms; /* the newest last change among them */
+} locked_keys;
 
 static semel_status note_looked(const maria_row *r, void *context, semel_error *err)
 {
@@ -67,7 +78,11 @@ static semel_status note_looked(const maria_row *r, void *context, semel_error *
 
 static semel_status note_locked(const maria_row *r, void *context, semel_error *err)
 {
-    return sql_keys_keep(context, maria_column_bytes(r, 0), err);
+    locked_keys *locked = context;
+    int64_t at_ms = maria_column_int(r, 1);
+    if (!locked->keys.count || at_ms > locked->newest_ms)
+        locked->newest_ms = at_ms;
+    return sql_keys_keep(&locked->keys, maria_column_bytes(r, 0), err);
 }
 
 static semel_status find_old(sql_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
@@ -101,10 +116,16 @@ static maria_query enqueue_keys(maria_connection *on, maria_statement which, int
     return q;
 }
 
-static semel_status lock_old(sql_keys *out, mariadb_store *store, int64_t inbox, int64_t cutoff_ms,
-                             const sql_keys *found, semel_error *err)
+/* The note first: units hold it while they handle old messages, and the sweep must not hold
+ * markers while it waits for them. */
+static semel_status lock_old(locked_keys *out, mariadb_store *store, int64_t inbox,
+                             int64_t cutoff_ms, const sql_keys *found, semel_error *err)
 {
     maria_connection *on = store->sweeper.connection;
+    maria_query forgotten = maria_enqueue(on, ST_NOTE_ADD);
+    maria_int(&forgotten, inbox);
+    maria_int(&forgotten, SEMEL_NOTE_FORGOTTEN);
+    (void)maria_end(&forgotten);
     for (size_t from = 0; from < found->count; from += LIST_MAX) {
         maria_query q = enqueue_keys(on, ST_SWEEP_LOCK, inbox, found, from);
         maria_rest(&q);
@@ -116,7 +137,8 @@ static semel_status lock_old(sql_keys *out, mariadb_store *store, int64_t inbox,
     return maria_flush(on, NULL, "locking old markers", err);
 }
 
-/* As many as go in one text, in one compound statement if the server takes those; *at is moved behind them. */
+/* As many as go in one text, in one compound statement if the server takes those; *at is moved
+ * behind them. */
 static void enqueue_deletes(maria_connection *on, int64_t inbox, const sql_keys *locked, size_t *at)
 {
     const char *text = on->texts[ST_SWEEP_DELETE];
@@ -137,19 +159,35 @@ static void enqueue_deletes(maria_connection *on, int64_t inbox, const sql_keys 
     (void)maria_end(&q);
 }
 
-/* Row by row: for a list of most of a table the server may choose to read all of it, and then waits for rows that
- * units have locked. */
-static semel_status delete_locked(mariadb_store *store, int64_t inbox, const sql_keys *locked,
+/* In the transaction that removes them: the inbox must not forget a key without knowing that it
+ * did. */
+static semel_status note_forgotten(mariadb_store *store, int64_t inbox, int64_t newest_ms,
+                                   semel_error *err)
+{
+    maria_connection *on = store->sweeper.connection;
+    maria_query q = maria_enqueue(on, ST_NOTE_RAISE);
+    maria_int(&q, inbox);
+    maria_int(&q, SEMEL_NOTE_FORGOTTEN);
+    maria_int(&q, newest_ms);
+    (void)maria_end(&q);
+    return maria_flush(on, NULL, "noting what a sweep removes", err);
+}
+
+/* Row by row: for a list of most of a table the server may choose to read all of it, and then
+ * waits for rows that units have locked. */
+static semel_status delete_locked(mariadb_store *store, int64_t inbox, const locked_keys *locked,
                                   semel_error *err)
 {
     maria_connection *on = store->sweeper.connection;
     semel_status status = SEMEL_OK;
-    for (size_t at = 0; !status && at < locked->count;) {
-        enqueue_deletes(on, inbox, locked, &at);
+    for (size_t at = 0; !status && at < locked->keys.count;) {
+        enqueue_deletes(on, inbox, &locked->keys, &at);
         status = maria_flush(on, NULL, "removing old markers", err);
     }
     if (!status)
         status = seam_fault(store->seam, "sweep.removed", err);
+    if (!status && locked->keys.count)
+        status = note_forgotten(store, inbox, locked->newest_ms, err);
     if (status)
         return status;
     maria_enqueue_plain(on, ST_COMMIT);
@@ -164,10 +202,11 @@ static semel_status sweep_step(void *state, int64_t inbox, int64_t cutoff_ms, ui
     maria_connection *on = store->sweeper.connection;
     mem_arena *arena = &on->scratch;
     arena_reset(arena);
-    sql_keys found, locked;
+    sql_keys found;
+    locked_keys locked = {.newest_ms = 0};
     semel_status status = sql_keys_init(&found, arena, rows, err);
     if (!status)
-        status = sql_keys_init(&locked, arena, rows, err);
+        status = sql_keys_init(&locked.keys, arena, rows, err);
     if (!status)
         status = find_old(&found, store, inbox, cutoff_ms, rows, position, err);
     if (!status && found.count)
@@ -177,7 +216,7 @@ static semel_status sweep_step(void *state, int64_t inbox, int64_t cutoff_ms, ui
     if (status)
         return status;
     *position = found.looked < rows ? (semel_sweep_position){0} : found.last;
-    *swept = locked.count;
+    *swept = locked.keys.count;
     return SEMEL_OK;
 }
 

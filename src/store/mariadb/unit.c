@@ -1,16 +1,16 @@
 /* A unit: one transaction on one connection.
  *
- * Nothing waits that need not. Without autocommit the first statement begins the transaction; what is put off goes
- * with the COMMIT, in one text; the ROLLBACK of a unit that holds nothing is sent, and its answer read by
- * the next user of the connection.
+ * Nothing waits that need not. Without autocommit the first statement begins the transaction; what
+ * is put off goes with the COMMIT, in one text; the ROLLBACK of a unit that holds nothing is sent,
+ * and its answer read by the next user of the connection.
  *
- * A handler that has the connection could end our transaction. A savepoint is set before it gets it, and released
- * just before the COMMIT: it is gone if the transaction was ended, be it by a COMMIT in a stored procedure or
- * by the server itself, and then all is rolled back.
+ * A handler that has the connection could end our transaction. A savepoint is set before it gets
+ * it, and released just before the COMMIT: it is gone if the transaction was ended, be it by a
+ * COMMIT in a stored procedure or by the server itself, and then all is rolled back.
  *
- * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it does the same
- * (EUNAVAILABLE); after that the outcome is not known (EUNKNOWN), and the marker itself is the answer: the message is
- * received again. */
+ * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it
+ * does the same (EUNAVAILABLE); after that the outcome is not known (EUNKNOWN), and the marker
+ * itself is the answer: the message is received again. */
 #include "store/mariadb/mariadb.h"
 
 #include <mysqld_error.h>
@@ -19,7 +19,7 @@
 
 static const maria_bound patient = {PATIENT, 0};
 
-/* --- enqueueing ------------------------------------------------------------------------------------------- */
+/* --- enqueueing ------------------------------------------------------------------------------- */
 
 semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin durability,
                            uint32_t wait_ms, semel_error *err)
@@ -37,7 +37,8 @@ semel_status mariadb_begin(void *store_state, void *unit_state, semel_begin dura
     return SEMEL_OK;
 }
 
-/* Leases and counts are taken by many at once: at other levels of isolation they would run into each other. */
+/* Leases and counts are taken by many at once: at other levels of isolation they would run into
+ * each other. */
 static void begin_unit(mariadb_unit *unit)
 {
     maria_session_mode wanted =
@@ -50,7 +51,7 @@ static void begin_unit(mariadb_unit *unit)
 /* All but mere looks: even where they change nothing, others wait for what they have found. */
 static int may_lock(maria_statement which)
 {
-    return which != ST_LOOK && which != ST_DEAD_LIST;
+    return which != ST_LOOK && which != ST_DEAD_LIST && which != ST_NOTE_READ;
 }
 
 maria_query maria_unit_enqueue(mariadb_unit *unit, maria_statement which, maria_bound limit)
@@ -72,7 +73,7 @@ static void enqueue_plain(mariadb_unit *unit, maria_statement which)
     (void)maria_end(&q);
 }
 
-/* --- flushing ------------------------------------------------------------------------------------------- */
+/* --- flushing --------------------------------------------------------------------------------- */
 
 semel_status maria_unit_trouble(const mariadb_unit *unit, semel_error *err)
 {
@@ -109,8 +110,9 @@ static semel_status check_handler(mariadb_unit *unit, semel_error *err)
     return is_in_transaction(unit) ? SEMEL_OK : maria_ended_inside(unit, err);
 }
 
-/* Where the caller's session commits each statement by itself, ours would be committed alone if the caller's
- * transaction had ended: so it is looked at first. A savepoint that is gone tells it, and nothing else does. */
+/* Where the caller's session commits each statement by itself, ours would be committed alone if the
+ * caller's transaction had ended: so it is looked at first. A savepoint that is gone tells it, and
+ * nothing else does. */
 static semel_status check_caller(mariadb_unit *unit, semel_error *err)
 {
     MYSQL *my = unit->on->my;
@@ -147,8 +149,8 @@ semel_status maria_unit_flush(mariadb_unit *unit, maria_failure *failed, const c
     return status;
 }
 
-/* Of the application's statements every failure is the handler's, but for those that may pass. A limit of the
- * server's for one statement is the statement's own. */
+/* Of the application's statements every failure is the handler's, but for those that may pass. A
+ * limit of the server's for one statement is the statement's own. */
 static semel_status blame_handler(semel_status status, unsigned number, semel_error *err)
 {
     enum { ER_STATEMENT_TOOK_TOO_LONG = 1969 };
@@ -201,7 +203,7 @@ static semel_status explain_failure(mariadb_unit *unit, semel_status status, mar
     case STEP_EXPECT:
         return failed->number == ER_DATA_OUT_OF_RANGE
                    ? semel_fail(err, SEMEL_ELOST,
-                                "a row is not as this unit left it: somebody changed it by hand")
+                                "a row is not as this unit left it: another client changed it")
                    : status;
     default:
         return status;
@@ -245,13 +247,7 @@ semel_status maria_unit_make_room(mariadb_unit *unit, size_t bytes, semel_error 
     return flush_now(unit, err);
 }
 
-/* --- the handler's part --------------------------------------------------------------------------------- */
-
-void maria_unit_expect_handler(mariadb_unit *unit)
-{
-    if (atomic_load_explicit(&unit->store->natives, memory_order_relaxed))
-        maria_unit_guard(unit);
-}
+/* --- the handler's part ----------------------------------------------------------------------- */
 
 static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
 {
@@ -271,26 +267,26 @@ static semel_status prepare_handler(mariadb_unit *unit, semel_error *err)
     return flush_now(unit, err);
 }
 
-/* From here on the handler uses the connection. The commit reports what went wrong here; until then nothing that the
- * handler does is committed by itself. */
+/* From here on the handler uses the connection. The commit reports what went wrong here; until then
+ * nothing that the handler does is committed by itself. */
 void *mariadb_native(void *unit_state)
 {
     mariadb_unit *unit = unit_state;
-    atomic_store_explicit(&unit->store->natives, 1, memory_order_relaxed);
     if (!unit->trouble)
         unit->trouble = prepare_handler(unit, &unit->trouble_is);
     unit->shared = 1;
     return unit->on->my;
 }
 
-/* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may have. */
+/* MariaDB does not tell whether a transaction has written: one that was in a handler's hands may
+ * have. */
 int mariadb_used(void *unit_state)
 {
     const mariadb_unit *unit = unit_state;
     return unit->wrote || unit->shared;
 }
 
-/* --- ending --------------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static void leave_connection(mariadb_unit *unit, int usable)
 {
@@ -305,7 +301,8 @@ static void leave_connection(mariadb_unit *unit, int usable)
     }
 }
 
-/* Others may wait for the rows of a unit: when this returns they are free. One that has none need not wait itself. */
+/* Others may wait for the rows of a unit: when this returns they are free. One that has none need
+ * not wait itself. */
 static void roll_back(mariadb_unit *unit)
 {
     maria_connection *on = unit->on;
@@ -334,8 +331,9 @@ void mariadb_rollback(void *unit_state)
     roll_back(unit_state);
 }
 
-/* Before all that was put off, so that none of it is run outside of our transaction; but behind a procedure that was
- * called, and behind everything on a caller's connection, where it is the end of the unit. */
+/* Before all that was put off, so that none of it is run outside of our transaction; but behind a
+ * procedure that was called, and behind everything on a caller's connection, where it is the end of
+ * the unit. */
 static void enqueue_release(mariadb_unit *unit)
 {
     maria_query q =
@@ -362,8 +360,8 @@ static semel_status commit_begun(mariadb_unit *unit, semel_error *err)
     return status ? explain_failure(unit, status, &failed, err) : SEMEL_OK;
 }
 
-/* A session that the server has ended while the handler worked is known to have committed nothing; once the COMMIT is
- * sent, that could not be known any more. */
+/* A session that the server has ended while the handler worked is known to have committed nothing;
+ * once the COMMIT is sent, that could not be known any more. */
 static semel_status check_session(mariadb_unit *unit, semel_error *err)
 {
     maria_connection *on = unit->on;
@@ -372,7 +370,7 @@ static semel_status check_session(mariadb_unit *unit, semel_error *err)
     on->lost = 1;
     return semel_fail(err, SEMEL_EUNAVAILABLE,
                       "mariadb, committing: the server has ended the session (wait_timeout, "
-                      "idle_transaction_timeout, or somebody killed it)");
+                      "idle_transaction_timeout, or KILL)");
 }
 
 semel_status mariadb_commit(void *unit_state, semel_error *err)
@@ -392,7 +390,7 @@ semel_status mariadb_commit(void *unit_state, semel_error *err)
     return status;
 }
 
-/* --- one message in a batch ------------------------------------------------------------------------------- */
+/* --- one message in a batch ------------------------------------------------------------------- */
 
 /* Set only if the handler wants the connection: until then there is nothing to go back from. */
 semel_status mariadb_savepoint(void *unit_state, semel_error *err)
@@ -404,7 +402,8 @@ semel_status mariadb_savepoint(void *unit_state, semel_error *err)
     return SEMEL_OK;
 }
 
-/* It is not released: the next one of the same name takes its place, and the COMMIT ends the last. */
+/* It is not released: the next one of the same name takes its place, and the COMMIT ends the
+ * last. */
 semel_status mariadb_keep(void *unit_state, semel_error *err)
 {
     mariadb_unit *unit = unit_state;

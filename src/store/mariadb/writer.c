@@ -8,7 +8,7 @@
 
 enum { NUMBER_TEXT = 48, FIRST_STEPS = 16 };
 
-/* --- the whole ------------------------------------------------------------------------------------------ */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 void maria_script_clear(maria_script *s)
 {
@@ -79,7 +79,7 @@ static maria_step *add_step(maria_script *s)
     return &s->steps[s->count++];
 }
 
-/* --- values --------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void append_hex(text_buffer *to, semel_bytes bytes)
 {
@@ -118,8 +118,8 @@ static void append_int(text_buffer *to, int64_t value)
     text_append_z(to, ")");
 }
 
-/* With an exponent it is a DOUBLE to the server, and 17 digits are all that it has. printf() asks the locale
- * what a decimal point is. */
+/* With an exponent it is a DOUBLE to the server, and 17 digits are all that it has. printf() asks
+ * the locale what a decimal point is. */
 static semel_status append_real(text_buffer *to, double value, semel_error *err)
 {
     char text[NUMBER_TEXT];
@@ -159,7 +159,7 @@ semel_status maria_value(text_buffer *to, const semel_value *value, semel_error 
                       (int)value->kind);
 }
 
-/* --- a statement ---------------------------------------------------------------------------------------- */
+/* --- a statement ------------------------------------------------------------------------------ */
 
 static void append_bound(text_buffer *to, maria_bound limit)
 {
@@ -303,7 +303,7 @@ maria_step *maria_end(maria_query *q)
     return s->count && !s->failed ? &s->steps[s->count - 1] : &nowhere;
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 int64_t maria_column_int(const maria_row *r, unsigned column)
 {

@@ -1,8 +1,9 @@
 /* The statements for the server, with their values written into them.
  *
- * The server takes several statements in one text, and stops at the first one that fails: so all that stands
- * or falls together is one round trip. Values are written so that no value can be anything else: numbers as digits,
- * bytes in hexadecimal. Nothing is escaped, so there is nothing to get wrong about character sets. */
+ * The server takes several statements in one text, and stops at the first one that fails: so all
+ * that stands or falls together is one round trip. Values are written so that no value can be
+ * anything else: numbers as digits, bytes in hexadecimal. Nothing is escaped, so there is nothing
+ * to get wrong about character sets. */
 #ifndef SEMEL_MARIADB_WRITER_H
 #define SEMEL_MARIADB_WRITER_H
 
@@ -44,12 +45,17 @@ typedef enum maria_statement {
     ST_IDENTITY,
     ST_SCOPE_FIND,
     ST_SCOPE_ADD,
+    ST_NOTE_READ,
+    ST_NOTE_READ_SHARED,
+    ST_NOTE_READ_EXCLUSIVE,
+    ST_NOTE_ADD,
+    ST_NOTE_WRITE,
+    ST_NOTE_RAISE,
     ST_MARK,
     ST_MARK_MANY,
     ST_ASSUME,
     ST_CLAIM,
     ST_FAILED,
-    ST_DUPLICATE,
     ST_LOOK,
     ST_LOOK_LOCKED,
     ST_TABLE_FREE,
@@ -60,6 +66,8 @@ typedef enum maria_statement {
     ST_LET_GO,
     ST_SET_STATE,
     ST_FORGET,
+    ST_UNMARK,
+    ST_LETTER_GONE,
     ST_RESULT_SET,
     ST_RESULT_THERE,
     ST_RESULT_GET,
@@ -88,13 +96,24 @@ typedef enum maria_statement {
     ST_GROUP_NOTE,
     ST_PARK_NOTED,
     ST_UNSENT,
+    ST_STATS_OUTBOX,
+    ST_STATS_DEAD,
+    ST_STATS_CLAIMS,
+    ST_LIST_MARKERS,
+    ST_LIST_MARKER,
+    ST_LIST_OUTGOING,
+    ST_LIST_SENT,
+    ST_LIST_SENT_BACK,
+    ST_SENT_KEEP,
+    ST_SENT_SWEEP,
     ST_DEAD_PUT,
     ST_DEAD_DROP,
     ST_DEAD_LIST,
     ST_COUNT
 } maria_statement;
 
-/* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is out. */
+/* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is
+ * out. */
 const char *const *maria_statements(mem_arena *arena, const char *name);
 
 /* What the failure of a statement means. */
@@ -125,10 +144,9 @@ typedef semel_status maria_row_call(const maria_row *r, void *context, semel_err
 typedef struct maria_step {
     size_t start; /* in the text */
     maria_step_kind kind;
-    int open_ended; /* it may have more than one result: nothing can be told by position behind it */
+    int open_ended;       /* it may have more than one result: positions behind it tell nothing */
     maria_reply *answer;  /* may be NULL */
     maria_row_call *call; /* may be NULL: rows are thrown away */
-    const char *tag;      /* ... and so are those whose first column has another name; NULL: none */
     void *context;
 } maria_step;
 
@@ -149,7 +167,7 @@ void maria_script_rotate(maria_script *s); /* the last, a short one, becomes the
 /* Where the text of a step ends: before its semicolon. */
 size_t maria_script_end(const maria_script *s, size_t index);
 
-/* --- writing ------------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* How long a statement may wait for locks. */
 typedef struct maria_bound {
@@ -186,17 +204,19 @@ void maria_more(maria_query *q, const char *pattern);
 /* Ends the repetition: values go on behind it. */
 void maria_rest(maria_query *q);
 
-/* Ends one statement and goes on with another one, with this between them; and what follows behind the last. */
+/* Ends one statement and goes on with another one, with this between them; and what follows behind
+ * the last. */
 void maria_chain(maria_query *q, const char *between, const char *text);
 void maria_tail(maria_query *q, const char *sql);
 
-/* Ends it. What is returned lives until the next one begins, and may be given a receiver for its answer. */
+/* Ends it. What is returned lives until the next one begins, and may be given a receiver for its
+ * answer. */
 maria_step *maria_end(maria_query *q);
 
 /* A value of the application's; EINVAL if there is no such number in SQL. */
 semel_status maria_value(text_buffer *to, const semel_value *value, semel_error *err);
 
-/* --- reading ------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int64_t maria_column_int(const maria_row *r, unsigned column); /* 0 for NULL */
 uint64_t maria_column_uint(const maria_row *r, unsigned column);

@@ -1,8 +1,9 @@
 /* Dead letters, in the order of their ids.
  *
- * A letter is its identity (id, origin, name, key) and a content that is exchanged as a whole: putting
- * one again brings a new content, dropping it takes the content away. A letter without content is not
- * there; it exists only while some unit has not decided yet. Others see what is committed. */
+ * A letter is its identity (id, origin, name, key) and a content that is exchanged as a whole:
+ * putting one again brings a new content, dropping it takes the content away. A letter without
+ * content is not there; it exists only while some unit has not decided yet. Others see what is
+ * committed. */
 #include "base/mem.h"
 #include "store/memory/memory_internal.h"
 
@@ -12,6 +13,7 @@ struct memory_content {
     semel_message *message;
     uint32_t attempts;
     int64_t at_ms;
+    int64_t first_ms;
     char error[];
 };
 
@@ -30,7 +32,7 @@ struct memory_letter {
     char name[];
 };
 
-/* --- contents ------------------------------------------------------------------------------------ */
+/* --- contents --------------------------------------------------------------------------------- */
 
 static void free_content(memory_store *store, memory_content *content)
 {
@@ -57,6 +59,7 @@ static semel_status new_content(memory_content **out, memory_store *store, const
         memcpy(content->error, error.data, error.len);
     content->attempts = dead->attempts;
     content->at_ms = memory_now_ms(store);
+    content->first_ms = dead->first_ms ? dead->first_ms : content->at_ms;
     status = dead->message ? semel_message_copy(&content->message, dead->message, err) : SEMEL_OK;
     if (status)
         free_content(store, content);
@@ -65,7 +68,7 @@ static semel_status new_content(memory_content **out, memory_store *store, const
     return status;
 }
 
-/* --- letters ------------------------------------------------------------------------------------- */
+/* --- letters ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const memory_store *store, const semel_dead *dead)
 {
@@ -150,7 +153,7 @@ void memory_letters_free(memory_store *store)
     memory_index_free(&store->letters_by_key);
 }
 
-/* --- the journal --------------------------------------------------------------------------------- */
+/* --- the journal ------------------------------------------------------------------------------ */
 
 static void undo_letter(memory_unit *unit, const memory_record *record)
 {
@@ -191,7 +194,7 @@ static void exchange_content(memory_unit *unit, memory_record *record, memory_le
     letter->content = content;
 }
 
-/* --- put, drop, list ----------------------------------------------------------------------------- */
+/* --- put, drop, list -------------------------------------------------------------------------- */
 
 static int is_anothers(const memory_unit *unit, const memory_letter *letter)
 {
@@ -218,12 +221,14 @@ static semel_status put_locked(memory_unit *unit, const semel_dead *dead, semel_
     if (!record)
         return memory_out_of_memory(err);
     semel_status status = new_content(&content, store, dead, err);
-    if (status)
-        return status;
+    if (status || !content)
+        return status ? status : memory_out_of_memory(err);
     if (!letter && !(letter = add_letter(store, dead))) {
         free_content(store, content);
         return memory_out_of_memory(err);
     }
+    if (letter->content && letter->content->first_ms < content->first_ms)
+        content->first_ms = letter->content->first_ms;
     exchange_content(unit, record, letter, content);
     return SEMEL_OK;
 }
@@ -277,14 +282,24 @@ static semel_status visit_letter(const memory_letter *letter, const memory_conte
                        .message = content->message,
                        .attempts = content->attempts,
                        .at_ms = content->at_ms,
-                       .error = content->error};
+                       .error = content->error,
+                       .first_ms = content->first_ms};
     return visitor(&dead, context, err);
 }
 
-static int is_wanted(const memory_letter *letter, const semel_dead_filter *filter)
+static int has_type(const memory_content *content, const char *type)
+{
+    return content->message && content->message->type && strcmp(content->message->type, type) == 0;
+}
+
+static int is_wanted(const memory_letter *letter, const memory_content *content,
+                     const semel_dead_filter *filter)
 {
     return (filter->origin == SEMEL_DEAD_ANY || filter->origin == letter->origin) &&
-           (!filter->name || strcmp(filter->name, letter->name) == 0);
+           (!filter->name || strcmp(filter->name, letter->name) == 0) &&
+           (!filter->type || has_type(content, filter->type)) &&
+           content->at_ms >= filter->since_ms &&
+           (!filter->until_ms || content->at_ms < filter->until_ms);
 }
 
 /* A page begins where the last one ended, so the way there is by the index, not along the list. */
@@ -311,11 +326,20 @@ semel_status memory_dead_list(void *unit, const semel_dead_filter *filter,
     const memory_letter *letter = first_after(self->store, filter->after_id);
     for (; letter && left && !status; letter = letter->newer) {
         const memory_content *seen = letter->owner == self ? letter->content : letter->committed;
-        if (!seen || !is_wanted(letter, filter))
+        if (!seen || !is_wanted(letter, seen, filter))
             continue;
         status = visit_letter(letter, seen, visitor, context, err);
         left--;
     }
     pthread_mutex_unlock(&self->store->lock);
     return status;
+}
+
+uint64_t memory_letters_count(const memory_store *store, int origin, const char *name)
+{
+    uint64_t count = 0;
+    for (const memory_letter *at = store->first_letter; at; at = at->newer)
+        count +=
+            at->committed && (!origin || ((int)at->origin == origin && !strcmp(at->name, name)));
+    return count;
 }

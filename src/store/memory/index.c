@@ -1,5 +1,5 @@
-/* Buckets of linked things. It grows while there is memory for it; when there is none it goes on with
- * the buckets it has, only slower. */
+/* Buckets of linked things. It grows while there is memory for it; when there is none it goes on
+ * with the buckets it has, only slower. */
 #include "store/memory/index.h"
 
 #include "base/mem.h"

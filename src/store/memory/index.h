@@ -1,4 +1,5 @@
-/* A hash index over things that carry a link of their own: adding never allocates, once room was made. */
+/* A hash index over things that carry a link of their own: adding never allocates, once room was
+ * made. */
 #ifndef SEMEL_STORE_MEMORY_INDEX_H
 #define SEMEL_STORE_MEMORY_INDEX_H
 

@@ -1,6 +1,6 @@
-/* The journal of a unit: records in the order of the changes. The first few lie in the unit itself, so
- * that a message received, with what usually goes with it, allocates nothing. The store keeps the
- * journal of one large unit for the next: batches then allocate nothing either. */
+/* The journal of a unit: records in the order of the changes. The first few lie in the unit itself,
+ * so that a message received, with what usually goes with it, allocates nothing. The store keeps
+ * the journal of one large unit for the next: batches then allocate nothing either. */
 #include "base/mem.h"
 #include "store/memory/memory_internal.h"
 

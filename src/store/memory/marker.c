@@ -1,12 +1,13 @@
 /* The state machine of markers, as <semel/sys/store.h> has it.
  *
- * Every member is built the same way: look the key up, see whether the state allows what is asked, hold
- * the marker (which writes the journal), set it. A key without a marker is a marker in the state GONE
- * that is not there yet: so one kind of record serves for the new, the changed and the forgotten.
+ * Every member is built the same way: look the key up, see whether the state allows what is asked,
+ * hold the marker (which writes the journal), set it. A key without a marker is a marker in the
+ * state GONE that is not there yet: so one kind of record serves for the new, the changed and the
+ * forgotten.
  *
- * A marker that another open unit holds is nobody else's business until that unit ends: mark waits as
- * long as its caller says, verbs that have a token wait as for any lock (busy_ms), claim, forget and
- * fail without a token do not wait. */
+ * A marker that an open unit holds may be used by no other unit until that one ends: mark waits as
+ * long as its caller says, verbs that have a token wait as for any lock (busy_ms), claim, forget
+ * and fail without a token do not wait. */
 #include "store/memory/marker.h"
 
 uint32_t memory_marker_hash(const memory_store *store, const void *key, size_t len)
@@ -59,7 +60,7 @@ int memory_marker_leased(memory_store *store, const memory_marker *marker)
            memory_now_ms(store) < marker->extra->lease_end_ms;
 }
 
-/* --- the journal --------------------------------------------------------------------------------- */
+/* --- the journal ------------------------------------------------------------------------------ */
 
 void memory_marker_drop(memory_store *store, memory_table *table, memory_marker *marker)
 {
@@ -85,8 +86,8 @@ static void undo_marker(memory_unit *unit, const memory_record *record)
         memory_marker_drop(unit->store, record->marker.table, marker);
 }
 
-/* A unit may have several records of one marker. Only the first of them, which found the marker not held, releases
- * it. */
+/* A unit may have several records of one marker. Only the first of them, which found the marker not
+ * held, releases it. */
 static void commit_marker(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_marker *marker = record->marker.marker;
@@ -100,6 +101,27 @@ static void commit_marker(memory_unit *unit, const memory_record *record, int64_
 }
 
 static const memory_change marker_change = {undo_marker, commit_marker};
+
+static memory_marker_before state_of(const memory_marker *marker)
+{
+    return (memory_marker_before){.since = marker->since,
+                                  .fingerprint = marker->fingerprint,
+                                  .extra = marker->extra,
+                                  .attempts = marker->attempts,
+                                  .held = marker->held,
+                                  .state = marker->state};
+}
+
+memory_marker_before memory_marker_committed(const memory_marker *marker)
+{
+    const memory_unit *owner = marker->held ? marker->since.owner : NULL;
+    for (uint32_t i = 0; owner && i < owner->count; i++) {
+        const memory_record *record = &owner->records[i];
+        if (record->change == &marker_change && record->marker.marker == marker)
+            return record->marker.before;
+    }
+    return state_of(marker);
+}
 
 static int64_t clock_of_store(void *store)
 {
@@ -134,16 +156,39 @@ semel_status memory_hold(memory_found *at, memory_unit *unit, const semel_mark *
     record->change = &marker_change;
     record->marker.table = at->table;
     record->marker.marker = marker;
-    record->marker.before = (memory_marker_before){.since = marker->since,
-                                                   .fingerprint = marker->fingerprint,
-                                                   .extra = marker->extra,
-                                                   .attempts = marker->attempts,
-                                                   .held = marker->held,
-                                                   .state = marker->state};
+    record->marker.before = state_of(marker);
     unit->count++;
     marker->held = 1;
     marker->since.owner = unit;
     marker->extra = NULL;
+    return SEMEL_OK;
+}
+
+int64_t memory_first_ms(memory_store *store, const memory_found *at)
+{
+    const memory_marker *marker = at->marker;
+    if (!memory_is_there(at))
+        return 0;
+    if (marker->extra && marker->extra->first_ms)
+        return marker->extra->first_ms;
+    if (marker->state == MARKER_DONE)
+        return 0;
+    return marker->held ? memory_now_ms(store) : marker->since.changed_ms;
+}
+
+semel_status memory_keep_details(memory_found *at, memory_unit *unit, const semel_mark *mark,
+                                 int64_t first_ms, semel_error *err)
+{
+    if (!first_ms && !mark->received_ms)
+        return SEMEL_OK;
+    if (!at->marker->extra)
+        at->marker->extra = memory_extra_new(unit->store, (semel_bytes){0}, (semel_bytes){0});
+    if (!at->marker->extra)
+        return memory_out_of_memory(err);
+    at->marker->extra->first_ms = first_ms;
+    at->marker->extra->type = (uint32_t)mark->type;
+    at->marker->extra->source = (uint32_t)mark->source;
+    at->marker->extra->received_ms = mark->received_ms;
     return SEMEL_OK;
 }
 
@@ -154,7 +199,7 @@ void memory_set_attempts(memory_marker *marker, uint32_t attempts)
     marker->attempts = attempts & MARKER_ATTEMPTS_MAX;
 }
 
-/* --- mark and claim ------------------------------------------------------------------------------ */
+/* --- mark and claim --------------------------------------------------------------------------- */
 
 semel_mark_state memory_state_of(memory_store *store, const memory_marker *marker)
 {
@@ -165,8 +210,8 @@ semel_mark_state memory_state_of(memory_store *store, const memory_marker *marke
     return memory_marker_leased(store, marker) ? SEMEL_MARK_HELD : SEMEL_MARK_TAKEN;
 }
 
-/* Writes what is there into the mark; SEMEL_MARK_TAKEN: the key is free to be taken. Of a marker that is
- * held nothing is told: it is not committed. */
+/* Writes what is there into the mark; SEMEL_MARK_TAKEN: the key is free to be taken. Of a marker
+ * that is held nothing is told: it is not committed. */
 static void report_marker(semel_mark *mark, const memory_found *at, memory_store *store)
 {
     uint32_t known_elsewhere = mark->attempts;
@@ -177,6 +222,9 @@ static void report_marker(semel_mark *mark, const memory_found *at, memory_store
         return;
     mark->known_fingerprint = at->marker->fingerprint;
     mark->attempts = at->marker->attempts;
+    mark->changed_ms = at->marker->held ? memory_now_ms(store) : at->marker->since.changed_ms;
+    mark->first_ms = at->marker->extra && at->marker->extra->first_ms ? at->marker->extra->first_ms
+                                                                      : mark->changed_ms;
     mark->state = memory_state_of(store, at->marker);
     if (mark->state == SEMEL_MARK_TAKEN && mark->attempts < known_elsewhere)
         mark->attempts = known_elsewhere;
@@ -210,13 +258,14 @@ static semel_status mark_one(memory_unit *unit, semel_mark *mark, memory_wait *w
     report_marker(mark, &at, unit->store);
     if (mark->state != SEMEL_MARK_TAKEN)
         return SEMEL_OK;
+    int64_t first_ms = memory_first_ms(unit->store, &at);
     status = memory_hold(&at, unit, mark, err);
     if (status)
         return status;
     at.marker->state = MARKER_DONE;
     at.marker->fingerprint = mark->fingerprint;
     memory_set_attempts(at.marker, mark->attempts);
-    return SEMEL_OK;
+    return memory_keep_details(&at, unit, mark, first_ms, err);
 }
 
 semel_status memory_mark(void *unit, semel_mark marks[], size_t count, uint32_t wait_ms,
@@ -240,6 +289,7 @@ static semel_status take_claim(memory_unit *unit, semel_mark *mark, memory_found
         lease_ms ? memory_extra_new(store, (semel_bytes){0}, (semel_bytes){0}) : NULL;
     if (lease_ms && !lease)
         return memory_out_of_memory(err);
+    int64_t first_ms = memory_first_ms(store, at);
     semel_status status = memory_hold(at, unit, mark, err);
     if (status) {
         memory_extra_free(store, lease);
@@ -255,7 +305,7 @@ static semel_status take_claim(memory_unit *unit, semel_mark *mark, memory_found
     at->marker->extra = lease;
     at->marker->fingerprint = mark->fingerprint;
     memory_set_attempts(at->marker, mark->attempts);
-    return SEMEL_OK;
+    return memory_keep_details(at, unit, mark, first_ms, err);
 }
 
 semel_status memory_claim(void *unit, semel_mark *mark, uint32_t lease_ms, semel_error *err)

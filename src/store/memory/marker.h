@@ -28,6 +28,14 @@ semel_mark_state memory_state_of(memory_store *store, const memory_marker *marke
 semel_status memory_hold(memory_found *at, memory_unit *unit, const semel_mark *mark,
                          semel_error *err);
 
+/* When the first attempt began, before memory_hold() changes the marker; 0 for a key that is not
+ * open and was handled at the first attempt. */
+int64_t memory_first_ms(memory_store *store, const memory_found *at);
+
+/* After memory_hold(): the marker keeps this time, unless it is 0, and the details of the mark. */
+semel_status memory_keep_details(memory_found *at, memory_unit *unit, const semel_mark *mark,
+                                 int64_t first_ms, semel_error *err);
+
 void memory_set_attempts(memory_marker *marker, uint32_t attempts);
 
 #endif

@@ -1,5 +1,5 @@
-/* What becomes of a marker after it was taken: finished, renewed, failed, buried, forgotten; and the
- * result that is kept with a done one. Built as marker.c says. */
+/* What becomes of a marker after it was taken: finished, renewed, failed, buried, forgotten; and
+ * the result that is kept with a done one. Built as marker.c says. */
 #include "base/mem.h"
 #include "store/memory/marker.h"
 
@@ -12,7 +12,7 @@ static semel_status look_up_as_a_lock(memory_found *out, memory_unit *unit, cons
     return memory_look_up(out, unit, mark, &wait, err);
 }
 
-/* --- what the owner of a claim may do ------------------------------------------------------------ */
+/* --- what the owner of a claim may do --------------------------------------------------------- */
 
 static semel_status fail_lost(semel_error *err)
 {
@@ -45,12 +45,26 @@ semel_status memory_finish(void *unit, const semel_mark *mark, semel_error *err)
     memory_found at;
     pthread_mutex_lock(&self->store->lock);
     semel_status status = look_up_owned(&at, self, mark, err);
+    int64_t first_ms = status ? 0 : at.marker->extra->first_ms;
     if (!status)
         status = memory_hold(&at, self, mark, err);
-    if (!status)
+    if (!status) {
         at.marker->state = MARKER_DONE;
+        status = memory_keep_details(&at, self, mark, first_ms, err);
+    }
     pthread_mutex_unlock(&self->store->lock);
     return status;
+}
+
+/* What a new extra takes over from the one that it replaces. */
+static void keep_times(memory_extra *extra, const memory_extra *before)
+{
+    if (!before)
+        return;
+    extra->first_ms = before->first_ms;
+    extra->type = before->type;
+    extra->source = before->source;
+    extra->received_ms = before->received_ms;
 }
 
 static semel_status replace_extra(memory_found *at, memory_unit *unit, const semel_mark *mark,
@@ -58,6 +72,7 @@ static semel_status replace_extra(memory_found *at, memory_unit *unit, const sem
 {
     if (!extra)
         return memory_out_of_memory(err);
+    keep_times(extra, at->marker->extra);
     semel_status status = memory_hold(at, unit, mark, err);
     if (status)
         memory_extra_free(unit->store, extra);
@@ -85,9 +100,9 @@ semel_status memory_renew(void *unit, const semel_mark *mark, uint32_t lease_ms,
     return status;
 }
 
-/* --- how work ends badly ------------------------------------------------------------------------- */
+/* --- how work ends badly ---------------------------------------------------------------------- */
 
-/* Without a token: the marker as this unit made it, or one that nobody has. */
+/* Without a token: the marker as this unit made it, or one that no unit holds. */
 static semel_status look_up_unclaimed(memory_found *at, memory_unit *unit, const semel_mark *mark,
                                       semel_error *err)
 {
@@ -107,6 +122,7 @@ static semel_status set_back(memory_found *at, memory_unit *unit, const semel_ma
     memory_extra *reason = NULL;
     if (why && *why && !(reason = memory_extra_new(unit->store, (semel_bytes){0}, semel_str(why))))
         return memory_out_of_memory(err);
+    int64_t first_ms = memory_first_ms(unit->store, at);
     semel_status status = memory_hold(at, unit, mark, err);
     if (status) {
         memory_extra_free(unit->store, reason);
@@ -116,7 +132,7 @@ static semel_status set_back(memory_found *at, memory_unit *unit, const semel_ma
     memory_set_attempts(at->marker, mark->attempts);
     if (!mark->token)
         at->marker->fingerprint = mark->fingerprint;
-    return SEMEL_OK;
+    return memory_keep_details(at, unit, mark, first_ms, err);
 }
 
 static semel_status end_badly(memory_unit *unit, const semel_mark *mark, const char *why,
@@ -136,7 +152,7 @@ static semel_status end_badly(memory_unit *unit, const semel_mark *mark, const c
 
 semel_status memory_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err)
 {
-    return end_badly(unit, mark, why, MARKER_OPEN, err);
+    return end_badly(unit, mark, why, mark->attempts ? MARKER_OPEN : MARKER_GONE, err);
 }
 
 semel_status memory_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err)
@@ -172,7 +188,45 @@ semel_status memory_forget(void *unit, const semel_mark *mark, semel_error *err)
     return status;
 }
 
-/* --- results ------------------------------------------------------------------------------------- */
+static semel_status mark_letter_gone(memory_found *at, memory_unit *unit, const semel_mark *mark,
+                                     semel_error *err)
+{
+    const memory_extra *before = at->marker->extra;
+    semel_bytes why = {0};
+    int64_t first_ms = memory_first_ms(unit->store, at);
+    if (before)
+        why = (semel_bytes){before->bytes + before->result_len, before->why_len};
+    memory_extra *extra = memory_extra_new(unit->store, (semel_bytes){0}, why);
+    if (!extra)
+        return memory_out_of_memory(err);
+    keep_times(extra, before);
+    extra->letter_gone = 1;
+    extra->first_ms = first_ms;
+    semel_status status = memory_hold(at, unit, mark, err);
+    if (status)
+        memory_extra_free(unit->store, extra);
+    else
+        at->marker->extra = extra;
+    return status;
+}
+
+semel_status memory_letter_gone(void *unit, const semel_mark *mark, semel_error *err)
+{
+    memory_unit *self = unit;
+    memory_found at;
+    pthread_mutex_lock(&self->store->lock);
+    semel_status status = look_up_as_a_lock(&at, self, mark, err);
+    if (!status && at.others)
+        status = fail_busy(err);
+    if (!status && (!memory_is_there(&at) || at.marker->state != MARKER_DEAD))
+        status = semel_fail(err, SEMEL_ENOTFOUND, "the inbox knows no dead message with this key");
+    if (!status)
+        status = mark_letter_gone(&at, self, mark, err);
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
 
 static semel_status look_up_done(memory_found *at, memory_unit *unit, const semel_mark *mark,
                                  semel_error *err)

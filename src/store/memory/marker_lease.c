@@ -1,6 +1,6 @@
-/* What only some markers have: the claim of an open one, the result of a done one, the reason of one
- * that failed. In claim mode every message needs one for as long as it is worked on, so those without
- * bytes behind them are kept for the next. */
+/* What only some markers have: the claim of an open one, the result of a done one, the reason of
+ * one that failed. In claim mode every message needs one for as long as it is worked on, so those
+ * without bytes behind them are kept for the next. */
 #include "base/mem.h"
 #include "store/memory/memory_internal.h"
 

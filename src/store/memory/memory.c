@@ -3,9 +3,9 @@
  *     memory:                     up to 10 million keys and 10 million messages
  *     memory:?keys_max=1000000&messages_max=1000
  *
- * A full store refuses new keys (SEMEL_ELIMIT): it never forgets one inside its retention to make room.
- * It has no transaction that a handler's own writes could go into, but marker, result, outgoing
- * messages and dead letters of a unit happen together or not at all. */
+ * A full store refuses new keys (SEMEL_ELIMIT): it never forgets one inside its retention to make
+ * room. It has no transaction that a handler's own writes could go into, but marker, result,
+ * outgoing messages and dead letters of a unit happen together or not at all. */
 #include "store/memory/memory.h"
 
 #include "base/mem.h"
@@ -35,7 +35,7 @@ semel_status memory_count_message(memory_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
-/* --- time ---------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 int64_t memory_now_ms(memory_store *store)
 {
@@ -72,7 +72,7 @@ static void wake_others(memory_store *store)
         pthread_cond_broadcast(&store->let_go);
 }
 
-/* --- the store ----------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 static semel_status read_url(memory_store *store, const char *text, semel_error *err)
 {
@@ -130,6 +130,7 @@ static void free_inbox(memory_store *store, memory_inbox *inbox)
     while ((marker = memory_table_walk(&inbox->table, &place, INT64_MAX, &steps)) != NULL)
         memory_extra_free(store, marker->extra);
     memory_table_free(&inbox->table);
+    memory_notes_free(inbox);
     mem_free(inbox);
 }
 
@@ -170,7 +171,7 @@ static semel_durability memory_durability(const void *store)
     return SEMEL_DURABLE_NOT;
 }
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static semel_status add_inbox(memory_store *store, const char *name, semel_error *err)
 {
@@ -187,7 +188,8 @@ static semel_status add_inbox(memory_store *store, const char *name, semel_error
     return SEMEL_OK;
 }
 
-/* Queues are kept among the outboxes: their rows are alike, and the kind keeps their names apart. */
+/* Queues are kept among the outboxes: their rows are alike, and the kind keeps their names
+ * apart. */
 static semel_status add_outbox(memory_store *store, semel_scope kind, const char *name,
                                semel_error *err)
 {
@@ -243,7 +245,7 @@ static semel_status memory_scope(void *store, semel_scope kind, const char *name
     return status;
 }
 
-/* --- units --------------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------ */
 
 /* Nothing to wait for: units run side by side, and only their keys keep them apart. */
 static semel_status memory_begin(void *store, void *unit, semel_begin durability, uint32_t wait_ms,
@@ -358,6 +360,12 @@ static const semel_store_markers markers = {
     .result_set = memory_result_set,
     .result_get = memory_result_get,
     .sweep = memory_sweep,
+    .letter_gone = memory_letter_gone,
+};
+
+static const semel_store_notes notes = {
+    .read = memory_note_read,
+    .write = memory_note_write,
 };
 
 static const semel_store_outbox outbox = {
@@ -386,8 +394,11 @@ const semel_store_driver memory_store_driver = {
     .now = memory_now,
     .durability = memory_durability,
     .scope = memory_scope,
+    .stats = memory_stats,
     .units = &units,
     .markers = &markers,
+    .notes = &notes,
     .outbox = &outbox,
     .dead = &dead_letters,
+    .lists = &memory_lists,
 };

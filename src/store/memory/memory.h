@@ -1,4 +1,5 @@
-/* The memory store: markers, outgoing messages and dead letters in this process, and gone with it. */
+/* The memory store: markers, outgoing messages and dead letters in this process, and gone with
+ * it. */
 #ifndef SEMEL_STORE_MEMORY_H
 #define SEMEL_STORE_MEMORY_H
 

@@ -9,17 +9,21 @@
  *     outbox.c       messages: put, take, settle
  *     outbox_order.c in which order they may be leased
  *     dead.c         dead letters
+ *     stats.c        what the store holds, counted
+ *     note.c         what is known about an inbox itself
+ *     list.c         lists of markers and messages
  *     journal.c      how a unit takes back what it did
  *     index.c        a small hash index, for rows, groups and letters
  *
  * How a unit is atomic. Changes are made in place, at once, and each leaves a record in the unit's
  * journal: what it changed, and how that was before. Undoing goes through the records backwards,
- * committing goes through them forwards. What a unit has changed it holds (marker->held, row->owner,
- * letter->owner) until it ends, and no other unit uses what is held: it waits or goes past. Committing
- * allocates nothing, so it cannot fail; all that it needs is laid aside before.
+ * committing goes through them forwards. What a unit has changed it holds (marker->held,
+ * row->owner, letter->owner) until it ends, and no other unit uses what is held: it waits or goes
+ * past. Committing allocates nothing, so it cannot fail; all that it needs is laid aside before.
  *
- * Locking. One mutex guards everything; it is never held between two calls, since handlers run there.
- * One condition is signalled when a unit has let go of something that somebody waits for. */
+ * Locking. One mutex guards everything; it is never held between two calls, since handlers run
+ * there. One condition is signalled when a unit has released something that another unit waits
+ * for. */
 #ifndef SEMEL_STORE_MEMORY_INTERNAL_H
 #define SEMEL_STORE_MEMORY_INTERNAL_H
 
@@ -40,8 +44,18 @@ typedef struct memory_letter memory_letter;
 typedef struct memory_content memory_content;
 typedef struct memory_extra memory_extra;
 
+enum { NOTE_END = SEMEL_NOTE_SWEEP + 1 };
+
+/* What is known about an inbox itself. Only the unit that owns a note changes it. */
+typedef struct memory_note {
+    memory_unit *owner; /* NULL: none */
+    int64_t number;
+    char *text; /* NULL: none */
+} memory_note;
+
 typedef struct memory_inbox {
     char name[SEMEL_NAME_MAX + 1];
+    memory_note notes[NOTE_END];
     memory_table table;
 } memory_inbox;
 
@@ -79,7 +93,7 @@ typedef struct memory_store {
     memory_index letters_by_key;
 } memory_store;
 
-/* --- journal.c ----------------------------------------------------------------------------------- */
+/* --- journal.c -------------------------------------------------------------------------------- */
 
 /* Both are called with the lock held, and neither can fail. */
 typedef struct memory_change {
@@ -106,6 +120,7 @@ typedef struct memory_row_state {
     uint32_t attempts;
     uint32_t refusals;
     uint32_t removed;
+    char *error; /* of the last attempt that failed; NULL: none */
 } memory_row_state;
 
 struct memory_record {
@@ -119,12 +134,17 @@ struct memory_record {
         struct {
             memory_row *row;
             memory_row_state before;
+            int error_replaced; /* the change has given the row another error text */
         } row;
         struct {
             memory_letter *letter;
             memory_unit *owner_before;
             memory_content *content_before;
         } letter;
+        struct {
+            memory_note *note;
+            memory_note before;
+        } note;
     };
 };
 
@@ -140,14 +160,14 @@ struct memory_unit {
     memory_record first[JOURNAL_INLINE];
 };
 
-/* Room for one more record, which the caller fills and then counts (unit->count++); NULL when out of
- * memory. To be called before the change, so that there is none without a record. */
+/* Room for one more record, which the caller fills and then counts (unit->count++); NULL when out
+ * of memory. To be called before the change, so that there is none without a record. */
 memory_record *memory_journal_next(memory_unit *unit);
 void memory_journal_undo(memory_unit *unit, uint32_t down_to);
 void memory_journal_commit(memory_unit *unit, int64_t now_ms);
 void memory_journal_free(memory_unit *unit); /* without the lock */
 
-/* --- memory.c ------------------------------------------------------------------------------------ */
+/* --- memory.c --------------------------------------------------------------------------------- */
 
 /* The store's time. It needs no lock: it is asked for every message whose age counts. */
 int64_t memory_now_ms(memory_store *store);
@@ -168,16 +188,21 @@ semel_status memory_out_of_memory(semel_error *err);
 /* One message more, in an outbox or as a dead letter: SEMEL_ELIMIT at messages_max. */
 semel_status memory_count_message(memory_store *store, semel_error *err);
 
-/* --- marker_lease.c ------------------------------------------------------------------------------ */
+/* --- marker_lease.c --------------------------------------------------------------------------- */
 
 /* Never changed once it is in a marker: a change replaces it, and the journal keeps the old one. */
 struct memory_extra {
     memory_extra *next; /* among the spare ones */
     uint64_t token;     /* 0: not claimed */
     int64_t lease_end_ms;
+    int64_t first_ms;    /* when the first attempt began; 0: when the marker was last changed */
+    int64_t received_ms; /* the details of the message, if they are kept; 0: not */
+    uint32_t type;       /* as a name's number */
+    uint32_t source;
     uint32_t result_len;
     uint32_t why_len;
     int has_result;
+    int letter_gone; /* of a dead marker: its letter was discarded, and a sweep may remove it */
     unsigned char bytes[]; /* the result, then why it failed */
 };
 
@@ -185,7 +210,7 @@ memory_extra *memory_extra_new(memory_store *store, semel_bytes result, semel_by
 void memory_extra_free(memory_store *store, memory_extra *extra);
 void memory_extra_drop_spares(memory_store *store);
 
-/* --- marker.c, marker_end.c, sweep.c ------------------------------------------------------------- */
+/* --- marker.c, marker_end.c, sweep.c ---------------------------------------------------------- */
 
 /* NULL and SEMEL_EINVAL in err if no inbox has the number. */
 memory_inbox *memory_inbox_get(const memory_store *store, int64_t number, semel_error *err);
@@ -194,7 +219,10 @@ uint32_t memory_marker_hash(const memory_store *store, const void *key, size_t l
 /* 1 while a claim keeps others out. */
 int memory_marker_leased(memory_store *store, const memory_marker *marker);
 
-/* Removes a marker that nobody holds, and what it has. */
+/* The marker as it was last committed: another unit may have changed it since. */
+memory_marker_before memory_marker_committed(const memory_marker *marker);
+
+/* Removes a marker that no unit holds, with its claim, result and reason. */
 void memory_marker_drop(memory_store *store, memory_table *table, memory_marker *marker);
 
 semel_status memory_look(void *unit, semel_mark *mark, semel_error *err);
@@ -206,6 +234,7 @@ semel_status memory_renew(void *unit, const semel_mark *mark, uint32_t lease_ms,
 semel_status memory_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status memory_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status memory_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status memory_letter_gone(void *unit, const semel_mark *mark, semel_error *err);
 semel_status memory_result_set(void *unit, const semel_mark *mark, semel_bytes result,
                                semel_error *err);
 semel_status memory_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
@@ -213,7 +242,21 @@ semel_status memory_result_get(void *unit, const semel_mark *mark, void **out, s
 semel_status memory_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_t rows,
                           semel_sweep_position *position, size_t *swept, semel_error *err);
 
-/* --- outbox.c ------------------------------------------------------------------------------------ */
+/* --- note.c ----------------------------------------------------------------------------------- */
+
+semel_status memory_note_read(void *unit, int64_t inbox, semel_note note, semel_note_lock lock,
+                              semel_note_value *out, semel_error *err);
+semel_status memory_note_write(void *unit, int64_t inbox, semel_note note,
+                               const semel_note_value *value, semel_error *err);
+/* stats.c */
+semel_status memory_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
+                          semel_stats *out, semel_error *err);
+void memory_outbox_stats(const memory_outbox *outbox, int64_t now_ms, semel_stats *out);
+uint64_t memory_letters_count(const memory_store *store, int origin, const char *name);
+
+void memory_notes_free(memory_inbox *inbox);
+
+/* --- outbox.c --------------------------------------------------------------------------------- */
 
 memory_outbox *memory_outbox_new(semel_scope kind, const char *name);
 semel_scope memory_outbox_kind(const memory_outbox *outbox);
@@ -229,7 +272,17 @@ semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement lea
                            uint32_t lease_ms, semel_error *err);
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
 
-/* --- dead.c -------------------------------------------------------------------------------------- */
+/* --- list.c ----------------------------------------------------------------------------------- */
+
+extern const semel_store_lists memory_lists;
+
+/* outbox.c: the first row behind `seq`, NULL: none; *found is 0 if there is no such outbox. And
+ * a row as it was last committed. */
+const memory_row *memory_outbox_after(int *found, const memory_store *store, int64_t outbox,
+                                      int64_t seq, semel_error *err);
+memory_row_state memory_row_committed(const memory_row *row);
+
+/* --- dead.c ----------------------------------------------------------------------------------- */
 
 semel_status memory_dead_put(void *unit, const semel_dead *dead, semel_error *err);
 semel_status memory_dead_drop(void *unit, int64_t id, semel_error *err);

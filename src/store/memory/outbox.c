@@ -1,11 +1,12 @@
 /* Outboxes: messages that wait to be sent.
  *
- * A message that was put is nobody's until its unit commits; then it gets its seq and joins its chain. So
- * the order within a group is the order of the commits, and what is rolled back was never there. One with
- * a delay stands in its chain like any other, and holds up those behind it until the delay is over.
+ * A message that was put cannot be leased until its unit commits; then it gets its seq and joins
+ * its chain. So the order within a group is the order of the commits, and what is rolled back was
+ * never there. One with a delay stands in its chain like any other, and holds up those behind it
+ * until the delay is over.
  *
- * A row that a unit has leased or settled is that unit's until it ends: others find its chain closed, and
- * the unit does not lease it a second time. */
+ * A row that a unit has leased or settled is that unit's until it ends: others find its chain
+ * closed, and the unit does not lease it a second time. */
 #include "base/mem.h"
 #include "store/memory/outbox_order.h"
 
@@ -22,7 +23,7 @@ struct memory_outbox {
     uint64_t capacity; /* and all that open units have put: what there must be room for */
 };
 
-/* --- the outbox ---------------------------------------------------------------------------------- */
+/* --- the outbox ------------------------------------------------------------------------------- */
 
 memory_outbox *memory_outbox_new(semel_scope kind, const char *name)
 {
@@ -57,6 +58,7 @@ static void free_row(memory_row *row)
     leave_group(row->outbox, row->group);
     row->outbox->capacity--;
     semel_message_free(row->message);
+    mem_free(row->state.error);
     mem_free(row);
 }
 
@@ -79,7 +81,7 @@ static memory_outbox *get_outbox(const memory_store *store, int64_t number, seme
     return NULL;
 }
 
-/* --- put ----------------------------------------------------------------------------------------- */
+/* --- put -------------------------------------------------------------------------------------- */
 
 static memory_group *find_group(const memory_outbox *outbox, uint64_t hash, const char *name)
 {
@@ -202,12 +204,14 @@ semel_status memory_put(void *unit, int64_t outbox, const semel_message *message
     return status;
 }
 
-/* --- rows that a unit changes -------------------------------------------------------------------- */
+/* --- rows that a unit changes ----------------------------------------------------------------- */
 
 static void restore_row(memory_unit *unit, const memory_record *record)
 {
     memory_row *row = record->row.row;
     (void)unit;
+    if (record->row.error_replaced)
+        mem_free(row->state.error);
     row->state = record->row.before;
     memory_chain_update(&row->outbox->chains, row->chain);
 }
@@ -224,12 +228,14 @@ static void remove_row(memory_store *store, memory_row *row)
     free_row(row);
 }
 
-/* A unit may have several records of one row. Only the first of them, which found the row without an owner, releases
- * it. */
+/* A unit may have several records of one row. Only the first of them, which found the row without
+ * an owner, releases it. */
 static void release_row(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_row *row = record->row.row;
     (void)now_ms;
+    if (record->row.error_replaced)
+        mem_free(record->row.before.error);
     if (record->row.before.owner)
         return;
     row->state.owner = NULL;
@@ -250,12 +256,24 @@ static int hold_row(memory_unit *unit, memory_row *row)
     record->change = &row_change;
     record->row.row = row;
     record->row.before = row->state;
+    record->row.error_replaced = 0;
     row->state.owner = unit;
     unit->count++;
     return 1;
 }
 
-/* --- lease --------------------------------------------------------------------------------------- */
+memory_row_state memory_row_committed(const memory_row *row)
+{
+    const memory_unit *owner = row->state.owner;
+    for (uint32_t i = 0; owner && i < owner->count; i++) {
+        const memory_record *record = &owner->records[i];
+        if (record->change == &row_change && record->row.row == row)
+            return record->row.before;
+    }
+    return row->state;
+}
+
+/* --- lease ------------------------------------------------------------------------------------ */
 
 static int lease_row(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
 {
@@ -267,7 +285,8 @@ static int lease_row(memory_unit *unit, memory_row *row, int64_t lease_end_ms)
     return 1;
 }
 
-/* Always the one that has waited longest, over all chains; the next of its chain is its successor. */
+/* Always the one that has waited longest, over all chains; the next of its chain is its
+ * successor. */
 static semel_status lease_due(memory_unit *unit, memory_outbox *outbox, uint32_t limit,
                               uint32_t lease_ms, semel_error *err)
 {
@@ -326,7 +345,7 @@ semel_status memory_take(void *unit, int64_t outbox, uint32_t limit, uint32_t le
     return status ? status : deliver_rows(self, from, sink, context, err);
 }
 
-/* --- settle -------------------------------------------------------------------------------------- */
+/* --- settle ----------------------------------------------------------------------------------- */
 
 static memory_row *find_row(const memory_store *store, int64_t seq)
 {
@@ -342,7 +361,8 @@ static int may_settle(const memory_unit *unit, const memory_outbox *outbox, cons
            (!row->state.owner || row->state.owner == unit);
 }
 
-/* A row that is released without a delay keeps its due time, so it keeps its place before those that came later. */
+/* A row that is released without a delay keeps its due time, so it keeps its place before those
+ * that came later. */
 static void apply_verdict(memory_row_state *state, const semel_item_settlement *settlement,
                           int64_t now_ms)
 {
@@ -366,6 +386,19 @@ static void apply_verdict(memory_row_state *state, const semel_item_settlement *
     }
 }
 
+/* The row is held: its record is the last one. */
+static int replace_error(memory_unit *unit, memory_row *row, const char *why)
+{
+    size_t size = strlen(why) + 1;
+    char *copy = mem_alloc(size);
+    if (!copy)
+        return 0;
+    memcpy(copy, why, size);
+    row->state.error = copy;
+    unit->records[unit->count - 1].row.error_replaced = 1;
+    return 1;
+}
+
 static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
                                semel_item_settlement *settlement, int64_t now_ms, semel_error *err)
 {
@@ -377,6 +410,9 @@ static semel_status settle_one(memory_unit *unit, memory_outbox *outbox,
         return memory_out_of_memory(err);
     apply_verdict(&row->state, settlement, now_ms);
     memory_chain_update(&outbox->chains, row->chain);
+    if (settlement->verdict == SEMEL_VERDICT_RETRY && settlement->error &&
+        !replace_error(unit, row, settlement->error))
+        return memory_out_of_memory(err);
     return SEMEL_OK;
 }
 
@@ -394,7 +430,7 @@ semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement set
     return status;
 }
 
-/* --- extend -------------------------------------------------------------------------------------- */
+/* --- extend ----------------------------------------------------------------------------------- */
 
 static semel_status extend_one(memory_unit *unit, memory_outbox *outbox,
                                semel_item_settlement *lease, int64_t lease_end_ms, semel_error *err)
@@ -424,7 +460,25 @@ semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement lea
     return status;
 }
 
-/* --- lag ----------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
+
+/* A page begins where the last one ended, so the way there is by the index, not along the list. */
+const memory_row *memory_outbox_after(int *found, const memory_store *store, int64_t number,
+                                      int64_t seq, semel_error *err)
+{
+    const memory_outbox *outbox = get_outbox(store, number, err);
+    const memory_row *row = seq > 0 ? find_row(store, seq) : NULL;
+    *found = outbox != NULL;
+    if (!outbox)
+        return NULL;
+    if (row && row->outbox == outbox)
+        return row->newer;
+    for (row = outbox->oldest; row && row->seq <= seq; row = row->newer)
+        continue;
+    return row;
+}
+
+/* --- lag -------------------------------------------------------------------------------------- */
 
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err)
 {
@@ -445,4 +499,19 @@ semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, sem
     *count = total;
     *oldest_ms = oldest;
     return SEMEL_OK;
+}
+
+void memory_outbox_stats(const memory_outbox *outbox, int64_t now_ms, semel_stats *out)
+{
+    for (const memory_row *row = outbox->oldest; row; row = row->newer) {
+        out->unsent++;
+        if (!out->oldest_unsent_ms || row->captured_ms < out->oldest_unsent_ms)
+            out->oldest_unsent_ms = row->captured_ms;
+        int64_t due_ms = row->state.token ? row->state.lease_end_ms : row->state.due_ms;
+        if (due_ms > now_ms)
+            continue;
+        out->due++;
+        if (!out->oldest_due_ms || due_ms < out->oldest_due_ms)
+            out->oldest_due_ms = due_ms;
+    }
 }

@@ -1,17 +1,17 @@
 /* The order in which messages may be leased.
  *
- * A group is a chain of rows, and only its head can be leased: a row that fails, is delayed or leased, or belongs
- * to an open unit holds up its own chain and no other. A row without a group is a chain of its own.
- * The chains stand in a heap by the time at which their head may be leased (due, or end of its lease), and
- * by its seq among equals. So leasing looks at the rows that it leases and at nothing else, however much is waiting
- * or stuck. */
+ * A group is a chain of rows, and only its head can be leased: a row that fails, is delayed or
+ * leased, or belongs to an open unit holds up its own chain and no other. A row without a group is
+ * a chain of its own. The chains stand in a heap by the time at which their head may be leased
+ * (due, or end of its lease), and by its seq among equals. So leasing looks at the rows that it
+ * leases and at nothing else, however much is waiting or stuck. */
 #include "store/memory/outbox_order.h"
 
 #include "base/mem.h"
 
 enum { CHAINS_FIRST = 64 };
 
-/* --- the heap ------------------------------------------------------------------------------------ */
+/* --- the heap --------------------------------------------------------------------------------- */
 
 static int64_t seq_of(const memory_chain *chain)
 {
@@ -90,7 +90,7 @@ memory_chain *memory_due_queue_first(const memory_due_queue *queue, int64_t now_
     return queue->count && queue->chains[0]->wake_ms <= now_ms ? queue->chains[0] : NULL;
 }
 
-/* --- chains -------------------------------------------------------------------------------------- */
+/* --- chains ----------------------------------------------------------------------------------- */
 
 static int64_t wake_of(const memory_row *row)
 {

@@ -1,7 +1,7 @@
 /* Retention: a bounded walk over the markers of one inbox, in the order in which they came.
  *
- * A call holds the lock for as long as it takes to look at `rows` markers and some holes between them,
- * so others wait that long at most. What an open unit or a live claim holds stays. */
+ * A call holds the lock for as long as it takes to look at `rows` markers and some holes between
+ * them, so others wait that long at most. What an open unit or a live claim holds stays. */
 #include "store/memory/memory_internal.h"
 
 #include <string.h>
@@ -24,15 +24,30 @@ static void keep_place(semel_sweep_position *position, const memory_place *place
     memcpy(position->key, place, sizeof *place);
 }
 
+/* A dead marker stays as long as its letter. */
+static int has_letter(const memory_marker *marker)
+{
+    return marker->state == MARKER_DEAD && !(marker->extra && marker->extra->letter_gone);
+}
+
 static int has_expired(memory_store *store, const memory_marker *marker, int64_t cutoff_ms)
 {
     return !marker->held && marker->since.changed_ms < cutoff_ms &&
-           !memory_marker_leased(store, marker);
+           !memory_marker_leased(store, marker) && !has_letter(marker);
 }
 
-static size_t sweep_some(memory_store *store, memory_table *table, int64_t cutoff_ms, uint32_t rows,
+/* The inbox must not forget a key without knowing that it did. */
+static void note_forgotten(memory_inbox *inbox, int64_t changed_ms)
+{
+    memory_note *forgotten = &inbox->notes[SEMEL_NOTE_FORGOTTEN];
+    if (changed_ms > forgotten->number)
+        forgotten->number = changed_ms;
+}
+
+static size_t sweep_some(memory_store *store, memory_inbox *inbox, int64_t cutoff_ms, uint32_t rows,
                          memory_place *place, int *at_end)
 {
+    memory_table *table = &inbox->table;
     uint64_t steps = (uint64_t)rows + HOLES_MAX;
     size_t swept = 0;
     memory_table_resume(table, place);
@@ -41,6 +56,7 @@ static size_t sweep_some(memory_store *store, memory_table *table, int64_t cutof
         if (!marker)
             break;
         if (has_expired(store, marker, cutoff_ms)) {
+            note_forgotten(inbox, marker->since.changed_ms);
             memory_marker_drop(store, table, marker);
             swept++;
         }
@@ -58,7 +74,7 @@ semel_status memory_sweep(void *store, int64_t inbox, int64_t cutoff_ms, uint32_
     pthread_mutex_lock(&self->lock);
     memory_inbox *found = memory_inbox_get(self, inbox, err);
     if (found)
-        *swept = sweep_some(self, &found->table, cutoff_ms, rows, &place, &at_end);
+        *swept = sweep_some(self, found, cutoff_ms, rows, &place, &at_end);
     pthread_mutex_unlock(&self->lock);
     if (!found)
         return SEMEL_EINVAL;

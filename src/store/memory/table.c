@@ -1,17 +1,18 @@
 /* Two structures over the same markers.
  *
- * To find one by its key: open addressing with linear probing, at most 0.6 full. A slot is eight bytes:
- * 32 bits of the hash, so that a foreign key is hardly ever looked at, and where the marker is. A table
- * so small is half as often a cache miss, which is what finding a key costs. Removing shifts the
- * followers back, so there are no tombstones and nothing to clean. Growing doubles and moves all slots
- * at once. The table does not shrink: it is a fifth of what the markers themselves take.
+ * To find one by its key: open addressing with linear probing, at most 0.6 full. A slot is eight
+ * bytes: 32 bits of the hash, so that a foreign key is hardly ever looked at, and where the marker
+ * is. A table so small is half as often a cache miss, which is what finding a key costs. Removing
+ * shifts the followers back, so there are no tombstones and nothing to clean. Growing doubles and
+ * moves all slots at once. The table does not shrink: it is a fifth of what the markers themselves
+ * take.
  *
  * To walk them in time: markers lie in chunks of 8 KiB, in the order in which they came, and never
- * move. A removed marker leaves a hole, a chunk without markers is freed. Nothing in a chunk can have
- * been changed before the chunk was opened, so a sweep stops at the first chunk that is too young: what
- * a sweep costs depends on what has expired, not on what there is. Chunks are small because one marker
- * that stays keeps all of its chunk; some that were freed are kept, so that a steady coming and going
- * allocates nothing.
+ * move. A removed marker leaves a hole, a chunk without markers is freed. Nothing in a chunk can
+ * have been changed before the chunk was opened, so a sweep stops at the first chunk that is too
+ * young: what a sweep costs depends on what has expired, not on what there is. Chunks are small
+ * because one marker that stays keeps all of its chunk; some that were freed are kept, so that a
+ * steady coming and going allocates nothing.
  *
  * The limit is 2^22 chunks for an inbox: 32 GiB, half a billion keys of 36 bytes. */
 #include "store/memory/table.h"
@@ -274,8 +275,8 @@ static memory_chunk *chunk_at(const memory_table *table, memory_place *place)
     return NULL;
 }
 
-/* The end of a chunk may have been taken back and used again, for markers of other sizes: goes to the
- * first marker at or behind the offset, so that a walk never starts inside one. */
+/* The end of a chunk may have been taken back and used again, for markers of other sizes: goes to
+ * the first marker at or behind the offset, so that a walk never starts inside one. */
 void memory_table_resume(const memory_table *table, memory_place *place)
 {
     uint64_t serial = place->serial;

@@ -60,8 +60,8 @@ typedef struct memory_table {
     memory_chunk *spares; /* freed ones that are kept for the next, without a number */
     size_t spare_count;
 
-    /* The chunks in the order in which they were opened: chunks[first_chunk] to chunks[chunk_end - 1],
-     * NULL where one has been freed. The serial of chunks[i] is serial_base + i. */
+    /* The chunks in the order in which they were opened: chunks[first_chunk] to chunks[chunk_end -
+     * 1], NULL where one has been freed. The serial of chunks[i] is serial_base + i. */
     memory_chunk **chunks;
     size_t first_chunk;
     size_t chunk_end;
@@ -77,7 +77,8 @@ typedef struct memory_place {
 
 memory_marker *memory_table_find(const memory_table *table, uint32_t hash, semel_bytes key);
 
-/* Makes room for one more marker; 0 when out of memory. The clock is asked only if that takes a chunk. */
+/* Makes room for one more marker; 0 when out of memory. The clock is asked only if that takes a
+ * chunk. */
 typedef int64_t memory_clock(void *context);
 int memory_table_reserve(memory_table *table, size_t key_len, memory_clock *clock, void *context);
 
@@ -91,8 +92,8 @@ void memory_table_remove(memory_table *table, uint32_t hash, memory_marker *mark
 void memory_table_resume(const memory_table *table, memory_place *place);
 
 /* The next marker from *place on, which is moved behind it. NULL at the end, and when *steps, which
- * counts down with each marker and each hole, is 0. What was opened at or after before_ms is past the
- * end: nothing in it can have been changed earlier. */
+ * counts down with each marker and each hole, is 0. What was opened at or after before_ms is past
+ * the end: nothing in it can have been changed earlier. */
 memory_marker *memory_table_walk(const memory_table *table, memory_place *place, int64_t before_ms,
                                  uint64_t *steps);
 

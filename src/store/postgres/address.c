@@ -1,7 +1,8 @@
 /* The URL: what is semel's own in it, and the rest as libpq takes it.
  *
- * libpq reads its part itself, so all that it knows is known here: several hosts, sockets, TLS, services, password
- * files. Its messages about a bad URL repeat the URL and with it the password, so they are not shown. */
+ * libpq reads its part itself, so all that it knows is known here: several hosts, sockets, TLS,
+ * services, password files. Its messages about a bad URL repeat the URL and with it the password,
+ * so they are not shown. */
 #include "store/postgres/address.h"
 
 #include "base/authority.h"
@@ -97,7 +98,8 @@ static int is_given(const pg_address *a, const char *keyword)
     return find_keyword(a, keyword) < a->count;
 }
 
-/* What semel would rather have, where nobody said anything: a dead peer is noticed within half a minute. */
+/* semel's defaults for parameters that neither the URL nor the environment sets: a dead peer is
+ * noticed within half a minute. */
 static semel_status add_wishes(pg_address *out, mem_arena *arena, semel_error *err)
 {
     static const char *const wishes[][2] = {{"fallback_application_name", "semel"},
@@ -112,10 +114,10 @@ static semel_status add_wishes(pg_address *out, mem_arena *arena, semel_error *e
     return status;
 }
 
-/* --- hosts and ports ------------------------------------------------------------------------------------- */
+/* --- hosts and ports -------------------------------------------------------------------------- */
 
-/* libpq looks at ports and hosts only when it connects, and then it is as if the server were away. So they are
- * looked at before. Both may be lists, and what is empty in a list is the usual one. */
+/* libpq looks at ports and hosts only when it connects, and then it is as if the server were away.
+ * So they are looked at before. Both may be lists, and what is empty in a list is the usual one. */
 typedef semel_status check_one(const char *text, size_t len, semel_error *err);
 
 static semel_status check_list(const char *list, check_one *check, semel_error *err)
@@ -141,7 +143,8 @@ static semel_status check_host(const char *host, size_t len, semel_error *err)
     return *host == '/' || *host == '@' ? SEMEL_OK : authority_check_host(host, len, err);
 }
 
-/* host, host:port or [address]:port as they stand in the URL: there a port that is empty was forgotten. */
+/* host, host:port or [address]:port as they stand in the URL: there a port that is empty was
+ * forgotten. */
 static semel_status check_place(const char *place, size_t len, semel_error *err)
 {
     uint32_t number;
@@ -249,9 +252,10 @@ semel_status pg_address_read(pg_address *out, mem_arena *arena, const char *text
     return status ? status : read_libpqs(out, arena, text, &parsed, err);
 }
 
-/* --- sessions ------------------------------------------------------------------------------------------------ */
+/* --- sessions --------------------------------------------------------------------------------- */
 
-/* Where the server's own settings stand among the pairs: from the URL or, as libpq does it, from the environment. */
+/* Where the server's own settings stand among the pairs: from the URL or, as libpq does it, from
+ * the environment. */
 static semel_status find_options(size_t *at, pg_address *out, mem_arena *arena, semel_error *err)
 {
     const char *usual = getenv("PGOPTIONS");

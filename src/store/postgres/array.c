@@ -1,5 +1,6 @@
-/* Arrays as the protocol has them in binary: the number of dimensions, whether there are NULLs, the type of the
- * elements, how many and from which index; then each element with its length. All numbers are big-endian. */
+/* Arrays as the protocol has them in binary: the number of dimensions, whether there are NULLs, the
+ * type of the elements, how many and from which index; then each element with its length. All
+ * numbers are big-endian. */
 #include "store/postgres/postgres.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* A message's columns, in the order of MESSAGE_COLUMNS in statement.c: one message, or a column of many. */
+/* A message's columns, in the order of MESSAGE_COLUMNS in statement.c: one message, or a column of
+ * many. */
 #include "base/message.h"
 #include "base/utf8.h"
 #include "store/postgres/postgres.h"
@@ -25,7 +26,7 @@ semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message 
     return SEMEL_OK;
 }
 
-static const char *mended(mem_arena *arena, const char *text)
+const char *pg_mended(mem_arena *arena, const char *text)
 {
     if (!text || utf8_valid(text, strlen(text)))
         return text;
@@ -37,18 +38,18 @@ static const char *mended(mem_arena *arena, const char *text)
 
 void pg_foreign_text(pg_query *q, mem_arena *arena, const char *text)
 {
-    pg_text(q, mended(arena, text));
+    pg_text(q, pg_mended(arena, text));
 }
 
 semel_status pg_foreign_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                                      semel_error *err)
 {
     semel_message texts = *message;
-    texts.group = mended(arena, message->group);
-    texts.source = mended(arena, message->source);
-    texts.type = mended(arena, message->type);
-    texts.topic = mended(arena, message->topic);
-    texts.content_type = mended(arena, message->content_type);
+    texts.group = pg_mended(arena, message->group);
+    texts.source = pg_mended(arena, message->source);
+    texts.type = pg_mended(arena, message->type);
+    texts.topic = pg_mended(arena, message->topic);
+    texts.content_type = pg_mended(arena, message->content_type);
     return pg_message_bind(q, arena, &texts, err);
 }
 
@@ -71,7 +72,7 @@ semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresul
                         pg_answer_bytes(answer, row, first + MESSAGE_HEADERS), err);
 }
 
-/* --- many --------------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 typedef semel_bytes column_of(const semel_message *message);
 

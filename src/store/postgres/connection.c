@@ -1,12 +1,14 @@
 /* Sending ahead, reading later.
  *
- * Every wait has an end, whatever the server does. The server is told how long to wait for locks and gives up by
- * itself, with an answer; nothing is ever cancelled, since a cancel might hit the commit. Whoever says nothing at
- * all is given up when its time is over. libpq sends without blocking, and what it has not sent is sent while we
- * wait, so a long pipeline cannot lock up.
+ * Every wait has an end, whatever the server does. The server is told how long to wait for locks
+ * and gives up by itself, with an answer; nothing is ever cancelled, since a cancel might hit the
+ * commit. The driver gives up on a server that does not answer at all when the time is over. libpq
+ * sends without blocking, and what it has not sent is sent while the driver waits, so a long
+ * pipeline cannot lock up.
  *
- * Answers are read in the order of the steps. A connection that is lost answers nothing: what was sent and not
- * answered may or may not have happened, and only the caller knows whether a COMMIT was among it. */
+ * Answers are read in the order of the steps. A connection that is lost answers nothing: what was
+ * sent and not answered may or may not have happened, and only the caller knows whether a COMMIT
+ * was among it. */
 #include "store/postgres/connection.h"
 
 #include "base/wait.h"
@@ -15,9 +17,10 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* --- opening ------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* By the protocol's tag of what was done. ROLLBACK TO has the tag of ROLLBACK. */
 static int ends_transaction(const char *tag)
@@ -27,8 +30,9 @@ static int ends_transaction(const char *tag)
            strcmp(tag, "PREPARE TRANSACTION") == 0;
 }
 
-/* Sees every result, those of the handler's own statements, too: a conflict dooms the unit even if the handler
- * does not say so, and who may have ended the transaction is looked at more closely. */
+/* Sees every result, also those of the handler's own statements: a conflict dooms the unit even if
+ * the handler does not say so, and a statement that may have ended the transaction is noted, so
+ * that it is checked. */
 static int on_event(PGEventId id, void *info, void *context)
 {
     pg_connection *on = context;
@@ -44,9 +48,9 @@ static int on_event(PGEventId id, void *info, void *context)
     return 1;
 }
 
-/* Somebody has cut the wait for the synchronous standby short: the commit has happened here, and perhaps nowhere else.
- * This warning has the SQLSTATE of all warnings; where in the server it comes from is told in no language but its
- * own. */
+/* An operator has cut the wait for the synchronous standby short: the commit has happened here, and
+ * perhaps nowhere else. This warning has the SQLSTATE of all warnings, so it is recognised by the
+ * function of the server that raised it, whose name is never translated. */
 static void on_notice(void *context, const PGresult *notice)
 {
     pg_connection *on = context;
@@ -54,8 +58,9 @@ static void on_notice(void *context, const PGresult *notice)
     on->unreplicated |= from && strcmp(from, "SyncRepWaitForLSN") == 0;
 }
 
-/* The SQLSTATE in a verbose message: "FATAL:  28P01: ...", five capital letters and digits between colons. It is
- * the only place where libpq tells it for a connection that failed. "" if the server did not get to speak. */
+/* The SQLSTATE in a verbose message: "FATAL:  28P01: ...", five capital letters and digits between
+ * colons. It is the only place where libpq tells it for a connection that failed. "" if the server
+ * did not answer. */
 static void find_sqlstate(char state[6], const char *text)
 {
     static const char code[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -67,8 +72,8 @@ static void find_sqlstate(char state[6], const char *text)
         }
 }
 
-/* The server chooses the text of a refusal, and libpq passes it on. A password that is also one of the names is no
- * secret. */
+/* The server chooses the text of a refusal, and libpq passes it on. A password that is also one of
+ * the names is no secret. */
 static int contains_password(const PGconn *pg, const char *text)
 {
     const char *password = PQpass(pg), *names[] = {PQuser(pg), PQdb(pg), PQhost(pg)};
@@ -80,7 +85,8 @@ static int contains_password(const PGconn *pg, const char *text)
     return 1;
 }
 
-/* What cannot be reached may be there later; who is not let in now will not be let in later. */
+/* A server that cannot be reached may be there later; a login that is refused now will be refused
+ * later, too. */
 static semel_status fail_refused(const pg_connection *on, semel_error *err)
 {
     char state[6];
@@ -168,7 +174,8 @@ void pg_connection_close(void *closed)
     mem_free(on);
 }
 
-/* Idle connections have nothing to say, but for answers that nobody has read yet, and for goodbyes. */
+/* A server sends nothing on an idle connection, except answers that have not been read yet, and the
+ * end of the connection. */
 int pg_connection_is_alive(void *asked)
 {
     pg_connection *on = asked;
@@ -201,7 +208,7 @@ void pg_connection_return(pg_connection *on)
     on->steps = NULL;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------ */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 int pg_connection_enter_pipeline(pg_connection *on)
 {
@@ -251,10 +258,10 @@ void pg_connection_push(pg_connection *on)
         pg_connection_add_step(on, &(pg_step){.kind = STEP_SYNC}, PQpipelineSync(on->pg));
 }
 
-/* --- reading ------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
-/* The next answer; NULL, and the connection is lost, if it does not come in time. What libpq has not sent yet is sent
- * meanwhile: a server that does not read must not keep us either. */
+/* The next answer; NULL, and the connection is lost, if it does not come in time. What libpq has
+ * not sent yet is sent meanwhile: a server that does not read must not keep us either. */
 static PGresult *next_result(pg_connection *on)
 {
     while (PQisBusy(on->pg)) {
@@ -298,8 +305,9 @@ static void unprepare(pg_connection *on, const pg_step *at)
         pg_queued_forget(on, at->number);
 }
 
-/* "cached plan must not change result type": a table was changed after the statement had been prepared. On a new
- * connection it is prepared anew; if it fails there, too, the reason was another one. */
+/* "cached plan must not change result type": a table was changed after the statement had been
+ * prepared. On a new connection it is prepared anew; if it fails there, too, the reason was another
+ * one. */
 static semel_status prepare_anew(pg_connection *on, semel_error *err)
 {
     on->lost = 1;
@@ -316,9 +324,11 @@ static void note_failure(pg_connection *on, const pg_step *at, const PGresult *r
 {
     if (*status || (!on->lost && at < on->steps + on->stale))
         return;
-    *status = pg_fail(on, result, doing, err);
+    *status = pg_fail(on, result, at->kind == STEP_CHECK ? NULL : doing, err);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *place = result ? PQresultErrorField(result, PG_DIAG_STATEMENT_POSITION) : NULL;
     *first = (pg_failure){.kind = at->kind, .which = at->which};
+    first->position = place ? (int)strtol(place, NULL, 10) : 0;
     first->is_final = result && pg_is_final(result);
     if (state && strlen(state) == 5)
         memcpy(first->sqlstate, state, 6);
@@ -326,7 +336,8 @@ static void note_failure(pg_connection *on, const pg_step *at, const PGresult *r
         *status = prepare_anew(on, err);
 }
 
-/* What is committed by the sync itself may fail there: then an error and a NULL come before its answer. */
+/* What is committed by the sync itself may fail there: then an error and a NULL come before its
+ * answer. */
 static PGresult *skip_to_sync(pg_connection *on, PGresult *failed)
 {
     for (int looks = 0; looks < 4 && !on->lost; looks++) {

@@ -1,8 +1,9 @@
-/* A connection, and the conversation on it.
+/* A connection, and the statements on it.
  *
- * Statements are sent ahead (libpq's pipeline mode) and their answers read when somebody needs one: everything
- * that was sent since is then one round trip. Each statement sent is a `pg_step`, which says what its failure
- * means; the first one that fails ends the whole, since the server skips what follows it. */
+ * Statements are sent ahead (libpq's pipeline mode) and their answers read when the driver needs
+ * one: everything that was sent since is then one round trip. Each statement sent is a `pg_step`,
+ * which says what its failure means; the first one that fails ends the whole, since the server
+ * skips what follows it. */
 #ifndef SEMEL_POSTGRES_CONNECTION_H
 #define SEMEL_POSTGRES_CONNECTION_H
 
@@ -41,6 +42,11 @@ typedef enum pg_statement {
     ST_IDENTITY,
     ST_SCOPE_FIND,
     ST_SCOPE_ADD,
+    ST_NOTE_READ,
+    ST_NOTE_READ_SHARED,
+    ST_NOTE_READ_EXCLUSIVE,
+    ST_NOTE_ADD,
+    ST_NOTE_WRITE,
     ST_MARK,
     ST_MARK_MANY,
     ST_MARK_LOOK,
@@ -53,6 +59,8 @@ typedef enum pg_statement {
     ST_MARK_LET_GO,
     ST_MARK_STATE,
     ST_MARK_DELETE,
+    ST_MARK_DELETE_MANY,
+    ST_MARK_LETTER_GONE,
     ST_MARK_TABLE_LOCKED,
     ST_RESULT_SET,
     ST_RESULT_GET,
@@ -67,11 +75,21 @@ typedef enum pg_statement {
     ST_OUTBOX_OF_GROUPS,
     ST_OUTBOX_PARK,
     ST_OUTBOX_REMOVE,
+    ST_OUTBOX_REMOVE_SENT,
     ST_OUTBOX_RETRY,
     ST_OUTBOX_RELEASE,
     ST_OUTBOX_EXTEND,
     ST_OUTBOX_UNSENT,
     ST_NOTIFY,
+    ST_STATS_OUTBOX,
+    ST_STATS_DEAD,
+    ST_STATS_CLAIMS,
+    ST_LIST_MARKERS,
+    ST_LIST_MARKER,
+    ST_LIST_OUTGOING,
+    ST_LIST_SENT,
+    ST_LIST_SENT_BACK,
+    ST_SENT_SWEEP,
     ST_DEAD_PUT,
     ST_DEAD_DROP,
     ST_DEAD_LIST,
@@ -85,6 +103,7 @@ typedef enum pg_step_kind {
     STEP_PREPARE,
     STEP_SYNC,   /* not a statement: the end of what stands or falls together */
     STEP_QUEUED, /* the application's statement */
+    STEP_CHECK,  /* the same, prepared only: its error is shown as the server words it */
     STEP_ASSUME, /* a duplicate key here is a duplicate message */
     STEP_HOLD,   /* a division by zero here means that a row is not as it was believed: ELOST */
     STEP_STOP,   /* it always fails: nothing before it in the pipeline is to happen */
@@ -129,7 +148,7 @@ typedef struct pg_connection {
     pg_step *steps; /* sent and not answered, in order */
     size_t step_count;
     size_t step_room;
-    size_t stale; /* the first so many are of somebody who has gone: their answers mean nothing */
+    size_t stale; /* the first so many are of a unit that has ended: their answers are ignored */
     int unsynced; /* steps behind the last STEP_SYNC */
     int lost;     /* it cannot be used any more */
     int silent;   /* ... because an answer did not come in time */
@@ -158,6 +177,7 @@ typedef struct pg_failure {
     pg_statement which;
     char sqlstate[6];
     int is_final; /* FATAL or PANIC: the session, or the server, ended with it */
+    int position; /* in the statement, in characters from 1 on; 0: not told */
 } pg_failure;
 
 semel_status pg_connection_open(pg_connection **out, const char *const *keywords,
@@ -166,8 +186,8 @@ semel_status pg_connection_open(pg_connection **out, const char *const *keywords
 void pg_connection_close(void *connection);
 int pg_connection_is_alive(void *connection);
 
-/* Before the first statement of a unit: has the server closed the connection? Statements sent after that are known not
- * to have happened. */
+/* Before the first statement of a unit: has the server closed the connection? Statements sent after
+ * that are known not to have happened. */
 void pg_connection_check(pg_connection *on);
 
 /* `on` on the caller's connection, which is idle inside a transaction. */
@@ -175,9 +195,9 @@ void pg_connection_borrow(pg_connection *on, PGconn *pg, const char *const *text
                           pg_limits bounds);
 void pg_connection_return(pg_connection *on); /* leaves it as it was */
 
-/* Ends what stands together, and waits for all answers. The server itself gives up waiting for locks, after busy_ms or
- * the wait_ms that it was told; if it says nothing for answer_ms longer, the connection is given up. On failure *failed
- * says where, and `err` is filled. */
+/* Ends what stands together, and waits for all answers. The server itself gives up waiting for
+ * locks, after busy_ms or the wait_ms that it was told; if it says nothing for answer_ms longer,
+ * the connection is given up. On failure *failed says where, and `err` is filled. */
 semel_status pg_flush(pg_connection *on, uint32_t wait_ms, pg_failure *failed, const char *doing,
                       semel_error *err);
 
@@ -202,7 +222,7 @@ int pg_is_final(
     const PGresult *result);         /* FATAL or PANIC: the session, or the server, ends with it */
 int pg_first_line(const char *text); /* its length: libpq joins several */
 
-/* --- statements -------------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 enum { PARAMETERS_MAX = 20 };
 
@@ -238,6 +258,7 @@ void pg_begin_relaxed(
     pg_connection *on); /* BEGIN of a transaction that may be lost with the power */
 
 /* The application's statement, translated already. queue.c. */
+void pg_enqueue_check(pg_connection *on, const char *text); /* prepares it, and forgets it */
 semel_status pg_enqueue_queued(pg_connection *on, const char *text, const semel_value values[],
                                size_t count, mem_arena *arena, semel_error *err);
 void pg_queued_forget(pg_connection *on, unsigned number);   /* its preparation failed */
@@ -246,7 +267,8 @@ void pg_queued_distrust(pg_connection *on, unsigned number); /* it failed: prepa
 /* Sends it, waits for it and all before it. The answer is the caller's to PQclear. */
 semel_status pg_execute(PGresult **out, pg_query *q, const char *doing, semel_error *err);
 
-/* The same outside of a unit: a transaction of its own, that waits for locks no longer than busy_ms. */
+/* The same outside of a unit: a transaction of its own, that waits for locks no longer than
+ * busy_ms. */
 semel_status pg_execute_alone(PGresult **out, pg_query *q, const char *doing, semel_error *err);
 void pg_bound_alone(pg_connection *on); /* what it says for that first, if it has to */
 
@@ -260,7 +282,7 @@ semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, 
 /* The texts with the names filled in; NULL if memory is out. */
 const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation);
 
-/* --- answers ------------------------------------------------------------------------------------------ */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 int64_t pg_answer_int(const PGresult *answer, int row,
                       int column); /* int2, int4, int8, bool; NULL is 0 */

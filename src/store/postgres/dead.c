@@ -11,6 +11,7 @@ semel_status postgres_dead_put(void *unit_state, const semel_dead *dead, semel_e
     pg_bytes(&q, dead->key);
     pg_int(&q, dead->attempts);
     pg_foreign_text(&q, &unit->on->scratch, dead->error);
+    pg_int_or_null(&q, dead->first_ms);
     semel_status status = pg_foreign_message_bind(&q, &unit->on->scratch, dead->message, err);
     if (!status)
         status = pg_execute_change(&q, &changed, "storing a dead letter", err);
@@ -34,7 +35,7 @@ semel_status postgres_dead_drop(void *unit_state, int64_t id, semel_error *err)
 static semel_status visit_letter(const PGresult *answer, int row, mem_arena *arena,
                                  semel_dead_visitor *visitor, void *context, semel_error *err)
 {
-    enum { COLUMN_MESSAGE = 7 };
+    enum { COLUMN_MESSAGE = 8 };
     semel_message message;
     semel_error damage;
     semel_dead dead = {.size = sizeof dead,
@@ -44,7 +45,8 @@ static semel_status visit_letter(const PGresult *answer, int row, mem_arena *are
                        .key = pg_answer_bytes(answer, row, 3),
                        .attempts = (uint32_t)pg_answer_int(answer, row, 4),
                        .at_ms = pg_answer_int(answer, row, 5),
-                       .error = pg_answer_text(answer, row, 6)};
+                       .error = pg_answer_text(answer, row, 6),
+                       .first_ms = pg_answer_int(answer, row, 7)};
     semel_status status = pg_message_read(&message, arena, answer, row, COLUMN_MESSAGE, &damage);
     status = sql_dead_complete(&dead, &message, status, &damage, err);
     return status ? status : visitor(&dead, context, err);
@@ -55,10 +57,14 @@ semel_status postgres_dead_list(void *unit_state, const semel_dead_filter *filte
 {
     mem_arena arena = {0};
     PGresult *answer = NULL;
-    pg_query q = pg_unit_query(unit_state, ST_DEAD_LIST);
+    postgres_unit *unit = unit_state;
+    pg_query q = pg_unit_query(unit, ST_DEAD_LIST);
     pg_int(&q, filter->after_id);
     pg_int(&q, filter->origin);
     pg_text(&q, filter->name);
+    pg_foreign_text(&q, &unit->on->scratch, filter->type);
+    pg_int(&q, filter->since_ms);
+    pg_int(&q, filter->until_ms);
     pg_int(&q, filter->limit);
     semel_status status = pg_execute(&answer, &q, "listing dead letters", err);
     int rows = status ? 0 : PQntuples(answer);

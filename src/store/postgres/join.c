@@ -1,7 +1,7 @@
 /* Units inside a transaction that the caller has open, on the caller's connection.
  *
- * A savepoint is the unit; the transaction stays the caller's. It must be on the store's own database, which is looked
- * at: a marker in another one would protect nothing. */
+ * A savepoint is the unit; the transaction stays the caller's. It must be on the store's own
+ * database, which is looked at: a marker in another one would protect nothing. */
 #include "store/postgres/postgres.h"
 
 #include <semel/postgres.h>
@@ -32,7 +32,8 @@ static semel_status know_identity(postgres_store *store, semel_error *err)
     return status;
 }
 
-/* The caller's transaction is open, so a failed statement would spoil it: the savepoint comes first. */
+/* The caller's transaction is open, so a failed statement would spoil it: the savepoint comes
+ * first. */
 static semel_status enter_joined(postgres_unit *unit, semel_error *err)
 {
     PGresult *answer = NULL;

@@ -1,15 +1,17 @@
 /* Waking relays in other processes by NOTIFY.
  *
- * A NOTIFY inside the business transaction would make all such commits queue behind one lock of the server. So it is
- * sent after the commit, by itself, without waiting for its answer, and at most once in NOTIFY_EVERY_MS by a
- * process: it says "look", not what there is. What is committed within that time after a notification is found
- * because a relay that was woken looks once more a little later; and whoever misses one (a reconnect, a
- * crash in between) finds it at the next poll.
+ * A NOTIFY inside the business transaction would make all such commits queue behind one lock of
+ * the server. So it is sent after the commit, by itself, without waiting for its answer, and at
+ * most once in NOTIFY_EVERY_MS by a process: it says "look", not what there is, nor in which
+ * outbox, because one that is left out may be about another outbox than the one before it. What
+ * is committed within that time after a notification is found because a relay that was woken
+ * looks once more a little later; and a relay that misses one (a reconnect, a crash in between)
+ * finds it at the next poll.
  *
- * The listener is a connection of its own, whose socket the core waits on together with its own pipe: no thread. When
- * it is lost, it is made anew, with a pause that grows, by whoever waits next. A pooler may give its session to
- * somebody else after each transaction, who would then hear what is meant for us: behind one we listen only if the
- * URL asks for it. */
+ * The listener is a connection of its own, whose socket the core waits on together with its own
+ * pipe: no thread. When it is lost, the next relay that waits makes it anew, with a pause that
+ * grows. A pooler may give its session to another client after each transaction, which would
+ * then get the notifications: behind a pooler the store listens only if the URL asks for it. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
@@ -40,7 +42,7 @@ void pg_notify_after_commit(postgres_store *store, pg_connection *on)
     pg_connection_push(on);
 }
 
-/* --- the listener --------------------------------------------------------------------------------------- */
+/* --- the listener ----------------------------------------------------------------------------- */
 
 static int start_listening(const postgres_store *store, pg_connection *on)
 {
@@ -49,7 +51,8 @@ static int start_listening(const postgres_store *store, pg_connection *on)
     return !pg_execute_text(on, command, 0, "listening", NULL);
 }
 
-/* What was sent while nobody listened is found by looking, so there is to be one more look: see postgres_watch(). */
+/* A relay finds by a query what was sent while the store did not listen, so it has to look once
+ * more: see postgres_watch(). */
 static void try_to_listen(postgres_store *store)
 {
     pg_connection *on = NULL;

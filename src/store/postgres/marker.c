@@ -1,15 +1,17 @@
 /* Taking keys in transaction mode.
  *
- * A single key is inserted together with BEGIN, in one round trip; after a duplicate the row that may be there is
- * asked for in the same one. A batch inserts all keys by one statement, in their order, and reads those
- * that were there by a second one. The server makes a second copy wait for the transaction of the first:
- * if that commits, the row may be newer than our statement and is read again; if it rolls back, the row is ours.
+ * A single key is inserted together with BEGIN, in one round trip; after a duplicate the row that
+ * may be there is asked for in the same one. A batch inserts all keys by one statement, in their
+ * order, and reads those that were there by a second one. The server makes a second copy wait for
+ * the transaction of the first: if that commits, the row may be newer than our statement and is
+ * read again; if it rolls back, the row is ours.
  *
- * The wait has an end: the server gives up by itself, by the lock_timeout that the transaction was given (for a batch,
- * whose statement may wait for several keys, by a statement_timeout, too). Nothing is cancelled from outside: that
- * might hit the commit. To give up undoes what the transaction did since the savepoint or, if the marker was the
- * first thing in it, all of it; so a batch then goes on key by key. If it was not a key that was waited for, but the
- * table, which somebody has locked, nothing is said of any copy: the store is busy. */
+ * The wait has an end: the server gives up by itself, by the lock_timeout that the transaction was
+ * given (for a batch, whose statement may wait for several keys, by a statement_timeout, too).
+ * Nothing is cancelled from outside: that might hit the commit. To give up undoes what the
+ * transaction did since the savepoint or, if the marker was the first thing in it, all of it; so a
+ * batch then goes on key by key. If the wait was not for a key but for the table, which another
+ * session has locked, nothing is known of any copy: the store is busy. */
 #include "store/postgres/postgres.h"
 
 #include <stdio.h>
@@ -24,7 +26,9 @@ static sql_marker_row read_row(const PGresult *answer, int row, int column)
                             .fingerprint = (uint64_t)pg_answer_int(answer, row, column + 1),
                             .attempts = (uint32_t)pg_answer_int(answer, row, column + 2),
                             .live = (int)pg_answer_int(answer, row, column + 3),
-                            .lease_until_ms = pg_answer_int(answer, row, column + 4)};
+                            .lease_until_ms = pg_answer_int(answer, row, column + 4),
+                            .first_ms = pg_answer_int(answer, row, column + 5),
+                            .at_ms = pg_answer_int(answer, row, column + 6)};
 }
 
 semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
@@ -57,9 +61,10 @@ static void report_taken(semel_mark *mark, uint32_t attempts)
     mark->attempts = attempts;
 }
 
-/* --- patience ------------------------------------------------------------------------------------------ */
+/* --- patience --------------------------------------------------------------------------------- */
 
-/* Around the statement that may wait: a savepoint if something was done before, and the patience that it is to have. */
+/* Around the statement that may wait: a savepoint if something was done before, and the patience
+ * that it is to have. */
 static int before_waiting(postgres_unit *unit, uint32_t wait_ms)
 {
     int nested = unit->begun;
@@ -105,17 +110,24 @@ semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err)
     if (!locked)
         return status;
     return semel_fail(err, SEMEL_EBUSY,
-                      "postgres: somebody has locked the table semel_marker (pg_locks tells who)");
+                      "postgres: another session has locked the table semel_marker (see pg_locks)");
 }
 
-/* Who made us wait? Another copy, unless the whole table is locked. */
+/* Finds what the unit has waited for: another copy, unless the whole table is locked. */
 static semel_status give_up_waiting(postgres_unit *unit, int nested, semel_error *err)
 {
     semel_status status = recover(unit, nested, err);
     return status ? status : pg_marker_check_table(unit, err);
 }
 
-/* --- one ----------------------------------------------------------------------------------------------- */
+void pg_mark_details(pg_query *q, const semel_mark *mark)
+{
+    pg_int_or_null(q, mark->type);
+    pg_int_or_null(q, mark->source);
+    pg_int_or_null(q, mark->received_ms);
+}
+
+/* --- one -------------------------------------------------------------------------------------- */
 
 static void enqueue_key(postgres_unit *unit, pg_statement which, pg_step_kind kind,
                         const semel_mark *mark, PGresult **answer)
@@ -125,8 +137,10 @@ static void enqueue_key(postgres_unit *unit, pg_statement which, pg_step_kind ki
     q.answer = answer;
     pg_int(&q, mark->inbox);
     pg_bytes(&q, mark->key);
-    if (which != ST_MARK_LOOK)
+    if (which != ST_MARK_LOOK) {
         pg_int_or_null(&q, (int64_t)mark->fingerprint);
+        pg_mark_details(&q, mark);
+    }
     pg_enqueue(&q);
 }
 
@@ -136,7 +150,8 @@ static void report_held(semel_mark *mark)
     mark->held_until_ms = 0;
 }
 
-/* A free row becomes ours, unless somebody was faster: then *taken is 0. Somebody may be at it right now. */
+/* A free row becomes this unit's, unless another unit was faster: then *taken is 0. Another unit
+ * may be taking it right now. */
 static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark, uint32_t wait_ms,
                               semel_error *err)
 {
@@ -159,7 +174,8 @@ static semel_status take_over(int *taken, postgres_unit *unit, semel_mark *mark,
     return status;
 }
 
-/* The row that was in our way; *known is 0 if it is gone again, or free and somebody else was faster. */
+/* The row that the insert conflicted with; *known is 0 if it is gone again, or if it was free and
+ * another unit was faster. */
 static semel_status note_row(int *known, postgres_unit *unit, semel_mark *mark,
                              const PGresult *answer, uint32_t wait_ms, semel_error *err)
 {
@@ -233,7 +249,7 @@ static semel_status mark_one(postgres_unit *unit, semel_mark *mark, uint32_t wai
     return semel_fail(err, SEMEL_ECONFLICT, "a marker changes faster than it can be read");
 }
 
-/* --- many ---------------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 static int compare_key(const void *key, const void *element)
 {
@@ -266,13 +282,40 @@ static int bind_keys(pg_query *q, mem_arena *arena, const semel_mark marks[], si
     return !keys.failed;
 }
 
-static int bind_fingerprints(pg_query *q, mem_arena *arena, const semel_mark marks[], size_t count)
+typedef int64_t mark_column(const semel_mark *mark);
+
+static int64_t fingerprint_of(const semel_mark *mark)
 {
-    pg_array prints = pg_array_start(arena, ARRAY_INT8, count, count * 8);
+    return (int64_t)mark->fingerprint;
+}
+static int64_t type_of(const semel_mark *mark)
+{
+    return mark->type;
+}
+static int64_t source_of(const semel_mark *mark)
+{
+    return mark->source;
+}
+
+static int bind_column(pg_query *q, mem_arena *arena, const semel_mark marks[], size_t count,
+                       mark_column *column)
+{
+    pg_array numbers = pg_array_start(arena, ARRAY_INT8, count, count * 8);
     for (size_t i = 0; i < count; i++)
-        pg_array_add_int(&prints, (int64_t)marks[i].fingerprint);
-    pg_array_bind(q, &prints);
-    return !prints.failed;
+        pg_array_add_int(&numbers, column(&marks[i]));
+    pg_array_bind(q, &numbers);
+    return !numbers.failed;
+}
+
+/* All or none of a batch have details. Without any, the arrays are empty, which unnest() takes for
+ * NULLs. */
+static int bind_batch_details(pg_query *q, mem_arena *arena, const semel_mark marks[], size_t count)
+{
+    size_t kept = marks[0].received_ms ? count : 0;
+    int bound = bind_column(q, arena, marks, kept, type_of) &&
+                bind_column(q, arena, marks, kept, source_of);
+    pg_int_or_null(q, marks[0].received_ms);
+    return bound;
 }
 
 static semel_status enqueue_marks(postgres_unit *unit, const semel_mark marks[], size_t count,
@@ -282,7 +325,8 @@ static semel_status enqueue_marks(postgres_unit *unit, const semel_mark marks[],
     q.answer = answer;
     pg_int(&q, marks[0].inbox);
     if (!bind_keys(&q, &unit->on->scratch, marks, count, 1) ||
-        !bind_fingerprints(&q, &unit->on->scratch, marks, count))
+        !bind_column(&q, &unit->on->scratch, marks, count, fingerprint_of) ||
+        !bind_batch_details(&q, &unit->on->scratch, marks, count))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
     pg_enqueue(&q);
     return SEMEL_OK;
@@ -296,7 +340,7 @@ static void limit_statement(postgres_unit *unit, const char *timeout)
     pg_enqueue(&q);
 }
 
-/* *held is 1 if somebody made us wait for too long: nothing is decided then. */
+/* *held is 1 if another unit made this one wait for too long: nothing is decided then. */
 static semel_status insert_all(int *held, postgres_unit *unit, semel_mark marks[], size_t count,
                                uint32_t wait_ms, semel_error *err)
 {
@@ -393,10 +437,26 @@ semel_status postgres_mark(void *unit_state, semel_mark marks[], size_t count, u
                       : mark_many(unit, marks, count, wait_ms, err);
 }
 
-/* --- assumed to be new ------------------------------------------------------------------------------------ */
+semel_status postgres_unmark(void *unit_state, const semel_mark marks[], size_t count,
+                             semel_error *err)
+{
+    postgres_unit *unit = unit_state;
+    size_t removed = 0;
+    pg_query q = pg_unit_query(unit, ST_MARK_DELETE_MANY);
+    pg_int(&q, marks[0].inbox);
+    if (!bind_keys(&q, &unit->on->scratch, marks, count, 1))
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu markers", count);
+    semel_status status = pg_execute_change(&q, &removed, "removing markers", err);
+    if (status || removed == count)
+        return status;
+    return semel_fail(err, SEMEL_ESTORE, "postgres: of %zu markers of this unit %zu were there",
+                      count, removed);
+}
 
-/* The insert, and what follows it up to the sync, is one transaction without a BEGIN; unless an isolation was asked
- * for, which BEGIN must say. */
+/* --- assumed to be new ------------------------------------------------------------------------ */
+
+/* The insert, and what follows it up to the sync, is one transaction without a BEGIN; unless an
+ * isolation was asked for, which BEGIN must say. */
 static void enqueue_assumption(postgres_unit *unit, semel_mark *mark, uint32_t wait_ms)
 {
     unit->assumed = mark;
@@ -410,8 +470,9 @@ static void enqueue_assumption(postgres_unit *unit, semel_mark *mark, uint32_t w
         pg_unit_patience(unit, unit->on->limits.busy_ms);
 }
 
-/* After a copy the next one is likely to be a copy, too (what is redelivered comes together), and a violation is an
- * error, which the server writes to its log. So then the key is marked first, in a round trip of its own. */
+/* After a copy the next one is likely to be a copy, too (what is redelivered comes together), and a
+ * violation is an error, which the server writes to its log. So then the key is marked first, in a
+ * round trip of its own. */
 semel_status postgres_assume(void *unit_state, semel_mark *mark, uint32_t wait_ms, semel_error *err)
 {
     postgres_unit *unit = unit_state;
@@ -426,7 +487,8 @@ semel_status postgres_assume(void *unit_state, semel_mark *mark, uint32_t wait_m
     return semel_fail(err, SEMEL_EREJECTED, "the key is not new");
 }
 
-/* What the row is that was in our way: a free one, or one that is gone again, is for the ordinary way. */
+/* What the row is that was in our way: a free one, or one that is gone again, is for the ordinary
+ * way. */
 static semel_status look_at_assumed(postgres_unit *unit, semel_error *err)
 {
     PGresult *row = NULL;

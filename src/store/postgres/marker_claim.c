@@ -1,6 +1,7 @@
-/* Claims, failures and results: the other arrows of the state machine in <semel/sys/store.h>. Each is one statement
- * whose condition says again what is expected; no row changed is an answer. Completing a claim and storing a
- * result travel with the commit, which they stop if they find no row. */
+/* Claims, failures and results: the other arrows of the state machine in <semel/sys/store.h>. Each
+ * is one statement whose condition says again what is expected; no row changed is an answer.
+ * Completing a claim and storing a result travel with the commit, which they stop if they find no
+ * row. */
 #include "store/postgres/postgres.h"
 
 #include <string.h>
@@ -20,9 +21,10 @@ static semel_status fail_lost(const char *doing, semel_error *err)
                       doing);
 }
 
-/* --- claiming ------------------------------------------------------------------------------------------- */
+/* --- claiming --------------------------------------------------------------------------------- */
 
-/* A unit that has not ended keeps the row locked; it is waited for a moment only: the core asks again. */
+/* A unit that has not ended keeps the row locked; it is waited for a moment only: the core asks
+ * again. */
 enum { MOMENT_MS = 20 };
 
 static semel_status report_known(postgres_unit *unit, semel_mark *mark, semel_error *err)
@@ -52,6 +54,7 @@ static semel_status execute_claim(PGresult **answer, pg_failure *failed, postgre
     pg_int(&q, mark->attempts);
     pg_int_or_null(&q, (int64_t)token);
     pg_int_or_null(&q, lease_ms);
+    pg_mark_details(&q, mark);
     pg_enqueue(&q);
     return pg_flush(unit->on, 0, failed, "storing a claim", err);
 }
@@ -102,7 +105,7 @@ semel_status postgres_renew(void *unit_state, const semel_mark *mark, uint32_t l
     return status || changed == 1 ? status : fail_lost("renewing a claim", err);
 }
 
-/* --- failing -------------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 static semel_status let_go(postgres_unit *unit, const semel_mark *mark, int state, const char *why,
                            size_t *changed, semel_error *err)
@@ -115,7 +118,8 @@ static semel_status let_go(postgres_unit *unit, const semel_mark *mark, int stat
     return pg_execute_change(&q, changed, "ending a claim", err);
 }
 
-/* Without a token the row is ours if this unit has marked it, and anybody's if it is free or not there. */
+/* Without a token the row is this unit's if this unit has marked it; any unit may use a row that is
+ * free or missing. */
 static semel_status note_failure(postgres_unit *unit, const semel_mark *mark, int state,
                                  const char *why, size_t *changed, semel_error *err)
 {
@@ -125,6 +129,7 @@ static semel_status note_failure(postgres_unit *unit, const semel_mark *mark, in
     pg_int(&q, mark->attempts);
     pg_foreign_text(&q, &unit->on->scratch, why);
     pg_int(&q, unit->marked);
+    pg_mark_details(&q, mark);
     return pg_execute_change(&q, changed, "storing a failed attempt", err);
 }
 
@@ -141,9 +146,23 @@ static semel_status set_state(postgres_unit *unit, const semel_mark *mark, int s
                                     "another copy has been handled or is being handled meanwhile");
 }
 
+static semel_status remove_row(size_t *changed, postgres_unit *unit, const semel_mark *mark,
+                               int dead_only, semel_error *err)
+{
+    pg_query q = key_query(unit, ST_MARK_DELETE, mark);
+    pg_int(&q, dead_only);
+    return pg_execute_change(&q, changed, "forgetting a key", err);
+}
+
+/* Without attempts there is nothing to remember: the row, which is this unit's now, goes. */
 semel_status postgres_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err)
 {
-    return set_state(unit, mark, STATE_OPEN, why, err);
+    size_t changed = 0;
+    semel_status status = set_state(unit, mark, STATE_OPEN, why, err);
+    if (status || mark->attempts)
+        return status;
+    status = remove_row(&changed, unit, mark, 0, err);
+    return status || changed == 1 ? status : fail_lost("ending a claim", err);
 }
 
 semel_status postgres_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err)
@@ -156,9 +175,7 @@ semel_status postgres_forget(void *unit_state, const semel_mark *mark, semel_err
     postgres_unit *unit = unit_state;
     size_t changed = 0;
     sql_marker_row row;
-    pg_query q = key_query(unit, ST_MARK_DELETE, mark);
-    pg_int(&q, mark->state == SEMEL_MARK_DEAD);
-    semel_status status = pg_execute_change(&q, &changed, "forgetting a key", err);
+    semel_status status = remove_row(&changed, unit, mark, mark->state == SEMEL_MARK_DEAD, err);
     if (status || changed == 1)
         return status;
     status = pg_marker_look(&row, unit, mark, err);
@@ -169,7 +186,15 @@ semel_status postgres_forget(void *unit_state, const semel_mark *mark, semel_err
                    : semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
 }
 
-/* --- results -------------------------------------------------------------------------------------------- */
+semel_status postgres_letter_gone(void *unit, const semel_mark *mark, semel_error *err)
+{
+    size_t changed = 0;
+    pg_query q = key_query(unit, ST_MARK_LETTER_GONE, mark);
+    semel_status status = pg_execute_change(&q, &changed, "keeping a dead key", err);
+    return status || changed ? status : sql_marker_not_dead(err);
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
 
 semel_status postgres_result_set(void *unit_state, const semel_mark *mark, semel_bytes result,
                                  semel_error *err)

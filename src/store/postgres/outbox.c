@@ -2,6 +2,7 @@
 #include "store/postgres/postgres.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 semel_status postgres_put(void *unit_state, int64_t outbox, const semel_message *message,
                           semel_error *err)
@@ -42,7 +43,8 @@ static size_t weight_of(const semel_message *message)
     return message->body.len + 256;
 }
 
-/* One statement for as many as fit: the protocol and the server's memory have limits that bodies could reach. */
+/* One statement for as many as fit: the protocol and the server's memory have limits that bodies
+ * could reach. */
 semel_status postgres_put_many(void *unit_state, int64_t outbox,
                                const semel_message *const messages[], size_t count,
                                semel_error *err)
@@ -61,7 +63,7 @@ semel_status postgres_put_many(void *unit_state, int64_t outbox,
     return status;
 }
 
-/* --- settling ------------------------------------------------------------------------------------------ */
+/* --- settling --------------------------------------------------------------------------------- */
 
 static size_t count_verdicts(const semel_item_settlement settlements[], size_t count,
                              semel_verdict verdict)
@@ -105,25 +107,60 @@ static int bind_settlements(pg_query *q, mem_arena *arena,
     return !a.failed;
 }
 
+static int64_t sent_of(const semel_item_settlement *s)
+{
+    return s->sent != 0;
+}
+
+/* Why those that are tried again have failed; NULL where that is not known. */
+static int bind_errors(pg_query *q, mem_arena *arena, const semel_item_settlement settlements[],
+                       size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += settlements[i].error ? strlen(settlements[i].error) + sizeof "(not a text)" : 0;
+    pg_array a = pg_array_start(arena, ARRAY_TEXT,
+                                count_verdicts(settlements, count, SEMEL_VERDICT_RETRY), size);
+    for (size_t i = 0; i < count; i++) {
+        const char *why = pg_mended(arena, settlements[i].error);
+        if (settlements[i].verdict == SEMEL_VERDICT_RETRY)
+            pg_array_add(&a, why, why ? strlen(why) : 0);
+    }
+    pg_array_bind(q, &a);
+    return !a.failed;
+}
+
+/* Those that were sent are kept for a list, if one of them is to be. */
+static pg_statement removal_of(const semel_item_settlement settlements[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (settlements[i].verdict == SEMEL_VERDICT_ACK && settlements[i].sent)
+            return ST_OUTBOX_REMOVE_SENT;
+    return ST_OUTBOX_REMOVE;
+}
+
 static semel_status enqueue_verdict(postgres_unit *unit, int64_t outbox,
                                     const semel_item_settlement settlements[], size_t count,
                                     semel_verdict verdict, PGresult **answer, semel_error *err)
 {
-    static const pg_statement of[] = {[SEMEL_VERDICT_ACK] = ST_OUTBOX_REMOVE,
-                                      [SEMEL_VERDICT_RETRY] = ST_OUTBOX_RETRY,
-                                      [SEMEL_VERDICT_RELEASE] = ST_OUTBOX_RELEASE};
+    static const pg_statement of[] = {
+        [SEMEL_VERDICT_RETRY] = ST_OUTBOX_RETRY, [SEMEL_VERDICT_RELEASE] = ST_OUTBOX_RELEASE};
     mem_arena *arena = &unit->on->scratch;
     if (!count_verdicts(settlements, count, verdict))
         return SEMEL_OK;
-    pg_query q = pg_unit_query(unit, of[verdict]);
+    pg_statement removal = removal_of(settlements, count);
+    pg_query q = pg_unit_query(unit, verdict == SEMEL_VERDICT_ACK ? removal : of[verdict]);
     q.answer = answer;
     pg_int(&q, outbox);
     int bound = bind_settlements(&q, arena, settlements, count, (int)verdict, seq_of) &&
                 bind_settlements(&q, arena, settlements, count, (int)verdict, token_of);
     if (bound && verdict != SEMEL_VERDICT_ACK)
         bound = bind_settlements(&q, arena, settlements, count, (int)verdict, delay_of);
+    if (bound && verdict == SEMEL_VERDICT_ACK && removal == ST_OUTBOX_REMOVE_SENT)
+        bound = bind_settlements(&q, arena, settlements, count, (int)verdict, sent_of);
     if (bound && verdict == SEMEL_VERDICT_RETRY)
-        bound = bind_settlements(&q, arena, settlements, count, (int)verdict, refused_of);
+        bound = bind_settlements(&q, arena, settlements, count, (int)verdict, refused_of) &&
+                bind_errors(&q, arena, settlements, count);
     if (!bound)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling messages");
     pg_enqueue(&q);
@@ -136,7 +173,7 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Those that were not changed are somebody else's by now. */
+/* The rows that were not changed are another relay's by now. */
 static semel_status find_lost(postgres_unit *unit, semel_item_settlement settlements[],
                               size_t count, PGresult *const answers[3], semel_error *err)
 {

@@ -1,39 +1,45 @@
-/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one
+ * group by group.
  *
- * Rows without a group are locked and leased by one statement that skips what others have locked. A group is
- * leased by one relay at a time: whoever gets the group's advisory lock reads its rows by a *new* statement, which
- * sees every lease that was committed before the lock was free; so nobody overtakes a lease that is not yet to be
- * seen. The locks end with the transaction, which is short, and which the server ends by itself if its client
- * has been stopped. A row of it that is locked all the same (a relay is settling it, late) holds up the rest of the
- * group and is not waited for. A row is chosen by what it is and not by a number that was passed: one that commits
+ * Rows without a group are locked and leased by one statement that skips what others have locked. A
+ * group is leased by one relay at a time: the relay that gets the group's advisory lock reads its
+ * rows by a *new* statement, which sees every lease that was committed before the lock was free; so
+ * no relay overtakes a lease that it cannot see yet. The locks end with the transaction, which is
+ * short, and which the server ends by itself if its client has been stopped. A row of it that is
+ * locked all the same (a relay is settling it, late) holds up the rest of the group and is not
+ * waited for. A row is chosen by what it is and not by a number that was passed: one that commits
  * late is found late, and never skipped.
  *
  * A group is come to in one of two ways:
  *
  * By name: those that have rows which are not parked, in turn, from where the last call stopped.
  *
- * By time: those in semel_group that are due, the longest due first. A group whose first row waits (for a backoff, for
- * a delay) is parked: its rows are, some at a visit, and semel_group says when that row wakes. From then on the walk by
- * name does not see it, but for rows that are new in it, each of which it parks in its turn. So a call costs what is
- * ready, what is leased and what is new, however many groups wait and however much waits in them.
+ * By time: those in semel_group that are due, the longest due first. A group whose first row waits
+ * (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when
+ * that row wakes. From then on the walk by name does not see it, but for rows that are new in it,
+ * each of which it parks in its turn. So a call costs what is ready, what is leased and what is
+ * new, however many groups wait and however much waits in them.
  *
- * Where a group has parked rows there is a row in semel_group, due no later than the first of them wakes. Whoever
- * has the group's lock sees to that, by a statement that begins after it got the lock: parks rows and notes the
- * time, moves the time on, or removes the row when nothing parked is left. All of it is one transaction with the
- * leases: a relay that dies leaves what was before, and so does a server that forgets the last moment. Settling has
- * no such lock. It parks a row that failed only if it can add the group to semel_group itself, which another one's
- * row prevents without a wait; otherwise the row is parked already, or stays where the walk finds it. A row that
- * commits late with a smaller number is not parked, so the walk finds it, and it is the first of its group whatever
- * is parked behind it.
+ * Where a group has parked rows there is a row in semel_group, due no later than the first of them
+ * wakes. The relay with the group's lock sees to that, by a statement that begins after it got the
+ * lock: it parks rows and notes the time, moves the time on, or removes the row when nothing parked
+ * is left. All of it is one transaction with the leases: a relay that dies leaves what was before,
+ * and so does a server that forgets the last moment. Settling has no such lock. It parks a row that
+ * failed only if it can add the group to semel_group itself, which another one's row prevents
+ * without a wait; otherwise the row is parked already, or stays where the walk finds it. A row that
+ * commits late with a smaller number is not parked, so the walk finds it, and it is the first of
+ * its group whatever is parked behind it.
  *
- * A group by time that is leased is visited again: at once if the lease is ours, else when the lease is twice as old,
- * which is soon after it began and seldom later. A group that rows were leased from goes to the end of those that
- * are due; one that there was no room for keeps its place.
+ * A group by time that is leased is visited again: at once if the lease is ours, else when the
+ * lease is twice as old, which is soon after it began and seldom later. A group that rows were
+ * leased from goes to the end of those that are due; one that there was no room for keeps its
+ * place.
  *
- * Groups by time and by name alternate within a call, and share it with the rows that have no group. Rows that are gone
- * but not yet vacuumed lie at the beginning of an index; after a long transaction somewhere in the database there
- * may be very many. So the search by time begins where the last one found something, and at the very beginning only
- * now and then, for those that come late. */
+ * Groups by time and by name alternate within a call, and share it with the rows that have no
+ * group. Rows that are gone but not yet vacuumed lie at the beginning of an index; after a long
+ * transaction somewhere in the database there may be very many. So the search by time begins where
+ * the last one found something, and at the very beginning only now and then, for those that come
+ * late. */
 #include "store/postgres/postgres.h"
 
 #include "base/wait.h"
@@ -87,7 +93,7 @@ static void load_cursor(outbox_leasing *t)
     t->cursor.looked_at_ms = now;
 }
 
-/* --- delivering rows -------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------- */
 
 enum { COLUMN_GROUP = 3 }; /* the first one of the message's */
 
@@ -102,8 +108,8 @@ static int compare_rows(const void *left, const void *right)
     return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
-/* A row that cannot be read is passed over: it must not keep the others from leaving. It stays, and is counted as
- * unsent, until somebody repairs it. */
+/* A row that cannot be read is passed over: it must not keep the others from leaving. It stays, and
+ * is counted as unsent, until an operator repairs it. */
 static semel_status deliver_row(outbox_leasing *t, const PGresult *answer, int row,
                                 semel_error *err)
 {
@@ -141,7 +147,7 @@ static semel_status deliver_rows(outbox_leasing *t, const PGresult *answer, seme
     return status;
 }
 
-/* --- leasing -------------------------------------------------------------------------------------------- */
+/* --- leasing ---------------------------------------------------------------------------------- */
 
 static pg_query lease_query(outbox_leasing *t, pg_statement which, uint32_t limit,
                             PGresult **answer)
@@ -251,9 +257,9 @@ static void interleave_groups(const outbox_leasing *t, group_list *both)
     }
 }
 
-/* The server chooses as many rows as there is room for before it locks them. If all of them are locked already, which
- * happens beside a relay that was stopped while settling, nothing is leased; then the next call begins with other
- * groups. */
+/* The server chooses as many rows as there is room for before it locks them. If all of them are
+ * locked already, which happens beside a relay that was stopped while settling, nothing is leased;
+ * then the next call begins with other groups. */
 static group_list *order_groups(const outbox_leasing *t)
 {
     mem_arena *arena = &t->unit->on->scratch;
@@ -309,8 +315,8 @@ static semel_status enqueue_of_groups(outbox_leasing *t, PGresult **answer, seme
     return SEMEL_OK;
 }
 
-/* Behind the leasing, because what we have leased counts as ours. Its answer comes with the next one, or with the
- * commit. */
+/* Behind the leasing, because what we have leased counts as ours. Its answer comes with the next
+ * one, or with the commit. */
 static semel_status enqueue_park(outbox_leasing *t, semel_error *err)
 {
     size_t groups = t->timed.count + t->waiting.count;
@@ -362,7 +368,8 @@ static semel_status lease_of_groups(outbox_leasing *t, semel_error *err)
     return status;
 }
 
-/* If there was no room for all of them, the next call goes on behind the last one that there was room for. */
+/* If there was no room for all of them, the next call goes on behind the last one that there was
+ * room for. */
 static void advance_cursor(outbox_leasing *t)
 {
     const char *last = t->last ? t->last : t->began;
@@ -394,8 +401,8 @@ static semel_status lease_free(outbox_leasing *t, semel_error *err)
     return status;
 }
 
-/* Half of it for rows without a group, at first (all of it, where no groups were seen), and in the same round trip
- * the groups that come next. */
+/* Half of it for rows without a group, at first (all of it, where no groups were seen), and in the
+ * same round trip the groups that come next. */
 static semel_status lease_first(outbox_leasing *t, uint32_t half, semel_error *err)
 {
     PGresult *groups = NULL, *free_rows = NULL;

@@ -1,15 +1,16 @@
 /* The PostgreSQL store: opening, names, and the driver table.
  *
- * A pool of connections, one per unit that is open. The database is the application's own: semel has its tables in
- * a schema and touches nothing else. All names are qualified with the schema, so nobody's search_path matters.
- * The clock is the server's: one for all clients. */
+ * A pool of connections, one per unit that is open. The database is the application's own: semel
+ * has its tables in a schema and touches nothing else. All names are qualified with the schema, so
+ * a search_path of the application does not matter. The clock is the server's: one for all
+ * clients. */
 #include "store/postgres/postgres.h"
 
 #include <semel/postgres.h>
 #include <stdio.h>
 #include <string.h>
 
-/* --- connections --------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static semel_status connect_with(pg_connection **out, postgres_store *store, int bounded,
                                  uint32_t wait_ms, semel_error *err)
@@ -24,8 +25,9 @@ static semel_status connect_with(pg_connection **out, postgres_store *store, int
     return SEMEL_OK;
 }
 
-/* A session that gives up waiting for locks by itself costs nothing. A pooler in between may not let such a setting
- * through (08P01), or may drop it, which is looked for when the store is opened: then each transaction says it. */
+/* A session that gives up waiting for locks by itself costs nothing. A pooler in between may not
+ * let such a setting through (08P01), or may drop it, which is looked for when the store is opened:
+ * then each transaction says it. */
 semel_status pg_store_connect(pg_connection **out, postgres_store *store, uint32_t wait_ms,
                               semel_error *err)
 {
@@ -65,7 +67,7 @@ void pg_store_give_back(postgres_store *store, pg_connection *on)
     pool_give(&store->connections, on, !on->lost);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static semel_status prepare_texts(postgres_store *store, semel_error *err)
 {
@@ -96,9 +98,9 @@ static semel_status check_server(const pg_connection *on, const char *encoding, 
     return SEMEL_OK;
 }
 
-/* Who asked for the session is not told its number by a pooler, but one of the pooler's own. Behind one, a session may
- * be another one in each transaction, and somebody else's in between: nothing is kept there, neither statements under a
- * name nor locks nor settings. */
+/* A pooler does not tell its client the number of the session, but a number of its own. Behind a
+ * pooler, each transaction may have another session, which other clients use in between: the driver
+ * keeps nothing in it, neither statements under a name nor locks nor settings. */
 static void note_session(postgres_store *store, pg_connection *on, int64_t number, int64_t lock_ms)
 {
     store->direct = number == PQbackendPID(on->pg);
@@ -109,7 +111,8 @@ static void note_session(postgres_store *store, pg_connection *on, int64_t numbe
     on->session_ms = 0;
 }
 
-/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is worth. */
+/* Connecting now tells a wrong URL now; and what the server is set to decides what a commit is
+ * worth. */
 static semel_status look_at_server(postgres_store *store, semel_error *err)
 {
     pg_connection *on = NULL;
@@ -189,7 +192,7 @@ static semel_status postgres_now(void *state, int64_t *out_ms, semel_error *err)
     return status;
 }
 
-/* --- names --------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static pg_query scope_query(pg_connection *on, pg_statement which, semel_scope kind,
                             const char *name)
@@ -256,6 +259,7 @@ static const semel_store_units units = {
     .commit = postgres_commit,
     .rollback = postgres_rollback,
     .queue = postgres_queue,
+    .check = postgres_check,
     .savepoint = postgres_savepoint,
     .keep = postgres_keep,
     .undo = postgres_undo,
@@ -273,10 +277,17 @@ static const semel_store_markers markers = {
     .renew = postgres_renew,
     .fail = postgres_fail,
     .bury = postgres_bury,
+    .unmark = postgres_unmark,
     .forget = postgres_forget,
     .result_set = postgres_result_set,
     .result_get = postgres_result_get,
     .sweep = postgres_sweep,
+    .letter_gone = postgres_letter_gone,
+};
+
+static const semel_store_notes notes = {
+    .read = postgres_note_read,
+    .write = postgres_note_write,
 };
 
 static const semel_store_outbox outbox = {
@@ -314,9 +325,12 @@ const semel_store_driver postgres_store_driver = {
     .now = postgres_now,
     .durability = postgres_durability,
     .scope = postgres_scope,
+    .stats = postgres_stats,
     .units = &units,
     .markers = &markers,
+    .notes = &notes,
     .outbox = &outbox,
     .dead = &dead_letters,
     .watch = &watching,
+    .lists = &postgres_lists,
 };

@@ -92,6 +92,9 @@ void *postgres_native(void *unit);
 semel_status postgres_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                             semel_error *err);
 
+semel_status postgres_check(void *unit, const char *sql, size_t count, size_t *position,
+                            semel_error *err);
+
 /* From here on its statements wait for locks for this long, but not the next transaction's. */
 void pg_unit_patience(postgres_unit *unit, uint32_t ms);
 /* BEGIN, before the next statement. */
@@ -118,19 +121,34 @@ semel_status postgres_claim(void *unit, semel_mark *mark, uint32_t lease_ms, sem
 semel_status postgres_finish(void *unit, const semel_mark *mark, semel_error *err);
 semel_status postgres_renew(void *unit, const semel_mark *mark, uint32_t lease_ms,
                             semel_error *err);
+semel_status postgres_unmark(void *unit, const semel_mark marks[], size_t count, semel_error *err);
 semel_status postgres_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status postgres_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err);
 semel_status postgres_forget(void *unit, const semel_mark *mark, semel_error *err);
+semel_status postgres_letter_gone(void *unit, const semel_mark *mark, semel_error *err);
 semel_status postgres_result_set(void *unit, const semel_mark *mark, semel_bytes result,
                                  semel_error *err);
 semel_status postgres_result_get(void *unit, const semel_mark *mark, void **out, size_t *len,
                                  semel_error *err);
 
+/* Type, source and time of receipt. */
+void pg_mark_details(pg_query *q, const semel_mark *mark);
 semel_status pg_marker_look(sql_marker_row *out, postgres_unit *unit, const semel_mark *mark,
                             semel_error *err);
 
-/* EBUSY if somebody has locked the table of markers: then it was no copy that was waited for. */
+/* EBUSY if another session has locked the table of markers: then the unit has not waited for a
+ * copy. */
 semel_status pg_marker_check_table(postgres_unit *unit, semel_error *err);
+
+/* note.c */
+semel_status postgres_note_read(void *unit, int64_t inbox, semel_note note, semel_note_lock lock,
+                                semel_note_value *out, semel_error *err);
+semel_status postgres_note_write(void *unit, int64_t inbox, semel_note note,
+                                 const semel_note_value *value, semel_error *err);
+
+/* stats.c */
+semel_status postgres_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
+                            semel_stats *out, semel_error *err);
 
 /* sweep.c */
 extern const sql_sweep_calls pg_sweep_calls;
@@ -165,15 +183,19 @@ void pg_notify_after_commit(postgres_store *store, pg_connection *on);
 /* columns.c: the ten columns of a message, the same in two tables; and arrays of them. */
 semel_status pg_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                              semel_error *err);
-/* The same of a message that came from elsewhere, whose texts may not be texts: bytes that are no UTF-8 become
- * question marks, because a letter that cannot be stored would come again for ever. */
+/* The same for a received message, whose texts may not be UTF-8: other bytes become question marks,
+ * because a letter that cannot be stored would come again for ever. */
 semel_status pg_foreign_message_bind(pg_query *q, mem_arena *arena, const semel_message *message,
                                      semel_error *err);
+const char *pg_mended(mem_arena *arena, const char *text); /* as UTF-8; NULL stays NULL */
 void pg_foreign_text(pg_query *q, mem_arena *arena, const char *text);
 semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresult *answer, int row,
                              int first_column, semel_error *err);
 semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                               size_t count, semel_error *err);
+
+/* list.c */
+extern const semel_store_lists postgres_lists;
 
 /* array.c: one-dimensional arrays in the protocol's binary format. */
 typedef struct pg_array {

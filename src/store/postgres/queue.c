@@ -1,9 +1,10 @@
-/* The application's queued statements: prepared when seen for the first time and kept by their text, the least
- * recently used giving way. Values go as text, whose type the server infers from where they stand, but for bytes,
- * which go as they are. */
+/* The application's queued statements: prepared when seen for the first time and kept by their
+ * text, the least recently used giving way. Values go as text, whose type the server infers from
+ * where they stand, but for bytes, which go as they are. */
 #include "store/postgres/connection.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void name_of_kept(char name[24], unsigned number)
@@ -73,10 +74,14 @@ static pg_kept_statement *prepare_kept(pg_connection *on, const char *text,
     return place;
 }
 
-/* With a point, whatever the locale has. */
+/* The shortest text that is this number and no other: a NUMERIC keeps what it is given, and is to
+ * keep 12.34, not 12.339999999999999. With a point, whatever the locale has. */
 static void print_real(char *out, size_t room, double real)
 {
-    (void)snprintf(out, room, "%.17g", real);
+    int digits = 15;
+    do
+        (void)snprintf(out, room, "%.*g", digits, real);
+    while (strtod(out, NULL) != real && ++digits <= 17);
     char *comma = strchr(out, ',');
     if (comma)
         *comma = '.';
@@ -157,4 +162,12 @@ semel_status pg_enqueue_queued(pg_connection *on, const char *text, const semel_
                                       .reused = reused},
                            sent);
     return SEMEL_OK;
+}
+
+/* Under the name that is the empty text: the next statement without a name replaces it. */
+void pg_enqueue_check(pg_connection *on, const char *text)
+{
+    if (pg_connection_enter_pipeline(on))
+        pg_connection_add_step(on, &(pg_step){.kind = STEP_CHECK, .which = ST_APPLICATIONS},
+                               PQsendPrepare(on->pg, "", text, 0, NULL));
 }

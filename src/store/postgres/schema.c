@@ -1,5 +1,6 @@
-/* The schema and its versions. Each migration is a transaction of its own, one process at a time by an advisory lock
- * that ends with it. PostgreSQL's DDL is transactional: a step is there as a whole or not at all. */
+/* The schema and its versions. Each migration is a transaction of its own, one process at a time by
+ * an advisory lock that ends with it. PostgreSQL's DDL is transactional: a step is there as a whole
+ * or not at all. */
 #include "store/postgres/postgres.h"
 
 #include "generated/postgres_migrations.h"

@@ -1,9 +1,10 @@
 /* All SQL of the store, in one table, and the few calls that send it.
  *
- * Statements are prepared when first used on a connection and kept there, under the names semel_0, semel_1 ...;
- * on a connection of the caller's, and behind a pooler, they are sent without a name. Parameters stand in the order of
- * the numbers. Where a statement must change a row or else nothing of what follows may happen, it divides by the number
- * of rows: a division by zero stops the pipeline before the COMMIT that is already on its way. */
+ * Statements are prepared when first used on a connection and kept there, under the names semel_0,
+ * semel_1 ...; on a connection of the caller's, and behind a pooler, they are sent without a name.
+ * Parameters stand in the order of the numbers. Where a statement must change a row or else nothing
+ * of what follows may happen, it divides by the number of rows: a division by zero stops the
+ * pipeline before the COMMIT that is already on its way. */
 #include "store/postgres/connection.h"
 
 #include "store/sql/sql.h"
@@ -13,8 +14,9 @@
 
 enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
-/* The server's clock: at this very moment (after a wait, too), and at the beginning of the statement, which an
- * index can be searched by. And the moment at which the transaction began, by which it is known again. */
+/* The server's clock: at this very moment (after a wait, too), and at the beginning of the
+ * statement, which an index can be searched by. And the moment at which the transaction began, by
+ * which it is known again. */
 #define NOW     "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
 #define STARTED "floor(date_part('epoch', statement_timestamp()) * 1000)::bigint"
 #define BEGAN   "transaction_timestamp()"
@@ -22,11 +24,37 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 #define MARKER "{}.semel_marker"
 #define OUTBOX "{}.semel_outbox"
 #define GROUP  "{}.semel_group"
+#define NOTE   "{}.semel_note"
+
+#define THIS_NOTE NOTE " WHERE inbox = $1 AND note = $2"
+#define NOTE_COLUMNS \
+    "number, text, " NOW ", (current_setting('transaction_isolation') = 'read committed')::int"
 
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE(table) "(" table "token IS NOT NULL AND " table "lease_until_ms > " NOW ")"
-#define LOOK        "state, fingerprint, attempts, " LIVE("") ", lease_until_ms"
+#define LOOK        "state, fingerprint, attempts, " LIVE("") ", lease_until_ms, first_ms, at_ms"
 #define OURS        "inbox = $1 AND key = $2 AND state = 1 AND token = $3 AND lease_until_ms > " NOW
+
+/* A dead row stays as long as its letter. When the letter is discarded, the row gets the token
+ * 0. */
+#define LETTER "(state = 2 AND token IS NULL)"
+
+/* What a list shows of a marker; its result only if that is asked for. */
+#define MARKER_COLUMNS                                                                             \
+    "m.key, m.state, m.attempts, " LIVE("m.") ", m.lease_until_ms, coalesce(m.first_ms, "          \
+                                              "m.at_ms), m.at_ms, m.error, m.result IS NOT NULL, " \
+                                              "CASE WHEN $2 = 1 THEN m.result END, "               \
+                                              "t.name, s.name, m.received_ms FROM " MARKER         \
+                                              " m LEFT JOIN {}.semel_scope t ON t.id = m.type "    \
+                                              "LEFT JOIN {}.semel_scope s ON s.id = m.source"
+
+#define SENT "{}.semel_sent"
+#define SENT_COLUMNS                                                                       \
+    "seq, attempts, captured_ms, sent_ms, grp, id, type, topic, correlation_id FROM " SENT \
+    " WHERE outbox = $1"
+
+/* When the first attempt began, for a row whose at_ms is about to change. */
+#define FIRST(table) "first_ms = coalesce(" table "first_ms, " table "at_ms)"
 
 #define MESSAGE_COLUMNS \
     "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
@@ -34,12 +62,13 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
     "o.seq, o.attempts, o.refusals, o.grp, o.id, o.source, o.type, o.topic, o.correlation_id, " \
     "o.content_type, o.time_ms, o.headers, o.body"
 
-/* Whoever has a group's lock is the only one who takes from it, parks it or notes when it is due. */
+/* Only the relay that has a group's lock leases from it, parks it or notes when it is due. */
 #define LOCK_GROUP                                             \
     "pg_try_advisory_xact_lock(hashtextextended(grp, '" OUTBOX \
     "'::regclass::oid::bigint << 24 | $1))"
 
-/* The first rows of a group: some are parked, some are not. Where no group is known, none is parked. */
+/* The first rows of a group: some are parked, some are not. Where no group is known, none is
+ * parked. */
 #define LANE(group, which, limit)                                                                  \
     "(SELECT seq, wake_ms, token FROM " OUTBOX " WHERE outbox = $1 AND grp = " group " AND " which \
     " ORDER BY seq LIMIT " limit ")"
@@ -93,48 +122,69 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCOPE_ADD] =
         "INSERT INTO {}.semel_scope (kind, name) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 
-    [ST_MARK] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
-                "VALUES ($1, $2, 0, " NOW ", $3) ON CONFLICT DO NOTHING RETURNING " BEGAN
-                ", pg_current_xact_id()",
-    [ST_MARK_MANY] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
-                     "SELECT $1, k, 0, (SELECT " NOW "), nullif(f, 0) "
-                     "FROM unnest($2::bytea[], $3::bigint[]) AS t (k, f) "
+    [ST_NOTE_READ] = "SELECT " NOTE_COLUMNS " FROM " THIS_NOTE,
+    [ST_NOTE_READ_SHARED] = "SELECT " NOTE_COLUMNS " FROM " THIS_NOTE " FOR SHARE",
+    [ST_NOTE_READ_EXCLUSIVE] = "SELECT " NOTE_COLUMNS " FROM " THIS_NOTE " FOR UPDATE",
+    [ST_NOTE_ADD] = "INSERT INTO " NOTE " (inbox, note) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+    [ST_NOTE_WRITE] = "UPDATE " NOTE " SET number = $3, text = $4 WHERE inbox = $1 AND note = $2",
+
+    [ST_MARK] =
+        "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint, type, source, "
+        "received_ms) VALUES ($1, $2, 0, " NOW
+        ", $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING " BEGAN ", pg_current_xact_id()",
+    [ST_MARK_MANY] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint, type, source, "
+                     "received_ms) SELECT $1, k, 0, (SELECT " NOW "), nullif(f, 0), nullif(t, 0), "
+                     "nullif(s, 0), $6 FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], "
+                     "$5::bigint[]) AS m (k, f, t, s) "
                      "ON CONFLICT DO NOTHING RETURNING key",
     [ST_MARK_LOOK] = "SELECT " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = $2",
     [ST_MARK_LOOK_MANY] =
         "SELECT key, " LOOK " FROM " MARKER " WHERE inbox = $1 AND key = ANY ($2::bytea[])",
-    [ST_MARK_TAKE_OVER] =
-        "UPDATE " MARKER " m SET state = 0, at_ms = " NOW ", fingerprint = $3, attempts = NULL, "
-        "token = NULL, lease_until_ms = NULL, error = NULL "
-        "FROM (SELECT inbox, key, attempts FROM " MARKER " WHERE inbox = $1 AND key = $2 "
-        "AND state = 1 AND NOT " LIVE(
-            "") " FOR UPDATE) AS old "
-                "WHERE m.inbox = old.inbox AND m.key = old.key RETURNING old.attempts",
-    [ST_MARK_ASSUME] = "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint) "
-                       "VALUES ($1, $2, 0, " NOW ", $3)",
+    [ST_MARK_TAKE_OVER] = "UPDATE " MARKER " m SET state = 0, " FIRST(
+        "m.") ", at_ms = " NOW ", fingerprint = $3, type = $4, source = $5, received_ms = $6, "
+              "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL "
+              "FROM (SELECT inbox, key, attempts FROM " MARKER " WHERE inbox = $1 AND key = $2 "
+              "AND state = 1 AND NOT " LIVE(
+                  "") " FOR UPDATE) AS old "
+                      "WHERE m.inbox = old.inbox AND m.key = old.key RETURNING old.attempts",
+    [ST_MARK_ASSUME] =
+        "INSERT INTO " MARKER " (inbox, key, state, at_ms, fingerprint, type, source, "
+        "received_ms) VALUES ($1, $2, 0, " NOW ", $3, $4, $5, $6)",
     [ST_MARK_CLAIM] =
         "INSERT INTO " MARKER " AS m (inbox, key, state, at_ms, fingerprint, attempts, token, "
-        "lease_until_ms) VALUES ($1, $2, 1, " NOW ", $3, $4 + 1, $5, " NOW " + $6) "
-        "ON CONFLICT (inbox, key) DO UPDATE SET at_ms = " NOW ", "
-        "fingerprint = excluded.fingerprint, attempts = greatest(m.attempts, $4) + 1, "
-        "token = excluded.token, lease_until_ms = " NOW " + $6 "
-        "WHERE m.state = 1 AND NOT " LIVE("m.") " RETURNING attempts",
+        "lease_until_ms, type, source, received_ms) "
+        "VALUES ($1, $2, 1, " NOW ", $3, $4 + 1, $5, " NOW " + $6, $7, $8, $9) "
+        "ON CONFLICT (inbox, key) DO UPDATE SET " FIRST(
+            "m.") ", at_ms = " NOW ", "
+                  "fingerprint = excluded.fingerprint, attempts = greatest(m.attempts, $4) + 1, "
+                  "type = excluded.type, source = excluded.source, "
+                  "received_ms = excluded.received_ms, "
+                  "token = excluded.token, lease_until_ms = " NOW " + $6 "
+                  "WHERE m.state = 1 AND NOT " LIVE("m.") " RETURNING attempts",
     [ST_MARK_FINISH] =
         "WITH done AS (UPDATE " MARKER " SET state = 0, at_ms = " NOW ", attempts = NULL, "
         "token = NULL, lease_until_ms = NULL, error = NULL WHERE " OURS " RETURNING 1) "
         "SELECT 1 / count(*)::int FROM done",
     [ST_MARK_RENEW] = "UPDATE " MARKER " SET lease_until_ms = " NOW " + $4 WHERE " OURS,
-    [ST_MARK_LET_GO] = "UPDATE " MARKER " SET state = $4, at_ms = " NOW ", error = $5, "
-                       "attempts = $6, token = NULL, lease_until_ms = NULL WHERE " OURS,
+    [ST_MARK_LET_GO] = "UPDATE " MARKER " SET state = $4, " FIRST(
+        "") ", at_ms = " NOW ", error = $5, "
+            "attempts = $6, token = NULL, lease_until_ms = NULL WHERE " OURS,
     [ST_MARK_STATE] =
-        "INSERT INTO " MARKER " AS m (inbox, key, state, at_ms, fingerprint, attempts, error) "
-        "VALUES ($1, $2, $3, " NOW ", $4, $5, $6) ON CONFLICT (inbox, key) DO UPDATE SET "
-        "state = excluded.state, at_ms = " NOW ", attempts = excluded.attempts, "
-        "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL "
-        "WHERE (m.state = 1 AND NOT " LIVE("m.") ") OR (m.state = 0 AND $7 = 1)",
+        "INSERT INTO " MARKER
+        " AS m (inbox, key, state, at_ms, fingerprint, attempts, error, type, "
+        "source, received_ms) VALUES ($1, $2, $3, " NOW
+        ", $4, $5, $6, $8, $9, $10) ON CONFLICT (inbox, key) DO UPDATE SET "
+        "state = excluded.state, " FIRST(
+            "m.") ", at_ms = " NOW ", attempts = excluded.attempts, "
+                  "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL "
+                  "WHERE (m.state = 1 AND NOT " LIVE("m.") ") OR (m.state = 0 AND $7 = 1)",
     [ST_MARK_DELETE] = "DELETE FROM " MARKER " WHERE inbox = $1 AND key = $2 AND NOT " LIVE(
         "") " AND ($3 = 0 OR state = 2)",
-    /* By somebody else, in a way that keeps rows from being written. */
+    [ST_MARK_DELETE_MANY] =
+        "DELETE FROM " MARKER " WHERE inbox = $1 AND key = ANY ($2::bytea[]) AND state = 0",
+    [ST_MARK_LETTER_GONE] = "UPDATE " MARKER " SET at_ms = " NOW ", token = 0, lease_until_ms = 0 "
+                            "WHERE inbox = $1 AND key = $2 AND state = 2",
+    /* By another session, in a mode that keeps rows from being written. */
     [ST_MARK_TABLE_LOCKED] =
         "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '" MARKER "'::regclass AND granted "
         "AND pid <> pg_backend_pid() AND mode IN ('ShareLock', 'ShareRowExclusiveLock', "
@@ -146,13 +196,21 @@ static const char *const texts[ST_COUNT] = {
     [ST_SWEEP_PATIENCE] = "SELECT set_config('idle_session_timeout', '30000', false)",
     [ST_SWEEP_LOCK] = "SELECT pg_try_advisory_lock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
     [ST_SWEEP_UNLOCK] = "SELECT pg_advisory_unlock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
-    [ST_SWEEP] =
-        "WITH gone AS (DELETE FROM " MARKER " WHERE ctid = ANY (ARRAY("
-        "SELECT ctid FROM " MARKER " WHERE ctid > $3 AND ctid <= $4 AND inbox = $1 "
-        "AND at_ms < $2 AND NOT " LIVE("") " LIMIT $5 FOR UPDATE SKIP LOCKED)) RETURNING ctid) "
-                                           "SELECT count(*), max(ctid), pg_relation_size('" MARKER
-                                           "') "
-                                           "/ current_setting('block_size')::int FROM gone",
+    /* The note is locked before any marker is: the count is computed once, before the scan. */
+    [ST_SWEEP] = "WITH known AS (SELECT 1 FROM " NOTE " WHERE inbox = $1 AND note = 2 FOR UPDATE), "
+                 "gone AS (DELETE FROM " MARKER " WHERE ctid = ANY (ARRAY("
+                 "SELECT ctid FROM " MARKER " WHERE ctid > $3 AND ctid <= $4 AND inbox = $1 "
+                 "AND at_ms < $2 AND NOT " LIVE(
+                     "") " AND NOT " LETTER " AND (SELECT count(*) FROM known) >= 0 "
+                         "LIMIT $5 FOR UPDATE SKIP LOCKED)) "
+                         "RETURNING ctid, at_ms), "
+                         "noted AS (INSERT INTO " NOTE " AS n (inbox, note, number) "
+                         "SELECT $1, 2, max(at_ms) FROM gone "
+                         "HAVING count(*) > 0 ON CONFLICT (inbox, note) "
+                         "DO UPDATE SET number = "
+                         "greatest(n.number, excluded.number)) "
+                         "SELECT count(*), max(ctid), pg_relation_size('" MARKER
+                         "') / current_setting('block_size')::int FROM gone",
 
     [ST_OUTBOX_PUT] = "INSERT INTO " OUTBOX " (outbox, wake_ms, captured_ms, " MESSAGE_COLUMNS ") "
                       "SELECT $1, now + $2, now, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 "
@@ -169,8 +227,8 @@ static const char *const texts[ST_COUNT] = {
         "FOR UPDATE SKIP LOCKED) UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW " + $4, "
         "attempts = o.attempts + 1 FROM free WHERE o.seq = free.seq "
         "RETURNING " TAKEN_COLUMNS ", free.wake_ms",
-    /* Those that are due by time, as many of them as nobody else has; then the next ones by name, in leaps from the
-     * first row of a group to the first of the next. */
+    /* Those that are due by time, without those that another relay has; then the next ones by name,
+     * each step from the first row of a group to the first row of the next. */
     [ST_OUTBOX_GROUPS] =
         "WITH RECURSIVE due AS MATERIALIZED (SELECT grp, due_ms FROM " GROUP " WHERE outbox = $1 "
         "AND due_ms >= $5 AND due_ms <= " STARTED " ORDER BY due_ms LIMIT 4 * $4), "
@@ -207,7 +265,8 @@ static const char *const texts[ST_COUNT] = {
                   "UPDATE " OUTBOX " o SET token = $3, wake_ms = " NOW
                   " + $4, attempts = o.attempts + 1 "
                   "FROM next WHERE o.seq = next.seq RETURNING " TAKEN_COLUMNS,
-    /* Of groups that are ours: what waits is parked; what was visited by time is visited again, or known no more. */
+    /* Of groups that are ours: what waits is parked; what was visited by time is visited again, or
+     * known no more. */
     [ST_OUTBOX_PARK] =
         "WITH heads AS MATERIALIZED (SELECT g.grp, h.wake_ms, h.token, "
         "h.token IS NULL AND h.wake_ms > " STARTED " AS waits, EXISTS (SELECT FROM " OUTBOX
@@ -232,19 +291,30 @@ static const char *const texts[ST_COUNT] = {
     [ST_OUTBOX_REMOVE] = "DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[]) AS s "
                          "(seq, token) WHERE o.seq = s.seq AND o.outbox = $1 AND "
                          "o.token = s.token RETURNING o.seq",
-    /* A row that is the first of its group to wait is parked with it. Where semel_group knows the group, it is due
-     * early enough for rows that are parked, and others are found by name; so nobody waits for whoever is visiting
-     * it. */
+    [ST_OUTBOX_REMOVE_SENT] =
+        "WITH gone AS (DELETE FROM " OUTBOX " o USING unnest($2::bigint[], $3::bigint[], "
+        "$4::bigint[]) AS s (seq, token, sent) WHERE o.seq = s.seq AND o.outbox = $1 "
+        "AND o.token = s.token RETURNING s.sent, o.*), "
+        "kept AS (INSERT INTO " SENT
+        " (outbox, sent_ms, seq, captured_ms, attempts, grp, id, type, "
+        "topic, correlation_id) SELECT outbox, (SELECT " NOW "), seq, captured_ms, attempts, grp, "
+        "id, type, topic, correlation_id FROM gone WHERE sent = 1 ON CONFLICT DO NOTHING) "
+        "SELECT seq FROM gone",
+    /* A row that is the first of its group to wait is parked with it. Where semel_group knows the
+     * group, it is due early enough for rows that are parked, and others are found by name; so the
+     * statement does not wait for a relay that visits it. */
     [ST_OUTBOX_RETRY] =
-        "WITH mine AS MATERIALIZED (SELECT o.seq, o.grp, o.parked, s.refused, " NOW " + s.delay AS "
-        "wake_ms FROM " OUTBOX " o, unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
-        "AS s (seq, token, delay, refused) WHERE o.seq = s.seq AND o.outbox = $1 "
+        "WITH mine AS MATERIALIZED (SELECT o.seq, o.grp, o.parked, s.refused, s.why, " NOW
+        " + s.delay "
+        "AS wake_ms FROM " OUTBOX " o, unnest($2::bigint[], $3::bigint[], $4::bigint[], "
+        "$5::bigint[], $6::text[]) AS s (seq, token, delay, refused, why) WHERE o.seq = s.seq AND "
+        "o.outbox = $1 "
         "AND o.token = s.token FOR UPDATE OF o), "
         "noted AS (INSERT INTO " GROUP " (outbox, grp, due_ms) SELECT $1, grp, min(wake_ms) "
         "FROM mine WHERE grp IS NOT NULL AND NOT parked GROUP BY grp ORDER BY grp "
         "ON CONFLICT DO NOTHING RETURNING grp) "
         "UPDATE " OUTBOX " o SET token = NULL, wake_ms = mine.wake_ms, "
-        "refusals = o.refusals + mine.refused, "
+        "refusals = o.refusals + mine.refused, error = coalesce(mine.why, o.error), "
         "parked = o.parked OR coalesce(o.grp IN (SELECT grp FROM noted), false) "
         "FROM mine WHERE o.seq = mine.seq RETURNING o.seq",
     [ST_OUTBOX_RELEASE] =
@@ -261,18 +331,51 @@ static const char *const texts[ST_COUNT] = {
                          " WHERE outbox NOT IN (SELECT id FROM {}.semel_scope WHERE kind = 3)",
     [ST_NOTIFY] = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
 
+    [ST_STATS_OUTBOX] =
+        "SELECT count(*), coalesce(min(captured_ms), 0)::bigint, "
+        "count(*) FILTER (WHERE wake_ms <= " STARTED "), "
+        "coalesce(min(wake_ms) FILTER (WHERE wake_ms <= " STARTED "), 0)::bigint FROM " OUTBOX
+        " WHERE CASE WHEN $1 <> 0 THEN outbox = $1 ELSE "
+        "outbox NOT IN (SELECT id FROM {}.semel_scope WHERE kind = 3) END",
+    [ST_STATS_DEAD] = "SELECT count(*), " NOW " FROM {}.semel_dead "
+                      "WHERE $1 = 0 OR (origin = $1 AND name = $2)",
+    [ST_STATS_CLAIMS] =
+        "SELECT count(*) FROM " MARKER " WHERE inbox = $1 AND state = 1 AND " LIVE(""),
+    [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = $1 AND m.key > $3 "
+                        "ORDER BY m.key LIMIT $4",
+    [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = $1 AND m.key = $3",
+    [ST_LIST_OUTGOING] =
+        "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL AND wake_ms > " NOW
+        ", error, grp, id, source, type, topic, correlation_id, content_type, time_ms, "
+        "CASE WHEN $2 = 1 THEN headers END, CASE WHEN $2 = 1 THEN body END "
+        "FROM " OUTBOX " WHERE outbox = $1 AND seq > $3 ORDER BY seq LIMIT $4",
+    [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= $2 AND (sent_ms > $2 OR seq > $3) "
+                     "ORDER BY sent_ms, seq LIMIT $4",
+    [ST_LIST_SENT_BACK] =
+        "SELECT " SENT_COLUMNS " AND sent_ms <= $2 AND (sent_ms < $2 OR seq < $3) "
+        "ORDER BY sent_ms DESC, seq DESC LIMIT $4",
+    [ST_SENT_SWEEP] = "DELETE FROM " SENT " WHERE (outbox, sent_ms, seq) IN (SELECT outbox, "
+                      "sent_ms, seq FROM " SENT " WHERE outbox = $1 AND sent_ms < $2 "
+                      "ORDER BY sent_ms, seq LIMIT $3 FOR UPDATE SKIP LOCKED)",
+
     [ST_DEAD_PUT] =
-        "INSERT INTO {}.semel_dead (origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
-        ") VALUES ($1, $2, $3, $4, " NOW ", $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) "
+        "INSERT INTO {}.semel_dead AS d (origin, name, key, attempts, at_ms, error, "
+        "first_ms, " MESSAGE_COLUMNS ") VALUES ($1, $2, $3, $4, " NOW ", $5, coalesce($6, " NOW
+        "), $7, $8, $9, "
+        "$10, $11, $12, $13, $14, $15, $16) "
         "ON CONFLICT (origin, name, key) DO UPDATE SET attempts = excluded.attempts, "
-        "at_ms = excluded.at_ms, error = excluded.error, grp = excluded.grp, id = excluded.id, "
+        "first_ms = least(d.first_ms, excluded.first_ms), at_ms = excluded.at_ms, error = "
+        "excluded.error, grp = excluded.grp, id = excluded.id, "
         "source = excluded.source, type = excluded.type, topic = excluded.topic, "
         "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
         "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
     [ST_DEAD_DROP] = "DELETE FROM {}.semel_dead WHERE dead_id = $1",
-    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
-                     " FROM {}.semel_dead WHERE dead_id > $1 AND ($2 = 0 OR origin = $2) "
-                     "AND ($3::text IS NULL OR name = $3) ORDER BY dead_id LIMIT $4",
+    [ST_DEAD_LIST] =
+        "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
+        " FROM {}.semel_dead WHERE dead_id > $1 "
+        "AND ($2 = 0 OR origin = $2) AND ($3::text IS NULL OR name = $3) "
+        "AND ($4::text IS NULL OR type = $4) AND at_ms >= $5 "
+        "AND ($6 = 0 OR at_ms < $6) ORDER BY dead_id LIMIT $7",
 };
 
 const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation)
@@ -302,7 +405,7 @@ static const char *statement_name(char name[16], pg_statement which)
     return name;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------ */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 pg_query pg_start(pg_connection *on, pg_statement which)
 {
@@ -461,7 +564,7 @@ semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, 
     return SEMEL_OK;
 }
 
-/* --- answers ------------------------------------------------------------------------------------------ */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 int64_t pg_answer_int(const PGresult *answer, int row, int column)
 {

@@ -1,14 +1,17 @@
 /* Retention without an index.
  *
- * An index on time would cost every message a second B-tree insert, and a scan of the whole table would hurt
- * everybody. So the sweep walks the table in the order of its pages (a TID range scan, which PostgreSQL 14 and later
- * have): a call looks at the next few pages, deletes what is old in them, skips what is locked, and remembers
- * where it stopped. docs/ARCHITECTURE.md has the figures.
+ * An index on time would cost every message a second B-tree insert, and a scan of the whole table
+ * would slow down all other work. So the sweep walks the table in the order of its pages (a TID
+ * range scan, which PostgreSQL 14 and later have): a call looks at the next few pages, deletes what
+ * is old in them, skips what is locked, and remembers where it stopped. docs/ARCHITECTURE.md has
+ * the figures.
  *
- * It has a connection of its own, and one process at a time makes a round: the advisory lock is held by that
- * connection from the first page to the last, and goes with it if the process dies. Behind a pooler the lock would stay
- * with a session that is somebody else's next: there each process makes its own rounds, and they skip each other's
- * rows. */
+ * It has a connection of its own, and one process at a time makes a round: the advisory lock is
+ * held by that connection from the first page to the last, and goes with it if the process dies.
+ * Behind a pooler the lock would stay with a session that another client gets next: there each
+ * process makes its own rounds, and they skip each other's rows.
+ *
+ * The statement that deletes also notes the time of the newest marker that it removes. */
 #include "store/postgres/postgres.h"
 
 #include <string.h>
@@ -35,8 +38,8 @@ static tid tid_read(const void *bytes)
                  (uint16_t)(in[4] << 8 | in[5])};
 }
 
-/* A process that stops in the middle of a round must not keep the others from sweeping for long: the server ends its
- * idle session, and with it the lock. */
+/* A process that stops in the middle of a round must not keep the others from sweeping for long:
+ * the server ends its idle session, and with it the lock. */
 static semel_status connect_sweeper(void **out, void *state, semel_error *err)
 {
     postgres_store *store = state;

@@ -1,12 +1,13 @@
 /* A unit: one transaction on one connection.
  *
- * Nothing waits that need not. BEGIN goes with the first statement, a message's savepoint is set only if the
- * handler wants the connection itself, and all that is put off goes with the COMMIT. When the unit has nothing to
- * keep, its ROLLBACK is sent and its answer read by whoever uses the connection next.
+ * Nothing waits that need not. BEGIN goes with the first statement, a message's savepoint is set
+ * only if the handler wants the connection itself, and all that is put off goes with the COMMIT.
+ * When the unit has nothing to keep, its ROLLBACK is sent, and the next user of the connection
+ * reads the answer.
  *
- * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it does the same
- * (EUNAVAILABLE); after that nobody can tell (EUNKNOWN), and the marker itself is the answer: the message is
- * received again. */
+ * If the process dies, the server rolls back. If the connection is lost before COMMIT was sent, it
+ * does the same (EUNAVAILABLE); after that the driver cannot tell (EUNKNOWN), and the marker itself
+ * is the answer: the message is received again. */
 #include "store/postgres/postgres.h"
 
 #include "store/sql/sql.h"
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- after the handler --------------------------------------------------------------------------------- */
+/* --- after the handler ------------------------------------------------------------------------ */
 
 /* What the handler left behind. */
 static semel_status check_handler(const postgres_unit *unit, semel_error *err)
@@ -45,8 +46,8 @@ static semel_status check_handler(const postgres_unit *unit, semel_error *err)
     }
 }
 
-/* The first statement of ours after the handler's: outside of a transaction it would commit by itself, so
- * if anything is wrong nothing more is sent. */
+/* The first statement of ours after the handler's: outside of a transaction it would commit by
+ * itself, so if anything is wrong nothing more is sent. */
 static void take_back(postgres_unit *unit)
 {
     if (unit->shared && !unit->on->refusal && !unit->on->step_count)
@@ -55,7 +56,7 @@ static void take_back(postgres_unit *unit)
     unit->shared = unit->joined; /* the caller goes on with its connection between any two calls */
 }
 
-/* --- beginning ---------------------------------------------------------------------------------------- */
+/* --- beginning -------------------------------------------------------------------------------- */
 
 semel_status postgres_begin(void *store_state, void *unit_state, semel_begin durability,
                             uint32_t wait_ms, semel_error *err)
@@ -92,7 +93,8 @@ void pg_unit_begin(postgres_unit *unit)
     }
 }
 
-/* On a caller's connection it lasts until the next answers are waited for: see pg_connection_push(). */
+/* On a caller's connection it lasts until the next answers are waited for: see
+ * pg_connection_push(). */
 void pg_unit_patience(postgres_unit *unit, uint32_t ms)
 {
     pg_connection *on = unit->on;
@@ -136,10 +138,10 @@ void pg_unit_note_began(postgres_unit *unit, const PGresult *answer)
     unit->number = (uint64_t)pg_answer_int(answer, 0, 1);
 }
 
-/* --- the handler's part ------------------------------------------------------------------------------- */
+/* --- the handler's part ----------------------------------------------------------------------- */
 
-/* From here on the application speaks on the connection: everything sent is answered first, the transaction is
- * open, and we know it by the moment at which it began. */
+/* From here on the application speaks on the connection: everything sent is answered first, the
+ * transaction is open, and we know it by the moment at which it began. */
 void *postgres_native(void *unit_state)
 {
     postgres_unit *unit = unit_state;
@@ -173,9 +175,10 @@ struct pg_conn *semel_unit_postgres(semel_unit *unit)
     return semel_unit_native(unit, "postgres");
 }
 
-/* --- after a failure ------------------------------------------------------------------------------------ */
+/* --- after a failure -------------------------------------------------------------------------- */
 
-/* Is what the unit wrote committed? Whatever is open is rolled back first: the handler has failed. */
+/* Is what the unit wrote committed? Whatever is open is rolled back first: the handler has
+ * failed. */
 static semel_status look_up_committed(int *out, postgres_unit *unit, semel_error *err)
 {
     char number[24];
@@ -195,8 +198,8 @@ static semel_status look_up_committed(int *out, postgres_unit *unit, semel_error
     return status;
 }
 
-/* The handler has ended a transaction, or rolled back to a savepoint. A message of a batch has a savepoint of ours:
- * whether that is there is seen when it is undone. */
+/* The handler has ended a transaction, or rolled back to a savepoint. A message of a batch has a
+ * savepoint of ours: whether that is there is seen when it is undone. */
 static semel_status verify_ended(postgres_unit *unit, semel_error *err)
 {
     int committed = unit->number == 0;
@@ -249,7 +252,8 @@ int postgres_used(void *unit_state)
     return used;
 }
 
-/* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit by itself. */
+/* What is on its way does not happen. The ordinary way has a BEGIN, inside which nothing can commit
+ * by itself. */
 static void stop_implicit(postgres_unit *unit)
 {
     pg_query q = pg_start(unit->on, ST_STOP);
@@ -274,7 +278,7 @@ semel_status postgres_queue(void *unit_state, const char *sql, const semel_value
     return pg_enqueue_queued(unit->on, text, values, count, &unit->on->scratch, err);
 }
 
-/* --- ending ------------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static void leave_connection(postgres_unit *unit, int usable)
 {
@@ -328,8 +332,8 @@ static int is_committing(const pg_failure *failed)
     return failed->kind == STEP_COMMIT || failed->kind == STEP_SYNC;
 }
 
-/* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was deferred until
- * then, and has whatever SQLSTATE somebody gave it: nothing of ours is. */
+/* A queued statement; or at the COMMIT itself a constraint or trigger of the application's that was
+ * deferred until then, and has any SQLSTATE that its author chose: semel itself defers none. */
 static int is_applications_fault(const postgres_unit *unit, const pg_failure *failed,
                                  semel_status status)
 {
@@ -341,9 +345,10 @@ static int is_applications_fault(const postgres_unit *unit, const pg_failure *fa
                          status != SEMEL_EUNAVAILABLE && status != SEMEL_ENOMEM);
 }
 
-/* Has the server told that there is no commit? An error does: it has undone the transaction. A session that ends in the
- * middle of a COMMIT does not, unless it ended because it had been idle. A pooler that has lost the server says so in
- * place of whichever answer comes next: the COMMIT behind it may have happened. */
+/* Has the server told that there is no commit? An error does: it has undone the transaction. A
+ * session that ends in the middle of a COMMIT does not, unless it ended because it had been idle. A
+ * pooler that has lost the server says so in place of whichever answer comes next: the COMMIT
+ * behind it may have happened. */
 static int is_told(const postgres_unit *unit, const pg_failure *failed)
 {
     if (!failed->sqlstate[0])
@@ -450,7 +455,7 @@ semel_status postgres_commit(void *unit_state, semel_error *err)
     return SEMEL_OK;
 }
 
-/* --- savepoints --------------------------------------------------------------------------------------- */
+/* --- savepoints ------------------------------------------------------------------------------- */
 
 semel_status postgres_savepoint(void *unit_state, semel_error *err)
 {
@@ -460,7 +465,8 @@ semel_status postgres_savepoint(void *unit_state, semel_error *err)
     return SEMEL_OK;
 }
 
-/* The answer can wait, unless the handler was at the connection: then it must be known who has failed. */
+/* The answer can wait, unless the handler has used the connection: then the driver must know
+ * whether one of the handler's statements has failed. */
 semel_status postgres_keep(void *unit_state, semel_error *err)
 {
     postgres_unit *unit = unit_state;

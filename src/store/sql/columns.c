@@ -27,6 +27,17 @@ semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, s
     return SEMEL_OK;
 }
 
+semel_status sql_outgoing_complete(semel_outgoing *outgoing, const semel_message *message,
+                                   semel_status outcome, const semel_error *damage,
+                                   semel_error *err)
+{
+    if (outcome == SEMEL_ENOMEM)
+        return semel_fail(err, outcome, "%s", damage->text);
+    outgoing->message = outcome ? NULL : message;
+    outgoing->error = outcome ? damage->text : outgoing->error ? outgoing->error : "";
+    return SEMEL_OK;
+}
+
 semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err)
 {
     void *copy = stored.data ? mem_alloc(stored.len + 1) : NULL;

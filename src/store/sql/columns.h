@@ -1,4 +1,5 @@
-/* What the stores' columns have in common: of a message, the same ten in two tables, of a dead letter, of a result. */
+/* What the stores' columns have in common: of a message, the same ten in two tables, of a dead
+ * letter, of a result. */
 #ifndef SEMEL_STORE_SQL_COLUMNS_H
 #define SEMEL_STORE_SQL_COLUMNS_H
 
@@ -31,10 +32,15 @@ static inline const char *sql_text_or_null(const char *text)
 semel_status sql_headers_pack(semel_bytes *out, mem_arena *arena, const semel_message *message,
                               semel_error *err);
 
-/* Adds the message, which was read with this outcome. A letter that cannot be read is shown as damaged: it must not
- * hide the others. */
+/* Adds the message, which was read with this outcome. A letter that cannot be read is shown as
+ * damaged: it must not hide the others. */
 semel_status sql_dead_complete(semel_dead *dead, const semel_message *message, semel_status outcome,
                                const semel_error *damage, semel_error *err);
+
+/* The same for a row of a list. */
+semel_status sql_outgoing_complete(semel_outgoing *outgoing, const semel_message *message,
+                                   semel_status outcome, const semel_error *damage,
+                                   semel_error *err);
 
 /* A copy, which is the caller's; NULL of none. */
 semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err);

@@ -1,7 +1,7 @@
 /* Where the leasing of outbox rows goes on: kept from call to call, one for each outbox.
  *
- * It is a hint: a call that fails does not move it, and where there is no memory to keep it the next call begins from
- * the beginning, which is no harm. */
+ * It is a hint: a call that fails does not move it, and where there is no memory to keep it the
+ * next call begins from the beginning, which is no harm. */
 #ifndef SEMEL_STORE_SQL_CURSOR_H
 #define SEMEL_STORE_SQL_CURSOR_H
 
@@ -26,7 +26,8 @@ typedef struct sql_cursor {
 /* In the list: the one of this outbox, which is added if there is none; NULL if memory is out. */
 sql_cursor *sql_cursor_of(sql_cursor **list, int64_t outbox);
 
-/* A copy for one call, into one that is zero; the call is counted. And back. `lock` is the list's. */
+/* A copy for one call, into one that is zero; the call is counted. And back. `lock` is the
+ * list's. */
 void sql_cursor_load(sql_cursor *out, sql_cursor *const *list, pthread_mutex_t *lock,
                      int64_t outbox);
 void sql_cursor_store(const sql_cursor *from, sql_cursor **list, pthread_mutex_t *lock);

@@ -1,5 +1,5 @@
-/* The units of a store that are in callers' transactions: one at a time on a connection. Such a unit is a savepoint;
- * savepoints nest, and two units that end in any order do not. */
+/* The units of a store that are in callers' transactions: one at a time on a connection. Such a
+ * unit is a savepoint; savepoints nest, and two units that end in any order do not. */
 #ifndef SEMEL_STORE_SQL_JOINED_H
 #define SEMEL_STORE_SQL_JOINED_H
 

@@ -14,6 +14,8 @@ typedef struct sql_marker_row {
     uint32_t attempts;
     uint64_t fingerprint;
     int64_t lease_until_ms;
+    int64_t first_ms; /* 0: at_ms */
+    int64_t at_ms;
 } sql_marker_row;
 
 static inline int sql_marker_is_free(const sql_marker_row *row)
@@ -26,6 +28,22 @@ void sql_marker_report(semel_mark *mark, const sql_marker_row *row);
 
 /* The answer of `look`: of any row, or of none. */
 void sql_marker_report_look(semel_mark *mark, const sql_marker_row *row);
+
+/* The state of a row as a list shows it. */
+static inline semel_marker_state sql_marker_shown(int state, int live)
+{
+    return state == STATE_DONE   ? SEMEL_MARKER_DONE
+           : state == STATE_DEAD ? SEMEL_MARKER_DEAD
+           : live                ? SEMEL_MARKER_CLAIMED
+                                 : SEMEL_MARKER_OPEN;
+}
+
+/* ENOTFOUND: there is no dead row. */
+semel_status sql_marker_not_dead(semel_error *err);
+
+/* ESTORE if the text is longer than a note may be. */
+semel_status sql_note_set(semel_note_value *out, int64_t number, semel_bytes text, int64_t now_ms,
+                          semel_error *err);
 
 /* Of a claim or a lease: not 0, and no more than a signed column holds. */
 uint64_t sql_token_new(const semel_seam *seam);

@@ -1,11 +1,12 @@
-/* A slot is empty, or holds an idle connection, or is out: its owner has the connection, or is connecting or
- * closing in it. Only slots that are not out are handed over, so there are never more connections than slots.
+/* A slot is empty, or holds an idle connection, or is out: its owner has the connection, or is
+ * connecting or closing in it. Only slots that are not out are handed over, so there are never more
+ * connections than slots.
  *
- * Those who wait stand in a line, each with a condition of its own, so that a connection given back wakes one
- * thread and not all. Whatever changes (something is given back, an attempt ends, the first one leaves) the
- * first in line is woken and looks for itself; when it has got something, it wakes the next. Who comes while
- * somebody waits goes to the end; who has to come back (the connection was dead, the attempt failed) keeps its
- * number and so its place.
+ * The threads that wait form a queue, each with a condition of its own, so that a connection given
+ * back wakes one thread and not all. Whatever changes (something is given back, an attempt ends,
+ * the first one leaves) the first thread is woken and looks for itself; when it has got something,
+ * it wakes the next. A thread that comes while another waits goes to the end; a thread that has to
+ * come back (the connection was dead, the attempt failed) keeps its number and so its place.
  *
  * Connecting, closing and looking whether a connection is alive are done without the lock. */
 #include "store/sql/pool.h"
@@ -83,7 +84,7 @@ void pool_destroy(pool *p)
     p->slots = NULL;
 }
 
-/* --- slots (under the lock) ------------------------------------------------------------------------------- */
+/* --- slots (under the lock) ------------------------------------------------------------------- */
 
 static pool_slot *find(const pool *p, slot_state state)
 {
@@ -107,7 +108,8 @@ static pool_slot *find_usable(const pool *p)
     return empty && may_connect(p) ? empty : NULL;
 }
 
-/* Not pthread_self(): a thread may end while its connection is out, and the next one get its name. */
+/* Not pthread_self(): a thread may end while its connection is out, and the next one get its
+ * name. */
 static uint64_t this_thread(void)
 {
     static atomic_uint_fast64_t threads;
@@ -131,7 +133,7 @@ static int is_all_mine(const pool *p)
     return 1;
 }
 
-/* --- the line (under the lock) ---------------------------------------------------------------------------- */
+/* --- the line (under the lock) ---------------------------------------------------------------- */
 
 static void wake_first(pool *p)
 {
@@ -156,7 +158,8 @@ static void step_out(pool *p, pool_waiter *me)
     *at = me->next;
 }
 
-/* The first in line is not woken when the pause between two attempts is over: it must look by itself. */
+/* The first in line is not woken when the pause between two attempts is over: it must look by
+ * itself. */
 static struct timespec sleep_until(const pool *p, const pool_waiter *me, int64_t deadline_ms)
 {
     int pausing = p->failures && !p->connecting && find(p, SLOT_EMPTY);
@@ -235,9 +238,10 @@ static semel_status take_slot(pool_slot **out, pool *p, request *r, semel_error 
     return status;
 }
 
-/* --- connecting ------------------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
-/* Between half and all of a pause that doubles: processes that lost the same server do not return in step. */
+/* Between half and all of a pause that doubles: processes that lost the same server do not return
+ * in step. */
 static int64_t pause_ms(uint32_t failures, int64_t now_ms)
 {
     int64_t longest = POOL_BACKOFF_FIRST_MS;
@@ -250,7 +254,8 @@ static int64_t pause_ms(uint32_t failures, int64_t now_ms)
     return longest - (int64_t)(noise % (uint64_t)(longest / 2 + 1));
 }
 
-/* Several that began together and fail together are one failure; one that comes after a success is none. */
+/* Several that began together and fail together are one failure; one that comes after a success is
+ * none. */
 static void note_failure(pool *p, uint32_t failures_before, const semel_error *why)
 {
     p->last_error = *why;
@@ -307,7 +312,7 @@ static void empty(pool *p, pool_slot *slot, void *connection)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* --- taking and giving ------------------------------------------------------------------------------------ */
+/* --- taking and giving ------------------------------------------------------------------------ */
 
 semel_status pool_take(void **out, pool *p, uint32_t wait_ms, semel_error *err)
 {

@@ -1,5 +1,5 @@
-/* A store belongs to the process that opened it. A child has its sockets and files, too: to close a connection there
- * is to say goodbye in the parent's name, and a lock may be locked for ever. */
+/* A store belongs to the process that opened it. A child has its sockets and files, too: to close a
+ * connection there is to say goodbye in the parent's name, and a lock may be locked for ever. */
 #ifndef SEMEL_STORE_SQL_PROCESS_H
 #define SEMEL_STORE_SQL_PROCESS_H
 

@@ -1,4 +1,5 @@
-/* The versions of a store's tables: the files in sql/NAME, embedded at build time (cmake/EmbedSql.cmake). */
+/* The versions of a store's tables: the files in sql/NAME, embedded at build time
+ * (cmake/EmbedSql.cmake). */
 #ifndef SEMEL_STORE_SQL_SCHEMA_H
 #define SEMEL_STORE_SQL_SCHEMA_H
 

@@ -1,10 +1,10 @@
-/* An application's statement is read piece by piece: space, comment, word, quoted text, mark, or one character of
- * anything else. What a piece is depends on the dialect; what is done with it does not. No statement is
- * understood beyond its first two words.
+/* An application's statement is read piece by piece: space, comment, word, quoted text, mark, or
+ * one character of anything else. What a piece is depends on the dialect; what is done with it does
+ * not. No statement is understood beyond its first two words.
  *
- * This guards against mistakes, not against malice: whoever writes the statements can run others. The list of words
- * catches what would commit half a unit; what slips through (a procedure that commits) the drivers notice by the
- * state of the connection. */
+ * This guards against mistakes, not against malice: the author of the statements can run others.
+ * The list of words catches what would commit half a unit; the drivers notice what slips through (a
+ * procedure that commits) by the state of the connection. */
 #include "store/sql/sql.h"
 
 #include "base/text.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- names ---------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static int is_letter(char c)
 {
@@ -77,7 +77,7 @@ size_t sql_head(const char *sql)
     return len;
 }
 
-/* --- pieces: their lengths ------------------------------------------------------------------------------- */
+/* --- pieces: their lengths -------------------------------------------------------------------- */
 
 static const size_t unended = (size_t)-1;
 
@@ -164,7 +164,8 @@ static size_t quoted_length(const char *at, char end, int backslash)
     return unended;
 }
 
-/* PostgreSQL: a string goes on on the next line, as in E'a' <newline> 'b', and is an E'' there, too. */
+/* PostgreSQL: a string goes on on the next line, as in E'a' <newline> 'b', and is an E'' there,
+ * too. */
 static size_t gap_length(const char *at)
 {
     size_t len = 0, before;
@@ -227,7 +228,7 @@ static size_t quote_length(sql_dialect dialect, const char *at)
     }
 }
 
-/* --- pieces: what they are ------------------------------------------------------------------------------- */
+/* --- pieces: what they are -------------------------------------------------------------------- */
 
 typedef enum piece_kind {
     PIECE_SPACE = 1, /* or a comment */
@@ -287,7 +288,7 @@ static piece next_piece(sql_dialect dialect, const char *at)
     return make_piece(*at == '?' ? PIECE_MARK : *at == ';' ? PIECE_SEMICOLON : PIECE_OTHER, 1);
 }
 
-/* --- what must not be queued ------------------------------------------------------------------------------- */
+/* --- what must not be queued ------------------------------------------------------------------ */
 
 enum {
     LITE = 1 << SQL_SQLITE,
@@ -298,44 +299,45 @@ enum {
 
 /* The first word and, where it decides, the second; or any second but one. */
 static const struct refusal {
-    int dialects;
     const char *first, *second, *but;
+    int dialects;
+    int commits; /* by the way: outside of a unit there is nothing to spoil */
 } refusals[] = {
-    {ALL, "BEGIN", NULL, NULL},
-    {ALL, "COMMIT", NULL, NULL},
-    {ALL, "END", NULL, NULL},
-    {ALL, "ROLLBACK", NULL, NULL},
-    {ALL, "SAVEPOINT", NULL, NULL},
-    {ALL, "RELEASE", NULL, NULL},
-    {POST | MARIA, "START", NULL, NULL},
-    {POST, "ABORT", NULL, NULL},
-    {POST, "PREPARE", "TRANSACTION", NULL},
-    {POST, "SET", "TRANSACTION", NULL},
-    {POST, "SET", "SESSION", NULL},
-    {POST, "COPY", NULL, NULL}, /* waits for data that nobody sends */
-    {MARIA, "SET", NULL, NULL}, /* SET autocommit = 1 commits */
-    {MARIA, "XA", NULL, NULL},
-    {MARIA, "LOCK", NULL, NULL}, /* from here on: it commits by the way */
-    {MARIA, "UNLOCK", NULL, NULL},
-    {MARIA, "CREATE", NULL, "TEMPORARY"},
-    {MARIA, "DROP", NULL, "TEMPORARY"},
-    {MARIA, "ALTER", NULL, NULL},
-    {MARIA, "TRUNCATE", NULL, NULL},
-    {MARIA, "RENAME", NULL, NULL},
-    {MARIA, "GRANT", NULL, NULL},
-    {MARIA, "REVOKE", NULL, NULL},
-    {MARIA, "ANALYZE", NULL, NULL},
-    {MARIA, "CHECK", NULL, NULL},
-    {MARIA, "OPTIMIZE", NULL, NULL},
-    {MARIA, "REPAIR", NULL, NULL},
-    {MARIA, "CACHE", NULL, NULL},
-    {MARIA, "LOAD", "INDEX", NULL},
-    {MARIA, "FLUSH", NULL, NULL},
-    {MARIA, "RESET", NULL, NULL},
-    {MARIA, "CHANGE", NULL, NULL},
-    {MARIA, "STOP", NULL, NULL},
-    {MARIA, "INSTALL", NULL, NULL},
-    {MARIA, "UNINSTALL", NULL, NULL},
+    {"BEGIN", NULL, NULL, ALL, 0},
+    {"COMMIT", NULL, NULL, ALL, 0},
+    {"END", NULL, NULL, ALL, 0},
+    {"ROLLBACK", NULL, NULL, ALL, 0},
+    {"SAVEPOINT", NULL, NULL, ALL, 0},
+    {"RELEASE", NULL, NULL, ALL, 0},
+    {"START", NULL, NULL, POST | MARIA, 0},
+    {"ABORT", NULL, NULL, POST, 0},
+    {"PREPARE", "TRANSACTION", NULL, POST, 0},
+    {"SET", "TRANSACTION", NULL, POST, 0},
+    {"SET", "SESSION", NULL, POST, 0},
+    {"COPY", NULL, NULL, POST, 0}, /* waits for data that semel does not send */
+    {"SET", NULL, NULL, MARIA, 0}, /* SET autocommit = 1 commits */
+    {"XA", NULL, NULL, MARIA, 0},
+    {"LOCK", NULL, NULL, MARIA, 0}, /* from here on, too */
+    {"UNLOCK", NULL, NULL, MARIA, 0},
+    {"CREATE", NULL, "TEMPORARY", MARIA, 1},
+    {"DROP", NULL, "TEMPORARY", MARIA, 1},
+    {"ALTER", NULL, NULL, MARIA, 1},
+    {"TRUNCATE", NULL, NULL, MARIA, 1},
+    {"RENAME", NULL, NULL, MARIA, 1},
+    {"GRANT", NULL, NULL, MARIA, 1},
+    {"REVOKE", NULL, NULL, MARIA, 1},
+    {"ANALYZE", NULL, NULL, MARIA, 1},
+    {"CHECK", NULL, NULL, MARIA, 1},
+    {"OPTIMIZE", NULL, NULL, MARIA, 1},
+    {"REPAIR", NULL, NULL, MARIA, 1},
+    {"CACHE", NULL, NULL, MARIA, 1},
+    {"LOAD", "INDEX", NULL, MARIA, 1},
+    {"FLUSH", NULL, NULL, MARIA, 1},
+    {"RESET", NULL, NULL, MARIA, 1},
+    {"CHANGE", NULL, NULL, MARIA, 1},
+    {"STOP", NULL, NULL, MARIA, 1},
+    {"INSTALL", NULL, NULL, MARIA, 1},
+    {"UNINSTALL", NULL, NULL, MARIA, 1},
 };
 
 typedef struct word {
@@ -351,11 +353,11 @@ static int word_is(word w, const char *capitals)
     return i == w.len && !capitals[i];
 }
 
-static int is_refused(sql_dialect dialect, word first, word second)
+static int is_refused(sql_dialect dialect, int alone, word first, word second)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
-        if ((r->dialects & (1 << dialect)) && word_is(first, r->first) &&
+        if (!(alone && r->commits) && (r->dialects & (1 << dialect)) && word_is(first, r->first) &&
             (!r->second || word_is(second, r->second)) && !(r->but && word_is(second, r->but)))
             return 1;
     }
@@ -374,7 +376,7 @@ int sql_only_changes_rows(const char *sql)
     return 0;
 }
 
-/* --- translation ------------------------------------------------------------------------------------------- */
+/* --- translation ------------------------------------------------------------------------------ */
 
 typedef struct translation {
     sql_dialect dialect;
@@ -383,6 +385,7 @@ typedef struct translation {
     char *out;
     size_t len;
     size_t values;
+    int alone; /* it is run outside of a unit */
     size_t marks;
     size_t tokens;
     word words[2];   /* the first two tokens */
@@ -401,8 +404,9 @@ static void copy(translation *t, const char *from, size_t len)
     t->len += len;
 }
 
-/* What comes in the place of a mark must not run into what stands beside it. For PostgreSQL that is $1, and a$1 is a
- * name. For MariaDB it is the value itself: LIMIT5 is a name, @5 a variable and 5.5 a number. */
+/* What comes in the place of a mark must not run into what stands beside it. For PostgreSQL that is
+ * $1, and a$1 is a name. For MariaDB it is the value itself: LIMIT5 is a name, @5 a variable and
+ * 5.5 a number. */
 static int runs_into(sql_dialect dialect, char c)
 {
     return is_word(c) || (dialect == SQL_MARIADB && (c == '.' || c == '@'));
@@ -458,7 +462,7 @@ static semel_status check_whole(const translation *t, semel_error *err)
     const char *end = t->end ? t->end : t->at;
     if (!t->tokens)
         return wrong(t, end, "there is no statement", err);
-    if (first->at && is_refused(t->dialect, *first, t->words[1]))
+    if (first->at && is_refused(t->dialect, t->alone, *first, t->words[1]))
         return semel_fail(
             err, SEMEL_EINVAL,
             "queued statement, at character %zu: %.*s cannot be queued: the transaction "
@@ -486,28 +490,70 @@ static semel_status check_limits(size_t len, size_t values, semel_error *err)
     return SEMEL_OK;
 }
 
+static semel_status translate(translation *t, mem_arena *arena, semel_error *err)
+{
+    enum { MARK_GROWTH = sizeof " $1000 " - sizeof "?" };
+    size_t len = strnlen(t->sql, SEMEL_SQL_MAX + 1);
+    semel_status status = check_limits(len, t->values, err);
+    t->at = t->sql;
+    if (status)
+        return status;
+    t->out = arena_alloc(arena, len + t->values * MARK_GROWTH + 1);
+    if (!t->out)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
+    while (!status && *t->at) {
+        piece p = next_piece(t->dialect, t->at);
+        status = put_piece(t, &p, err);
+        t->at += status ? 0 : p.len;
+    }
+    if (!status)
+        status = check_whole(t, err);
+    t->out[t->len] = 0;
+    return status;
+}
+
 semel_status sql_translate(const char **out, mem_arena *arena, sql_dialect dialect, const char *sql,
                            size_t values, semel_error *err)
 {
-    enum { MARK_GROWTH = sizeof " $1000 " - sizeof "?" };
-    translation t = {.dialect = dialect, .sql = sql, .at = sql, .values = values};
-    size_t len = strnlen(sql, SEMEL_SQL_MAX + 1);
-    semel_status status = check_limits(len, values, err);
-    if (status)
-        return status;
-    t.out = arena_alloc(arena, len + values * MARK_GROWTH + 1);
-    if (!t.out)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a statement");
-    while (!status && *t.at) {
-        piece p = next_piece(dialect, t.at);
-        status = put_piece(&t, &p, err);
-        t.at += status ? 0 : p.len;
-    }
+    return sql_translate_at(out, arena, dialect, sql, values, NULL, err);
+}
+
+semel_status sql_translate_at(const char **out, mem_arena *arena, sql_dialect dialect,
+                              const char *sql, size_t values, size_t *position, semel_error *err)
+{
+    translation t = {.dialect = dialect, .sql = sql, .values = values};
+    semel_status status = translate(&t, arena, err);
     if (!status)
-        status = check_whole(&t, err);
-    if (status)
-        return status;
-    t.out[t.len] = 0;
-    *out = t.out;
-    return SEMEL_OK;
+        *out = t.out;
+    else if (position)
+        *position = (size_t)(t.at - sql) + 1;
+    return status;
+}
+
+semel_status sql_translate_alone(const char **out, mem_arena *arena, sql_dialect dialect,
+                                 const char *sql, semel_error *err)
+{
+    translation t = {.dialect = dialect, .sql = sql, .alone = 1};
+    semel_status status = translate(&t, arena, err);
+    if (!status)
+        *out = t.out;
+    return status;
+}
+
+/* What the translation copies stays as long as it is; only a mark grows or shrinks. */
+size_t sql_position(mem_arena *arena, sql_dialect dialect, const char *sql, size_t values,
+                    size_t translated)
+{
+    translation t = {.dialect = dialect, .sql = sql, .at = sql, .values = values};
+    enum { MARK_GROWTH = sizeof " $1000 " - sizeof "?" };
+    t.out = arena_alloc(arena, strlen(sql) + values * MARK_GROWTH + 1);
+    for (size_t before = 0; t.out && *t.at; before = t.len) {
+        piece p = next_piece(dialect, t.at);
+        if (put_piece(&t, &p, NULL))
+            break;
+        if (translated < t.len)
+            return (size_t)(t.at - sql) + (p.kind == PIECE_MARK ? 0 : translated - before) + 1;
+        t.at += p.len;
+    }
+    return 0;
 }

@@ -30,7 +30,8 @@ static void end_round(sql_sweeper *s)
     s->inbox = 0;
 }
 
-/* One round at a time on our connection, too: another inbox's is given up for this one, and begins again later. */
+/* One round at a time on our connection, too: another inbox's is given up for this one, and begins
+ * again later. */
 static semel_status begin_round(sql_sweeper *s, int64_t inbox, int *got, semel_error *err)
 {
     semel_status status = SEMEL_OK;
@@ -56,9 +57,10 @@ static semel_status sweep_some(sql_sweeper *s, int64_t inbox, int64_t cutoff_ms,
 {
     int got = 0;
     semel_status status = begin_round(s, inbox, &got, err);
-    if (!status && got)
+    int sweeps = got || position->beside;
+    if (!status && sweeps)
         status = s->calls->step(s->store, inbox, cutoff_ms, rows, position, swept, err);
-    if (!status && !got)
+    if (!status && !sweeps)
         *position = (semel_sweep_position){0};
     if (status)
         drop_connection(s);

@@ -1,7 +1,8 @@
-/* Who sweeps a server's store: a connection of its own, because retention does not compete for the pool; and one
- * process at a time makes a round through an inbox, under a lock of the server's that goes with the connection.
+/* The sweep of a server's store has a connection of its own, because retention must not compete for
+ * the pool. One process at a time makes a round through an inbox, under a lock of the server that
+ * ends with the connection.
  *
- * How the markers are gone through is the driver's. */
+ * The driver decides how a round walks through the markers. */
 #ifndef SEMEL_STORE_SQL_SWEEP_H
 #define SEMEL_STORE_SQL_SWEEP_H
 
@@ -12,7 +13,8 @@
 typedef struct sql_sweep_calls {
     /* A connection, ready to sweep. */
     semel_status (*connect)(void **out, void *store, semel_error *err);
-    /* The lock of an inbox's round, without a wait: *got. And its end; what becomes of that is not asked. */
+    /* The lock of an inbox's round, without a wait: *got. And its end; what becomes of that is not
+     * asked. */
     semel_status (*lock)(void *store, int64_t inbox, int *got, semel_error *err);
     void (*unlock)(void *store, int64_t inbox);
     /* A member of the store's table: some more rows, from *position on. */
@@ -26,7 +28,7 @@ typedef struct sql_sweeper {
     void *store;
     pthread_mutex_t lock; /* over what follows */
     void *connection;     /* NULL: none */
-    int64_t inbox;        /* whose round it is in, 0: none */
+    int64_t inbox;        /* the inbox of the round, 0: none */
 } sql_sweeper;
 
 void sql_sweeper_init(sql_sweeper *s, const sql_sweep_calls *calls, void *store,

@@ -1,13 +1,14 @@
-/* The store's clock: does not jump when somebody sets the host's.
+/* The store's clock: it does not jump when an operator sets the host's.
  *
- * Within one boot of the host, all processes share its steady clock; the row in semel_clock says which
- * store time belongs to which steady time, and everybody computes the rest. The first process of a new
- * boot goes on from the last known store time, plus the time that passed by the wall clock if that is
- * ahead of the highest ever seen, and plus nothing if it is behind (a device without a battery wakes up
- * in 1970). So store time never runs backwards, and within a boot never leaps.
+ * Within one boot of the host, all processes share its steady clock; the row in semel_clock says
+ * which store time belongs to which steady time, and each process computes the rest. The first
+ * process of a new boot goes on from the last known store time, plus the time that passed by the
+ * wall clock if that is ahead of the highest ever seen, and plus nothing if it is behind (a device
+ * without a battery wakes up in 1970). So store time never runs backwards, and within a boot never
+ * leaps.
  *
- * The row is refreshed every few seconds along with some other write. Not promised: a host that *boots*
- * with its clock years ahead will believe it. */
+ * The row is refreshed every few seconds along with some other write. Not promised: a host that
+ * *boots* with its clock years ahead will believe it. */
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static semel_status write_row(sqlite_store *store, const reading *r, semel_error
     return sqlite_query_run(&q, NULL, "storing the clock", err);
 }
 
-/* *found is 0 when the table is empty: nobody has opened an inbox here before. */
+/* *found is 0 when the table is empty: no process has opened an inbox here before. */
 static semel_status read_row(sqlite_store *store, reading *out, int *found, semel_error *err)
 {
     sqlite_query q = sqlite_query_start(&store->writer, ST_CLOCK_READ);

@@ -5,13 +5,15 @@ semel_status sqlite_dead_put(void *unit_state, const semel_dead *dead, semel_err
 {
     sqlite_unit *unit = unit_state;
     mem_arena arena = {0};
+    int64_t now = sqlite_clock_now(unit->store);
     sqlite_query q = sqlite_query_start(unit->on, ST_DEAD_PUT);
     sqlite_query_int(&q, dead->origin);
     sqlite_query_text(&q, dead->name);
     sqlite_query_bytes(&q, dead->key);
     sqlite_query_int(&q, dead->attempts);
-    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    sqlite_query_int(&q, now);
     sqlite_query_text(&q, dead->error);
+    sqlite_query_int(&q, dead->first_ms ? dead->first_ms : now);
     semel_status status = sqlite_message_bind(&q, &arena, dead->message, err);
     if (!status)
         status = sqlite_query_run(&q, NULL, "storing a dead letter", err);
@@ -35,7 +37,7 @@ semel_status sqlite_dead_drop(void *unit_state, int64_t id, semel_error *err)
 static semel_status visit_letter(const sqlite_query *q, mem_arena *arena,
                                  semel_dead_visitor *visitor, void *context, semel_error *err)
 {
-    enum { COLUMN_MESSAGE = 7 };
+    enum { COLUMN_MESSAGE = 8 };
     semel_message message;
     semel_error damage;
     semel_dead dead = {.size = sizeof dead,
@@ -45,7 +47,8 @@ static semel_status visit_letter(const sqlite_query *q, mem_arena *arena,
                        .key = sqlite_row_bytes(q, 3),
                        .attempts = (uint32_t)sqlite_row_int(q, 4),
                        .at_ms = sqlite_row_int(q, 5),
-                       .error = sqlite_row_text(q, 6)};
+                       .error = sqlite_row_text(q, 6),
+                       .first_ms = sqlite_row_int(q, 7)};
     semel_status status = sqlite_message_read(&message, arena, q, COLUMN_MESSAGE, &damage);
     status = sql_dead_complete(&dead, &message, status, &damage, err);
     return status ? status : visitor(&dead, context, err);
@@ -62,6 +65,9 @@ semel_status sqlite_dead_list(void *unit_state, const semel_dead_filter *filter,
     sqlite_query_int(&q, filter->after_id);
     sqlite_query_int(&q, filter->origin);
     sqlite_query_text(&q, filter->name);
+    sqlite_query_text(&q, filter->type);
+    sqlite_query_int(&q, filter->since_ms);
+    sqlite_query_int(&q, filter->until_ms);
     sqlite_query_int(&q, filter->limit);
     while (!status && (got = sqlite_query_row(&q, "listing dead letters", err)) > 0) {
         status = visit_letter(&q, &arena, visitor, context, err);

@@ -49,7 +49,8 @@ semel_status sqlite_connection_fail(const sqlite_connection *on, int code, const
     return status;
 }
 
-/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the end. */
+/* After some errors SQLite itself undoes the whole transaction: then the error is the news, not the
+ * end. */
 static int undone_by_sqlite(const sqlite_connection *on)
 {
     int code = sqlite3_errcode(on->db) & 0xff;

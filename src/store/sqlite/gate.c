@@ -1,8 +1,11 @@
 /* The gate: one writer at a time inside this process.
  *
- * SQLite lets one transaction write at a time and makes the others poll. Threads of one process need not
- * poll: they sleep here and are woken. Between processes SQLite's own lock decides, with the busy handler
- * in sqlite.c and the same deadline. */
+ * SQLite lets one transaction write at a time and makes the others poll. Threads of one process
+ * need not poll: they sleep here and are woken. Between processes SQLite's own lock decides, with
+ * the busy handler in sqlite.c and the same deadline.
+ *
+ * A thread that leaves may hand an open transaction to the one that comes after it (share.c): then
+ * the gate is not free in between. */
 #include "base/wait.h"
 #include "store/sqlite/sqlite.h"
 
@@ -21,68 +24,161 @@ semel_status sqlite_gate_check_file(sqlite3 *db, semel_error *err)
                       sqlite3_db_filename(db, "main"));
 }
 
-/* Whoever comes by first when the gate opens may go in: that is fastest. But somebody who was passed over
- * several times (a relay, a sweep, beside a busy consumer) goes next, and the others wait for that. */
+/* The first thread that finds the gate free may enter: that is fastest. But a thread that was
+ * passed over several times (a relay, a sweep, beside a busy consumer) goes next, and the others
+ * wait for that. */
 enum { PATIENCE = 3 };
 
-static int is_free_for(const sqlite_store *store, uint64_t who)
+/* For so many transactions after a thread had to wait, units expect company (share.c). */
+enum { COMPANY = 64 };
+
+static int is_free_for(const sqlite_store *store, const sqlite_waiter *waiter)
 {
-    return !store->gate_taken && (!store->gate_next || store->gate_next == who);
+    return !store->gate_taken && (!store->gate_next || store->gate_next == waiter);
 }
 
-/* A thread that waits for itself would wait for ever: say what is wrong instead. */
-static semel_status wait_for_gate(sqlite_store *store, uint32_t wait_ms, semel_error *err)
+/* --- the threads that wait -------------------------------------------------------------------- */
+
+static void add_waiter(sqlite_store *store, sqlite_waiter *waiter)
 {
-    uint64_t me = ++store->gate_waits;
+    sqlite_waiter **at = &store->gate_waiters;
+    while (*at)
+        at = &(*at)->next;
+    *at = waiter;
+}
+
+static void remove_waiter(sqlite_store *store, const sqlite_waiter *waiter)
+{
+    sqlite_waiter **at = &store->gate_waiters;
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+    if (store->gate_next == waiter)
+        store->gate_next = NULL;
+}
+
+static void wake_next(sqlite_store *store)
+{
+    for (sqlite_waiter *at = store->gate_waiters; at; at = at->next)
+        if (!store->gate_next || store->gate_next == at) {
+            pthread_cond_signal(&at->ready);
+            return;
+        }
+}
+
+/* The longest waiting of those whose unit may share, unless another one goes next. */
+static sqlite_waiter *find_heir(const sqlite_store *store)
+{
+    sqlite_waiter *at = store->gate_waiters;
+    while (at && !at->shares)
+        at = at->next;
+    return !store->gate_next || store->gate_next == at ? at : NULL;
+}
+
+int sqlite_gate_has_heir_locked(const sqlite_store *store)
+{
+    return find_heir(store) != NULL;
+}
+
+/* A thread that was granted the gate has it, even if its deadline passes before it wakes: else the
+ * transaction would be without a thread. */
+int sqlite_gate_hand_on_locked(sqlite_store *store)
+{
+    sqlite_waiter *heir = find_heir(store);
+    if (!heir)
+        return 0;
+    remove_waiter(store, heir);
+    heir->granted = 1;
+    store->gate_owner = heir->thread;
+    pthread_cond_signal(&heir->ready);
+    return 1;
+}
+
+/* --- entering and leaving --------------------------------------------------------------------- */
+
+/* 1 if the gate is this thread's. */
+static int wait_in_line(sqlite_store *store, sqlite_waiter *me, uint32_t wait_ms)
+{
     int passed_over = 0;
     struct timespec until = wait_until(wait_clock_ms() + wait_ms);
-    if (store->gate_taken && pthread_equal(store->gate_owner, pthread_self()))
+    add_waiter(store, me);
+    store->share.company = COMPANY;
+    if (store->share.awaiting && me->shares)
+        pthread_cond_signal(&store->share.arrived);
+    while (!me->granted && !is_free_for(store, me)) {
+        if (passed_over++ > PATIENCE && !store->gate_next)
+            store->gate_next = me;
+        if (pthread_cond_timedwait(&me->ready, &store->gate, &until) == ETIMEDOUT)
+            break;
+    }
+    if (me->granted)
+        return 1;
+    int is_free = is_free_for(store, me);
+    remove_waiter(store, me);
+    if (!is_free && !store->gate_taken)
+        wake_next(store); /* a thread that let this one go first */
+    return is_free;
+}
+
+static semel_status wait_for_gate(sqlite_store *store, sqlite_unit *unit, semel_error *err)
+{
+    sqlite_waiter me = {.thread = pthread_self(), .shares = unit->shares};
+    if (is_free_for(store, NULL))
+        return SEMEL_OK;
+    if (store->gate_taken && pthread_equal(store->gate_owner, me.thread))
         return semel_fail(
             err, SEMEL_EMISUSE,
             "this thread already has a unit open on this store: end it first, or use it");
-    while (!is_free_for(store, me))
-        if (pthread_cond_timedwait(&store->gate_free, &store->gate, &until) == ETIMEDOUT)
-            break;
-        else if (++passed_over > PATIENCE && !store->gate_next)
-            store->gate_next = me;
-    int is_free = is_free_for(store, me);
-    if (store->gate_next == me)
-        store->gate_next = 0;
-    if (is_free)
+    if (wait_condition_init(&me.ready))
+        return semel_fail(err, SEMEL_ENOMEM, "no condition to wait for the gate with");
+    int is_mine = wait_in_line(store, &me, unit->wait_ms);
+    pthread_cond_destroy(&me.ready);
+    unit->entry = me.granted ? HANDED : ENTERED;
+    if (is_mine)
         return SEMEL_OK;
-    pthread_cond_broadcast(&store->gate_free); /* to those who waited for us to go first */
     return semel_fail(
         err, SEMEL_EBUSY,
         "waited %u ms for another thread's transaction on this store; shorten it, or raise "
         "busy_ms",
-        wait_ms);
+        unit->wait_ms);
 }
 
-semel_status sqlite_gate_enter(sqlite_store *store, uint32_t wait_ms, semel_error *err)
+/* A thread that is alone does not pay for sharing. */
+static void expect_company(sqlite_store *store, sqlite_unit *unit)
+{
+    sqlite_share *share = &store->share;
+    if (unit->entry == HANDED || !unit->shares)
+        return;
+    if (share->pause)
+        share->pause--;
+    else if (share->company) {
+        share->company--;
+        unit->entry = ENTERED_IN_COMPANY;
+    }
+}
+
+semel_status sqlite_gate_enter(sqlite_store *store, sqlite_unit *unit, semel_error *err)
 {
     semel_status status = sql_check_process(store->pid, err);
     if (status)
         return status;
     pthread_mutex_lock(&store->gate);
-    status = wait_for_gate(store, wait_ms, err);
+    if (store->share.returning && unit->shares)
+        store->share.returning--;
+    status = wait_for_gate(store, unit, err);
     if (!status) {
         store->gate_taken = 1;
         store->gate_owner = pthread_self();
+        expect_company(store, unit);
     }
     pthread_mutex_unlock(&store->gate);
     return status;
 }
 
-void sqlite_gate_leave(sqlite_store *store)
+void sqlite_gate_leave_locked(sqlite_store *store)
 {
-    pthread_mutex_lock(&store->gate);
     store->gate_taken = 0;
-    int somebody_is_next = store->gate_next != 0;
-    pthread_mutex_unlock(&store->gate);
-    if (somebody_is_next)
-        pthread_cond_broadcast(&store->gate_free);
-    else
-        pthread_cond_signal(&store->gate_free);
+    wake_next(store);
 }
 
 semel_status sqlite_reader_enter(sqlite_store *store, semel_error *err)

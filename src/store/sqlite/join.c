@@ -1,7 +1,8 @@
-/* Units in the caller's transaction: the marker and the outgoing messages commit with the caller's work.
+/* Units in the caller's transaction: the marker and the outgoing messages commit with the caller's
+ * work.
  *
- * Such a unit is a savepoint on the caller's connection, with prepared statements of its own. The caller's COMMIT
- * decides; ending the unit releases the savepoint or rolls back to it. */
+ * Such a unit is a savepoint on the caller's connection, with prepared statements of its own. The
+ * caller's COMMIT decides; ending the unit releases the savepoint or rolls back to it. */
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@ static semel_status open_new(sqlite_unit *unit, const semel_mark *mark, uint32_t
     sqlite_query_int(&q, mark->inbox);
     sqlite_query_bytes(&q, mark->key);
     sqlite_query_int(&q, now);
-    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_marker_details(&q, mark);
     sqlite_query_int(&q, mark->attempts);
     sqlite_query_int_or_null(&q, (int64_t)mark->token);
     sqlite_query_int_or_null(&q, lease_end(now, lease_ms));
@@ -27,7 +27,7 @@ static semel_status open_again(sqlite_unit *unit, const semel_mark *mark, uint32
     int64_t now = sqlite_clock_now(unit->store);
     sqlite_query q = sqlite_query_start(unit->on, ST_MARK_REOPEN);
     sqlite_query_int(&q, now);
-    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_marker_details(&q, mark);
     sqlite_query_int(&q, mark->attempts);
     sqlite_query_int_or_null(&q, (int64_t)mark->token);
     sqlite_query_int_or_null(&q, lease_end(now, lease_ms));
@@ -36,11 +36,23 @@ static semel_status open_again(sqlite_unit *unit, const semel_mark *mark, uint32
     return sqlite_marker_change(&q, SEMEL_ESTORE, "taking over a claim", err);
 }
 
+/* What is about to be reported is committed: see sqlite_mark(). */
+static semel_status read_settled(sql_marker_row *out, sqlite_unit *unit, const semel_mark *mark,
+                                 semel_error *err)
+{
+    int has_written = sqlite_used(unit);
+    semel_status status = sqlite_marker_read(out, unit, mark, err);
+    if (status || !out->found || sql_marker_is_free(out) || !sqlite_share_is_unsettled(unit, out))
+        return status;
+    status = sqlite_share_settle_others(unit, has_written, err);
+    return status ? status : sqlite_marker_read(out, unit, mark, err);
+}
+
 semel_status sqlite_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms, semel_error *err)
 {
     sqlite_unit *unit = unit_state;
     sql_marker_row found;
-    semel_status status = sqlite_marker_read(&found, unit, mark, err);
+    semel_status status = read_settled(&found, unit, mark, err);
     if (status)
         return status;
     if (found.found && !sql_marker_is_free(&found)) {
@@ -85,7 +97,7 @@ semel_status sqlite_renew(void *unit_state, const semel_mark *mark, uint32_t lea
     return sqlite_marker_change(&q, SEMEL_ELOST, "renewing a claim", err);
 }
 
-/* --- failing ---------------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 static semel_status let_go(sqlite_unit *unit, const semel_mark *mark, int state, const char *why,
                            semel_error *err)
@@ -103,7 +115,8 @@ static semel_status let_go(sqlite_unit *unit, const semel_mark *mark, int state,
     return sqlite_marker_change(&q, SEMEL_ELOST, "ending a claim", err);
 }
 
-/* Without a token the row is ours if this unit has marked it, and anybody's if it is free or not there. */
+/* Without a token the row is this unit's if this unit has marked it; any unit may use a row that is
+ * free or missing. */
 static semel_status check_ours(sqlite_unit *unit, const semel_mark *mark, semel_error *err)
 {
     sql_marker_row found;
@@ -128,15 +141,25 @@ static semel_status set_state(sqlite_unit *unit, const semel_mark *mark, int sta
     sqlite_query_bytes(&q, mark->key);
     sqlite_query_int(&q, state);
     sqlite_query_int(&q, sqlite_clock_now(unit->store));
-    sqlite_query_int_or_null(&q, (int64_t)mark->fingerprint);
+    sqlite_marker_details(&q, mark);
     sqlite_query_int(&q, mark->attempts);
     sqlite_query_text(&q, why);
     return sqlite_marker_change(&q, SEMEL_ESTORE, "storing a failed attempt", err);
 }
 
+static semel_status remove_row(sqlite_unit *unit, const semel_mark *mark, semel_error *err)
+{
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_DELETE);
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    return sqlite_marker_change(&q, SEMEL_ESTORE, "forgetting a key", err);
+}
+
+/* Without attempts there is nothing to remember: the row, which is this unit's now, goes. */
 semel_status sqlite_fail(void *unit, const semel_mark *mark, const char *why, semel_error *err)
 {
-    return set_state(unit, mark, STATE_OPEN, why, err);
+    semel_status status = set_state(unit, mark, STATE_OPEN, why, err);
+    return status || mark->attempts ? status : remove_row(unit, mark, err);
 }
 
 semel_status sqlite_bury(void *unit, const semel_mark *mark, const char *why, semel_error *err)
@@ -155,13 +178,22 @@ semel_status sqlite_forget(void *unit_state, const semel_mark *mark, semel_error
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     if (found.live)
         return semel_fail(err, SEMEL_EBUSY, "the key is claimed right now");
-    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_DELETE);
-    sqlite_query_int(&q, mark->inbox);
-    sqlite_query_bytes(&q, mark->key);
-    return sqlite_marker_change(&q, SEMEL_ESTORE, "forgetting a key", err);
+    return remove_row(unit, mark, err);
 }
 
-/* --- results ------------------------------------------------------------------------------------------------ */
+semel_status sqlite_letter_gone(void *unit_state, const semel_mark *mark, semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    int changed = 0;
+    sqlite_query q = sqlite_query_start(unit->on, ST_MARK_LETTER_GONE);
+    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    sqlite_query_int(&q, mark->inbox);
+    sqlite_query_bytes(&q, mark->key);
+    semel_status status = sqlite_query_run(&q, &changed, "keeping a dead key", err);
+    return status || changed ? status : sql_marker_not_dead(err);
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
 
 semel_status sqlite_result_set(void *unit_state, const semel_mark *mark, semel_bytes result,
                                semel_error *err)

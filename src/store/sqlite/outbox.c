@@ -15,7 +15,7 @@ semel_status sqlite_put(void *unit_state, int64_t outbox, const semel_message *m
     return status ? status : sqlite_query_run(&q, NULL, "storing an outgoing message", err);
 }
 
-/* --- settling ---------------------------------------------------------------------------------------------- */
+/* --- settling --------------------------------------------------------------------------------- */
 
 /* A row of a group that has failed is parked at once: the group is due no later than the row. */
 static semel_status note_waiting(sqlite_unit *unit, int64_t seq, semel_error *err)
@@ -23,6 +23,17 @@ static semel_status note_waiting(sqlite_unit *unit, int64_t seq, semel_error *er
     sqlite_query q = sqlite_query_start(unit->on, ST_GROUP_NOTE);
     sqlite_query_int(&q, seq);
     return sqlite_query_run(&q, NULL, "noting when a group is due", err);
+}
+
+static semel_status keep_sent(sqlite_unit *unit, int64_t outbox, const semel_item_settlement *s,
+                              semel_error *err)
+{
+    sqlite_query q = sqlite_query_start(unit->on, ST_SENT_KEEP);
+    sqlite_query_int(&q, sqlite_clock_now(unit->store));
+    sqlite_query_int(&q, outbox);
+    sqlite_query_int(&q, s->seq);
+    sqlite_query_int(&q, (int64_t)s->token);
+    return sqlite_query_run(&q, NULL, "keeping what was sent", err);
 }
 
 static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_item_settlement *s,
@@ -37,8 +48,10 @@ static semel_status settle_one(sqlite_unit *unit, int64_t outbox, semel_item_set
         int at_once = s->verdict == SEMEL_VERDICT_RELEASE && !s->delay_ms;
         sqlite_query_int_or_null(&q, at_once ? 0 : sqlite_clock_now(unit->store) + s->delay_ms);
     }
-    if (s->verdict == SEMEL_VERDICT_RETRY)
+    if (s->verdict == SEMEL_VERDICT_RETRY) {
         sqlite_query_int(&q, s->refused != 0);
+        sqlite_query_text(&q, s->error);
+    }
     sqlite_query_int(&q, s->seq);
     sqlite_query_int(&q, outbox);
     sqlite_query_int(&q, (int64_t)s->token);
@@ -54,12 +67,16 @@ semel_status sqlite_settle(void *unit_state, int64_t outbox, semel_item_settleme
                            size_t count, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    for (size_t i = 0; !status && i < count; i++)
-        status = settle_one(unit_state, outbox, &settlements[i], err);
+    for (size_t i = 0; !status && i < count; i++) {
+        if (settlements[i].sent && settlements[i].verdict == SEMEL_VERDICT_ACK)
+            status = keep_sent(unit_state, outbox, &settlements[i], err);
+        if (!status)
+            status = settle_one(unit_state, outbox, &settlements[i], err);
+    }
     return status;
 }
 
-/* --- extending --------------------------------------------------------------------------------------------- */
+/* --- extending -------------------------------------------------------------------------------- */
 
 semel_status sqlite_extend(void *unit_state, int64_t outbox, semel_item_settlement leases[],
                            size_t count, uint32_t lease_ms, semel_error *err)
@@ -80,7 +97,7 @@ semel_status sqlite_extend(void *unit_state, int64_t outbox, semel_item_settleme
     return status;
 }
 
-/* --- counting ---------------------------------------------------------------------------------------------- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 static semel_status read_number(sqlite_store *store, sqlite_statement which, int64_t *out,
                                 semel_error *err)

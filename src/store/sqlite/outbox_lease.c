@@ -1,24 +1,28 @@
-/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one group by group.
+/* Leasing outgoing messages: rows without a group by the time at which they are due, rows with one
+ * group by group.
  *
- * Of a group the first rows are leased, up to one that is leased already or waits, which blocks the rest of the
- * group and nothing else. A group is come to in one of two ways:
+ * Of a group the first rows are leased, up to one that is leased already or waits, which blocks the
+ * rest of the group and nothing else. A group is come to in one of two ways:
  *
  * By name: those that have rows which are not parked, in turn, from where the last call stopped.
  *
- * By time: those in semel_group that are due, the longest due first. A group whose first row waits (for a backoff, for
- * a delay) is parked: its rows are, some at a visit, and semel_group says when that row wakes. From then on the walk by
- * name does not see it, but for rows that are new in it, each of which it parks in its turn. So a call costs what is
- * ready, what is leased and what is new, however many groups wait and however much waits in them. A row that fails is
- * parked when it is settled (outbox.c).
+ * By time: those in semel_group that are due, the longest due first. A group whose first row waits
+ * (for a backoff, for a delay) is parked: its rows are, some at a visit, and semel_group says when
+ * that row wakes. From then on the walk by name does not see it, but for rows that are new in it,
+ * each of which it parks in its turn. So a call costs what is ready, what is leased and what is
+ * new, however many groups wait and however much waits in them. A row that fails is parked when it
+ * is settled (outbox.c).
  *
- * Where a group has parked rows there is a row in semel_group, which is due no later than the first of all its rows
- * that is parked. Both change in one transaction, and SQLite has one writer: nothing comes between. Whoever dies
- * leaves the one before. A group that was visited by time and has no parked rows any more leaves semel_group; one
- * that is leased is visited again: at once if the lease is ours, else when the lease is twice as old, which is soon
- * after it began and seldom later. A group that rows were leased from goes to the end of those that are due.
+ * Where a group has parked rows there is a row in semel_group, which is due no later than the first
+ * of all its rows that is parked. Both change in one transaction, and SQLite has one writer:
+ * nothing comes between. A process that dies leaves the state before its transaction. A group that
+ * was visited by time and has no parked rows any more leaves semel_group; one that is leased is
+ * visited again: at once if the lease is ours, else when the lease is twice as old, which is soon
+ * after it began and seldom later. A group that rows were leased from goes to the end of those that
+ * are due.
  *
- * Rows with and without a group share a call, and so do groups by time and by name; what one leaves, the other gets.
- * From a group come no more than a part of the call, however long it is. */
+ * Rows with and without a group share a call, and so do groups by time and by name; what one
+ * leaves, the other gets. From a group come no more than a part of the call, however long it is. */
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>
@@ -56,10 +60,11 @@ typedef struct front {
     int64_t wake_ms;
 } front;
 
-/* --- delivering rows -------------------------------------------------------------------------------------------- */
+/* --- delivering rows -------------------------------------------------------------------------- */
 
-/* The columns seq, attempts, refusals and the message, from the first one on. A row that cannot be read is not leased:
- * it must not keep the others from leaving. It stays, and is counted as unsent, until somebody repairs it. */
+/* The columns seq, attempts, refusals and the message, from the first one on. A row that cannot be
+ * read is not leased: it must not keep the others from leaving. It stays, and is counted as unsent,
+ * until an operator repairs it. */
 static semel_status deliver_row(outbox_leasing *t, const sqlite_query *q, int *damaged,
                                 semel_error *err)
 {
@@ -111,7 +116,7 @@ static semel_status write_leases(outbox_leasing *t, semel_error *err)
     return status;
 }
 
-/* --- a group ------------------------------------------------------------------------------------------------ */
+/* --- a group ---------------------------------------------------------------------------------- */
 
 enum { COLUMN_WAKE = 13, COLUMN_TOKEN = 14 };
 
@@ -215,7 +220,7 @@ static semel_status visit_group(outbox_leasing *t, const char *group, int by_tim
     return by_time ? set_next_visit(t, group, &f, err) : SEMEL_OK;
 }
 
-/* --- by name, by time --------------------------------------------------------------------------------------- */
+/* --- by name, by time ------------------------------------------------------------------------- */
 
 /* The next group in the order of names, into the cursor. *found is 0 past the last one. */
 static semel_status next_group(outbox_leasing *t, int *found, semel_error *err)
@@ -285,10 +290,10 @@ static semel_status lease_by_time(outbox_leasing *t, uint32_t share, uint32_t up
     return status;
 }
 
-/* --- leasing ------------------------------------------------------------------------------------------------- */
+/* --- leasing ---------------------------------------------------------------------------------- */
 
-/* Half of the room is for rows without a group, a quarter for groups of either kind, so that none starves another (a
- * single place goes to each in turn); what is left over is filled. */
+/* Half of the room is for rows without a group, a quarter for groups of either kind, so that none
+ * starves another (a single place goes to each in turn); what is left over is filled. */
 static semel_status lease_shares(outbox_leasing *t, semel_error *err)
 {
     uint32_t calls = ++t->cursor->calls;

@@ -1,17 +1,18 @@
 /* The application's queued statements. SQLite is no round trip away, so each is run at once.
  *
- * One that fails is the handler's failure, and nothing of the unit may be committed then, even if the handler
- * passes over it: on a server the transaction would be over, and the same handler shall not half work here. So the
- * failure is kept with the unit until it is undone.
+ * One that fails is the handler's failure, and nothing of the unit may be committed then, even if
+ * the handler passes over it: on a server the transaction would be over, and the same handler shall
+ * not half work here. So the failure is kept with the unit until it is undone.
  *
- * A handler queues the same few texts again and again: each connection keeps the last QUEUED_KEPT of them prepared.
- * A joined unit has a connection structure of its own, and keeps them for as long as it lives. */
+ * A handler queues the same few texts again and again: each connection keeps the last QUEUED_KEPT
+ * of them prepared. A joined unit has a connection structure of its own, and keeps them for as long
+ * as it lives. */
 #include "store/sql/sql.h"
 #include "store/sqlite/sqlite.h"
 
 #include <string.h>
 
-/* --- failures --------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 /* Not about the statement: it may well work another time. */
 static int is_the_stores(int code)
@@ -53,7 +54,7 @@ semel_status sqlite_queue_failure(const sqlite_unit *unit, semel_error *err)
     return unit->failure.status;
 }
 
-/* --- prepared statements ------------------------------------------------------------------------------------ */
+/* --- prepared statements ---------------------------------------------------------------------- */
 
 /* The one with this text, or else the place for it: an empty one, or that of the longest unused. */
 static sqlite_queued *find_kept(sqlite_connection *on, const char *text)
@@ -70,7 +71,8 @@ static sqlite_queued *find_kept(sqlite_connection *on, const char *text)
     return place;
 }
 
-/* We and SQLite must have read the same in the text, or values would go where they do not belong. */
+/* We and SQLite must have read the same in the text, or values would go where they do not
+ * belong. */
 static semel_status check_reading(sqlite3_stmt *stmt, const char *tail, size_t count,
                                   semel_error *err)
 {
@@ -102,7 +104,7 @@ static semel_status prepare_kept(sqlite3_stmt **out, sqlite_connection *on, cons
     return SEMEL_OK;
 }
 
-/* --- running -------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 /* A pointer that is NULL would bind NULL, not the empty value. */
 static int bind_value(sqlite3_stmt *stmt, int at, const semel_value *value)
@@ -182,5 +184,56 @@ semel_status sqlite_queue(void *unit_state, const char *sql, const semel_value v
         unit->failure = why;
     if (status && err)
         *err = why;
+    return status;
+}
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+/* SQLite counts bytes, from 0 on; -1: it does not know. */
+static size_t error_position(sqlite_unit *unit, const char *sql, size_t count)
+{
+#if SQLITE_VERSION_NUMBER >= 3038000
+    int offset = sqlite3_error_offset(unit->on->db);
+    return offset < 0
+               ? 0
+               : sql_position(sqlite_unit_scratch(unit), SQL_SQLITE, sql, count, (size_t)offset);
+#else
+    (void)unit;
+    (void)sql;
+    (void)count;
+    return 0;
+#endif
+}
+
+static semel_status fail_check(sqlite_unit *unit, int code, const char *sql, size_t count,
+                               size_t *position, semel_error *err)
+{
+    const sqlite_connection *on = unit->on;
+    if (is_the_stores(code))
+        return sqlite_connection_fail(on, code, "checking a statement", err);
+    *position = error_position(unit, sql, count);
+    semel_fail(err, SEMEL_EINVAL, "%s", sqlite3_errmsg(on->db));
+    if (err)
+        err->native = sqlite3_extended_errcode(on->db);
+    return SEMEL_EINVAL;
+}
+
+semel_status sqlite_check(void *unit_state, const char *sql, size_t count, size_t *position,
+                          semel_error *err)
+{
+    sqlite_unit *unit = unit_state;
+    const char *text = NULL, *tail = NULL;
+    sqlite3_stmt *stmt = NULL;
+    semel_status status = sqlite_queue_failure(unit, err);
+    arena_reset(sqlite_unit_scratch(unit));
+    if (!status)
+        status = sql_translate_at(&text, sqlite_unit_scratch(unit), SQL_SQLITE, sql, count,
+                                  position, err);
+    if (status)
+        return status;
+    int code = sqlite3_prepare_v2(unit->on->db, text, -1, &stmt, &tail);
+    status = code == SQLITE_OK ? check_reading(stmt, tail, count, err)
+                               : fail_check(unit, code, sql, count, position, err);
+    sqlite3_finalize(stmt);
     return status;
 }

@@ -1,11 +1,12 @@
 /* The schema: which version is there, and the steps from it to ours.
  *
- * The steps are the files in sql/sqlite/, embedded at build time. Each is applied in a transaction of its
- * own together with the row that says so; dying in between leaves the step before, and calling again goes
- * on from there. Several processes may migrate at once: the version is read again inside each transaction.
+ * The steps are the files in sql/sqlite/, embedded at build time. Each is applied in a transaction
+ * of its own together with the row that says so; dying in between leaves the step before, and
+ * calling again goes on from there. Several processes may migrate at once: the version is read
+ * again inside each transaction.
  *
- * Three things are refused, since going on would destroy: tables of a newer semel, tables named semel_...
- * that are not semel's, and no tables at all (which migrate makes). */
+ * Three things are refused, since going on would destroy: tables of a newer semel, tables named
+ * semel_... that are not semel's, and no tables at all (which migrate makes). */
 #include "generated/sqlite_migrations.h"
 #include "store/sqlite/sqlite.h"
 
@@ -96,7 +97,7 @@ static semel_status apply_step(sqlite_store *store, const sql_migration *step, s
 /* One step, if one is due. *more is 0 when there is none. */
 static semel_status migrate_step(sqlite_store *store, int *more, semel_error *err)
 {
-    sqlite_unit unit = {0};
+    sqlite_unit unit = {.alone = 1};
     int64_t version = 0;
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_DURABLE, store->busy_ms, err);
     if (status)

@@ -1,8 +1,9 @@
 /* The SQLite store: opening, names, and the driver table.
  *
- * Two connections: one writer, which every unit uses in turn (gate.c), and one reader for looking without
- * keeping writers waiting. The file is in WAL mode. It is also the application's own database: semel
- * touches nothing in it but its tables, and no setting that outlives the connection but the journal mode. */
+ * Two connections: one writer, which every unit uses in turn (gate.c), and one reader for looking
+ * without keeping writers waiting. The file is in WAL mode. It is also the application's own
+ * database: semel touches nothing in it but its tables, and no setting that outlives the connection
+ * but the journal mode. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/url.h"
@@ -23,7 +24,7 @@ enum {
     PAUSE_MAX_US = 5000
 };
 
-/* --- opening ------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Another process has the lock: sleep a little, a little longer each time, until the deadline. */
 static int on_busy(void *context, int times)
@@ -36,7 +37,8 @@ static int on_busy(void *context, int times)
     return 1;
 }
 
-/* A handler's own COMMIT would make half of a unit durable: it is turned into a rollback, and noticed. */
+/* A handler's own COMMIT would make half of a unit durable: it is turned into a rollback, and
+ * noticed. */
 static int on_commit(void *context)
 {
     sqlite_connection *on = context;
@@ -54,6 +56,7 @@ typedef struct wishes {
     uint32_t cache_kib;
     int relaxed;
     int foreign_keys;
+    int unshared;
 } wishes;
 
 static semel_status configure(sqlite_connection *on, const wishes *wanted, semel_error *err)
@@ -81,8 +84,8 @@ static semel_status connect_to(sqlite_connection *on, const char *path, const wi
     return configure(on, wanted, err);
 }
 
-/* A new file is the owner's alone: messages may hold what others must not read. SQLite gives its -wal and
- * -shm files the same mode. */
+/* A new file is the owner's alone: messages may hold what others must not read. SQLite gives its
+ * -wal and -shm files the same mode. */
 static semel_status make_file(const char *path, semel_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -108,7 +111,7 @@ static semel_status read_url(url *parsed, const char *text, wishes *out, semel_e
 {
     semel_status status = url_parse(parsed, text, err);
     if (!status)
-        status = url_only(parsed, "synchronous,cache_kib,foreign_keys", err);
+        status = url_only(parsed, "synchronous,cache_kib,foreign_keys,share", err);
     if (!status)
         status =
             url_number(&out->cache_kib, parsed, "cache_kib", CACHE_DEFAULT_KIB, 64, 64 << 20, err);
@@ -116,6 +119,8 @@ static semel_status read_url(url *parsed, const char *text, wishes *out, semel_e
         status = read_choice(&out->relaxed, parsed, "synchronous", "full", "normal", err);
     if (!status)
         status = read_choice(&out->foreign_keys, parsed, "foreign_keys", "off", "on", err);
+    if (!status)
+        status = read_choice(&out->unshared, parsed, "share", "on", "off", err);
     if (!status && (!*parsed->rest || parsed->rest[0] == ':'))
         status =
             semel_fail(err, SEMEL_EINVAL,
@@ -124,17 +129,22 @@ static semel_status read_url(url *parsed, const char *text, wishes *out, semel_e
     return status;
 }
 
-static semel_status init_locks(sqlite_store *store, semel_error *err)
+static void destroy_locks(sqlite_store *store)
+{
+    pthread_mutex_destroy(&store->gate);
+    pthread_mutex_destroy(&store->reader_lock);
+    pthread_mutex_destroy(&store->clock_lock);
+}
+
+static semel_status init_locks(sqlite_store *store, int shares, semel_error *err)
 {
     pthread_mutex_init(&store->gate, NULL);
     pthread_mutex_init(&store->reader_lock, NULL);
     pthread_mutex_init(&store->clock_lock, NULL);
-    int error = wait_condition_init(&store->gate_free);
+    int error = sqlite_share_init(&store->share, shares);
     if (!error)
         return SEMEL_OK;
-    pthread_mutex_destroy(&store->gate);
-    pthread_mutex_destroy(&store->reader_lock);
-    pthread_mutex_destroy(&store->clock_lock);
+    destroy_locks(store);
     return semel_fail(err, SEMEL_ENOMEM, "no condition for the gate: %s", strerror(error));
 }
 
@@ -147,10 +157,8 @@ static void sqlite_close(void *state)
     sqlite3_close_v2(store->writer.db);
     sql_cursors_free(&store->cursors);
     arena_free(&store->scratch);
-    pthread_cond_destroy(&store->gate_free);
-    pthread_mutex_destroy(&store->gate);
-    pthread_mutex_destroy(&store->reader_lock);
-    pthread_mutex_destroy(&store->clock_lock);
+    sqlite_share_destroy(&store->share);
+    destroy_locks(store);
 }
 
 static semel_status sqlite_open(void *state, const void *text, const semel_store_settings *settings,
@@ -163,11 +171,12 @@ static semel_status sqlite_open(void *state, const void *text, const semel_store
     if (!status)
         status = make_file(parsed.rest, err);
     if (!status)
-        status = init_locks(store, err);
+        status = init_locks(store, !wanted.relaxed && !wanted.unshared, err);
     if (status)
         return status;
     store->seam = settings->seam;
     store->relaxed_always = wanted.relaxed;
+    store->foreign_keys = wanted.foreign_keys;
     store->busy_ms = settings->busy_ms;
     store->pid = getpid();
     status = connect_to(&store->writer, parsed.rest, &wanted, settings->busy_ms, err);
@@ -185,7 +194,7 @@ static semel_durability sqlite_durability(const void *state)
     return store->relaxed_always ? SEMEL_DURABLE_PROCESS : SEMEL_DURABLE_POWER;
 }
 
-/* --- names ---------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static semel_status find_scope(sqlite_store *store, semel_scope kind, const char *name,
                                int64_t *out, semel_error *err)
@@ -219,7 +228,7 @@ static semel_status sqlite_scope(void *state, semel_scope kind, const char *name
                                  semel_error *err)
 {
     sqlite_store *store = state;
-    sqlite_unit unit = {0};
+    sqlite_unit unit = {.alone = 1};
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_DURABLE, store->busy_ms, err);
     if (status)
         return status;
@@ -232,7 +241,7 @@ static semel_status sqlite_scope(void *state, semel_scope kind, const char *name
     return status ? status : sqlite_clock_load(store, err);
 }
 
-/* --- <semel/sqlite.h> ------------------------------------------------------------------------------------- */
+/* --- <semel/sqlite.h> ------------------------------------------------------------------------- */
 
 sqlite3 *semel_unit_sqlite(semel_unit *unit)
 {
@@ -245,7 +254,7 @@ semel_status semel_unit_join_sqlite(semel_unit **out, semel_store *store, sqlite
     return semel_unit_join_native(out, store, "sqlite", db, err);
 }
 
-/* --- the table -------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const semel_store_units units = {
     .begin = sqlite_begin,
@@ -253,6 +262,7 @@ static const semel_store_units units = {
     .commit = sqlite_commit,
     .rollback = sqlite_rollback,
     .queue = sqlite_queue,
+    .check = sqlite_check,
     .savepoint = sqlite_savepoint,
     .keep = sqlite_keep,
     .undo = sqlite_undo,
@@ -272,6 +282,12 @@ static const semel_store_markers markers = {
     .result_set = sqlite_result_set,
     .result_get = sqlite_result_get,
     .sweep = sqlite_sweep,
+    .letter_gone = sqlite_letter_gone,
+};
+
+static const semel_store_notes notes = {
+    .read = sqlite_note_read,
+    .write = sqlite_note_write,
 };
 
 static const semel_store_outbox outbox = {
@@ -302,8 +318,11 @@ const semel_store_driver sqlite_store_driver = {
     .now = sqlite_now,
     .durability = sqlite_durability,
     .scope = sqlite_scope,
+    .stats = sqlite_stats,
     .units = &units,
     .markers = &markers,
+    .notes = &notes,
     .outbox = &outbox,
     .dead = &dead_letters,
+    .lists = &sqlite_lists,
 };

@@ -1,7 +1,7 @@
 /* All SQL of the store, in one table, and the few calls that run it.
  *
- * Statements are prepared when first used and kept. Parameters are bound in the order in which they stand
- * in the text. What errors mean is in errors.c. */
+ * Statements are prepared when first used and kept. Parameters are bound in the order in which they
+ * stand in the text. What errors mean is in errors.c. */
 #include "store/sqlite/statement.h"
 
 #include <string.h>
@@ -14,6 +14,28 @@
 /* A claim is live while it has a token and its lease has not ended. */
 #define LIVE "token IS NOT NULL AND lease_until_ms > ?"
 
+/* A dead row stays as long as its letter. When the letter is discarded, the row gets the token
+ * 0. */
+#define LETTER "state = 2 AND token IS NULL"
+
+/* Of the message; NULL if the inbox does not keep them. sqlite_marker_details() binds them. */
+#define DETAILS     "type, source, received_ms"
+#define SET_DETAILS "type = ?, source = ?, received_ms = ?"
+
+/* When the first attempt began, for a row whose at_ms is about to change. */
+#define FIRST "first_ms = coalesce(first_ms, at_ms)"
+
+/* What a list shows of a marker; its result only if that is asked for. */
+#define MARKER_COLUMNS                                                                        \
+    "m.key, m.state, m.attempts, m.token, m.lease_until_ms, coalesce(m.first_ms, m.at_ms), "  \
+    "m.at_ms, m.error, m.result IS NOT NULL, CASE WHEN ? THEN m.result END, t.name, s.name, " \
+    "m.received_ms FROM semel_marker m LEFT JOIN semel_scope t ON t.id = m.type "             \
+    "LEFT JOIN semel_scope s ON s.id = m.source"
+
+#define SENT_COLUMNS                                                                             \
+    "seq, attempts, captured_ms, sent_ms, grp, id, type, topic, correlation_id FROM semel_sent " \
+    "WHERE outbox = ?1"
+
 /* Rows of queues are in the same table, and are not unsent. */
 #define NO_QUEUE "outbox NOT IN (SELECT id FROM semel_scope WHERE kind = 3)"
 
@@ -24,24 +46,35 @@ static const char *const texts[ST_COUNT] = {
     [ST_SAVEPOINT] = "SAVEPOINT \"semel: unit\"",
     [ST_RELEASE] = "RELEASE \"semel: unit\"",
     [ST_ROLLBACK_TO] = "ROLLBACK TO \"semel: unit\"",
+    [ST_SHARE_SAVEPOINT] = "SAVEPOINT \"semel: share\"",
+    [ST_SHARE_RELEASE] = "RELEASE \"semel: share\"",
+    [ST_SHARE_ROLLBACK_TO] = "ROLLBACK TO \"semel: share\"",
     [ST_CLOCK_READ] = "SELECT store_ms, steady_ms, wall_ms, boot_id FROM semel_clock",
     [ST_CLOCK_WRITE] = "INSERT OR REPLACE INTO semel_clock (one, store_ms, steady_ms, wall_ms, "
                        "boot_id) VALUES (1, ?, ?, ?, ?)",
     [ST_SCOPE_FIND] = "SELECT id FROM semel_scope WHERE kind = ? AND name = ?",
     [ST_SCOPE_ADD] = "INSERT INTO semel_scope (kind, name) VALUES (?, ?)",
 
-    [ST_MARK_INSERT] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint) "
-                       "VALUES (?, ?, 0, ?, ?) ON CONFLICT DO NOTHING",
-    [ST_MARK_READ] = "SELECT state, fingerprint, attempts, token, lease_until_ms FROM semel_marker "
-                     "WHERE inbox = ? AND key = ?",
-    [ST_MARK_TAKE_OVER] = "UPDATE semel_marker SET state = 0, at_ms = ?, fingerprint = ?, "
-                          "attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL "
-                          "WHERE inbox = ? AND key = ? AND state = 1",
-    [ST_MARK_OPEN] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, attempts, "
-                     "token, lease_until_ms) VALUES (?, ?, 1, ?, ?, ?, ?, ?)",
-    [ST_MARK_REOPEN] =
-        "UPDATE semel_marker SET at_ms = ?, fingerprint = ?, attempts = ?, token = ?, "
-        "lease_until_ms = ? WHERE inbox = ? AND key = ? AND state = 1",
+    [ST_NOTE_READ] = "SELECT number, text FROM semel_note WHERE inbox = ? AND note = ?",
+    [ST_NOTE_ADD] = "INSERT INTO semel_note (inbox, note) VALUES (?, ?) ON CONFLICT DO NOTHING",
+    [ST_NOTE_WRITE] = "UPDATE semel_note SET number = ?, text = ? WHERE inbox = ? AND note = ?",
+    [ST_NOTE_RAISE] = "INSERT INTO semel_note (inbox, note, number) VALUES (?, ?, ?) "
+                      "ON CONFLICT DO UPDATE SET number = max(number, excluded.number)",
+
+    [ST_MARK_INSERT] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, " DETAILS
+                       ") VALUES (?, ?, 0, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    [ST_MARK_READ] = "SELECT state, fingerprint, attempts, token, lease_until_ms, first_ms, at_ms "
+                     "FROM semel_marker WHERE inbox = ? AND key = ?",
+    [ST_MARK_TAKE_OVER] =
+        "UPDATE semel_marker SET state = 0, " FIRST ", at_ms = ?, fingerprint = ?, " SET_DETAILS
+        ", attempts = NULL, token = NULL, lease_until_ms = NULL, error = NULL "
+        "WHERE inbox = ? AND key = ? AND state = 1",
+    [ST_MARK_OPEN] = "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, " DETAILS
+                     ", attempts, token, lease_until_ms) "
+                     "VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [ST_MARK_REOPEN] = "UPDATE semel_marker SET " FIRST ", at_ms = ?, fingerprint = ?, " SET_DETAILS
+                       ", attempts = ?, "
+                       "token = ?, lease_until_ms = ? WHERE inbox = ? AND key = ? AND state = 1",
     [ST_MARK_FINISH] =
         "UPDATE semel_marker SET state = 0, at_ms = ?, attempts = NULL, token = NULL, "
         "lease_until_ms = NULL, error = NULL "
@@ -50,22 +83,27 @@ static const char *const texts[ST_COUNT] = {
         "UPDATE semel_marker SET lease_until_ms = ? "
         "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
     [ST_MARK_LET_GO] =
-        "UPDATE semel_marker SET state = ?, at_ms = ?, error = ?, attempts = ?, token = NULL, "
+        "UPDATE semel_marker SET state = ?, " FIRST ", at_ms = ?, error = ?, attempts = ?, "
+        "token = NULL, "
         "lease_until_ms = NULL "
         "WHERE inbox = ? AND key = ? AND state = 1 AND token = ? AND lease_until_ms > ?",
     [ST_MARK_STATE] =
-        "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, attempts, "
-        "error) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-        "state = excluded.state, at_ms = excluded.at_ms, attempts = excluded.attempts, "
-        "error = excluded.error, token = NULL, lease_until_ms = NULL, result = NULL",
+        "INSERT INTO semel_marker (inbox, key, state, at_ms, fingerprint, " DETAILS
+        ", attempts, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "state = excluded.state, " FIRST ", at_ms = excluded.at_ms, "
+        "attempts = excluded.attempts, error = excluded.error, token = NULL, "
+        "lease_until_ms = NULL, result = NULL",
     [ST_MARK_DELETE] = "DELETE FROM semel_marker WHERE inbox = ? AND key = ?",
+    [ST_MARK_LETTER_GONE] = "UPDATE semel_marker SET at_ms = ?, token = 0, lease_until_ms = 0 "
+                            "WHERE inbox = ? AND key = ? AND state = 2",
     [ST_RESULT_SET] =
         "UPDATE semel_marker SET result = ? WHERE inbox = ? AND key = ? AND state = 0",
     [ST_RESULT_GET] = "SELECT result FROM semel_marker WHERE inbox = ? AND key = ? AND state = 0",
-    [ST_SWEEP_LOOK] = "SELECT key, at_ms < ? AND NOT (" LIVE ") FROM semel_marker "
-                      "WHERE inbox = ? AND key > ? ORDER BY key LIMIT ?",
+    [ST_SWEEP_LOOK] =
+        "SELECT key, at_ms < ? AND NOT (" LIVE ") AND NOT (" LETTER ") FROM semel_marker "
+        "WHERE inbox = ? AND key > ? ORDER BY key LIMIT ?",
     [ST_SWEEP_DELETE] = "DELETE FROM semel_marker WHERE inbox = ? AND key = ? AND at_ms < ? "
-                        "AND NOT (" LIVE ")",
+                        "AND NOT (" LIVE ") AND NOT (" LETTER ") RETURNING at_ms",
 
     [ST_OUTBOX_PUT] =
         "INSERT INTO semel_outbox (outbox, wake_ms, attempts, refusals, "
@@ -85,7 +123,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_OUTBOX_REMOVE] = "DELETE FROM semel_outbox WHERE seq = ? AND outbox = ? AND token = ?",
     [ST_OUTBOX_RETRY] =
         "UPDATE semel_outbox SET token = NULL, wake_ms = ?, refusals = refusals + ?, "
-        "parked = grp IS NOT NULL WHERE seq = ? AND outbox = ? AND token = ?",
+        "error = coalesce(?, error), parked = grp IS NOT NULL WHERE seq = ? AND outbox = ? AND "
+        "token = ?",
     [ST_OUTBOX_RELEASE] =
         "UPDATE semel_outbox SET token = NULL, wake_ms = coalesce(?, captured_ms), "
         "attempts = attempts - 1 WHERE seq = ? AND outbox = ? AND token = ?",
@@ -111,21 +150,56 @@ static const char *const texts[ST_COUNT] = {
     [ST_GROUP_LEAVE] = "DELETE FROM semel_group WHERE outbox = ?1 AND grp = ?2 AND NOT EXISTS "
                        "(SELECT 1 FROM semel_outbox WHERE outbox = ?1 AND parked = 1 AND grp = ?2)",
 
+    [ST_STATS_OUTBOX] =
+        "SELECT count(*), coalesce(min(captured_ms), 0), coalesce(sum(wake_ms <= ?2), 0), "
+        "coalesce(min(iif(wake_ms <= ?2, wake_ms, NULL)), 0) FROM semel_outbox "
+        "WHERE outbox = ?1 OR (?1 = 0 AND " NO_QUEUE ")",
+    [ST_STATS_DEAD] = "SELECT count(*) FROM semel_dead WHERE ?1 = 0 OR (origin = ?1 AND name = ?2)",
+    [ST_STATS_CLAIMS] = "SELECT count(*) FROM semel_marker WHERE inbox = ? AND state = 1 AND " LIVE,
+    [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.key > ? "
+                        "ORDER BY m.key LIMIT ?",
+    [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.key = ?",
+    [ST_LIST_OUTGOING] =
+        "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL, error, grp, id, "
+        "source, type, topic, correlation_id, content_type, time_ms, "
+        "CASE WHEN ?1 THEN headers END, CASE WHEN ?1 THEN body END "
+        "FROM semel_outbox WHERE outbox = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
+    [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= ?2 "
+                     "AND (sent_ms > ?2 OR seq > ?3) ORDER BY sent_ms, seq LIMIT ?4",
+    [ST_LIST_SENT_BACK] =
+        "SELECT " SENT_COLUMNS " AND sent_ms <= ?2 AND (sent_ms < ?2 OR seq < ?3) "
+        "ORDER BY sent_ms DESC, seq DESC LIMIT ?4",
+    /* A number is given again when the highest row has left: in one millisecond, too. */
+    [ST_SENT_KEEP] =
+        "INSERT INTO semel_sent (outbox, sent_ms, seq, captured_ms, attempts, grp, id, type, "
+        "topic, "
+        "correlation_id) SELECT outbox, coalesce((SELECT max(s.sent_ms) + 1 FROM semel_sent s "
+        "WHERE s.outbox = ?2 AND s.sent_ms >= ?1 AND s.seq = ?3), ?1), seq, captured_ms, attempts, "
+        "grp, id, type, topic, correlation_id FROM semel_outbox "
+        "WHERE outbox = ?2 AND seq = ?3 AND token = ?4",
+    [ST_SENT_SWEEP] = "DELETE FROM semel_sent WHERE (outbox, sent_ms, seq) IN (SELECT outbox, "
+                      "sent_ms, seq FROM semel_sent WHERE outbox = ? AND sent_ms < ? "
+                      "ORDER BY sent_ms, seq LIMIT ?)",
+
     [ST_DEAD_PUT] =
-        "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
-        ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, "
+        "first_ms, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET attempts = excluded.attempts, at_ms = excluded.at_ms, "
-        "error = excluded.error, grp = excluded.grp, id = excluded.id, "
+        "first_ms = min(coalesce(first_ms, excluded.first_ms), excluded.first_ms), error = "
+        "excluded.error, grp = excluded.grp, id = excluded.id, "
         "source = excluded.source, type = excluded.type, topic = excluded.topic, "
         "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
         "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
     [ST_DEAD_DROP] = "DELETE FROM semel_dead WHERE dead_id = ?",
-    [ST_DEAD_LIST] = "SELECT dead_id, origin, name, key, attempts, at_ms, error, " MESSAGE_COLUMNS
-                     " FROM semel_dead WHERE dead_id > ? AND (?2 = 0 OR origin = ?2) "
-                     "AND (?3 IS NULL OR name = ?3) ORDER BY dead_id LIMIT ?4",
+    [ST_DEAD_LIST] =
+        "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
+        " FROM semel_dead WHERE dead_id > ? "
+        "AND (?2 = 0 OR origin = ?2) AND (?3 IS NULL OR name = ?3) "
+        "AND (?4 IS NULL OR type = ?4) AND at_ms >= ?5 "
+        "AND (?6 = 0 OR at_ms < ?6) ORDER BY dead_id LIMIT ?7",
 };
 
-/* --- connections ------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 semel_status sqlite_connection_exec(sqlite_connection *on, const char *sql, const char *doing,
                                     semel_error *err)
@@ -153,7 +227,7 @@ void sqlite_connection_reset_reads(sqlite_connection *on)
             sqlite3_reset(at);
 }
 
-/* --- queries ----------------------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
 /* A statement of a unit whose transaction is over would commit by itself: it is not run. */
 sqlite_query sqlite_query_start(sqlite_connection *on, sqlite_statement which)

@@ -13,10 +13,17 @@ typedef enum sqlite_statement {
     ST_SAVEPOINT,
     ST_RELEASE,
     ST_ROLLBACK_TO,
+    ST_SHARE_SAVEPOINT,
+    ST_SHARE_RELEASE,
+    ST_SHARE_ROLLBACK_TO,
     ST_CLOCK_READ,
     ST_CLOCK_WRITE,
     ST_SCOPE_FIND,
     ST_SCOPE_ADD,
+    ST_NOTE_READ,
+    ST_NOTE_ADD,
+    ST_NOTE_WRITE,
+    ST_NOTE_RAISE,
     ST_MARK_INSERT,
     ST_MARK_READ,
     ST_MARK_TAKE_OVER,
@@ -27,6 +34,7 @@ typedef enum sqlite_statement {
     ST_MARK_LET_GO,
     ST_MARK_STATE,
     ST_MARK_DELETE,
+    ST_MARK_LETTER_GONE,
     ST_RESULT_SET,
     ST_RESULT_GET,
     ST_SWEEP_LOOK,
@@ -48,6 +56,16 @@ typedef enum sqlite_statement {
     ST_GROUP_MOVE,
     ST_GROUP_NOTE,
     ST_GROUP_LEAVE,
+    ST_STATS_OUTBOX,
+    ST_STATS_DEAD,
+    ST_STATS_CLAIMS,
+    ST_LIST_MARKERS,
+    ST_LIST_MARKER,
+    ST_LIST_OUTGOING,
+    ST_LIST_SENT,
+    ST_LIST_SENT_BACK,
+    ST_SENT_KEEP,
+    ST_SENT_SWEEP,
     ST_DEAD_PUT,
     ST_DEAD_DROP,
     ST_DEAD_LIST,
@@ -67,7 +85,7 @@ typedef struct sqlite_connection {
     sqlite3_stmt *prepared[ST_COUNT];
     sqlite_queued queued[QUEUED_KEPT];
     uint64_t queued_uses;
-    unsigned ends;       /* transactions that ended on it, by whomever */
+    unsigned ends;       /* transactions that ended on it, also by a handler */
     int64_t deadline_ms; /* of the wait for another process's lock */
     int relaxed;         /* synchronous is NORMAL right now */
     int committing;      /* by us */
@@ -101,14 +119,15 @@ int sqlite_row_is_null(const sqlite_query *q, int column);
 semel_bytes sqlite_row_bytes(const sqlite_query *q, int column);
 const char *sqlite_row_text(const sqlite_query *q, int column);
 
-/* 1 if a column of the row could not be read for want of memory: what was returned for it is wrong. */
+/* 1 if a column of the row could not be read for want of memory: what was returned for it is
+ * wrong. */
 int sqlite_row_lost(const sqlite_query *q);
 
 /* `err` from SQLite's code, by number. */
 semel_status sqlite_connection_fail(const sqlite_connection *on, int code, const char *doing,
                                     semel_error *err);
 
-/* The transaction of a unit is over, and the unit is not: whose doing that was. */
+/* The transaction of a unit is over, and the unit is not: the error says what ended it. */
 semel_status sqlite_connection_ended(const sqlite_connection *on, semel_error *err);
 semel_status sqlite_connection_exec(sqlite_connection *on, const char *sql, const char *doing,
                                     semel_error *err);

@@ -1,12 +1,14 @@
 /* Retention without an index on time.
  *
- * A sweep looks at the markers of an inbox in key order, a bounded number at a time, on a connection of
- * its own that keeps no writer waiting; then it removes the expired among them in one short transaction,
- * which checks each one again, since it may have changed in between. Every row is looked at once in a
- * round whatever its state, so there is none that no sweep can see. Several sweepers do each other no
- * harm: the second finds nothing to remove.
+ * A sweep looks at the markers of an inbox in key order, a bounded number at a time, on a
+ * connection of its own that keeps no writer waiting; then it removes the expired among them in
+ * one short transaction, which checks each one again, since it may have changed in between.
+ * Every row is looked at once in a round whatever its state, so there is none that no sweep can
+ * see. Several sweepers do each other no harm: the second finds nothing to remove.
  *
- * If the process dies in between, the next round looks again; the position is not worth storing. */
+ * The same transaction notes the time of the newest marker that it removes: the inbox must not
+ * forget a key without knowing that it did. If the process dies in between, the next round looks
+ * again; the position is not worth storing. */
 #include "store/sql/keys.h"
 #include "store/sqlite/sqlite.h"
 
@@ -39,31 +41,41 @@ static semel_status find_old_locked(sql_keys *out, sqlite_store *store, int64_t 
     return status ? status : seam_fault(store->seam, "sweep.looked", err);
 }
 
+typedef struct removal {
+    size_t count;
+    int64_t newest_ms; /* the newest last change among the removed markers */
+} removal;
+
 static semel_status remove_one(sqlite_unit *unit, int64_t inbox, semel_bytes key, int64_t cutoff_ms,
-                               size_t *removed, semel_error *err)
+                               removal *done, semel_error *err)
 {
-    int changed = 0;
     sqlite_query q = sqlite_query_start(unit->on, ST_SWEEP_DELETE);
     sqlite_query_int(&q, inbox);
     sqlite_query_bytes(&q, key);
     sqlite_query_int(&q, cutoff_ms);
     sqlite_query_int(&q, sqlite_clock_now(unit->store));
-    semel_status status = sqlite_query_run(&q, &changed, "removing an old marker", err);
-    *removed += (size_t)changed;
-    return status;
+    int got = sqlite_query_row(&q, "removing an old marker", err);
+    if (got > 0 && (done->count++ == 0 || sqlite_row_int(&q, 0) > done->newest_ms))
+        done->newest_ms = sqlite_row_int(&q, 0);
+    sqlite_query_end(&q);
+    return got < 0 ? q.status : SEMEL_OK;
 }
 
 static semel_status remove_all(sqlite_store *store, int64_t inbox, int64_t cutoff_ms,
                                const sql_keys *found, size_t *removed, semel_error *err)
 {
+    removal done = {0};
     sqlite_unit unit = {0};
     semel_status status = sqlite_begin(store, &unit, SEMEL_BEGIN_RELAXED, store->busy_ms, err);
     if (status)
         return status;
     for (size_t i = 0; !status && i < found->count; i++)
-        status = remove_one(&unit, inbox, found->keys[i], cutoff_ms, removed, err);
+        status = remove_one(&unit, inbox, found->keys[i], cutoff_ms, &done, err);
     if (!status)
         status = seam_fault(store->seam, "sweep.removed", err);
+    if (!status && done.count)
+        status = sqlite_note_forgotten(&unit, inbox, done.newest_ms, err);
+    *removed = done.count;
     if (status) {
         sqlite_rollback(&unit);
         return status;

@@ -92,7 +92,7 @@ delivery_node *delivery_table_take_all(delivery_table *table)
     return all;
 }
 
-/* --- lists ------------------------------------------------------------------------------------------ */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 void delivery_list_append(delivery_list *list, delivery_node *node)
 {

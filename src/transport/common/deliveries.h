@@ -1,8 +1,8 @@
 /* Deliveries that are out: found by their tag, and kept in the order of delivery.
  *
- * A transport's own delivery begins with a `delivery_node`. The table gives it a tag, which is never used again, and
- * finds it by that; a list keeps some of them in order. Neither owns memory but for the buckets. No lock: the
- * transport has one. */
+ * A transport's own delivery begins with a `delivery_node`. The table gives it a tag, which is
+ * never used again, and finds it by that; a list keeps some of them in order. Neither owns memory
+ * but for the buckets. No lock: the transport has one. */
 #ifndef SEMEL_TRANSPORT_COMMON_DELIVERIES_H
 #define SEMEL_TRANSPORT_COMMON_DELIVERIES_H
 

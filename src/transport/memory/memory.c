@@ -1,17 +1,18 @@
-/* The memory transport: one queue of messages, shared by everyone who has the handle.
+/* The memory transport: one queue of messages, shared by all users of the handle.
  *
  *     memory:                      up to a million messages; what is not settled stays out for ever
  *     memory:?ack_ms=30000         an unsettled delivery comes back after this long
  *     memory:?messages_max=1000    a publish beyond it is refused
  *
- * A message is in one of three places. READY: it goes out in the order of publishing. UNACKED: delivered,
- * to be settled by its tag. LATER: on retry, until its delay is over; then READY again, with its old place.
- * So a message that comes back goes out before all that were published after it and are still there; what
- * went out while it was away has overtaken it, of its own group, too. Whoever needs strict order within
- * a group takes one delivery at a time.
+ * A message is in one of three places. READY: it goes out in the order of publishing. UNACKED:
+ * delivered, to be settled by its tag. LATER: on retry, until its delay is over; then READY again,
+ * with its old place. So a message that comes back goes out before all that were published after it
+ * and are still there; what went out while it was away has overtaken it, of its own group, too. A
+ * consumer that needs strict order within a group takes one delivery at a time.
  *
- * Room in all three places is made when a message is published, so nothing that is settled or comes back
- * is lost for want of memory. Time is the seam's steady clock; only the waiting itself is real. */
+ * Room in all three places is made when a message is published, so nothing that is settled or comes
+ * back is lost for want of memory. Time is the seam's steady clock; only the waiting itself is
+ * real. */
 #include "transport/memory/memory.h"
 
 #include "base/mem.h"
@@ -51,7 +52,7 @@ static int grow(memory_broker *self)
     return 1;
 }
 
-/* --- opening ------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static semel_status read_url(memory_broker *self, const char *text, semel_error *err)
 {
@@ -104,7 +105,7 @@ static semel_durability memory_durability(const void *transport)
     return SEMEL_DURABLE_NOT;
 }
 
-/* --- publishing ---------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 static void wake_receivers(memory_broker *self)
 {
@@ -112,8 +113,8 @@ static void wake_receivers(memory_broker *self)
         pthread_cond_broadcast(&self->changed);
 }
 
-/* Adds the messages in their order, as many as the limit and the memory allow; the rest is not added,
- * so nothing of a group comes in after one of its messages was refused. */
+/* Adds the messages in their order, as many as the limit and the memory allow; the rest is not
+ * added, so nothing of a group comes in after one of its messages was refused. */
 static size_t push_ready(memory_broker *self, memory_queued *const items[], size_t count, int *full)
 {
     size_t pushed = 0;
@@ -174,9 +175,9 @@ static semel_status memory_publish(void *transport, semel_publish_result results
     return status;
 }
 
-/* --- receiving ----------------------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------------------- */
 
-/* Those whose delay is over, and those that nobody settled in time. */
+/* Those whose delay is over, and those that were not settled in time. */
 static void collect_due(memory_broker *self, int64_t now_ms)
 {
     while (self->later.count && self->later.items[0]->due_ms <= now_ms)
@@ -254,7 +255,7 @@ static semel_status memory_receive(void *transport, semel_delivery deliveries[],
     return status;
 }
 
-/* --- settling ------------------------------------------------------------------------------------ */
+/* --- settling --------------------------------------------------------------------------------- */
 
 static void requeue(memory_broker *self, memory_queued *queued, uint32_t delay_ms)
 {

@@ -1,5 +1,5 @@
-/* A queued message is a message and its history. The heaps are plain binary heaps; room in them is made when a
- * message is published, so pushing cannot fail. */
+/* A queued message is a message and its history. The heaps are plain binary heaps; room in them is
+ * made when a message is published, so pushing cannot fail. */
 #include "transport/memory/queued.h"
 
 #include "base/mem.h"

@@ -1,9 +1,9 @@
 /* What was delivered and not settled.
  *
- * All have the same time to be settled in, so the list in the order of delivery is the list in the order
- * in which they lapse. A delivery that lapses gives its message back to the queue, but not its memory:
- * the receiver may be reading it still, while another settles the next delivery of the same
- * message. It goes when its receiver settles it, too late. */
+ * All have the same time to be settled in, so the list in the order of delivery is the list in the
+ * order in which they lapse. A delivery that lapses gives its message back to the queue, but not
+ * its memory: the receiver may be reading it still, while another settles the next delivery of the
+ * same message. It goes when its receiver settles it, too late. */
 #include "transport/memory/unacked.h"
 
 #include "base/mem.h"

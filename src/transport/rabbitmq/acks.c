@@ -1,6 +1,7 @@
-/* Each delivery by its own verdict. Acknowledgements are one frame for many only where that says nothing about
- * others: up to the first delivery of the channel that is not settled yet. If the process dies before a verdict has
- * reached the broker, or the connection is lost, the delivery comes again. */
+/* Each delivery by its own verdict. Acknowledgements are one frame for many only where that says
+ * nothing about others: up to the first delivery of the channel that is not settled yet. If the
+ * process dies before a verdict has reached the broker, or the connection is lost, the delivery
+ * comes again. */
 #include "base/wait.h"
 #include "transport/rabbitmq/receiver.h"
 
@@ -107,10 +108,11 @@ static semel_status report_settled(const rabbit_link *link, const tally *count, 
     return SEMEL_OK;
 }
 
-/* Acknowledgements wait for each other, while there is work: a broker writes each of them to its disk. They go out when
- * there are enough of them, before anybody waits for more messages, and twice a second. But at once for what came
- * again: where a message kills process after process, the others must not come back with it each time, up to a
- * limit. */
+/* Acknowledgements wait for each other, while there is work: a broker writes each of them to its
+ * disk. They go out when there are enough of them, before the consumer waits for more messages, and
+ * twice a second. But acknowledgements of redelivered messages go out at once: where one message
+ * kills process after process, the others must not come back with it each time and so reach their
+ * delivery limit. */
 semel_status rabbit_receiver_settle(rabbit_receiver *receiver,
                                     const semel_delivery_settlement settles[], size_t count,
                                     semel_error *err)
@@ -152,8 +154,8 @@ void rabbit_receiver_finish(rabbit_receiver *receiver)
     pthread_mutex_unlock(&receiver->link.lock);
 }
 
-/* Nacks would come back behind the deliveries that are ready, and those that the broker sends meanwhile. With the
- * connection goes all that came by it, to its old place. */
+/* Nacks would come back behind the deliveries that are ready, and those that the broker sends
+ * meanwhile. With the connection goes all that came by it, to its old place. */
 void rabbit_receiver_give_back(rabbit_receiver *receiver)
 {
     pthread_mutex_lock(&receiver->link.lock);

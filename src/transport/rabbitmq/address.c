@@ -1,6 +1,7 @@
-/* amqp[s]://user:password@host:port/vhost?name=value. All parts and the values of parameters may have
- * %-escapes. Nothing is guessed: a parameter that would have no effect where it stands is refused, because
- * whoever wrote it counts on it. Whatever is wrong is named; of the part before the ? nothing is shown.
+/* amqp[s]://user:password@host:port/vhost?name=value. All parts and the values of parameters may
+ * have %-escapes. Nothing is guessed: a parameter that would have no effect where it stands is
+ * refused, because its author counts on it. An error names what is wrong; it shows nothing of the
+ * part before the ?.
  *
  * Which of it can lose messages is in address_losses.c. */
 #include "transport/rabbitmq/address.h"
@@ -27,7 +28,7 @@ static int is_given(const url *parsed, const char *name)
     return url_text(parsed, name, NULL) != NULL;
 }
 
-/* --- texts --------------------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 static semel_status put_text(char *out, size_t room, const char *what, const char *text,
                              semel_error *err)
@@ -71,7 +72,7 @@ static semel_status read_texts(rabbit_address *out, mem_arena *arena, const url 
     return status;
 }
 
-/* --- user:password@host:port/vhost ----------------------------------------------------------------------- */
+/* --- user:password@host:port/vhost ------------------------------------------------------------ */
 
 /* The broker's own default user and password, as with every client, if the URL names neither. */
 static semel_status read_user(rabbit_address *out, const authority *place, semel_error *err)
@@ -104,7 +105,7 @@ static semel_status read_place(rabbit_address *out, mem_arena *arena, const url 
                              *place.path ? place.path : "/", err);
 }
 
-/* --- numbers and choices ------------------------------------------------------------------------------------ */
+/* --- numbers and choices ---------------------------------------------------------------------- */
 
 static semel_status read_numbers(rabbit_address *out, const url *parsed, semel_error *err)
 {
@@ -189,7 +190,7 @@ static semel_status check_exchange_type(const rabbit_address *out, semel_error *
                       out->exchange_type);
 }
 
-/* --- bindings ------------------------------------------------------------------------------------------------- */
+/* --- bindings --------------------------------------------------------------------------------- */
 
 /* Adds one pattern behind the others; there is always room for the empty one at the end. */
 static semel_status add_binding(rabbit_address *out, size_t *used, mem_arena *arena,
@@ -228,7 +229,7 @@ static semel_status read_bindings(rabbit_address *out, mem_arena *arena, const u
     return status;
 }
 
-/* --- what makes no sense ---------------------------------------------------------------------------------------- */
+/* --- what makes no sense ---------------------------------------------------------------------- */
 
 /* Parameters that need another one. */
 static semel_status check_companions(const url *parsed, semel_error *err)
@@ -290,7 +291,8 @@ static semel_status check_emptiness(const rabbit_address *a, const url *parsed, 
     return SEMEL_OK;
 }
 
-/* A direct exchange takes a binding for a routing key, not a pattern: all of them cannot be asked for. */
+/* A direct exchange takes a binding for a routing key, not a pattern: all of them cannot be asked
+ * for. */
 static semel_status check_bindings(const rabbit_address *a, const url *parsed, semel_error *err)
 {
     if (a->declare == RABBIT_DECLARE && a->queue[0] && a->exchange[0] &&
@@ -314,7 +316,7 @@ static semel_status check_sense(const rabbit_address *a, const url *parsed, seme
     return status ? status : check_bindings(a, parsed, err);
 }
 
-/* --- all of it --------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static semel_status read_parameters(rabbit_address *out, mem_arena *arena, const url *parsed,
                                     semel_error *err)

@@ -1,5 +1,5 @@
-/* An amqp:// or amqps:// URL, read: where the broker is, what of it is used, and how it must be set up.
- * docs/RABBITMQ.md describes every parameter. */
+/* An amqp:// or amqps:// URL, read: where the broker is, what of it is used, and how it must be set
+ * up. docs/RABBITMQ.md describes every parameter. */
 #ifndef SEMEL_TRANSPORT_RABBITMQ_ADDRESS_H
 #define SEMEL_TRANSPORT_RABBITMQ_ADDRESS_H
 
@@ -31,8 +31,9 @@ typedef struct rabbit_address {
     char exchange[RABBIT_NAME_ROOM]; /* "": the default exchange, where a topic is a queue's name */
     char exchange_type[RABBIT_NAME_ROOM]; /* topic */
     char queue[RABBIT_NAME_ROOM];         /* "": nothing is received */
-    char bindings[RABBIT_PATH_ROOM]; /* patterns, each with a NUL behind, ended by an empty one; for
-                                      * declare=yes with exchange and queue, "#" unless bind= says else */
+    /* patterns, each with a NUL behind, ended by an empty one; for declare=yes with exchange and
+     * queue, "#" unless bind= says else */
+    char bindings[RABBIT_PATH_ROOM];
     rabbit_declare declare;
     int quorum;  /* type=quorum (default) or classic */
     int durable; /* 1 unless durable=no */
@@ -54,8 +55,8 @@ typedef struct rabbit_address {
 /* SEMEL_EINVAL says which part is wrong and what is possible; never repeats a password. */
 semel_status rabbit_address_read(rabbit_address *out, const char *url, semel_error *err);
 
-/* Writes a sentence per line for every way in which messages may get lost by what the URL says of a broker of
- * this major version; "" if there is none. Cut at `room`, at the end of a line. */
+/* Writes a sentence per line for every way in which messages may get lost by what the URL says of a
+ * broker of this major version; "" if there is none. Cut at `room`, at the end of a line. */
 void rabbit_address_losses(char *out, size_t room, const rabbit_address *address,
                            unsigned broker_major);
 

@@ -1,7 +1,7 @@
 /* What may get lost, and by which setting: said of what the URL uses and of nothing else.
  *
- * Not among it is whatever the broker tells the publisher, such as a message that no queue takes: it comes
- * back, and counts as a failure. */
+ * Not among it is whatever the broker tells the publisher, such as a message that no queue takes:
+ * it comes back, and counts as a failure. */
 #include "transport/rabbitmq/address.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Since RabbitMQ 4.0 a quorum queue that nobody gave a limit has this one. */
+/* Since RabbitMQ 4.0 a quorum queue without a configured limit has this one. */
 enum { LIMIT_SINCE = 4, LIMIT_USUAL = 20 };
 
 enum { SENTENCE_ROOM = 640 };

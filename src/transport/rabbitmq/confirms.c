@@ -1,14 +1,15 @@
-/* A confirmation has the number of a message, or means all up to it. A return has no number: it brings the message
- * back, and comes before the confirmation of that message. So it is taken for all that are not answered and have the
- * same address, id and body: one of them was not routed, and none must pass for it that was not. (They differ in their
- * headers at most; ids are the outbox's, so this takes two copies in one batch, and costs another copy.) A message that
- * was returned stays unroutable although it is confirmed afterwards: all that the broker confirms then is that it dealt
- * with it. */
+/* A confirmation has the number of a message, or means all up to it. A return has no number: it
+ * brings the message back, and comes before the confirmation of that message. So it is taken for
+ * all that are not answered and have the same address, id and body: one of them was not routed, and
+ * none must pass for it that was not. (They differ in their headers at most; ids are the outbox's,
+ * so this takes two copies in one batch, and costs another copy.) A message that was returned stays
+ * unroutable although it is confirmed afterwards: all that the broker confirms then is that it
+ * dealt with it. */
 #include "transport/rabbitmq/confirms.h"
 
 #include <string.h>
 
-/* --- confirmations ----------------------------------------------------------------------------------------- */
+/* --- confirmations ---------------------------------------------------------------------------- */
 
 static void answer_slot(rabbit_batch *batch, size_t slot, semel_publish_result result)
 {
@@ -34,14 +35,15 @@ static void answer_number(rabbit_batch *batch, uint64_t number, int and_before,
         batch->lowest++;
 }
 
-/* --- returns ----------------------------------------------------------------------------------------------- */
+/* --- returns ---------------------------------------------------------------------------------- */
 
 static int is_same(amqp_bytes_t a, const void *data, size_t len)
 {
     return a.len == len && (len == 0 || memcmp(a.bytes, data, len) == 0);
 }
 
-/* By its address, id and body; an id too long for a property is in a header, and the others must do. */
+/* By its address, id and body; an id too long for a property is in a header, and the others must
+ * do. */
 static int is_alike(const rabbit_content *content, const semel_message *message)
 {
     const amqp_basic_return_t *method = content->method;
@@ -75,7 +77,7 @@ static void accept_returned(rabbit_publisher *self, rabbit_link *link, const amq
     }
 }
 
-/* --- frames ------------------------------------------------------------------------------------------------ */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 void rabbit_confirms_accept(void *publisher, rabbit_link *link, const amqp_frame_t *frame)
 {

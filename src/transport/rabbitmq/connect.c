@@ -1,7 +1,8 @@
 /* TCP or TLS, the login, the channel.
  *
- * TLS verifies the certificate and the host's name, against the system's authorities unless the URL names a file.
- * All of it must be done within connect_ms; only looking up the name has deadlines of its own. */
+ * TLS verifies the certificate and the host's name, against the system's authorities unless the URL
+ * names a file. All of it must be done within connect_ms; only looking up the name has deadlines of
+ * its own. */
 #include "transport/rabbitmq/connect.h"
 
 #include "base/wait.h"
@@ -33,7 +34,7 @@ semel_status rabbit_connect_patience(rabbit_link *link, semel_error *err)
                       (unsigned)link->address->connect_ms);
 }
 
-/* --- the socket -------------------------------------------------------------------------------------------- */
+/* --- the socket ------------------------------------------------------------------------------- */
 
 static semel_status fail_tls(semel_error *err, const char *what, const char *file)
 {
@@ -41,7 +42,7 @@ static semel_status fail_tls(semel_error *err, const char *what, const char *fil
                       what, file);
 }
 
-/* Nobody is asked at the terminal. */
+/* Keeps OpenSSL from asking at the terminal. */
 static int no_passphrase(char *out, int room, int writing, void *context)
 {
     (void)out, (void)room, (void)writing, (void)context;
@@ -97,7 +98,7 @@ static semel_status fail_to_reach(const rabbit_address *address, int code, semel
         advice = "; does it speak TLS at this port?";
     }
     const char *what = code == AMQP_STATUS_SOCKET_ERROR /* it does not say which */
-                           ? "nobody listens there, or it cannot be reached"
+                           ? "no server listens there, or it cannot be reached"
                            : amqp_error_string2(code);
     return semel_fail(err, status, "cannot connect to %s:%u: %s%s", address->host,
                       (unsigned)address->port, what, advice);
@@ -115,7 +116,7 @@ static semel_status open_socket(rabbit_link *link, semel_error *err)
     return code == AMQP_STATUS_OK ? SEMEL_OK : fail_to_reach(link->address, code, err);
 }
 
-/* --- the login --------------------------------------------------------------------------------------------- */
+/* --- the login -------------------------------------------------------------------------------- */
 
 static const char *hint_for(const rabbit_address *address, unsigned code)
 {
@@ -162,8 +163,8 @@ static amqp_table_entry_t flag(const char *name)
     return entry;
 }
 
-/* A broker that hides why it refuses a login is asked to say it, one that deletes a queue or blocks publishers, too.
- * The name is what its tools show for the connection. */
+/* A broker that hides why it refuses a login is asked to say it, one that deletes a queue or blocks
+ * publishers, too. The name is what its tools show for the connection. */
 static amqp_rpc_reply_t log_in(const rabbit_link *link)
 {
     const rabbit_address *address = link->address;

@@ -4,8 +4,9 @@
 
 #include "transport/rabbitmq/link.h"
 
-/* Leaves link->connection with an open channel and link->broker_major, or nothing. SEMEL_EUNAVAILABLE if the broker
- * cannot be reached, SEMEL_ETRANSPORT if it does not let us in or is not who it should be. */
+/* Leaves link->connection with an open channel and link->broker_major, or nothing.
+ * SEMEL_EUNAVAILABLE if the broker cannot be reached, SEMEL_ETRANSPORT if it refuses the login or
+ * its certificate is not the expected one. */
 semel_status rabbit_connect(rabbit_link *link, semel_error *err);
 
 /* Before each further call that waits for the broker: what is left of connect_ms. */

@@ -1,5 +1,5 @@
-/* Bodies are gathered in one block, which grows and stays; one that is too large to be a message is counted, not
- * kept. */
+/* Bodies are gathered in one block, which grows and stays; one that is too large to be a message is
+ * counted, not kept. */
 #include "transport/rabbitmq/content.h"
 
 #include "base/mem.h"

@@ -13,7 +13,8 @@ typedef enum rabbit_piece {
     RABBIT_PIECE_BAD /* it makes no sense here, or there is no memory: the link is of no use */
 } rabbit_piece;
 
-/* Between the first piece and the last the frames' memory must stay, for `method` and `properties` lie in it. */
+/* Between the first piece and the last the frames' memory must stay, for `method` and `properties`
+ * lie in it. */
 typedef struct rabbit_content {
     const void *method; /* NULL: nothing is under way */
     const amqp_basic_properties_t *properties;

@@ -1,4 +1,5 @@
-/* Two lists for the order, a table for finding, and spare ones so that a steady flow of messages needs no memory. */
+/* Two lists for the order, a table for finding, and spare ones so that a steady flow of messages
+ * needs no memory. */
 #include "transport/rabbitmq/deliveries.h"
 
 int rabbit_deliveries_init(rabbit_deliveries *table, size_t count)
@@ -6,7 +7,7 @@ int rabbit_deliveries_init(rabbit_deliveries *table, size_t count)
     return delivery_table_reserve(&table->received, count);
 }
 
-/* --- coming ------------------------------------------------------------------------------------------------ */
+/* --- coming ----------------------------------------------------------------------------------- */
 
 rabbit_delivery *rabbit_deliveries_new(rabbit_deliveries *table)
 {
@@ -39,7 +40,7 @@ rabbit_delivery *rabbit_deliveries_find(const rabbit_deliveries *table, uint64_t
     return rabbit_delivery_of(delivery_table_find(&table->received, tag));
 }
 
-/* --- going ------------------------------------------------------------------------------------------------- */
+/* --- going ------------------------------------------------------------------------------------ */
 
 void rabbit_deliveries_discard(rabbit_deliveries *table, rabbit_delivery *delivery)
 {

@@ -1,4 +1,5 @@
-/* Deliveries: those that have come and are ready, and those that were received and are not settled. */
+/* Deliveries: those that have come and are ready, and those that were received and are not
+ * settled. */
 #ifndef SEMEL_TRANSPORT_RABBITMQ_DELIVERIES_H
 #define SEMEL_TRANSPORT_RABBITMQ_DELIVERIES_H
 
@@ -46,7 +47,8 @@ void rabbit_deliveries_settle(rabbit_deliveries *table, rabbit_delivery *deliver
 void rabbit_deliveries_discard(rabbit_deliveries *table,
                                rabbit_delivery *delivery); /* of rabbit_deliveries_new() */
 
-/* The channel is gone: what is ready comes again; what is unsettled stays until its receiver settles it. */
+/* The channel is gone: what is ready comes again; what is unsettled stays until its receiver
+ * settles it. */
 void rabbit_deliveries_orphan(rabbit_deliveries *table);
 
 #endif

@@ -1,14 +1,16 @@
-/* Writing: a member goes into the AMQP property that means the same, so that foreign consumers find it. A
- * property is a short string of at most 255 bytes; what is longer goes into a header instead (semel-id and
- * so on), and so does what AMQP has no property for. A message's own headers are long strings, which may
- * hold any bytes. They come behind ours in their order; one that has the name of one of ours is left out.
+/* Writing: a member goes into the AMQP property that means the same, so that foreign consumers find
+ * it. A property is a short string of at most 255 bytes; what is longer goes into a header instead
+ * (semel-id and so on), and so does what AMQP has no property for. A message's own headers are long
+ * strings, which may hold any bytes. They come behind ours in their order; one that has the name of
+ * one of ours is left out.
  *
- * AMQP's time is in whole seconds. Where that is not all of it, or where a reader could take the seconds
- * for milliseconds, a header has the milliseconds.
+ * AMQP's time is in whole seconds. Where that is not all of it, or where a reader could take the
+ * seconds for milliseconds, a header has the milliseconds.
  *
  * With `cloudevents` the message is a CloudEvent in binary mode, too: attributes as headers named
- * cloudEvents_..., under the same rules as core/cloudevent.c has them for the structured mode. A message
- * that is no event, for want of a type, say, is refused: whoever asked for events must not get others.
+ * cloudEvents_..., under the same rules as core/cloudevent.c has them for the structured mode. A
+ * message that is no event, for want of a type, say, is refused: a consumer of events must not get
+ * anything else.
  *
  * Nothing of a message is copied but what changes its form. Reading is in envelope_read.c. */
 #include "transport/rabbitmq/envelope.h"
@@ -39,7 +41,8 @@ const char rabbit_time_header[] = "semel-time-ms";
 /* Headers of ours: every field's, the time's; as events specversion, time, and every field's. */
 enum { OWN_HEADERS_MAX = 2 * RABBIT_FIELDS + 3 };
 
-/* A frame's type, channel, length and end; a content header's class, weight, body size and flags. */
+/* A frame's type, channel, length and end; a content header's class, weight, body size and
+ * flags. */
 enum { FRAME_OVERHEAD = 8, CONTENT_OVERHEAD = 14 };
 
 typedef struct writing {
@@ -51,7 +54,7 @@ typedef struct writing {
     size_t size; /* of the frame */
 } writing;
 
-/* --- pieces ---------------------------------------------------------------------------------------- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static amqp_bytes_t as_amqp(semel_bytes bytes)
 {
@@ -117,7 +120,7 @@ static semel_status no_memory(semel_error *err)
     return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message's AMQP headers");
 }
 
-/* --- members --------------------------------------------------------------------------------------- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static void write_field(writing *w, const rabbit_field *field)
 {
@@ -169,7 +172,7 @@ static void write_delivery_mode(writing *w, int persistent)
     w->size += 1;
 }
 
-/* --- CloudEvents ------------------------------------------------------------------------------------ */
+/* --- CloudEvents ------------------------------------------------------------------------------ */
 
 /* "cloudEvents_" and the name in lower case, in the arena; NULL when out of memory. */
 static const char *event_key(mem_arena *arena, const char *name)
@@ -231,8 +234,8 @@ static int is_attribute(const char *name)
     return 0;
 }
 
-/* Letters and digits, no attribute of the table, and not too long behind its prefix; of two headers with
- * one name it is the first. */
+/* Letters and digits, no attribute of the table, and not too long behind its prefix; of two headers
+ * with one name it is the first. */
 static int is_extension(const semel_message *message, size_t index)
 {
     const char *name = message->headers[index].name;
@@ -271,10 +274,10 @@ static semel_status write_event(writing *w, semel_error *err)
     return status ? status : write_extensions(w, err);
 }
 
-/* --- headers and all of it -------------------------------------------------------------------------- */
+/* --- headers and all of it -------------------------------------------------------------------- */
 
-/* CC and BCC are the broker's: it adds the routing keys in them, and where they are no arrays it closes the
- * channel, with all that is in flight on it. */
+/* CC and BCC are the broker's: it adds the routing keys in them, and where they are no arrays it
+ * closes the channel, with all that is in flight on it. */
 static semel_status check_name(const char *name, semel_error *err)
 {
     if (strlen(name) > RABBIT_SHORT_MAX)

@@ -25,8 +25,8 @@ extern const rabbit_field rabbit_fields[RABBIT_FIELDS];
 /* semel-time-ms, a 64-bit integer: the time where AMQP's whole seconds do not do. */
 extern const char rabbit_time_header[];
 
-/* As seconds an AMQP timestamp beyond this is in the year 5138; as milliseconds, which some publishers put
- * there, it is 1973. */
+/* As seconds an AMQP timestamp beyond this is in the year 5138; as milliseconds, which some
+ * publishers put there, it is 1973. */
 #define RABBIT_SECONDS_MAX INT64_C(100000000000)
 
 /* Whole seconds, rounded down. */

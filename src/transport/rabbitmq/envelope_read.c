@@ -1,18 +1,18 @@
-/* Reading: the reverse of envelope.c, and whatever a foreign publisher may have sent. What cannot be
- * understood is left out and never a reason to refuse a delivery.
+/* Reading: the reverse of envelope.c, and whatever a foreign publisher may have sent. What cannot
+ * be understood is left out and never a reason to refuse a delivery.
  *
- *  - A member comes from its property; where that is absent, from the header that envelope.c would have
- *    used; where both are there, the header is somebody's own and stays a header.
- *  - A text or a header's name with a NUL byte in it is no C text, and left out. Ids are bytes and may
- *    have one.
- *  - A CloudEvent in binary mode (there is a header cloudEvents_specversion, or with a colon for the
- *    underscore, in any case of letters): its attributes win over properties. Attributes that are no
- *    member's become headers, unless there is such a header already: envelope.c sends both.
- *  - A CloudEvent in structured mode (by its content type): the event wins over everything but `delivery`.
- *    If it cannot be read it is an ordinary message.
- *  - `delivery` adds up what the broker tells: x-delivery-count (quorum queues) and the times that this
- *    queue gave it to dead letters (x-death), if it came back from there. Dead letters that expired or did
- *    not fit were not delivered.
+ *  - A member comes from its property; where that is absent, from the header that envelope.c would
+ *    have used; where both are there, the header is the publisher's own and stays a header.
+ *  - A text or a header's name with a NUL byte in it is no C text, and left out. Ids are bytes and
+ *    may have one.
+ *  - A CloudEvent in binary mode (there is a header cloudEvents_specversion, or with a colon for
+ *    the underscore, in any case of letters): its attributes win over properties. Attributes that
+ *    are no member's become headers, unless there is such a header already: envelope.c sends both.
+ *  - A CloudEvent in structured mode (by its content type): the event wins over everything but
+ *    `delivery`. If it cannot be read it is an ordinary message.
+ *  - `delivery` adds up what the broker tells: x-delivery-count (quorum queues) and the times that
+ *    this queue gave it to dead letters (x-death), if it came back from there. Dead letters that
+ *    expired or did not fit were not delivered.
  *
  * Nothing of AMQP's is NUL-terminated: everything is copied by its length. */
 #include "transport/rabbitmq/envelope.h"
@@ -35,7 +35,7 @@ typedef struct reading {
     int failed; /* out of memory */
 } reading;
 
-/* --- members ----------------------------------------------------------------------------------------- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static const void *keep_copy(reading *r, const void *data, size_t len)
 {
@@ -97,7 +97,8 @@ static void read_properties(reading *r)
     r->message->topic = keep_text(r, r->incoming->routing_key);
 }
 
-/* Of an AMQP timestamp, which is in seconds, or by a common mistake in milliseconds; 0 if it is absurd. */
+/* Of an AMQP timestamp, which is in seconds, or by a common mistake in milliseconds; 0 if it is
+ * absurd. */
 static int64_t time_of(uint64_t timestamp)
 {
     if (timestamp > TIME_MS_MAX)
@@ -111,7 +112,7 @@ static void read_time(reading *r)
         r->message->time_ms = time_of(r->incoming->properties->timestamp);
 }
 
-/* --- how often it was delivered ------------------------------------------------------------------------ */
+/* --- how often it was delivered --------------------------------------------------------------- */
 
 static uint64_t count_of(const amqp_field_value_t *value)
 {
@@ -154,8 +155,8 @@ static uint64_t count_deaths(const reading *r)
     return sum;
 }
 
-/* A classic queue does not count, and a quorum queue says nothing the first time: there x-delivery-count is anybody's.
- * No count is believed beyond reason. */
+/* A classic queue does not count, and a quorum queue says nothing the first time: there a publisher
+ * may have written x-delivery-count. A count beyond a limit is not believed. */
 static uint32_t count_deliveries(const reading *r)
 {
     uint64_t count = 1 + count_deaths(r);
@@ -166,9 +167,10 @@ static uint32_t count_deliveries(const reading *r)
     return count > RABBIT_DELIVERY_MAX ? RABBIT_DELIVERY_MAX : (uint32_t)count;
 }
 
-/* --- headers -------------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
-/* Text, bytes, and what can be printed; 0 for the others, which are left out. `room` may be pointed to. */
+/* Text, bytes, and what can be printed; 0 for the others, which are left out. `room` may be pointed
+ * to. */
 static int value_text(amqp_bytes_t *out, char room[RABBIT_NUMBER_ROOM],
                       const amqp_field_value_t *value)
 {
@@ -198,7 +200,8 @@ static int read_member(reading *r, amqp_bytes_t key, amqp_bytes_t value)
     return 0;
 }
 
-/* 1 if the header is the exact time of a message whose timestamp says the same in seconds, or nothing. */
+/* 1 if the header is the exact time of a message whose timestamp says the same in seconds, or
+ * nothing. */
 static int read_exact_time(reading *r, amqp_bytes_t key, const amqp_field_value_t *value)
 {
     const amqp_basic_properties_t *properties = r->incoming->properties;
@@ -218,7 +221,7 @@ static int is_delivery_count(amqp_bytes_t key, const amqp_field_value_t *value)
     return rabbit_bytes_are(key, "x-delivery-count") && rabbit_value_integer(&count, value);
 }
 
-/* --- CloudEvents in binary mode --------------------------------------------------------------------------- */
+/* --- CloudEvents in binary mode --------------------------------------------------------------- */
 
 /* The attribute's name; empty if the header is none. */
 static amqp_bytes_t attribute_of(amqp_bytes_t key)
@@ -307,7 +310,7 @@ static void read_event(reading *r)
     }
 }
 
-/* --- all of the table ------------------------------------------------------------------------------------- */
+/* --- all of the table ------------------------------------------------------------------------- */
 
 static void read_header(reading *r, const amqp_table_entry_t *entry)
 {
@@ -338,7 +341,7 @@ static void read_table(reading *r)
         r->message->headers = NULL;
 }
 
-/* --- CloudEvents in structured mode ------------------------------------------------------------------------ */
+/* --- CloudEvents in structured mode ----------------------------------------------------------- */
 
 static int is_structured(const char *content_type)
 {

@@ -1,5 +1,6 @@
-/* Foreign publishers put all of AMQP's types into headers; a message's headers are bytes. So numbers become
- * the text that a person would write: floating point in as few digits as give the same number back. */
+/* Foreign publishers put all of AMQP's types into headers; a message's headers are bytes. So
+ * numbers become the text that a person would write: floating point in as few digits as give the
+ * same number back. */
 #include "transport/rabbitmq/envelope_value.h"
 
 #include <inttypes.h>
@@ -60,7 +61,7 @@ int rabbit_value_integer(int64_t *out, const amqp_field_value_t *value)
     }
 }
 
-/* --- as text ----------------------------------------------------------------------------------------- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 /* The locale's decimal point, whatever its bytes, becomes a dot. */
 static size_t make_dot(char *text)

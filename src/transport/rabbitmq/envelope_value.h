@@ -14,7 +14,8 @@ int rabbit_value_bytes(amqp_bytes_t *out, const amqp_field_value_t *value);
 
 enum { RABBIT_NUMBER_ROOM = 288 };
 
-/* A number, time, true or false as text, whatever the locale; its length, or 0 for anything else. */
+/* A number, time, true or false as text, whatever the locale; its length, or 0 for anything
+ * else. */
 size_t rabbit_value_print(char out[RABBIT_NUMBER_ROOM], const amqp_field_value_t *value);
 
 /* The value of that key, or NULL. */

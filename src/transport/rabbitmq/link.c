@@ -1,7 +1,7 @@
 /* Waiting, reading, and the end of a connection. connect.c makes one.
  *
- * A lost link is only marked: its socket is shut down, so that whoever watches it wakes, but our number for it is
- * closed when the next connection is made and nobody watches any more. */
+ * A lost link is only marked. Its socket is shut down, so that the thread that watches it wakes;
+ * its descriptor is closed when the next connection is made and no thread watches it any more. */
 #include "transport/rabbitmq/link.h"
 
 #include "base/seam.h"
@@ -26,7 +26,7 @@ enum {
     BEAT_MS = 5000
 };
 
-/* --- opening and closing ----------------------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 semel_status rabbit_link_init(rabbit_link *link, const rabbit_address *address,
                               const semel_seam *seam, const rabbit_owner *calls, void *owner,
@@ -79,15 +79,16 @@ static void destroy_connection(rabbit_link *link)
     link->connection = NULL;
 }
 
-/* rabbitmq-c waits without end for room to write: where nobody could cut it off it must not begin. */
+/* rabbitmq-c waits without end for room to write: a write must not begin where no other thread
+ * could cut it off. */
 int rabbit_link_has_room(const rabbit_link *link)
 {
     struct pollfd one = {.fd = link->fd, .events = POLLOUT};
     return poll(&one, 1, 0) == 1 && (one.revents & POLLOUT);
 }
 
-/* A socket that is closed with something unread in it takes along what we wrote last, such as an acknowledgement.
- * So the broker is asked, and given a moment to answer. */
+/* A socket that is closed with something unread in it takes along what we wrote last, such as an
+ * acknowledgement. So the broker is asked, and given a moment to answer. */
 static void say_goodbye(rabbit_link *link)
 {
     struct timeval patience = {GOODBYE_S, 0};
@@ -115,7 +116,7 @@ void rabbit_link_leave(rabbit_link *link, const char *why)
     link->retry_at_ms = 0;
 }
 
-/* --- losing ------------------------------------------------------------------------------------------------ */
+/* --- losing ----------------------------------------------------------------------------------- */
 
 static void cut(rabbit_link *link)
 {
@@ -125,7 +126,7 @@ static void cut(rabbit_link *link)
     pthread_mutex_unlock(&link->fd_lock);
 }
 
-/* Whoever writes holds the lock, so the connection is still the one that it writes to. */
+/* The thread that writes holds the lock, so the connection is still the one that it writes to. */
 static void cut_if_stuck(rabbit_link *link)
 {
     pthread_mutex_lock(&link->fd_lock);
@@ -135,8 +136,8 @@ static void cut_if_stuck(rabbit_link *link)
     pthread_mutex_unlock(&link->fd_lock);
 }
 
-/* The first reconnection is tried at once. If connections keep being closed soon after they were made, the next ones
- * wait for the backoff. */
+/* The first reconnection is tried at once. If connections keep being closed soon after they were
+ * made, the next ones wait for the backoff. */
 static void plan_retry(rabbit_link *link)
 {
     int64_t now = wait_clock_ms();
@@ -177,7 +178,7 @@ void rabbit_link_broke(rabbit_link *link, int code, const char *doing)
                      (unsigned)link->address->port, doing, why);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void lose_to_broker(rabbit_link *link, unsigned code, amqp_bytes_t text)
 {
@@ -217,7 +218,8 @@ static void handle_frame(rabbit_link *link, const amqp_frame_t *frame)
     }
 }
 
-/* What has come is read in one go; only TLS may hold back something that the socket does not show. */
+/* What has come is read in one go; only TLS may hold back something that the socket does not
+ * show. */
 static int may_have_more(const rabbit_link *link)
 {
     return link->address->tls || amqp_data_in_buffer(link->connection) ||
@@ -247,15 +249,15 @@ static void pump(rabbit_link *link)
 /* A heartbeat may be due, and writing it may hang. */
 void rabbit_link_pump(rabbit_link *link)
 {
-    int64_t nobody = 0;
+    int64_t no_write = 0;
     int first =
-        atomic_compare_exchange_strong(&link->write_until_ms, &nobody, wait_clock_ms() + BEAT_MS);
+        atomic_compare_exchange_strong(&link->write_until_ms, &no_write, wait_clock_ms() + BEAT_MS);
     pump(link);
     if (first)
         rabbit_link_write_end(link);
 }
 
-/* --- waiting ----------------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static void wait_for_change(rabbit_link *link, int64_t until_ms)
 {
@@ -263,7 +265,7 @@ static void wait_for_change(rabbit_link *link, int64_t until_ms)
     (void)pthread_cond_timedwait(&link->changed, &link->lock, &until); /* the caller looks again */
 }
 
-/* The socket as one's own: nobody closes it while it is watched. */
+/* Watches the socket without the lock: no thread closes it while link->watched is set. */
 static void watch(rabbit_link *link, int64_t until_ms)
 {
     int64_t left = until_ms - wait_clock_ms();
@@ -287,7 +289,7 @@ void rabbit_link_wait(rabbit_link *link, int64_t until_ms)
         watch(link, until_ms);
 }
 
-/* --- connecting -------------------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 static void note_failure(rabbit_link *link, const semel_error *why)
 {
@@ -324,7 +326,8 @@ static void connect_now(rabbit_link *link)
     link->up_since_ms = wait_clock_ms();
 }
 
-/* One attempt, when it is time for it. Whoever has more patience calls again, and can be stopped in between. */
+/* One attempt, when it is time for it. A caller that waits longer calls again, and can be stopped
+ * in between. */
 semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *err)
 {
     while (!link->up) {
@@ -345,7 +348,7 @@ semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *
     return link->trouble.status;
 }
 
-/* --- tending ----------------------------------------------------------------------------------------------- */
+/* --- tending ---------------------------------------------------------------------------------- */
 
 void rabbit_link_write_begin(rabbit_link *link, int64_t until_ms)
 {
@@ -357,13 +360,15 @@ void rabbit_link_write_end(rabbit_link *link)
     atomic_store(&link->write_until_ms, 0);
 }
 
-/* Who has the lock reads, or will, and so keeps the heartbeat; or it writes, and must not do so for ever. */
+/* A thread that has the lock reads, or will, and so keeps the heartbeat; or it writes, and must not
+ * do so for ever. */
 void rabbit_link_tend(rabbit_link *link)
 {
     cut_if_stuck(link);
     if (pthread_mutex_trylock(&link->lock) != 0)
         return;
-    /* Somebody who watches must not miss what comes. And this thread is the one that cuts what hangs. */
+    /* A thread that watches must not miss what comes. And this thread is the one that cuts a write
+     * that hangs. */
     if (!link->watched && link->up && rabbit_link_has_room(link)) {
         rabbit_link_pump(link);
         pthread_cond_broadcast(&link->changed);

@@ -1,9 +1,9 @@
-/* A link: one connection to the broker with one channel, and whoever uses it.
+/* A link: one connection to the broker with one channel, and the threads that use it.
  *
- * rabbitmq-c's connections are for one thread at a time, so a link has a lock, which also guards what its owner
- * keeps. Nobody waits for the broker while holding it: rabbit_link_wait() gives it up, and of several who wait
- * one watches the socket for all. A link that is lost stays so until somebody asks for it: then it is connected
- * anew, with backoff after failures. */
+ * rabbitmq-c's connections are for one thread at a time, so a link has a lock, which also guards
+ * what its owner keeps. No thread waits for the broker while holding it: rabbit_link_wait()
+ * releases it, and of several waiting threads one watches the socket for all. A lost link stays
+ * lost until a caller needs it: then it is connected anew, with backoff after failures. */
 #ifndef SEMEL_TRANSPORT_RABBITMQ_LINK_H
 #define SEMEL_TRANSPORT_RABBITMQ_LINK_H
 
@@ -23,7 +23,8 @@ typedef struct rabbit_link rabbit_link;
 typedef struct rabbit_owner {
     /* The connection is there: set the channel up. */
     semel_status (*connected)(void *owner, rabbit_link *link, semel_error *err);
-    /* A frame of the channel. What it points to is valid during the call, and longer only if `keeps`. */
+    /* A frame of the channel. What it points to is valid during the call, and longer only if
+     * `keeps`. */
     void (*frame)(void *owner, rabbit_link *link, const amqp_frame_t *frame);
     /* 1: memory of earlier frames is still needed. */
     int (*keeps)(const void *owner);
@@ -41,7 +42,7 @@ struct rabbit_link {
 
     amqp_connection_state_t connection; /* NULL: none */
     int up;
-    int watched; /* somebody waits at the socket, without the lock */
+    int watched; /* a thread waits at the socket, without the lock */
     unsigned broker_major;
     int patient;       /* a refusal is waited out: it was let in once */
     uint32_t failures; /* to connect, in a row */
@@ -52,9 +53,9 @@ struct rabbit_link {
     unsigned closed_by;               /* the broker's code, if it closed the channel; 0 */
     char blocked[RABBIT_REASON_ROOM]; /* the broker takes no messages, and why; "" if it does */
 
-    pthread_mutex_t fd_lock; /* guards fd for those who have not the lock */
+    pthread_mutex_t fd_lock; /* guards fd for threads without the lock */
     int fd;
-    _Atomic int64_t write_until_ms; /* 0: nobody writes */
+    _Atomic int64_t write_until_ms; /* 0: no thread writes */
 };
 
 semel_status rabbit_link_init(rabbit_link *link, const rabbit_address *address,
@@ -62,10 +63,10 @@ semel_status rabbit_link_init(rabbit_link *link, const rabbit_address *address,
                               semel_error *err);
 void rabbit_link_close(rabbit_link *link); /* says goodbye, for at most a second */
 
-/* --- with the lock held -------------------------------------------------------------------------------- */
+/* --- with the lock held ----------------------------------------------------------------------- */
 
-/* SEMEL_OK: it is up, perhaps since just now. Else it is tried once, when the backoff after the last failure is
- * over, if that is before `until_ms` of wait_clock_ms(). */
+/* SEMEL_OK: it is up, perhaps since just now. Else it is tried once, when the backoff after the
+ * last failure is over, if that is before `until_ms` of wait_clock_ms(). */
 semel_status rabbit_link_need(rabbit_link *link, int64_t until_ms, semel_error *err);
 
 /* Deals with what has come, without waiting. Keeps the heartbeat going, too. */
@@ -86,13 +87,15 @@ void rabbit_link_broke(rabbit_link *link, int code, const char *doing);
 void rabbit_link_lose(rabbit_link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Ends the connection in good order, for at most a second; the next who needs it makes another. */
+/* Ends the connection in good order, for at most a second; the next caller that needs it makes
+ * another. */
 void rabbit_link_leave(rabbit_link *link, const char *why);
 
-/* The failure of the last synchronous call on the link, in words; SEMEL_ETRANSPORT if the broker refused. */
+/* The failure of the last synchronous call on the link, in words; SEMEL_ETRANSPORT if the broker
+ * refused. */
 semel_status rabbit_link_refused(const rabbit_link *link, const char *doing, semel_error *err);
 
-/* --- without the lock ---------------------------------------------------------------------------------- */
+/* --- without the lock ------------------------------------------------------------------------- */
 
 /* For the thread that looks after the links: heartbeat, and writes that hang. */
 void rabbit_link_tend(rabbit_link *link);

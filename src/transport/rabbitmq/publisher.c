@@ -1,8 +1,10 @@
-/* A batch is written as fast as the socket takes it, answers are read in between, and then the rest is waited for.
+/* A batch is written as fast as the socket takes it, answers are read in between, and then the rest
+ * is waited for.
  *
- * The results are right at every moment: UNKNOWN until the broker has spoken. If the process dies, or the connection,
- * the messages may be there or not; whoever sent them sends them again, under the same id. A broker that is low on
- * memory or disk blocks those who publish: that is noticed before, when it said so, or while it does not answer. */
+ * The results are right at every moment: UNKNOWN until the broker has spoken. If the process dies,
+ * or the connection, the messages may be there or not; their sender sends them again, under the
+ * same id. A broker that is low on memory or disk blocks publishers: the publisher notices that
+ * before it writes, if the broker has said so, or when no answer comes. */
 #include "transport/rabbitmq/publisher.h"
 
 #include "base/message.h"
@@ -18,7 +20,7 @@
 enum { READ_EVERY = 65536, MESSAGE_COST = 1024 }; /* bytes */
 enum { GRACE_MS = 2000, BLOCKED_MS = 1000 };
 
-/* --- the link ---------------------------------------------------------------------------------------------- */
+/* --- the link --------------------------------------------------------------------------------- */
 
 static semel_status enter_confirm_mode(void *owner, rabbit_link *link, semel_error *err)
 {
@@ -39,8 +41,9 @@ static int publisher_keeps(const void *owner)
     return self->content.method != NULL;
 }
 
-/* The broker answers what it does not like of a message by closing the channel, without saying which. If only one was
- * under way it is that: too large (406), or a topic that we may not publish to (403), which somebody may yet allow. */
+/* The broker refuses a message by closing the channel, without saying which one. If only one was
+ * under way it is that: too large (406), or a topic that this user may not publish to (403), which
+ * an operator may yet allow. */
 static void blame_open_messages(rabbit_publisher *self)
 {
     rabbit_batch *batch = &self->batch;
@@ -82,7 +85,7 @@ void rabbit_publisher_close(rabbit_publisher *publisher)
     mem_free(publisher->batch.slots);
 }
 
-/* --- one at a time ----------------------------------------------------------------------------------------- */
+/* --- one at a time ---------------------------------------------------------------------------- */
 
 static semel_status begin_publishing(rabbit_publisher *self, int64_t until_ms, semel_error *err)
 {
@@ -105,7 +108,7 @@ static void end_publishing(rabbit_publisher *self)
     pthread_cond_broadcast(&self->link.changed);
 }
 
-/* --- sending ----------------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static semel_status start_batch(rabbit_publisher *self, semel_publish_result results[],
                                 const semel_message *const messages[], size_t count,
@@ -132,15 +135,16 @@ static void cork(const rabbit_link *link, int on)
     (void)setsockopt(link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
-/* The broker adds to the headers of what comes again, and then they must still fit into one frame. */
+/* The broker adds to the headers of what comes again, and then they must still fit into one
+ * frame. */
 static size_t header_room(const rabbit_link *link)
 {
     size_t frame_max = (size_t)amqp_get_frame_max(link->connection);
     return frame_max - frame_max / 32;
 }
 
-/* What AMQP cannot carry, or what no receiver would take for a message, is refused; `err` says why. Its slot is taken
- * before it is written: an answer may come while the rest is. */
+/* What AMQP cannot carry, or what no receiver would take for a message, is refused; `err` says why.
+ * Its slot is taken before it is written: an answer may come while the rest is. */
 static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
 {
     rabbit_link *link = &self->link;
@@ -168,8 +172,8 @@ static void send_one(rabbit_publisher *self, size_t index, semel_error *err)
     }
 }
 
-/* As many as there is time for; the others stay unknown. Answers are read in between, or they would fill the broker's
- * side, and it may say that it takes no more. */
+/* As many as there is time for; the others stay unknown. Answers are read in between, or they would
+ * fill the broker's side, and it may say that it takes no more. */
 static size_t send_some(rabbit_publisher *self, size_t from, size_t to, int64_t until_ms,
                         semel_error *err)
 {
@@ -200,7 +204,7 @@ static size_t send_all(rabbit_publisher *self, size_t from, size_t to, int64_t u
     return next;
 }
 
-/* --- the answers ------------------------------------------------------------------------------------------- */
+/* --- the answers ------------------------------------------------------------------------------ */
 
 static semel_status fail_blocked(const rabbit_link *link, semel_error *err)
 {
@@ -261,8 +265,8 @@ static semel_status get_ready(rabbit_link *link, int64_t until_ms, semel_error *
     return status ? status : rabbit_link_need(link, until_ms, err);
 }
 
-/* Without the lock: the other thread keeps the heartbeat, and takes answers. Those that have come by then are taken
- * in any case, however late it is. */
+/* Without the lock: the other thread keeps the heartbeat, and takes answers. Those that have come
+ * by then are taken in any case, however late it is. */
 static void do_meanwhile(rabbit_publisher *self)
 {
     semel_meanwhile *meanwhile = self->meanwhile;

@@ -8,8 +8,8 @@
 
 #include <semel/sys/transport.h>
 
-/* The batch under way. Messages have numbers on the channel, in the order of publishing; slot i is that of number
- * first + i. */
+/* The batch under way. Messages have numbers on the channel, in the order of publishing; slot i is
+ * that of number first + i. */
 typedef struct rabbit_batch {
     const semel_message *const *messages;
     semel_publish_result *results;
@@ -30,7 +30,7 @@ typedef struct rabbit_publisher {
     semel_meanwhile
         *meanwhile; /* to be done when the batch is on its way; NULL: nothing, or done */
     void *meanwhile_context;
-    int busy;       /* somebody publishes: one at a time */
+    int busy;       /* a thread publishes: one at a time */
     int owed;       /* an earlier call left without all of its answers, on this channel */
     int careful;    /* the broker closed the channel over some message: one by one, to find it */
     int one_by_one; /* it was careful when this call began */

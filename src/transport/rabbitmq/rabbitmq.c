@@ -1,10 +1,11 @@
-/* amqp:// and amqps://: RabbitMQ, and others that speak AMQP 0-9-1 with its extensions (confirms, basic.nack,
- * consumer_cancel_notify, connection.blocked).
+/* amqp:// and amqps://: RabbitMQ, and others that speak AMQP 0-9-1 with its extensions (confirms,
+ * basic.nack, consumer_cancel_notify, connection.blocked).
  *
- * Two links, because a broker that is in trouble blocks connections that publish, and those that acknowledge must go
- * on. Each is connected when it is first used, one of them when the transport is opened: so a wrong password, a
- * missing queue, or one that could lose messages are found then. A thread tends both: it answers heartbeats while
- * handlers work, and cuts a connection on which a write hangs. */
+ * Two links, because a broker that is in trouble blocks connections that publish, and those that
+ * acknowledge must go on. Each is connected when it is first used, one of them when the transport
+ * is opened: so a wrong password, a missing queue, or one that could lose messages are found then.
+ * A thread tends both: it answers heartbeats while handlers work, and cuts a connection on which a
+ * write hangs. */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/wait.h"
@@ -30,7 +31,7 @@ typedef struct rabbit {
     int ending;
 } rabbit;
 
-/* --- the thread -------------------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static int wait_for_end(rabbit *self)
 {
@@ -79,7 +80,7 @@ static void stop_tender(rabbit *self)
     pthread_mutex_destroy(&self->ending_lock);
 }
 
-/* --- opening ----------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static semel_status refuse_losses(const rabbit *self, semel_error *err)
 {
@@ -89,7 +90,8 @@ static semel_status refuse_losses(const rabbit *self, semel_error *err)
                       (int)strcspn(self->losses, "\n"), self->losses);
 }
 
-/* What the URL alone shows is refused before anything is touched; what depends on the broker, afterwards. */
+/* What the URL alone shows is refused before anything is touched; what depends on the broker,
+ * afterwards. */
 static semel_status first_connection(rabbit *self, semel_error *err)
 {
     rabbit_link *link = self->address.queue[0] ? &self->receiver.link : &self->publisher.link;
@@ -154,13 +156,13 @@ static semel_status rabbit_open(void *transport, const char *url,
 static void rabbit_close(void *transport)
 {
     rabbit *self = transport;
-    rabbit_receiver_finish(&self->receiver); /* while there is somebody to cut what hangs */
+    rabbit_receiver_finish(&self->receiver); /* while the thread still cuts writes that hang */
     stop_tender(self);
     close_links(self);
     forget_password(self);
 }
 
-/* --- the rest ---------------------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static semel_durability rabbit_durability(const void *transport)
 {
@@ -216,6 +218,14 @@ static void rabbit_give_back(void *transport)
     rabbit_receiver_give_back(&self->receiver);
 }
 
+/* A dead-letter exchange that a policy gives to the queue cannot be seen: a URL that accepts losses
+ * is believed. */
+static int rabbit_keeps_rejected(const void *transport)
+{
+    const rabbit *self = transport;
+    return self->address.has_dead_letter || self->address.allow_loss;
+}
+
 const semel_transport_driver rabbitmq_transport_driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS,
@@ -230,4 +240,5 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .warnings = rabbit_warnings,
     .give_back = rabbit_give_back,
     .publish_while = rabbit_publish_while,
+    .keeps_rejected = rabbit_keeps_rejected,
 };

@@ -1,5 +1,5 @@
-/* Deliveries come in as the broker sends them, up to the prefetch, whichever thread reads the link; they are
- * delivered in that order. acks.c ends them. */
+/* Deliveries come in as the broker sends them, up to the prefetch, whichever thread reads the link;
+ * they are delivered in that order. acks.c ends them. */
 #include "transport/rabbitmq/receiver.h"
 
 #include "base/wait.h"
@@ -12,7 +12,7 @@
 
 enum { LARGE = 65536, PENDING_MAX = 32, FRAME_ROOM = 1 << 20 };
 
-/* --- the link ---------------------------------------------------------------------------------------------- */
+/* --- the link --------------------------------------------------------------------------------- */
 
 static semel_status consume(rabbit_link *link, semel_error *err)
 {
@@ -27,8 +27,9 @@ static semel_status consume(rabbit_link *link, semel_error *err)
     return SEMEL_OK;
 }
 
-/* What the broker adds to the headers of a message that comes again (x-delivery-count, x-death) may make its frame
- * larger than was agreed upon; it sends it all the same, and would for ever. We send nothing large by this link. */
+/* What the broker adds to the headers of a message that comes again (x-delivery-count, x-death) may
+ * make its frame larger than was agreed upon; it sends it all the same, and would for ever. We send
+ * nothing large by this link. */
 static semel_status allow_growth(rabbit_link *link, semel_error *err)
 {
     amqp_connection_state_t connection = link->connection;
@@ -48,8 +49,8 @@ static semel_status set_up_receiver(void *owner, rabbit_link *link, semel_error 
     return status || !self->wanted ? status : consume(link, err);
 }
 
-/* Messages come from the first call on that asks for one. Who only publishes, or has not begun yet, must not keep
- * them from others. */
+/* Messages come from the first call on that asks for one. A process that only publishes, or has not
+ * begun yet, must not keep them from others. */
 static semel_status start_consuming(rabbit_receiver *self, int64_t until_ms, semel_error *err)
 {
     rabbit_link *link = &self->link;
@@ -80,7 +81,7 @@ static void receiver_lost(void *owner)
     self->hurry = 0;
 }
 
-/* --- coming in --------------------------------------------------------------------------------------------- */
+/* --- coming in -------------------------------------------------------------------------------- */
 
 static int fill_delivery(rabbit_delivery *one, const rabbit_content *content, const char *queue,
                          int counted)
@@ -153,7 +154,7 @@ static void accept_frame(void *owner, rabbit_link *link, const amqp_frame_t *fra
                          link->address->queue);
 }
 
-/* --- opening ----------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
                                   const semel_seam *seam, semel_error *err)
@@ -178,7 +179,7 @@ void rabbit_receiver_close(rabbit_receiver *receiver)
     rabbit_content_free(&receiver->content);
 }
 
-/* --- handing out ------------------------------------------------------------------------------------------- */
+/* --- handing out ------------------------------------------------------------------------------ */
 
 static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], size_t max)
 {
@@ -193,8 +194,8 @@ static size_t deliver_ready(rabbit_receiver *self, semel_delivery deliveries[], 
     return count;
 }
 
-/* A link that was lost with nothing to hand out is an error once, and connected again by the next call: so that
- * whoever works knows. */
+/* A link that was lost with nothing to hand out is an error once, so that the consumer knows; the
+ * next call connects again. */
 static semel_status receive_ready(rabbit_receiver *self, semel_delivery deliveries[], size_t max,
                                   size_t *count, int64_t until_ms, semel_error *err)
 {

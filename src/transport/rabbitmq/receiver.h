@@ -13,7 +13,7 @@ typedef struct rabbit_receiver {
     uint32_t pending;     /* acknowledged here, and not sent yet */
     uint32_t pending_max; /* then they are sent */
     int hurry;            /* or now */
-    int wanted;           /* somebody has asked for messages */
+    int wanted;           /* a consumer has asked for messages */
 } rabbit_receiver;
 
 semel_status rabbit_receiver_init(rabbit_receiver *receiver, const rabbit_address *address,
@@ -27,7 +27,7 @@ semel_status rabbit_receiver_settle(rabbit_receiver *receiver,
                                     const semel_delivery_settlement settles[], size_t count,
                                     semel_error *err);
 
-/* Tells the broker what is pending. The lock is held, or nobody else is there. */
+/* Tells the broker what is pending. The lock is held, or no other thread uses the link. */
 void rabbit_receiver_flush(rabbit_receiver *receiver);
 
 /* For the thread that looks after the links. */

@@ -1,6 +1,7 @@
-/* A declaration makes what is missing, and compares what is there: the broker refuses (406) arguments that differ. So
- * a check asks first whether it is there at all (passive) and then declares it. What a policy of the broker adds to
- * a queue cannot be seen this way; docs/RABBITMQ.md says so. */
+/* A declaration makes what is missing, and compares what is there: the broker refuses (406)
+ * arguments that differ. So a check asks first whether it is there at all (passive) and then
+ * declares it. What a policy of the broker adds to a queue cannot be seen this way;
+ * docs/RABBITMQ.md says so. */
 #include "transport/rabbitmq/topology.h"
 
 #include "transport/rabbitmq/connect.h"
@@ -10,7 +11,7 @@
 
 enum { ARGUMENTS_MAX = 8, DOING_ROOM = 2 * RABBIT_NAME_ROOM + 96, LIMITLESS_SINCE = 4 };
 
-/* --- exchanges --------------------------------------------------------------------------------------------- */
+/* --- exchanges -------------------------------------------------------------------------------- */
 
 static semel_status look_for_exchange(rabbit_link *link, const char *name, semel_error *err)
 {
@@ -54,7 +55,7 @@ static semel_status ensure_exchange(rabbit_link *link, semel_error *err)
     return declare_exchange(link, err);
 }
 
-/* --- the queue --------------------------------------------------------------------------------------------- */
+/* --- the queue -------------------------------------------------------------------------------- */
 
 typedef struct arguments {
     amqp_table_entry_t entries[ARGUMENTS_MAX];
@@ -88,7 +89,8 @@ static void add_dead_letter(arguments *to, const rabbit_address *address)
     add_text_argument(to, "x-overflow", "reject-publish"); /* and this is its condition */
 }
 
-/* Before 4.0 no limit is no argument; since then it is one of its own, and saying nothing means 20. */
+/* Before 4.0 no limit is no argument; since then it is one of its own, and saying nothing means
+ * 20. */
 static void add_limit(arguments *to, const rabbit_link *link)
 {
     int64_t limit = link->address->delivery_limit;
@@ -148,7 +150,7 @@ static semel_status ensure_queue(rabbit_link *link, semel_error *err)
     return declare_queue(link, err);
 }
 
-/* --- bindings ---------------------------------------------------------------------------------------------- */
+/* --- bindings --------------------------------------------------------------------------------- */
 
 static semel_status bind_one(rabbit_link *link, const char *pattern, semel_error *err)
 {

@@ -1,7 +1,8 @@
-/* Publishing: one unit for all, so that all or none is in the queue. Only a store that limits the changes of a unit has
- * them in several, in their order, up to the first that fails. */
+/* Publishing: one unit for all, so that all or none is in the queue. Only a store that limits the
+ * changes of a unit has them in several, in their order, up to the first that fails. */
 #include "transport/store/queue.h"
 
+#include "base/due.h"
 #include "base/message.h"
 #include "base/uuid.h"
 
@@ -28,8 +29,10 @@ static semel_status publish_unit(store_queue *queue, semel_publish_result result
                                  const semel_message *const messages[], size_t count,
                                  semel_error *err)
 {
+    static const queue_step step = {put_batch, SEMEL_BEGIN_DURABLE, "publish.stored",
+                                    "publish.committed"};
     queue_batch batch = {messages, count};
-    semel_status status = queue_transact(queue, SEMEL_BEGIN_DURABLE, put_batch, &batch, err);
+    semel_status status = queue_transact(queue, &step, &batch, err);
     for (size_t i = 0; !status && i < count; i++)
         results[i] = SEMEL_PUBLISH_CONFIRMED;
     return status;
@@ -86,36 +89,49 @@ static semel_status publish_all(store_queue *queue, semel_publish_result results
     return status;
 }
 
-/* A message needs an id to be kept: one that has none gets it here, as in an outbox. */
-static const semel_message *complete_message(mem_arena *arena, const semel_seam *seam,
-                                             const semel_message *message)
+static semel_status add_id(semel_message *message, mem_arena *arena, const semel_seam *seam,
+                           semel_error *err)
 {
     unsigned char noise[10];
-    semel_message *copy = arena_alloc(arena, sizeof *copy);
     char *id = arena_alloc(arena, UUID_TEXT + 1);
-    if (!copy || !id)
-        return NULL;
-    *copy = *message;
+    if (!id)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message id");
     seam->random(seam->context, noise, sizeof noise);
     uuid_v7(id, seam_wall_ms(seam), noise);
-    copy->id = (semel_bytes){id, UUID_TEXT};
-    return copy;
+    message->id = (semel_bytes){id, UUID_TEXT};
+    return SEMEL_OK;
+}
+
+/* As in an outbox: a message needs an id to be kept, and the age of a delayed one counts from its
+ * due time. */
+static semel_status complete_message(const semel_message **out, mem_arena *arena,
+                                     const semel_seam *seam, const semel_message *message,
+                                     semel_error *err)
+{
+    semel_status status = message_check(message, err);
+    *out = message;
+    if (status || (message->id.len && !message->delay_ms))
+        return status;
+    semel_message *copy = arena_alloc(arena, sizeof *copy);
+    if (!copy)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to publish");
+    *copy = *message;
+    if (copy->delay_ms)
+        status = due_set(copy, arena, seam_wall_ms(seam) + copy->delay_ms, err);
+    if (!status && !copy->id.len)
+        status = add_id(copy, arena, seam, err);
+    *out = copy;
+    return status;
 }
 
 static semel_status complete_all(const semel_message *out[], store_queue *queue, mem_arena *arena,
                                  const semel_message *const messages[], size_t count,
                                  semel_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        semel_status status = message_check(messages[i], err);
-        if (status)
-            return status;
-        out[i] = messages[i]->id.len ? messages[i]
-                                     : complete_message(arena, &queue->store->seam, messages[i]);
-        if (!out[i])
-            return semel_fail(err, SEMEL_ENOMEM, "out of memory for a message to publish");
-    }
-    return SEMEL_OK;
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        status = complete_message(&out[i], arena, &queue->store->seam, messages[i], err);
+    return status;
 }
 
 semel_status queue_publish(void *transport, semel_publish_result results[],
@@ -132,7 +148,7 @@ semel_status queue_publish(void *transport, semel_publish_result results[],
                                    : semel_fail(err, SEMEL_ENOMEM, "out of memory publishing");
     if (!status) {
         status = publish_all(queue, results, complete, count, err);
-        store_wake(queue->store);
+        store_wake_scope(queue->store, queue->scope);
     }
     arena_free(&arena);
     return status;

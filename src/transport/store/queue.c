@@ -1,19 +1,30 @@
-/* The transport store: a durable queue by name, in any store that has an outbox and can extend leases.
+/* The transport store: a durable queue by name, in any store that has an outbox and can extend
+ * leases.
  *
- *     store:sqlite:shop.db#orders      the queue "orders" in that store, which is opened and migrated here
- *     semel_queue_open()               the same in a store that is open
+ *     store:sqlite:shop.db#orders      the queue "orders" in that store, which is opened and
+ *     migrated here (address.c) semel_queue_open()               the same in a store that is
+ *     open
  *
- * A queue is rows like those of an outbox, under a scope of its own kind. Publishing puts them in one unit; receiving
- * leases them; a verdict settles them, each in a short unit of its own: none is open while a handler runs. So what
- * is true of an outbox is true here: a message of a group is out only if every earlier one of its group is gone or
- * was received by the same call, and a lease that ends gives the message to the next who asks.
+ * A queue is rows like those of an outbox, under a scope of its own kind. Publishing puts them
+ * in one unit; receiving leases them; a verdict settles them, each in a short unit of its own:
+ * none is open while a handler runs. So what is true of an outbox is true here: a message of a
+ * group is out only if every earlier one of its group is gone or was received by the same call,
+ * and a lease that ends gives the message to the next consumer that asks.
  *
  * If the process dies
  *   - before a publish is committed: nothing was published; after it, all was;
- *   - before a lease is committed: nothing was received; after it, the message comes again when the lease has ended;
- *   - before a verdict is committed: the same. */
+ *   - before a lease is committed: nothing was received; after it, the message comes again when
+ *     the lease has ended;
+ *   - before a lease is extended: the message comes again when the old lease has ended; after
+ *     it, when the new one has;
+ *   - before a verdict is committed: the message comes again when its lease has ended; after it,
+ *     it does not. Each of these moments is a fault point (struct queue_step).
+ *
+ * A consumer whose inbox is in the same store gives its verdicts in the unit that handles the
+ * messages (queue_settle_in): then a message is handled and gone, or neither. */
 #include "transport/store/queue.h"
 
+#include "base/due.h"
 #include "base/message.h"
 
 #include <string.h>
@@ -21,33 +32,38 @@
 
 enum { LEASE_DEFAULT_MS = 30000, POLL_DEFAULT_MS = 200 };
 
-/* --- units ------------------------------------------------------------------------------------------------ */
+/* --- units ------------------------------------------------------------------------------------ */
 
-static semel_status transact_once(store_queue *queue, work_unit *unit, semel_begin durability,
-                                  queue_work *work, void *context, semel_error *err)
+static semel_status transact_once(store_queue *queue, work_unit *unit, const queue_step *step,
+                                  void *context, int *committed, semel_error *err)
 {
-    semel_status status = unit_tx_begin(unit, durability, err);
+    semel_status status = unit_tx_begin(unit, step->durability, err);
     if (!status)
-        status = work(queue, unit, context, err);
-    if (!status && unit->phase == UNIT_OPEN)
-        status = unit_tx_commit(unit, err);
+        status = step->work(queue, unit, context, err);
+    if (!status && unit->phase == UNIT_OPEN) {
+        status = store_fault(queue->store, step->stored, err);
+        if (!status)
+            status = unit_tx_commit(unit, err);
+        *committed = !status;
+    }
     unit_tx_rollback(unit);
     return status;
 }
 
-semel_status queue_transact(store_queue *queue, semel_begin durability, queue_work *work,
-                            void *context, semel_error *err)
+semel_status queue_transact(store_queue *queue, const queue_step *step, void *context,
+                            semel_error *err)
 {
     work_unit *unit = NULL;
     uint32_t tries = 0;
+    int committed = 0;
     semel_status status = unit_new(&unit, queue->store, err);
     if (status)
         return status;
     do
-        status = transact_once(queue, unit, durability, work, context, err);
+        status = transact_once(queue, unit, step, context, &committed, err);
     while (store_retry_after_pause(queue->store, status, NULL, &tries));
     unit_free(unit);
-    return status;
+    return committed ? store_fault(queue->store, step->committed, err) : status;
 }
 
 semel_status queue_outage(semel_status status, semel_error *err)
@@ -59,15 +75,7 @@ semel_status queue_outage(semel_status status, semel_error *err)
     return semel_fail(err, SEMEL_EUNAVAILABLE, "%s", why.text);
 }
 
-void queue_wake(store_queue *queue)
-{
-    pthread_mutex_lock(&queue->lock);
-    for (const queue_waiter *one = queue->waiters; one; one = one->next)
-        watcher_wake(&one->watcher);
-    pthread_mutex_unlock(&queue->lock);
-}
-
-/* --- opening ---------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* What semel_queue_open() gives to its driver's open. */
 typedef struct queue_request {
@@ -105,57 +113,30 @@ static semel_status open_in_store(void *transport, const char *argument,
     return queue_start(transport, &asked, err);
 }
 
-/* store:URL#QUEUE, split at the last #. Nothing of the text is repeated: the store's URL may hold a password, and a #
- * in it makes a part of it look like the queue's name. */
-static semel_status split_url(char **url, const char **name, const char *text, semel_error *err)
-{
-    const char *inner = strchr(text, ':') + 1;
-    const char *mark = strrchr(inner, '#');
-    if (!mark)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: store: needs the name of a queue behind a #, as in "
-                          "store:sqlite:shop.db#orders");
-    if (store_check_name("queue", mark + 1, NULL))
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: what is behind the last # is not the name of a queue: that has 1 "
-                          "to %zu letters, digits, dots, dashes or _; a # in the URL of the store "
-                          "is written %%23",
-                          SEMEL_NAME_MAX);
-    if (mark == inner)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: store: needs the URL of a store before the #, as in "
-                          "store:sqlite:shop.db#orders");
-    size_t len = (size_t)(mark - inner);
-    *url = mem_alloc(len + 1);
-    if (!*url)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a URL");
-    memcpy(*url, inner, len);
-    *name = mark + 1;
-    return SEMEL_OK;
-}
-
 static semel_status open_by_url(void *transport, const char *text,
                                 const semel_transport_settings *settings, semel_error *err)
 {
     store_queue *queue = transport;
-    queue_request asked = {0};
-    char *url = NULL;
+    queue_address address = {0};
+    queue_request asked = {.name = address.name};
     semel_store_options options = {.size = sizeof options, .seam = settings->seam};
-    semel_status status = split_url(&url, &asked.name, text, err);
+    semel_status status = queue_address_read(&address, text, err);
     if (!status)
-        status = semel_store_open(&asked.store, url, &options, err);
+        status = semel_store_open(&asked.store, address.store_url, &options, err);
     if (!status)
         status = semel_store_migrate(asked.store, err);
+    asked.options.lease_ms = address.lease_ms;
+    asked.options.poll_ms = address.poll_ms;
     if (!status)
         status = queue_start(queue, &asked, err);
     if (status)
         semel_store_close(asked.store);
     queue->owns_store = 1;
-    mem_free(url);
+    mem_free(address.store_url);
     return status;
 }
 
-/* --- closing ---------------------------------------------------------------------------------------------- */
+/* --- closing ---------------------------------------------------------------------------------- */
 
 static void queue_close(void *transport)
 {
@@ -172,7 +153,7 @@ static void queue_close(void *transport)
         semel_store_close(queue->store);
 }
 
-/* --- what it promises ------------------------------------------------------------------------------------- */
+/* --- what it promises ------------------------------------------------------------------------- */
 
 static semel_durability queue_durability(const void *transport)
 {
@@ -193,6 +174,19 @@ static const char *queue_warnings(const void *transport)
     }
 }
 
+/* As a dead letter of the queue. */
+static int queue_keeps_rejected(const void *transport)
+{
+    (void)transport;
+    return 1;
+}
+
+static semel_store *queue_store_of(const void *transport)
+{
+    const store_queue *queue = transport;
+    return queue->store;
+}
+
 /* clang-format off */
 #define QUEUE_DRIVER(opener)                                                                     \
     {                                                                                            \
@@ -210,6 +204,10 @@ static const char *queue_warnings(const void *transport)
         .extend = queue_extend,                                                                  \
         .warnings = queue_warnings,                                                              \
         .give_back = queue_give_back,                                                            \
+        .keeps_rejected = queue_keeps_rejected,                                                  \
+        .store_of = queue_store_of,                                                              \
+        .settle_in = queue_settle_in,                                                            \
+        .settled = queue_settled,                                                                \
     }
 /* clang-format on */
 
@@ -230,12 +228,12 @@ semel_status semel_queue_open(semel_transport **out, semel_store *store, const c
                   : semel_transport_open_driver(out, &driver_in_store, &asked, &chosen, err);
 }
 
-/* --- replaying -------------------------------------------------------------------------------------------- */
+/* --- replaying -------------------------------------------------------------------------------- */
 
 typedef struct queue_letter {
     int64_t id;
     mem_arena arena; /* holds the message */
-    const semel_message *message;
+    semel_message *message;
 } queue_letter;
 
 static semel_status keep_letter(const semel_dead *dead, void *context, semel_error *err)
@@ -267,6 +265,9 @@ static semel_status put_letter_back(store_queue *queue, work_unit *unit, void *c
     if (!status && !letter->message)
         status = semel_fail(err, SEMEL_ENOTFOUND, "\"%s\" has no dead letter %lld (any more)",
                             queue->name, (long long)letter->id);
+    if (!status) /* its age counts from now on */
+        status = due_set_if_room(letter->message, &letter->arena, seam_wall_ms(&queue->store->seam),
+                                 err);
     if (!status)
         status = driver->outbox->put(unit->state, queue->scope, letter->message, err);
     return status ? status : driver->dead->drop(unit->state, letter->id, err);
@@ -278,18 +279,40 @@ static store_queue *queue_of(const semel_transport *transport)
     return state ? state : semel_transport_state(transport, &driver_in_store);
 }
 
-semel_status semel_queue_replay(semel_transport *transport, int64_t id, semel_error *err)
+/* The queue, if it is one, and of this process. */
+static semel_status find_queue(store_queue **out, semel_transport *transport, semel_error *err)
 {
     store_queue *queue = queue_of(transport);
-    queue_letter letter = {.id = id};
     if (!queue)
         return semel_fail(err, SEMEL_EINVAL, "this transport is not a queue in a store");
     if (queue->pid != getpid())
         return semel_fail(err, SEMEL_EMISUSE,
                           "this queue was opened before fork(); open one in the child");
-    semel_status status = queue_transact(queue, SEMEL_BEGIN_DURABLE, put_letter_back, &letter, err);
+    *out = queue;
+    return SEMEL_OK;
+}
+
+semel_status semel_queue_replay(semel_transport *transport, int64_t id, semel_error *err)
+{
+    static const queue_step step = {put_letter_back, SEMEL_BEGIN_DURABLE, "replay.begun",
+                                    "replay.committed"};
+    store_queue *queue = NULL;
+    queue_letter letter = {.id = id};
+    semel_status status = find_queue(&queue, transport, err);
+    if (status)
+        return status;
+    status = queue_transact(queue, &step, &letter, err);
     arena_free(&letter.arena);
     if (!status)
-        store_wake(queue->store);
+        store_wake_scope(queue->store, queue->scope);
     return status;
+}
+
+semel_status semel_queue_list(semel_transport *transport, const semel_outgoing_filter *filter,
+                              semel_outgoing_visitor *visitor, void *context, semel_error *err)
+{
+    store_queue *queue = NULL;
+    semel_status status = find_queue(&queue, transport, err);
+    return status ? status
+                  : store_list_outgoing(queue->store, queue->scope, filter, visitor, context, err);
 }

@@ -15,7 +15,8 @@ typedef struct queue_delivery {
     int64_t seq;
     uint64_t token; /* of its lease */
     uint32_t attempts;
-    int released; /* by give_back: its message is another's to receive, and still this receiver's to read */
+    /* by give_back: another receiver may get the message, and this one may still read it */
+    int released;
     semel_message *message;
     struct queue_delivery *next; /* of those that were just leased */
 } queue_delivery;
@@ -26,7 +27,8 @@ typedef struct queue_deliveries {
     delivery_list list;
 } queue_deliveries;
 
-/* What a thread that waits is woken by. Kept when it has waited, so that the next one need not begin to listen. */
+/* What a thread that waits is woken by. Kept when it has waited, so that the next one need not
+ * begin to listen. */
 typedef struct queue_waiter {
     store_watcher watcher;
     int in_use;
@@ -46,7 +48,7 @@ typedef struct store_queue {
     queue_waiter *waiters;
 } store_queue;
 
-/* --- deliveries.c ----------------------------------------------------------------------------------------- */
+/* --- deliveries.c ----------------------------------------------------------------------------- */
 
 int queue_deliveries_init(queue_deliveries *out); /* 0: out of memory */
 void queue_deliveries_free(queue_deliveries *out);
@@ -59,23 +61,39 @@ void queue_deliveries_add(queue_deliveries *out, queue_delivery *delivery); /* g
 queue_delivery *queue_deliveries_find(const queue_deliveries *out, uint64_t tag);
 queue_delivery *queue_deliveries_remove(queue_deliveries *out, uint64_t tag);
 
-/* --- queue.c ---------------------------------------------------------------------------------------------- */
+/* --- address.c -------------------------------------------------------------------------------- */
+
+/* What a URL says. */
+typedef struct queue_address {
+    char *store_url; /* to be freed */
+    char name[SEMEL_NAME_MAX + 1];
+    uint32_t lease_ms, poll_ms; /* 0: not said */
+} queue_address;
+
+semel_status queue_address_read(queue_address *out, const char *text, semel_error *err);
+
+/* --- queue.c ---------------------------------------------------------------------------------- */
 
 /* What is done in a unit; it may roll the unit back itself, if there is nothing to commit. */
 typedef semel_status queue_work(store_queue *queue, work_unit *unit, void *context,
                                 semel_error *err);
 
-/* Begins a unit, does the work, commits, and begins anew after a conflict. */
-semel_status queue_transact(store_queue *queue, semel_begin durability, queue_work *work,
-                            void *context, semel_error *err);
+/* One kind of unit. */
+typedef struct queue_step {
+    queue_work *work;
+    semel_begin durability;
+    const char *stored, *committed; /* the fault points right before and right after its commit */
+} queue_step;
 
-/* For members that end as the broker's connection does: a commit whose end is not known is an outage to a consumer,
- * since what was not committed comes again. */
+/* Begins a unit, does the work, commits, and begins anew after a conflict. */
+semel_status queue_transact(store_queue *queue, const queue_step *step, void *context,
+                            semel_error *err);
+
+/* For members that end as the broker's connection does: a commit whose end is not known is an
+ * outage to a consumer, since what was not committed comes again. */
 semel_status queue_outage(semel_status status, semel_error *err);
 
-void queue_wake(store_queue *queue); /* the receivers of this transport */
-
-/* --- the members of the driver table ---------------------------------------------------------------------- */
+/* --- the members of the driver table ---------------------------------------------------------- */
 
 semel_status queue_publish(void *transport, semel_publish_result results[],
                            const semel_message *const messages[], size_t count, uint32_t wait_ms,
@@ -84,6 +102,10 @@ semel_status queue_receive(void *transport, semel_delivery deliveries[], size_t 
                            uint32_t wait_ms, semel_error *err);
 semel_status queue_settle(void *transport, const semel_delivery_settlement settles[], size_t count,
                           semel_error *err);
+semel_status queue_settle_in(void *transport, semel_unit *handle,
+                             const semel_delivery_settlement settles[], size_t count,
+                             semel_error *err);
+void queue_settled(void *transport, const semel_delivery_settlement settles[], size_t count);
 semel_status queue_extend(void *transport, const uint64_t tags[], size_t count, uint32_t *hold_ms,
                           semel_error *err);
 void queue_give_back(void *transport);

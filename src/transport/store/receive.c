@@ -1,13 +1,14 @@
 /* Receiving: a lease in a short unit, repeated until it finds something or the time is over.
  *
- * A thread that waits is woken by publishers of this process, by those of others where the store can tell, and by
- * verdicts of this transport, which may make the next message of a group ready. For all else (a delay that ends, a
- * verdict of another process) it looks again every poll_ms. It listens before it looks, so no news is missed. */
+ * A thread that waits is woken by what is published to this queue in this process, by what is
+ * published in others where the store can tell, and by verdicts in this process, which may make
+ * the next message of a group ready. For all else (a delay that ends, a verdict of another
+ * process) it looks again every poll_ms. It listens before it looks, so no news is missed. */
 #include "transport/store/queue.h"
 
 #include "base/wait.h"
 
-/* --- leasing ---------------------------------------------------------------------------------------------- */
+/* --- leasing ---------------------------------------------------------------------------------- */
 
 typedef struct queue_lease {
     uint32_t limit;
@@ -61,17 +62,19 @@ static size_t hand_out(store_queue *queue, queue_lease *lease, semel_delivery de
 static semel_status receive_ready(store_queue *queue, semel_delivery deliveries[], size_t max,
                                   size_t *count, semel_error *err)
 {
+    static const queue_step step = {lease_rows, SEMEL_BEGIN_RELAXED, "deliver.stored",
+                                    "deliver.committed"};
     queue_lease lease = {
         .limit = store_batch(queue->store, max < UINT32_MAX ? (uint32_t)max : UINT32_MAX)};
     lease.end = &lease.first;
-    semel_status status = queue_transact(queue, SEMEL_BEGIN_RELAXED, lease_rows, &lease, err);
+    semel_status status = queue_transact(queue, &step, &lease, err);
     if (status)
         lease_drop(&lease);
     *count = status ? 0 : hand_out(queue, &lease, deliveries);
     return queue_outage(status, err);
 }
 
-/* --- waiting ---------------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static queue_waiter *idle_waiter(store_queue *queue)
 {
@@ -90,8 +93,9 @@ static semel_status waiter_enter(queue_waiter **out, store_queue *queue, semel_e
     queue_waiter *waiter = idle_waiter(queue);
     if (!waiter) {
         waiter = mem_alloc(sizeof *waiter);
-        semel_status status = waiter ? store_watch(queue->store, &waiter->watcher, err)
-                                     : semel_fail(err, SEMEL_ENOMEM, "out of memory to wait");
+        semel_status status = waiter
+                                  ? store_watch(queue->store, &waiter->watcher, queue->scope, err)
+                                  : semel_fail(err, SEMEL_ENOMEM, "out of memory to wait");
         if (status) {
             mem_free(waiter);
             return status;

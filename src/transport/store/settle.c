@@ -1,8 +1,8 @@
-/* Settling: the verdicts of one call in one unit; what is rejected becomes a dead letter in the same one. Extending and
- * giving back are units of the same kind.
+/* Settling: the verdicts of one call in one unit, its own or one that the caller commits; what is
+ * rejected becomes a dead letter in the same one. Extending and giving back are units of their own.
  *
- * A delivery whose lease has ended and that another has received since is lost to this one: its verdict changes
- * nothing, and is refused as that of an unknown tag. */
+ * A delivery whose lease has ended and that another receiver has received since is lost to this
+ * one: its verdict changes nothing, and is refused as that of an unknown tag. */
 #include "transport/store/queue.h"
 
 #include <stdio.h>
@@ -51,17 +51,17 @@ static void settling_add(queue_settling *s, queue_delivery *delivery, semel_verd
 }
 
 /* In as many units as the store's limit asks for, as a rule in one. */
-static semel_status settling_run(queue_settling *s, queue_work *work, semel_error *err)
+static semel_status settling_run(queue_settling *s, const queue_step *step, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     for (s->from = 0; !status && s->from < s->count; s->from += s->some) {
         s->some = store_batch(s->queue->store, (uint32_t)(s->count - s->from));
-        status = queue_transact(s->queue, SEMEL_BEGIN_RELAXED, work, s, err);
+        status = queue_transact(s->queue, step, s, err);
     }
     return queue_outage(status, err);
 }
 
-/* --- verdicts --------------------------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------- */
 
 /* One letter per message: see letter_key() in core/relay_lease.c. */
 static semel_status keep_dead_letter(store_queue *queue, work_unit *unit,
@@ -96,7 +96,11 @@ static semel_status settle_rows(store_queue *queue, work_unit *unit, void *conte
     return status;
 }
 
-/* What was given back is settled already, as the consumer will have it. The number of tags that are not out. */
+static const queue_step settle_step = {settle_rows, SEMEL_BEGIN_RELAXED, "settle.stored",
+                                       "settle.committed"};
+
+/* What was given back is settled already, as the consumer will have it. The number of tags that
+ * are not out. */
 static size_t take_deliveries(queue_settling *s, const semel_delivery_settlement settles[],
                               size_t count)
 {
@@ -115,13 +119,17 @@ static size_t take_deliveries(queue_settling *s, const semel_delivery_settlement
 }
 
 /* The next of its group, or the message itself, may be had by another thread now. */
+static int delivery_frees_others(const queue_delivery *delivery, semel_verdict verdict)
+{
+    const char *group = delivery->message->group;
+    return verdict == SEMEL_VERDICT_RETRY || verdict == SEMEL_VERDICT_RELEASE || (group && *group);
+}
+
 static int frees_others(const queue_settling *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const char *group = s->deliveries[i]->message->group;
-        if (s->items[i].verdict != SEMEL_VERDICT_ACK || (group && *group))
+    for (size_t i = 0; i < s->count; i++)
+        if (delivery_frees_others(s->deliveries[i], s->items[i].verdict))
             return 1;
-    }
     return 0;
 }
 
@@ -138,9 +146,9 @@ static semel_status check_verdicts(const semel_delivery_settlement settles[], si
 
 static semel_status settle_taken(queue_settling *s, size_t *unknown, semel_error *err)
 {
-    semel_status status = settling_run(s, settle_rows, err);
+    semel_status status = settling_run(s, &settle_step, err);
     if (!status && frees_others(s))
-        queue_wake(s->queue);
+        store_wake_scope(s->queue->store, s->queue->scope);
     for (size_t i = 0; i < s->count; i++) {
         *unknown += s->items[i].lost != 0;
         if (!status && s->rejected[i] && !s->items[i].lost)
@@ -173,7 +181,76 @@ semel_status queue_settle(void *transport, const semel_delivery_settlement settl
     return status;
 }
 
-/* --- extending -------------------------------------------------------------------------------------------- */
+/* --- in a unit of the caller's ---------------------------------------------------------------- */
+
+static semel_status fail_lost(size_t lost, size_t count, semel_error *err)
+{
+    return semel_fail(err, SEMEL_ELOST, "%zu of %zu deliveries are not out any more", lost, count);
+}
+
+/* The deliveries stay where they are: the unit may come to nothing. */
+static size_t find_settled(queue_settling *s, const semel_delivery_settlement settles[],
+                           size_t count)
+{
+    size_t lost = 0;
+    pthread_mutex_lock(&s->queue->lock);
+    for (size_t i = 0; i < count; i++) {
+        queue_delivery *one = queue_deliveries_find(&s->queue->out, settles[i].tag);
+        if (one && !one->released)
+            settling_add(s, one, settles[i].verdict, settles[i].delay_ms);
+        else
+            lost++;
+    }
+    pthread_mutex_unlock(&s->queue->lock);
+    return lost;
+}
+
+static semel_status settle_found(queue_settling *s, work_unit *unit, semel_error *err)
+{
+    size_t lost = 0;
+    s->from = 0;
+    s->some = s->count;
+    semel_status status = settle_rows(s->queue, unit, s, err);
+    for (size_t i = 0; !status && i < s->count; i++)
+        lost += s->items[i].lost != 0;
+    return lost ? fail_lost(lost, s->count, err) : status;
+}
+
+semel_status queue_settle_in(void *transport, semel_unit *handle,
+                             const semel_delivery_settlement settles[], size_t count,
+                             semel_error *err)
+{
+    queue_settling s = {0};
+    semel_status status = check_verdicts(settles, count, err);
+    if (!status)
+        status = settling_init(&s, transport, count, err);
+    if (!status) {
+        size_t lost = find_settled(&s, settles, count);
+        status = lost ? fail_lost(lost, count, err) : settle_found(&s, handle->of, err);
+    }
+    settling_free(&s);
+    return status;
+}
+
+void queue_settled(void *transport, const semel_delivery_settlement settles[], size_t count)
+{
+    store_queue *queue = transport;
+    int frees = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (size_t i = 0; i < count; i++) {
+        queue_delivery *one = queue_deliveries_remove(&queue->out, settles[i].tag);
+        if (!one)
+            continue;
+        frees |= delivery_frees_others(one, settles[i].verdict);
+        store_count(queue->store, TALLY_DEAD, settles[i].verdict == SEMEL_VERDICT_REJECT);
+        queue_delivery_free(one);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (frees)
+        store_wake_scope(queue->store, queue->scope);
+}
+
+/* --- extending -------------------------------------------------------------------------------- */
 
 static semel_status extend_rows(store_queue *queue, work_unit *unit, void *context,
                                 semel_error *err)
@@ -182,6 +259,9 @@ static semel_status extend_rows(store_queue *queue, work_unit *unit, void *conte
     return queue->store->driver->outbox->extend(unit->state, queue->scope, s->items + s->from,
                                                 s->some, queue->lease_ms, err);
 }
+
+static const queue_step extend_step = {extend_rows, SEMEL_BEGIN_RELAXED, "extend.stored",
+                                       "extend.committed"};
 
 static void find_deliveries(queue_settling *s, const uint64_t tags[], size_t count)
 {
@@ -203,7 +283,7 @@ semel_status queue_extend(void *transport, const uint64_t tags[], size_t count, 
     semel_status status = count ? settling_init(&s, queue, count, err) : SEMEL_OK;
     if (!status && count) {
         find_deliveries(&s, tags, count);
-        status = settling_run(&s, extend_rows, err);
+        status = settling_run(&s, &extend_step, err);
     }
     settling_free(&s);
     if (!status)
@@ -211,7 +291,7 @@ semel_status queue_extend(void *transport, const uint64_t tags[], size_t count, 
     return status;
 }
 
-/* --- giving back ------------------------------------------------------------------------------------------ */
+/* --- giving back ------------------------------------------------------------------------------ */
 
 static void release_all(queue_settling *s)
 {
@@ -224,14 +304,6 @@ static void release_all(queue_settling *s)
     }
 }
 
-static semel_status release_rows(store_queue *queue, work_unit *unit, void *context,
-                                 semel_error *err)
-{
-    const queue_settling *s = context;
-    return queue->store->driver->outbox->settle(unit->state, queue->scope, s->items + s->from,
-                                                s->some, err);
-}
-
 /* If it fails, the leases end by themselves. */
 void queue_give_back(void *transport)
 {
@@ -242,7 +314,7 @@ void queue_give_back(void *transport)
     if (!status)
         release_all(&s);
     pthread_mutex_unlock(&queue->lock);
-    if (!status && s.count && !settling_run(&s, release_rows, NULL))
-        queue_wake(queue);
+    if (!status && s.count && !settling_run(&s, &settle_step, NULL))
+        store_wake_scope(queue->store, queue->scope);
     settling_free(&s);
 }

@@ -1,4 +1,5 @@
-/* MariaDB: URLs, opening, prefixes, tables. No error shows a password, whoever wrote its text. */
+/* MariaDB: URLs, opening, prefixes, tables. No error shows a password, whether semel, the client
+ * library or the server wrote its text. */
 #include "support/base/check.h"
 #include "support/fixture/scripted_handler.h"
 #include "support/process/process.h"
@@ -31,7 +32,7 @@ static semel_status open_with(const char *url, uint32_t busy_ms)
     return status;
 }
 
-/* --- URLs -------------------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 static void a_url_that_is_wrong_is_refused_and_says_where(void **state)
 {
@@ -124,9 +125,9 @@ static void what_a_url_does_not_say_has_a_default(void **state)
     arena_free(&arena);
 }
 
-/* --- who is not there, who is not let in ------------------------------------------------------------ */
+/* --- servers that are down or refuse the login ------------------------------------------------ */
 
-static void nobody_who_listens_is_waited_for_so_long_and_no_longer(void **state)
+static void a_server_that_is_down_is_waited_for_so_long_and_no_longer(void **state)
 {
     static const char *const urls[] = {"mariadb://u:s3cret@127.0.0.1:1/db",
                                        "mariadb://u:s3cret@no.such.host.invalid/db",
@@ -169,7 +170,7 @@ static void is_final(const char *url, int number, const char *says)
     SAYS(says);
 }
 
-/* A user with a password that needs escapes, and who may use the shared database only. */
+/* A user with a password that needs escapes, which may use the shared database only. */
 static void make_user(const server_place *at)
 {
     server_run(at->url, "CREATE OR REPLACE USER ada@'127.0.0.1' IDENTIFIED BY 's3cret/@?&=%';"
@@ -178,7 +179,7 @@ static void make_user(const server_place *at)
 
 #define PASSWORD "s3cret%%2F%%40%%3F%%26%%3D%%25"
 
-static void who_is_not_let_in_is_told_why(void **state)
+static void a_refused_login_is_told_why(void **state)
 {
     server_place at;
     char url[SERVER_URL_ROOM];
@@ -189,7 +190,7 @@ static void who_is_not_let_in_is_told_why(void **state)
     is_final(url, 1045, "password");
     (void)snprintf(url, sizeof url, "mariadb://ada@127.0.0.1:%u/semel", at.port);
     is_final(url, 1045, "password");
-    (void)snprintf(url, sizeof url, "mariadb://nobody:s3cret@127.0.0.1:%u/semel", at.port);
+    (void)snprintf(url, sizeof url, "mariadb://stranger:s3cret@127.0.0.1:%u/semel", at.port);
     is_final(url, 1045, "user");
     (void)snprintf(url, sizeof url, "mariadb://root:@127.0.0.1:%u/nowhere", at.port);
     is_final(url, 1049, "CREATE DATABASE");
@@ -228,7 +229,7 @@ static void a_socket_and_an_option_file_are_ways_in(void **state)
     scratch_close(&directory);
 }
 
-/* --- tables ------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
@@ -350,7 +351,7 @@ static void several_processes_migrate_at_once(void **state)
 }
 
 /* By a lock of the server's, which is dropped if its owner dies. */
-static void whoever_migrates_is_waited_for_so_long_and_no_longer(void **state)
+static void a_migration_is_waited_for_so_long_and_no_longer(void **state)
 {
     const char *url = *state;
     char name[128], sql[256];
@@ -435,8 +436,8 @@ static void privileges_are_asked_for_by_name(void **state)
     server_run(url, sql);
 }
 
-/* What a commit is worth is the server's to decide. Its clock is read as UTC: the hour that daylight saving repeats
- * must not come twice for leases. */
+/* What a commit is worth is the server's to decide. Its clock is read as UTC: the hour that
+ * daylight saving repeats must not come twice for leases. */
 static void the_servers_settings_are_respected(void **state)
 {
     server_own own;
@@ -464,9 +465,9 @@ int main(void)
         cmocka_unit_test(a_url_that_is_wrong_is_refused_and_says_where),
         cmocka_unit_test(all_parts_of_a_url_are_read),
         cmocka_unit_test(what_a_url_does_not_say_has_a_default),
-        cmocka_unit_test(nobody_who_listens_is_waited_for_so_long_and_no_longer),
+        cmocka_unit_test(a_server_that_is_down_is_waited_for_so_long_and_no_longer),
         cmocka_unit_test(a_server_that_says_nothing_is_waited_for_so_long_and_no_longer),
-        cmocka_unit_test(who_is_not_let_in_is_told_why),
+        cmocka_unit_test(a_refused_login_is_told_why),
         cmocka_unit_test(a_socket_and_an_option_file_are_ways_in),
         cmocka_unit_test_setup_teardown(tables_that_are_missing_newer_or_not_ours_are_refused,
                                         setup, teardown),
@@ -474,7 +475,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(half_of_the_second_migration_is_gone_on_with, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(several_processes_migrate_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(whoever_migrates_is_waited_for_so_long_and_no_longer, setup,
+        cmocka_unit_test_setup_teardown(a_migration_is_waited_for_so_long_and_no_longer, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(prefixes_keep_stores_apart, setup, teardown),
         cmocka_unit_test(a_database_may_have_an_unusual_name),

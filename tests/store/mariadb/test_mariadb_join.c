@@ -1,7 +1,7 @@
-/* Units inside a transaction that the caller has open on a connection of its own, on MariaDB. The caller goes on with
- * its connection as if nothing had happened: semel leaves it as it was after every call. Each test is run on a
- * connection that takes several statements in one text, on one that does not, and on one that counts rows in the
- * other way (CLIENT_FOUND_ROWS). */
+/* Units inside a transaction that the caller has open on a connection of its own, on MariaDB. The
+ * caller goes on with its connection as if nothing had happened: semel leaves it as it was after
+ * every call. Each test is run on a connection that takes several statements in one text, on one
+ * that does not, and on one that counts rows in the other way (CLIENT_FOUND_ROWS). */
 #include "mariadb_kit.h"
 
 enum { WAIT_MS = 150 };
@@ -12,7 +12,7 @@ enum { KINDS = sizeof all_flags / sizeof *all_flags };
 static semel_unit *join(server_case *c, MYSQL *my)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    OK(semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     return unit;
 }
 
@@ -30,7 +30,7 @@ static int is_in_transaction(const MYSQL *my)
     return (my->server_status & SERVER_STATUS_IN_TRANS) != 0;
 }
 
-/* --- together or not at all ----------------------------------------------------------------------- */
+/* --- together or not at all ------------------------------------------------------------------- */
 
 static void commit_all(server_case *c, unsigned long flags, const char *id)
 {
@@ -41,7 +41,7 @@ static void commit_all(server_case *c, unsigned long flags, const char *id)
     SQL(my, "START TRANSACTION");
     SQL(my, "INSERT INTO effect VALUES ('earlier')");
     semel_unit *unit = join(c, my);
-    SQL(my, "INSERT INTO effect VALUES ('joined')"); /* nobody asked the unit for a handle */
+    SQL(my, "INSERT INTO effect VALUES ('joined')"); /* without asking the unit for a handle */
     assert_int_equal(claim(c, unit, id), SEMEL_CLAIMED);
     SQL(my, "INSERT INTO effect VALUES ('claimed')");
     assert_ptr_equal(semel_unit_mariadb(unit), my);
@@ -153,7 +153,7 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
     for (int i = 0; i < 4; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         semel_unit *unit = join(c, my);
-        FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&second, c->store, my, &last_error));
+        FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&second, c->base.store, my, &last_error));
         assert_int_equal(claim(c, unit, id), SEMEL_CLAIMED);
         if (i % 2)
             semel_unit_rollback(unit);
@@ -166,20 +166,20 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
     mysql_close(my);
 }
 
-/* --- what is refused ------------------------------------------------------------------------------ */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static void only_an_open_transaction_is_joined(void **state)
 {
     server_case *c = *state;
     semel_unit *unit = NULL;
     MYSQL *my = connect_to(c, c->name, CLIENT_MULTI_STATEMENTS);
-    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     SAYS("START TRANSACTION");
-    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->store, NULL, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->base.store, NULL, &last_error));
     SQL(my, "START TRANSACTION");
     assert_int_equal(mysql_query(my, "SELECT 1"), 0);
     MYSQL_RES *result = mysql_use_result(my);
-    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     mysql_free_result(result);
     unit = join(c, my);
     semel_unit_rollback(unit);
@@ -200,8 +200,8 @@ static void another_database_is_refused(void **state)
     server_own own;
     semel_unit *unit = NULL;
     MYSQL *my = connect_to(c, "mysql", 0);
-    SQL(my,
-        "START TRANSACTION"); /* elsewhere by default, but it reaches our tables: that is all right */
+    /* Its default database is another one, but it can reach the store's tables: that is enough. */
+    SQL(my, "START TRANSACTION");
     unit = join(c, my);
     assert_int_equal(claim(c, unit, "m"), SEMEL_CLAIMED);
     OK(semel_unit_commit(unit, &last_error));
@@ -215,7 +215,7 @@ static void another_database_is_refused(void **state)
     assert_non_null(
         mysql_real_connect(my, own.at.host, "root", NULL, "semel", own.at.port, NULL, 0));
     SQL(my, "START TRANSACTION");
-    FAILS(SEMEL_EINVAL, semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    FAILS(SEMEL_EINVAL, semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     SAYS("another server");
     assert_true(is_in_transaction(my));
     SQL(my, "ROLLBACK");
@@ -226,7 +226,7 @@ static void another_database_is_refused(void **state)
     OK(semel_store_open(&twin, url, NULL, &last_error));
     OK(semel_store_migrate(twin, &last_error));
     SQL(my, "START TRANSACTION");
-    FAILS(SEMEL_EINVAL, semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    FAILS(SEMEL_EINVAL, semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     SQL(my, "ROLLBACK");
     mysql_close(my);
     semel_store_close(twin);
@@ -277,13 +277,13 @@ static void a_caller_whose_connection_breaks_gets_an_error(void **state)
     semel_unit *unit = join(c, my);
     assert_int_equal(claim(c, unit, "m"), SEMEL_CLAIMED);
     (void)snprintf(sql, sizeof sql, "KILL %lu", mysql_thread_id(my));
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
     FAILS(SEMEL_EUNAVAILABLE, semel_unit_commit(unit, &last_error));
     mysql_close(my);
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
 }
 
-/* --- copies in flight ----------------------------------------------------------------------------- */
+/* --- copies in flight ------------------------------------------------------------------------- */
 
 static void expect_busy(server_case *c, const semel_inbox_options *options)
 {

@@ -1,15 +1,15 @@
-/* Markers on MariaDB: what the INSERT that never fails tells of a key, waits and deadlocks of InnoDB's own making, and
- * what a look before the INSERT is worth. */
+/* Markers on MariaDB: what the INSERT that never fails tells of a key, waits and deadlocks of
+ * InnoDB's own making, and what a look before the INSERT is worth. */
 #include "mariadb_kit.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
 
 #include <semel/test.h>
 
-/* --- what the answer tells -------------------------------------------------------------------------- */
+/* --- what the answer tells -------------------------------------------------------------------- */
 
-/* LAST_INSERT_ID brings the fingerprint. Whatever it is, also where it is one of the numbers that mean something
- * else, it is compared as it is. */
+/* LAST_INSERT_ID brings the fingerprint. Whatever it is, also where it is one of the numbers that
+ * mean something else, it is compared as it is. */
 static void every_fingerprint_is_compared(void **state)
 {
     server_case *c = *state;
@@ -22,14 +22,14 @@ static void every_fingerprint_is_compared(void **state)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char sql[128];
         (void)snprintf(sql, sizeof sql, "UPDATE semel_marker SET fingerprint = %s", kept[i]);
-        server_run(c->url, sql);
+        server_run(c->base.place.url, sql);
         for (int k = 0; k < 6; k++) {
             FAILS(SEMEL_EREJECTED,
                   semel_inbox_receive(&out, c->inbox, &message, case_handle, &todo, &last_error));
             assert_int_equal(out, SEMEL_MISMATCH);
         }
     }
-    server_run(c->url, "UPDATE semel_marker SET fingerprint = NULL");
+    server_run(c->base.place.url, "UPDATE semel_marker SET fingerprint = NULL");
     CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
@@ -43,23 +43,23 @@ static void without_fingerprints_the_key_alone_decides(void **state)
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     for (int i = 0; i < 8; i++)
         CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
-    server_run(c->url, "UPDATE semel_marker SET fingerprint = 2");
+    server_run(c->base.place.url, "UPDATE semel_marker SET fingerprint = 2");
     CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
 
-/* --- batches ---------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 enum { MANY = 1200 };
 
-typedef struct crowd {
+typedef struct copies_case {
     char ids[MANY][16];
     semel_message messages[MANY];
     const semel_message *pointers[MANY];
     semel_outcome outcomes[MANY];
-} crowd;
+} copies_case;
 
-static void name_crowd(crowd *w, unsigned from)
+static void name_copies(copies_case *w, unsigned from)
 {
     for (unsigned i = 0; i < MANY; i++) {
         (void)snprintf(w->ids[i], sizeof w->ids[i], "k%06u", from + i);
@@ -68,7 +68,7 @@ static void name_crowd(crowd *w, unsigned from)
     }
 }
 
-static unsigned count_outcomes(const crowd *w, semel_outcome outcome)
+static unsigned count_outcomes(const copies_case *w, semel_outcome outcome)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < MANY; i++)
@@ -76,22 +76,24 @@ static unsigned count_outcomes(const crowd *w, semel_outcome outcome)
     return count;
 }
 
-/* Every third is done, every seventh has failed before, one is dead, one is claimed; over several portions. */
+/* Every third is done, every seventh has failed before, one is dead, one is claimed; over several
+ * portions. */
 static void a_batch_of_all_kinds_is_told_apart(void **state)
 {
     server_case *c = *state;
-    static crowd w;
+    static copies_case w;
     case_work todo = {.wrong = SEMEL_OK};
     semel_inbox_options options = {.size = sizeof options, .on_in_flight = SEMEL_IN_FLIGHT_REPORT};
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
-    name_crowd(&w, 0);
-    server_run(c->url, "INSERT INTO semel_marker (inbox, `key`, state, at_ms, attempts, token, "
-                       "lease_until_ms) SELECT (SELECT id FROM semel_scope WHERE kind = 1), "
-                       "concat('k', lpad(seq, 6, '0')), "
-                       "IF(seq = 5, 2, IF(seq = 4 OR seq % 7 = 0, 1, 0)), 0, "
-                       "IF(seq % 7 = 0, 1, NULL), IF(seq = 4, 9, NULL), IF(seq = 4, 9e15, NULL) "
-                       "FROM seq_0_to_1199 WHERE seq % 3 = 0 OR seq % 7 = 0 OR seq IN (4, 5)");
+    name_copies(&w, 0);
+    server_run(c->base.place.url,
+               "INSERT INTO semel_marker (inbox, `key`, state, at_ms, attempts, token, "
+               "lease_until_ms) SELECT (SELECT id FROM semel_scope WHERE kind = 1), "
+               "concat('k', lpad(seq, 6, '0')), "
+               "IF(seq = 5, 2, IF(seq = 4 OR seq % 7 = 0, 1, 0)), 0, "
+               "IF(seq % 7 = 0, 1, NULL), IF(seq = 4, 9, NULL), IF(seq = 4, 9e15, NULL) "
+               "FROM seq_0_to_1199 WHERE seq % 3 = 0 OR seq % 7 = 0 OR seq IN (4, 5)");
     OK(semel_inbox_receive_batch(w.outcomes, c->inbox, w.pointers, MANY, case_queue, &todo,
                                  &last_error));
     unsigned done = 0, claimed = 0;
@@ -115,7 +117,7 @@ static void a_batch_of_all_kinds_is_told_apart(void **state)
 static void a_batch_goes_on_without_those_that_are_held(void **state)
 {
     server_case *c = *state;
-    static crowd w;
+    static copies_case w;
     case_work todo = {.wrong = SEMEL_OK};
     semel_message held[3];
     semel_unit *units[3];
@@ -124,7 +126,7 @@ static void a_batch_goes_on_without_those_that_are_held(void **state)
         options.on_in_flight = reports ? SEMEL_IN_FLIGHT_REPORT : SEMEL_IN_FLIGHT_WAIT;
         case_close(c);
         case_open(c, CASE_BUSY_MS, &options);
-        name_crowd(&w, (unsigned)reports * 2 * MANY);
+        name_copies(&w, (unsigned)reports * 2 * MANY);
         units[0] = take(c, &held[0], w.ids[0]);
         units[1] = take(c, &held[1], w.ids[600]);
         units[2] = take(c, &held[2], w.ids[MANY - 1]);
@@ -142,7 +144,7 @@ static void a_batch_goes_on_without_those_that_are_held(void **state)
     assert_int_equal(effects(c), 2 * (MANY - 3));
 }
 
-/* --- InnoDB's own deadlock ---------------------------------------------------------------------------- */
+/* --- InnoDB's own deadlock -------------------------------------------------------------------- */
 
 typedef struct copy {
     server_case *c;
@@ -159,8 +161,8 @@ static void receive_copy(test_thread *member)
     self->status = case_receive(self->c, &self->outcome, "m", &self->todo, &self->err);
 }
 
-/* What InnoDB tells of transactions is as old as the last time that somebody asked, if that is less than a tenth of a
- * second ago. */
+/* InnoDB refreshes its table of transactions when a session reads it, but not more often than every
+ * tenth of a second. */
 static void let_it_look_again(void)
 {
     for (int64_t next = process_now_ms() + 120; process_now_ms() < next;)
@@ -174,8 +176,8 @@ static void await_blocked(const server_case *c, int count)
         let_it_look_again();
 }
 
-/* The first of several rolls back: those that wait for the same key run into each other, and one of them is
- * sacrificed. That is nobody's concern. */
+/* The first of several rolls back: those that wait for the same key deadlock, and InnoDB ends one
+ * of them. No caller notices that. */
 static void when_the_first_rolls_back_one_of_the_others_proceeds(void **state)
 {
     enum { COPIES = 4, ROUNDS = 5 };
@@ -204,31 +206,32 @@ static void when_the_first_rolls_back_one_of_the_others_proceeds(void **state)
         assert_int_equal(done, 1);
         if (c->mode == BY_TRANSACTION) /* in queued mode it only plans */
             assert_int_equal(runs, 1);
-        server_run(c->url, "DELETE FROM semel_marker");
+        server_run(c->base.place.url, "DELETE FROM semel_marker");
     }
     assert_int_equal(effects(c), ROUNDS);
 }
 
-/* --- few rows ----------------------------------------------------------------------------------------- */
+/* --- few rows --------------------------------------------------------------------------------- */
 
-/* A table of few rows is scanned rather than searched, unless the statement forbids it: then each of these would
- * wait for the one that somebody has locked. */
-static void nobody_waits_for_a_key_that_is_not_its_own(void **state)
+/* A table of few rows is scanned rather than searched, unless the statement forbids it: then each
+ * of these would wait for the one that another unit has locked. */
+static void no_unit_waits_for_another_key(void **state)
 {
     server_case *c = *state;
     semel_message held, message = text_message("a", "10 EUR");
     semel_outcome out;
     semel_unit *second = NULL;
     semel_inbox *claims = NULL;
-    semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_CLAIM};
+    semel_inbox_options options = {
+        .size = sizeof options, .mode = SEMEL_CLAIM, .accept_changes = 1};
     case_work failing = {.work = {.failures = 1}};
-    OK(semel_inbox_open(&claims, c->store, "orders", &options, &last_error));
+    OK(semel_inbox_open(&claims, c->base.store, "orders", &options, &last_error));
     semel_unit *unit = take(c, &held, "m");
     int64_t began = process_now_ms();
     CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "z", &failing);
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "z", NULL);
     CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "z", NULL);
-    OK(semel_unit_begin(&second, c->store, &last_error));
+    OK(semel_unit_begin(&second, c->base.store, &last_error));
     OK(semel_unit_claim(&out, second, claims, &message, &last_error));
     OK(semel_unit_renew(second, 60000, &last_error));
     OK(semel_unit_set_result(second, "x", 1, &last_error));
@@ -239,11 +242,11 @@ static void nobody_waits_for_a_key_that_is_not_its_own(void **state)
     semel_inbox_close(claims);
 }
 
-/* --- looking first ------------------------------------------------------------------------------------- */
+/* --- looking first ---------------------------------------------------------------------------- */
 
-/* Copies in crowds are looked up by a statement of their own: and among them a new one is still new, a claimed one
- * claimed, and one that is in the hands of another waited for. */
-static void a_crowd_of_copies_hides_nothing(void **state)
+/* Copies in many copies at once are looked up by a statement of their own: and among them a new one
+ * is still new, a claimed one claimed, and one that is in the hands of another waited for. */
+static void many_copies_at_once_hide_nothing(void **state)
 {
     server_case *c = *state;
     semel_message held;
@@ -272,7 +275,7 @@ static void a_crowd_of_copies_hides_nothing(void **state)
     assert_int_equal(case_open_transactions(c), 0);
 }
 
-static void a_crowd_of_copies_costs_one_round_trip_each(void **state)
+static void many_copies_at_once_cost_one_round_trip_each(void **state)
 {
     server_case *c = *state;
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "old", NULL);
@@ -284,7 +287,7 @@ static void a_crowd_of_copies_costs_one_round_trip_each(void **state)
     assert_int_equal(proxy_count(c->between).round_trips, 10);
 }
 
-static void a_crowd_that_is_replayed_gets_its_results(void **state)
+static void many_copies_that_are_replayed_get_their_results(void **state)
 {
     server_case *c = *state;
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
@@ -316,13 +319,13 @@ int main(void)
         CASE(a_batch_goes_on_without_those_that_are_held, by_batch),
         CASE(when_the_first_rolls_back_one_of_the_others_proceeds, by_transaction),
         CASE(when_the_first_rolls_back_one_of_the_others_proceeds, by_queue),
-        CASE(nobody_waits_for_a_key_that_is_not_its_own, by_transaction),
-        CASE(a_crowd_of_copies_hides_nothing, by_transaction),
-        CASE(a_crowd_of_copies_hides_nothing, by_queue),
-        CASE(a_crowd_of_copies_costs_one_round_trip_each, by_transaction),
-        CASE(a_crowd_of_copies_costs_one_round_trip_each, by_queue),
-        CASE(a_crowd_that_is_replayed_gets_its_results, by_transaction),
-        CASE(a_crowd_that_is_replayed_gets_its_results, by_queue),
+        CASE(no_unit_waits_for_another_key, by_transaction),
+        CASE(many_copies_at_once_hide_nothing, by_transaction),
+        CASE(many_copies_at_once_hide_nothing, by_queue),
+        CASE(many_copies_at_once_cost_one_round_trip_each, by_transaction),
+        CASE(many_copies_at_once_cost_one_round_trip_each, by_queue),
+        CASE(many_copies_that_are_replayed_get_their_results, by_transaction),
+        CASE(many_copies_that_are_replayed_get_their_results, by_queue),
     };
     return cmocka_run_group_tests_name("mariadb: markers", tests, NULL, NULL);
 }

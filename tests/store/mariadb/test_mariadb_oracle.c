@@ -1,5 +1,6 @@
-/* A server whose sessions speak Oracle's dialect (sql_mode=ORACLE): compound statements are written otherwise there, so
- * the store does without them. All else is as it is everywhere: each mode, duplicates, relaying, sweeping, joining. */
+/* A server whose sessions speak Oracle's dialect (sql_mode=ORACLE): compound statements are written
+ * otherwise there, so the store does without them. All else is as it is everywhere: each mode,
+ * duplicates, relaying, sweeping, joining. */
 #include "mariadb_kit.h"
 
 #include <semel/test.h>
@@ -54,7 +55,7 @@ static int own_batch(void **state)
     return open_at_own(state, BY_BATCH);
 }
 
-/* --- receiving, sending, relaying ------------------------------------------------------------------------- */
+/* --- receiving, sending, relaying ------------------------------------------------------------- */
 
 static size_t relay_all(server_case *c)
 {
@@ -110,7 +111,7 @@ static void old_markers_are_swept(void **state)
     size_t swept = 0, all = 0;
     int more = 1;
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
-    server_pass_ms(c->url, 1000);
+    server_pass_ms(c->base.place.url, 1000);
     while (more) {
         OK(semel_inbox_sweep(&swept, &more, c->inbox, 0, &last_error));
         all += swept;
@@ -127,7 +128,7 @@ static void a_transaction_of_the_callers_is_joined(void **state)
     semel_outcome outcome;
     MYSQL *my = connect_to(c, c->name, 0);
     SQL(my, "START TRANSACTION");
-    OK(semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    OK(semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     OK(semel_unit_claim(&outcome, unit, c->inbox, &message, &last_error));
     SQL(my, "INSERT INTO effect VALUES ('m')");
     OK(semel_unit_commit(unit, &last_error));

@@ -1,5 +1,5 @@
-/* The outbox on MariaDB: each message once in a turn, groups in turn however many there are, and messages that are
- * longer than what the server takes in one text. */
+/* The outbox on MariaDB: each message once in a turn, groups in turn however many there are, and
+ * messages that are longer than what the server takes in one text. */
 #include "mariadb_kit.h"
 
 #include <semel/test.h>
@@ -53,7 +53,7 @@ static void fill(server_case *c, unsigned free_rows, unsigned groups, unsigned o
         "FROM seq_1_to_10000 n, seq_1_to_10000 g WHERE g.seq <= %u AND n.seq <= %u "
         "ORDER BY n.seq, g.seq",
         free_rows, groups, of_group);
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
 }
 
 /* In each group "g7" the messages are g7.1, g7.2 ... */
@@ -75,7 +75,8 @@ static void check_order(const post *p, unsigned groups, unsigned of_group)
     free(next);
 }
 
-/* Rows of both kinds, and fewer groups than half of the batch: the rest is filled up, with none twice. */
+/* Rows of both kinds, and fewer groups than half of the batch: the rest is filled up, with none
+ * twice. */
 static void a_turn_is_filled_and_takes_each_message_once(void **state)
 {
     server_case *c = *state;
@@ -126,8 +127,8 @@ static void a_free_group_is_found_behind_many_deep_ones(void **state)
     server_case *c = *state;
     post p = open_post(c, 10);
     fill(c, 0, 600, 5);
-    server_run(c->url, "UPDATE semel_outbox SET token = 7, wake_ms = 9e15, attempts = 1 "
-                       "WHERE id LIKE 'g%.1' AND id <> 'g377.1'");
+    server_run(c->base.place.url, "UPDATE semel_outbox SET token = 7, wake_ms = 9e15, attempts = 1 "
+                                  "WHERE id LIKE 'g%.1' AND id <> 'g377.1'");
     assert_int_equal(turn(&p), 5);
     assert_int_equal(turn(&p), 0);
     close_post(&p);
@@ -143,7 +144,7 @@ static void a_message_that_commits_late_is_sent_late(void **state)
     early.group = late.group = "g";
     SQL(my, "START TRANSACTION");
     semel_unit *unit = NULL;
-    OK(semel_unit_join_mariadb(&unit, c->store, my, &last_error));
+    OK(semel_unit_join_mariadb(&unit, c->base.store, my, &last_error));
     OK(semel_unit_send(unit, c->outbox, &late, &last_error)); /* it has the smaller number */
     OK(semel_unit_commit(unit, &last_error));
     OK(semel_outbox_send(c->outbox, &early, &last_error));
@@ -164,7 +165,8 @@ static void lock_row(server_case *c, MYSQL *my, const char *id)
     SQL(my, sql);
 }
 
-/* A row that others have locked, at the front of a group or without one, holds up its own kind only. */
+/* A row that others have locked, at the front of a group or without one, holds up its own kind
+ * only. */
 static void a_locked_row_holds_up_its_group_only(void **state)
 {
     server_case *c = *state;
@@ -197,7 +199,7 @@ static void large_messages_go_with_small_ones(void **state)
     large.time_ms = 7;
     small.group = large.group = "g";
     for (int commits = 0; commits < 2; commits++) {
-        OK(semel_unit_begin(&unit, c->store, &last_error));
+        OK(semel_unit_begin(&unit, c->base.store, &last_error));
         for (int i = 0; i < 3; i++)
             OK(semel_unit_send(unit, c->outbox, i == 1 ? &large : &small, &last_error));
         if (commits)

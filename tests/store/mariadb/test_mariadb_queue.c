@@ -1,5 +1,6 @@
-/* Queued statements on MariaDB: their values are written into their texts, and a queued unit is one compound
- * statement; so what is in them must come out as it was put in, and what fails must be told apart. */
+/* Queued statements on MariaDB: their values are written into their texts, and a queued unit is one
+ * compound statement; so what is in them must come out as it was put in, and what fails must be
+ * told apart. */
 #include "mariadb_kit.h"
 
 #include <float.h>
@@ -45,7 +46,7 @@ static void queues(semel_status expected, semel_outcome outcome, server_case *c,
                  last_error.text);
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void values_come_out_as_they_were_put_in(void **state)
 {
@@ -68,9 +69,10 @@ static void values_come_out_as_they_were_put_in(void **state)
     plan p = {.sql = {"INSERT INTO v VALUES (?, ?, 5-?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
               .values = values,
               .count = sizeof values / sizeof *values};
-    server_run(c->url, "CREATE TABLE v (a bigint, b bigint, c bigint, d double, e double, f double,"
-                       " g text character set utf8mb4 collate utf8mb4_bin, h text, i text, j blob,"
-                       " k blob, l blob)");
+    server_run(c->base.place.url,
+               "CREATE TABLE v (a bigint, b bigint, c bigint, d double, e double, f double,"
+               " g text character set utf8mb4 collate utf8mb4_bin, h text, i text, j blob,"
+               " k blob, l blob)");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     assert_int_equal(case_number(c, "SELECT a = -9223372036854775808 AND b = 9223372036854775807 "
                                     "AND c = 6 FROM v"),
@@ -93,7 +95,7 @@ static void the_locale_does_not_change_numbers(void **state)
     server_case *c = *state;
     semel_value half = semel_real(0.5);
     plan p = {.sql = {"INSERT INTO d VALUES (?)"}, .values = &half, .count = 1};
-    server_run(c->url, "CREATE TABLE d (x double)");
+    server_run(c->base.place.url, "CREATE TABLE d (x double)");
     (void)setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is such a one */
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     (void)setlocale(LC_ALL, "C");
@@ -104,7 +106,7 @@ static void what_is_no_value_fails(void **state)
 {
     server_case *c = *state;
     semel_value wrong[] = {semel_real(INFINITY), semel_real(NAN), semel_text("\xc3\x28")};
-    server_run(c->url, "CREATE TABLE d (x varchar(9))");
+    server_run(c->base.place.url, "CREATE TABLE d (x varchar(9))");
     for (int i = 0; i < 3; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         plan p = {.sql = {"INSERT INTO d VALUES (?)"}, .values = &wrong[i], .count = 1};
@@ -127,7 +129,7 @@ static void marks_are_where_the_server_would_see_them(void **state)
                       "VALUES (concat('?''\\'?', \"?\"\"\", ?), ?) -- ? '\n"},
               .values = values,
               .count = 2};
-    server_run(c->url, "CREATE TABLE q (`a?` varchar(99), b varchar(99))");
+    server_run(c->base.place.url, "CREATE TABLE q (`a?` varchar(99), b varchar(99))");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     assert_int_equal(
         case_number(c, "SELECT `a?` = concat('?''''?', '?\"', 'one') AND b = 'two' FROM q"), 1);
@@ -139,14 +141,14 @@ static void a_value_does_not_run_into_the_word_before_it(void **state)
     server_case *c = *state;
     semel_value limit = semel_int(2);
     plan p = {.sql = {"INSERT INTO r SELECT x FROM s LIMIT?"}, .values = &limit, .count = 1};
-    server_run(c->url, "CREATE TABLE r (x int)");
-    server_run(c->url, "CREATE TABLE s (x int)");
-    server_run(c->url, "INSERT INTO s VALUES (1), (2), (3)");
+    server_run(c->base.place.url, "CREATE TABLE r (x int)");
+    server_run(c->base.place.url, "CREATE TABLE s (x int)");
+    server_run(c->base.place.url, "INSERT INTO s VALUES (1), (2), (3)");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     assert_int_equal(case_number(c, "SELECT count(*) FROM r"), 2);
 }
 
-/* --- results -------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void rows_are_thrown_away(void **state)
 {
@@ -167,8 +169,9 @@ static void a_procedure_may_be_called(void **state)
     server_case *c = *state;
     plan p = {.sql = {"CALL two_results()", "INSERT INTO effect VALUES ('b')"},
               .outbox = c->outbox};
-    server_run(c->url, "CREATE PROCEDURE two_results() BEGIN SELECT 1; INSERT INTO effect VALUES "
-                       "('a'); SELECT 2 FROM seq_1_to_1000; END");
+    server_run(c->base.place.url,
+               "CREATE PROCEDURE two_results() BEGIN SELECT 1; INSERT INTO effect VALUES "
+               "('a'); SELECT 2 FROM seq_1_to_1000; END");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     QUEUES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &p);
     assert_int_equal(effects(c), 2);
@@ -180,16 +183,16 @@ static void a_procedure_that_commits_is_noticed(void **state)
 {
     server_case *c = *state;
     plan p = {.sql = {"CALL commits()", "INSERT INTO effect VALUES ('b')"}, .outbox = c->outbox};
-    server_run(c->url,
+    server_run(c->base.place.url,
                "CREATE PROCEDURE commits() BEGIN INSERT INTO effect VALUES ('a'); COMMIT; END");
     QUEUES(SEMEL_EMISUSE, SEMEL_UNDECIDED, c, "m", &p);
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect WHERE id = 'b'"), 0);
     assert_int_equal(case_unsent(c), 0);
 }
 
-/* A statement that ends the transaction, and one that fails: behind it, in it, or at the end. The first part is
- * committed, with the marker; so it is no failure of the handler's that might be tried again, and the next copy is a
- * duplicate. */
+/* A statement that ends the transaction, and one that fails: behind it, in it, or at the end. The
+ * first part is committed, with the marker; so it is no failure of the handler's that might be
+ * tried again, and the next copy is a duplicate. */
 static void nor_is_what_fails_behind_a_commit_the_handlers_failure(void **state)
 {
     server_case *c = *state;
@@ -199,10 +202,11 @@ static void nor_is_what_fails_behind_a_commit_the_handlers_failure(void **state)
         {"EXECUTE IMMEDIATE 'COMMIT'", "INSERT INTO nowhere VALUES (1)"},
         {"EXECUTE IMMEDIATE 'CREATE OR REPLACE TABLE by_the_way (id int)'",
          "INSERT INTO nowhere VALUES (1)"}};
-    server_run(c->url,
+    server_run(c->base.place.url,
                "CREATE PROCEDURE commits() BEGIN INSERT INTO effect VALUES ('a'); COMMIT; END");
-    server_run(c->url, "CREATE PROCEDURE commits_and_fails() BEGIN COMMIT; INSERT INTO nowhere "
-                       "VALUES (1); END");
+    server_run(c->base.place.url,
+               "CREATE PROCEDURE commits_and_fails() BEGIN COMMIT; INSERT INTO nowhere "
+               "VALUES (1); END");
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         plan p = {.sql = {ends[i][0], ends[i][1]}, .outbox = c->outbox};
@@ -224,9 +228,10 @@ static void a_procedure_that_fails_is_the_handlers_failure(void **state)
     plan p = {.sql = {"CALL fails()", "INSERT INTO effect VALUES ('b')"}, .outbox = c->outbox};
     plan behind = {.sql = {"CALL works()", "INSERT INTO nowhere VALUES (1)"}, .outbox = c->outbox};
     plan good = {.sql = {"CALL works()"}};
-    server_run(c->url, "CREATE PROCEDURE fails() BEGIN INSERT INTO effect VALUES ('a'); INSERT "
-                       "INTO nowhere VALUES (1); END");
-    server_run(c->url, "CREATE PROCEDURE works() INSERT INTO effect VALUES ('c')");
+    server_run(c->base.place.url,
+               "CREATE PROCEDURE fails() BEGIN INSERT INTO effect VALUES ('a'); INSERT "
+               "INTO nowhere VALUES (1); END");
+    server_run(c->base.place.url, "CREATE PROCEDURE works() INSERT INTO effect VALUES ('c')");
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &p);
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &behind);
     assert_int_equal(effects(c), 0);
@@ -235,7 +240,7 @@ static void a_procedure_that_fails_is_the_handlers_failure(void **state)
     assert_int_equal(case_unsent(c), 0);
 }
 
-/* --- failures ------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 /* Each by the number that the server gives it, and all of them the handler's. */
 static void what_fails_is_the_handlers_and_told_by_number(void **state)
@@ -252,7 +257,7 @@ static void what_fails_is_the_handlers_and_told_by_number(void **state)
                  {"LOAD DATA INFILE '/nowhere' INTO TABLE u", 0},
                  {"SELECT 1 INTO undeclared", 1327},
                  {"INSERT INTO u VALUES (9223372036854775807 + 1)", 1690}};
-    server_run(c->url, "CREATE TABLE u (x int PRIMARY KEY); INSERT INTO u VALUES (1)");
+    server_run(c->base.place.url, "CREATE TABLE u (x int PRIMARY KEY); INSERT INTO u VALUES (1)");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char id[] = {'m', (char)('0' + i), 0};
         plan p = {.sql = {"INSERT INTO effect VALUES ('a')", wrong[i].sql},
@@ -275,16 +280,16 @@ static void what_fails_of_ours_is_not_the_handlers(void **state)
 {
     server_case *c = *state;
     plan p = {.sql = {"INSERT INTO effect VALUES ('a')"}, .outbox = c->outbox};
-    server_run(c->url, "RENAME TABLE semel_outbox TO hidden");
+    server_run(c->base.place.url, "RENAME TABLE semel_outbox TO hidden");
     QUEUES(SEMEL_ESCHEMA, SEMEL_UNDECIDED, c, "m", &p);
-    server_run(c->url, "RENAME TABLE hidden TO semel_outbox, semel_marker TO gone");
+    server_run(c->base.place.url, "RENAME TABLE hidden TO semel_outbox, semel_marker TO gone");
     QUEUES(SEMEL_ESCHEMA, SEMEL_UNDECIDED, c, "m", &p);
-    server_run(c->url, "RENAME TABLE gone TO semel_marker");
+    server_run(c->base.place.url, "RENAME TABLE gone TO semel_marker");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &p);
     assert_int_equal(effects(c), 1);
 }
 
-/* --- what is there --------------------------------------------------------------------------------- */
+/* --- what is there ---------------------------------------------------------------------------- */
 
 static void every_state_of_a_key_is_answered(void **state)
 {
@@ -300,9 +305,10 @@ static void every_state_of_a_key_is_answered(void **state)
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, c, "dead", &bad);
     QUEUES(SEMEL_OK, SEMEL_DEAD, c, "dead", &bad);
     QUEUES(SEMEL_OK, SEMEL_DEAD, c, "dead", &p);
-    server_run(c->url, "INSERT INTO semel_marker (inbox, `key`, state, at_ms, attempts, token, "
-                       "lease_until_ms) SELECT id, 'held', 1, 0, 1, 7, 9e15 FROM semel_scope WHERE "
-                       "kind = 1");
+    server_run(c->base.place.url,
+               "INSERT INTO semel_marker (inbox, `key`, state, at_ms, attempts, token, "
+               "lease_until_ms) SELECT id, 'held', 1, 0, 1, 7, 9e15 FROM semel_scope WHERE "
+               "kind = 1");
     semel_message message = text_message("held", "10 EUR");
     semel_outcome out;
     options.on_in_flight = SEMEL_IN_FLIGHT_REPORT;
@@ -329,9 +335,10 @@ static void a_copy_with_other_content_is_a_mismatch(void **state)
     }
 }
 
-/* --- sizes ------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
-/* The text is longer than the server takes in one piece, and the key may be known: nothing is half done. */
+/* The text is longer than the server takes in one piece, and the key may be known: nothing is half
+ * done. */
 static void what_is_too_long_for_one_text_goes_in_several(void **state)
 {
     server_case *c = *state;
@@ -339,7 +346,7 @@ static void what_is_too_long_for_one_text_goes_in_several(void **state)
     semel_value value = semel_blob((semel_bytes){blob, sizeof blob});
     plan p = {.sql = {"INSERT INTO b VALUES (?)"}, .values = &value, .count = 1};
     memset(blob, 'x', sizeof blob);
-    server_run(c->url, "CREATE TABLE b (x longblob)");
+    server_run(c->base.place.url, "CREATE TABLE b (x longblob)");
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c, "one", &p);
     p.outbox = c->outbox;
     p.result = "receipt";
@@ -370,7 +377,7 @@ static void a_duplicate_that_is_noticed_half_way_does_nothing(void **state)
     plan p = {.sql = {"INSERT INTO b VALUES (?)"}, .values = &value, .count = 1};
     semel_message message = text_message("m", "10 EUR");
     semel_outcome out;
-    server_run(c->url, "CREATE TABLE b (x longblob)");
+    server_run(c->base.place.url, "CREATE TABLE b (x longblob)");
     OK(semel_inbox_receive(&out, c->inbox, &message, queue_three, &p, &last_error));
     assert_int_equal(out, SEMEL_PROCESSED);
     for (int i = 0; i < 6; i++) {

@@ -1,5 +1,6 @@
-/* SIGPIPE is the application's: opening a store leaves it as it is, and connections that are cut do not raise it,
- * neither plain ones nor with TLS, where libmariadb leaves the writing to a library that knows of no MSG_NOSIGNAL. */
+/* SIGPIPE is the application's: opening a store leaves it as it is, and connections that are cut do
+ * not raise it, neither plain ones nor with TLS, where libmariadb leaves the writing to a library
+ * that knows of no MSG_NOSIGNAL. */
 #include "mariadb_kit.h"
 #include "support/process/process.h"
 
@@ -13,7 +14,7 @@ static void on_sigpipe(int number)
     raised = 1;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 typedef struct disposition {
     server_place at;
@@ -49,7 +50,7 @@ static void opening_leaves_it_as_it_is(void **state)
     }
 }
 
-/* --- a server with TLS ------------------------------------------------------------------------------------ */
+/* --- a server with TLS ------------------------------------------------------------------------ */
 
 static void run(const char *command)
 {
@@ -75,7 +76,7 @@ static void add_tls(server_own *own)
     server_own_restart(own);
 }
 
-/* --- connections that are cut ----------------------------------------------------------------------------- */
+/* --- connections that are cut ----------------------------------------------------------------- */
 
 static void cut_inside(case_work *self, semel_unit *unit, const semel_message *message)
 {
@@ -84,7 +85,8 @@ static void cut_inside(case_work *self, semel_unit *unit, const semel_message *m
     proxy_cut(c->between);
 }
 
-/* Idle ones, and one that is in use: what is said then finds nobody, twice. */
+/* Idle connections, and one that is in use: the store writes to each after the server has closed
+ * it. */
 static void cut_and_go_on(server_case *c)
 {
     case_work cuts = {.after = cut_inside, .context = c};

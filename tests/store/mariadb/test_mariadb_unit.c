@@ -1,12 +1,12 @@
-/* Units on MariaDB: handlers that do with the connection what they must not, the public steps, the pool, fork().
- * Joined transactions are in test_mariadb_join.c. */
+/* Units on MariaDB: handlers that do with the connection what they must not, the public steps, the
+ * pool, fork(). Joined transactions are in test_mariadb_join.c. */
 #include "mariadb_kit.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
 
 #include <semel/test.h>
 
-/* --- handlers that misbehave ---------------------------------------------------------------------- */
+/* --- handlers that misbehave ------------------------------------------------------------------ */
 
 typedef void misdeed(MYSQL *my);
 
@@ -85,7 +85,8 @@ static void do_misdeed(case_work *self, semel_unit *unit, const semel_message *m
     what(semel_unit_mariadb(unit));
 }
 
-/* What it commits itself the server carries out, with the marker in it; what comes after that is never there. */
+/* What it commits itself the server carries out, with the marker in it; what comes after that is
+ * never there. */
 static const struct bad_habit {
     const char *name;
     misdeed *what;
@@ -183,14 +184,14 @@ static void a_statement_that_fails_is_the_handlers_own_affair(void **state)
     assert_int_equal(case_times(c, "m"), 1);
 }
 
-/* --- conflicts ------------------------------------------------------------------------------------ */
+/* --- conflicts -------------------------------------------------------------------------------- */
 
-typedef struct loser {
+typedef struct deadlocking {
     unsigned runs;
     int prepared; /* by a prepared statement */
     int ignores;  /* and says that all is well */
     unsigned conflicts;
-} loser;
+} deadlocking;
 
 static void fail_prepared(MYSQL *my, const char *sql)
 {
@@ -204,7 +205,7 @@ static void lose_once(case_work *self, semel_unit *unit, const semel_message *me
 {
     static const char deadlock[] =
         "BEGIN NOT ATOMIC ROLLBACK; SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END";
-    loser *me = self->context;
+    deadlocking *me = self->context;
     MYSQL *my = semel_unit_mariadb(unit);
     (void)message;
     self->wrong = SEMEL_OK;
@@ -222,7 +223,7 @@ static void a_deadlock_is_begun_anew_whatever_the_handler_made_of_it(void **stat
     server_case *c = *state;
     for (int i = 0; i < 4; i++) {
         char id[] = {'m', (char)('0' + i), 0};
-        loser me = {.prepared = i & 1, .ignores = i & 2, .conflicts = 2};
+        deadlocking me = {.prepared = i & 1, .ignores = i & 2, .conflicts = 2};
         case_work todo = {.after = lose_once, .context = &me};
         CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &todo);
         assert_int_equal(me.runs, 3);
@@ -231,7 +232,7 @@ static void a_deadlock_is_begun_anew_whatever_the_handler_made_of_it(void **stat
     }
 }
 
-/* --- steps ---------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static void several_units_are_open_in_one_thread(void **state)
 {
@@ -258,12 +259,12 @@ static void work_before_the_claim_is_refused_where_it_would_be_undone(void **sta
     semel_outcome out;
     semel_message message = text_message("m", "10 EUR");
     message.delivery = 2;
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('early')"));
     FAILS(SEMEL_EMISUSE, semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     SAYS("claim first");
     semel_unit_rollback(unit);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
     OK(semel_unit_commit(unit, &last_error));
@@ -276,7 +277,7 @@ static void work_before_the_claim_of_a_first_delivery_stays(void **state)
     semel_unit *unit = NULL;
     semel_outcome out;
     semel_message message = text_message("m", "10 EUR");
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('early')"));
     OK(semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('late')"));
@@ -302,7 +303,8 @@ static void plans_and_claims_have_no_handle(void **state)
     assert_int_equal(out, SEMEL_PROCESSED);
 }
 
-/* The session is as any other one to the server, but for autocommit and how long it waits for locks. */
+/* The session is as any other one to the server, but for autocommit and how long it waits for
+ * locks. */
 static void check_session(case_work *self, semel_unit *unit, const semel_message *message)
 {
     MYSQL *my = semel_unit_mariadb(unit);
@@ -341,7 +343,7 @@ static void a_handlers_session_is_set_as_the_server_is(void **state)
     semel_transport_close(broker);
 }
 
-/* --- the pool ------------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 typedef struct asker {
     semel_store *store;
@@ -365,11 +367,12 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit *unit = NULL, *second = NULL;
     test_thread thread;
     case_close(c);
-    (void)snprintf(url, sizeof url, "%.*s?pool=1", (int)strcspn(c->url, "?"), c->url);
+    (void)snprintf(url, sizeof url, "%.*s?pool=1", (int)strcspn(c->base.place.url, "?"),
+                   c->base.place.url);
     case_open_at(c, url, 1500, NULL);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
-    FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->store, &last_error));
-    asker other = {.store = c->store};
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->base.store, &last_error));
+    asker other = {.store = c->base.store};
     int64_t began = process_now_ms();
     test_thread_start(&thread, ask_for_a_unit, &other);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
@@ -378,8 +381,8 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit_rollback(unit);
     case_close(c);
     case_open_at(c, url, CASE_WAIT_MS, NULL); /* this thread may be kept from giving it back */
-    OK(semel_unit_begin(&unit, c->store, &last_error));
-    other.store = c->store;
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
+    other.store = c->base.store;
     test_thread_start(&thread, ask_for_a_unit, &other);
     semel_unit_rollback(unit);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
@@ -396,11 +399,11 @@ static int use_in_child(void *context)
     int64_t now;
     size_t swept;
     int more;
-    PROCESS_REQUIRE(semel_unit_begin(&unit, c->store, &err) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_unit_begin(&unit, c->base.store, &err) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(case_receive(c, &out, "child", NULL, &err) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_store_now(&now, c->store, &err) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_store_now(&now, c->base.store, &err) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_inbox_sweep(&swept, &more, c->inbox, 0, &err) == SEMEL_EMISUSE);
-    case_close(c); /* says goodbye to nobody in the parent's name */
+    case_close(c); /* sends nothing on the parent's connections */
     return PROCESS_OK;
 }
 

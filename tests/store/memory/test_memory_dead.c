@@ -123,7 +123,7 @@ static void dropping_a_letter_is_part_of_its_unit(void **state)
     assert_int_equal(list(r, (semel_dead_filter){0}).count, 0);
 }
 
-static void a_new_letter_is_nobodys_before_the_commit(void **state)
+static void a_new_letter_is_not_seen_before_the_commit(void **state)
 {
     rig *r = *state;
     void *unit = begin(r);
@@ -141,7 +141,7 @@ int main(void)
         TEST(a_second_letter_of_a_key_replaces_the_first_under_its_id),
         TEST(letters_are_filtered_and_come_in_pages),
         TEST(dropping_a_letter_is_part_of_its_unit),
-        TEST(a_new_letter_is_nobodys_before_the_commit),
+        TEST(a_new_letter_is_not_seen_before_the_commit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The memory store against models that are too simple to be wrong, at a size, and without memory. */
+/* The memory store against models that are too simple to be wrong, at a size, and without
+ * memory. */
 #include "base/mem.h"
 #include "memory_kit.h"
 #include "store/memory/table.h"
@@ -15,7 +16,7 @@ static uint32_t chance(uint32_t bound)
     return (uint32_t)(state >> 33) % bound;
 }
 
-/* --- the table ----------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 enum { TABLE_KEYS = 400, STEPS = 100000 };
 
@@ -33,7 +34,8 @@ static int64_t no_time(void *context)
     return 0;
 }
 
-/* Few different hashes, around the end of the slots: long runs that wrap around and are torn apart. */
+/* Few different hashes, around the end of the slots: long runs that wrap around and are torn
+ * apart. */
 static uint32_t weak_hash(int key)
 {
     return UINT32_MAX - 12 + (uint32_t)key % 24;
@@ -89,8 +91,8 @@ static void the_table_agrees_with_an_array(void **state)
     for (int i = 0; i < TABLE_KEYS; i++) /* those of one hash are each other's beginnings */
         (void)snprintf(m->keys[i], sizeof m->keys[i], "%02d%0*d", i % 24, 1 + i / 24 * 12, 0);
     for (int step = 0; step < STEPS; step++) {
-        int crowd = step / 10000 % 2 ? TABLE_KEYS : 60; /* now many, now few */
-        int key = (int)chance((uint32_t)crowd);
+        int keys = step / 10000 % 2 ? TABLE_KEYS : 60; /* now many, now few */
+        int key = (int)chance((uint32_t)keys);
         add_or_remove(m, key);
         key = (int)chance(TABLE_KEYS);
         assert_ptr_equal(memory_table_find(&m->table, weak_hash(key), table_key(m, key)),
@@ -107,7 +109,8 @@ static void the_table_agrees_with_an_array(void **state)
     free(m);
 }
 
-/* A place is taken in the middle of a chunk, whose end is then taken back and filled with others. */
+/* A place is taken in the middle of a chunk, whose end is then taken back and filled with
+ * others. */
 static void a_place_never_points_into_a_marker(void **state)
 {
     memory_table table = {0};
@@ -139,7 +142,7 @@ static void a_place_never_points_into_a_marker(void **state)
     memory_table_free(&table);
 }
 
-/* --- the driver ---------------------------------------------------------------------------------- */
+/* --- the driver ------------------------------------------------------------------------------- */
 
 enum { KEYS = 60 };
 
@@ -153,6 +156,7 @@ typedef struct model_row {
     int64_t lease_end_ms;
     int64_t changed_ms;
     int result; /* -1: none */
+    int letter_gone;
 } model_row;
 
 typedef struct model {
@@ -204,7 +208,8 @@ static void check_take(rig *r, void *unit, model *m, int key, semel_mark *mark, 
                        claims && lease_ms ? mark->token : 0,
                        claims ? now + lease_ms : 0,
                        0,
-                       -1};
+                       -1,
+                       0};
     m->touched[key] = 1;
 }
 
@@ -223,7 +228,12 @@ static void check_end(rig *r, void *unit, model *m, int key, semel_mark *mark, u
     if (!allowed)
         return;
     m->touched[key] = 1;
+    if (verb == 2 && !mark->attempts) {
+        *row = (model_row){.result = -1};
+        return;
+    }
     row->state = verb == 0 ? DONE : verb == 3 ? DEAD : OPEN;
+    row->letter_gone = 0;
     row->result = -1;
     row->lease_end_ms = verb == 1 ? rig_now(r) + 30 : 0;
     if (verb != 1)
@@ -244,6 +254,17 @@ static void check_forget(rig *r, void *unit, model *m, int key, const semel_mark
     if (expected != SEMEL_OK)
         return;
     *row = (model_row){.result = -1};
+    m->touched[key] = 1;
+}
+
+static void check_letter_gone(rig *r, void *unit, model *m, int key, const semel_mark *mark)
+{
+    model_row *row = &m->rows[key];
+    semel_status expected = row->state == DEAD ? SEMEL_OK : SEMEL_ENOTFOUND;
+    assert_int_equal(driver->markers->letter_gone(unit, mark, &r->err), expected);
+    if (expected != SEMEL_OK)
+        return;
+    row->letter_gone = 1;
     m->touched[key] = 1;
 }
 
@@ -276,17 +297,19 @@ static void one_verb(rig *r, void *unit, model *m)
     semel_mark mark = key_of(r, text);
     mark.fingerprint = chance(5);
     mark.attempts = chance(3);
-    uint32_t verb = chance(9);
+    uint32_t verb = chance(10);
     if (verb >= 4 && verb < 7)
         mark.token = chance(2) ? m->rows[key].token : 0;
     if (chance(40) == 0)
-        mark.token = 1; /* of somebody who came first */
+        mark.token = 1; /* of another owner, which came first */
     if (verb < 4)
         check_take(r, unit, m, key, &mark, verb >= 2);
     else if (verb < 7)
         check_end(r, unit, m, key, &mark, chance(4));
     else if (verb == 7)
         check_forget(r, unit, m, key, &mark);
+    else if (verb == 8)
+        check_letter_gone(r, unit, m, key, &mark);
     else
         check_result(r, unit, m, key, &mark);
 }
@@ -300,7 +323,7 @@ static void sweep_both(rig *r, model *m)
     size_t expected = 0;
     for (int i = 0; i < KEYS; i++)
         if (m->rows[i].state != NONE && m->rows[i].changed_ms < cutoff &&
-            !leased(&m->rows[i], now)) {
+            !leased(&m->rows[i], now) && (m->rows[i].state != DEAD || m->rows[i].letter_gone)) {
             m->rows[i] = (model_row){.result = -1};
             expected++;
         }
@@ -356,7 +379,7 @@ static void the_driver_agrees_with_an_array(void **state)
     }
 }
 
-/* --- size ---------------------------------------------------------------------------------------- */
+/* --- size ------------------------------------------------------------------------------------- */
 
 static size_t in_use(void)
 {
@@ -390,7 +413,7 @@ static void a_million_keys_are_all_kept_and_cost_little(void **state)
     assert_true(mem_allocations() - allocations < MILLION / 100);
 }
 
-/* --- out of memory ------------------------------------------------------------------------------- */
+/* --- out of memory ---------------------------------------------------------------------------- */
 
 /* Everything that allocates, in one unit; the first failure ends it. */
 static semel_status everything(rig *r, void *unit)

@@ -61,7 +61,7 @@ static uint64_t unsent(rig *r)
     return count;
 }
 
-/* --- one message --------------------------------------------------------------------------------- */
+/* --- one message ------------------------------------------------------------------------------ */
 
 static void a_message_leaves_if_and_only_if_its_unit_commits(void **state)
 {
@@ -97,7 +97,7 @@ static void a_lease_that_ends_frees_the_message_and_fences_the_old_owner(void **
     settle(r, &first.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_true(first.settlements[0].lost);
     assert_int_equal(unsent(r), 1);
-    semel_test_advance_ms(r->seam, 5000); /* over, but nobody else has it */
+    semel_test_advance_ms(r->seam, 5000); /* over, but no other relay has it */
     settle(r, &second.settlements[0], SEMEL_VERDICT_ACK, 0);
     assert_false(second.settlements[0].lost);
     assert_int_equal(unsent(r), 0);
@@ -160,7 +160,7 @@ static void the_oldest_tells_the_lag(void **state)
     assert_int_equal(oldest, start + 100);
 }
 
-/* --- order --------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static void they_leave_in_the_order_of_their_commits(void **state)
 {
@@ -266,7 +266,7 @@ static void a_message_released_with_a_delay_waits_and_holds_up_its_group(void **
     assert_int_equal(all.attempts[0], 1);
 }
 
-/* --- units --------------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------ */
 
 static void what_an_open_unit_has_taken_is_closed_to_others_and_comes_back_on_rollback(void **state)
 {
@@ -379,10 +379,10 @@ static void a_full_outbox_refuses_messages(void **state)
     rig_close(r);
 }
 
-/* --- a model ------------------------------------------------------------------------------------- */
+/* --- a model ---------------------------------------------------------------------------------- */
 
-/* Eight groups, relays that fail at random: within each group first deliveries come in order, nothing
- * is lost, nothing is taken twice at a time. The id is the group and its number: "3:17". */
+/* Eight groups, relays that fail at random: within each group first deliveries come in order,
+ * nothing is lost, nothing is taken twice at a time. The id is the group and its number: "3:17". */
 static void groups_stay_in_order_whatever_fails(void **state)
 {
     enum { GROUPS = 8, PER_GROUP = 100 };

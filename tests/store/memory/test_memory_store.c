@@ -1,8 +1,8 @@
-/* The memory store by itself: units and the state machine of markers. What all stores must do is in the
- * conformance suite; here is what lies under it. */
+/* The memory store by itself: units and the state machine of markers. What all stores must do is in
+ * the conformance suite; here is what lies under it. */
 #include "memory_kit.h"
 
-/* --- opening, names, time ------------------------------------------------------------------------ */
+/* --- opening, names, time --------------------------------------------------------------------- */
 
 static void bad_urls_are_refused_and_named(void **state)
 {
@@ -52,7 +52,7 @@ static void time_follows_the_steady_clock_and_never_goes_back(void **state)
     assert_int_equal(rig_now(r), start + 1234);
 }
 
-/* --- mark ---------------------------------------------------------------------------------------- */
+/* --- mark ------------------------------------------------------------------------------------- */
 
 static void what_is_committed_is_done_and_what_is_rolled_back_was_never_there(void **state)
 {
@@ -133,7 +133,7 @@ static void a_key_of_another_open_unit_is_held_even_by_the_same_thread(void **st
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
 }
 
-/* --- claims -------------------------------------------------------------------------------------- */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static void a_claim_keeps_others_out_until_its_lease_ends(void **state)
 {
@@ -204,7 +204,7 @@ static void a_claim_without_lease_counts_and_holds_nothing(void **state)
     assert_int_equal(look(r, "a").state, SEMEL_MARK_DONE);
 }
 
-/* --- failing ------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 static void failing_without_a_token_leaves_an_open_row_with_its_count(void **state)
 {
@@ -279,7 +279,7 @@ static void forgetting_frees_the_key(void **state)
     assert_int_equal(look(r, "done").state, SEMEL_MARK_TAKEN);
 }
 
-/* --- results ------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void assert_result(rig *r, void *unit, const char *key, const char *expected)
 {
@@ -318,7 +318,7 @@ static void a_result_lives_with_its_row(void **state)
     rollback(unit);
 }
 
-/* --- undoing ------------------------------------------------------------------------------------- */
+/* --- undoing ---------------------------------------------------------------------------------- */
 
 static void one_of_each(rig *r, void *unit, semel_mark owned[3])
 {
@@ -444,7 +444,7 @@ static void one_failure_in_a_batch_fails_one_message(void **state)
     assert_int_equal(look(r, "c").state, SEMEL_MARK_DONE);
 }
 
-/* --- limits -------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static void a_full_store_refuses_new_keys_and_forgets_none(void **state)
 {

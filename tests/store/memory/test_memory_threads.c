@@ -25,7 +25,7 @@ static void must(int condition)
         abort();
 }
 
-/* --- one waits for the other --------------------------------------------------------------------- */
+/* --- one waits for the other ------------------------------------------------------------------ */
 
 typedef struct waiter {
     rig *r;
@@ -125,16 +125,16 @@ static void a_verb_with_a_token_waits_as_for_a_lock(void **state)
     commit(r, unit);
 }
 
-/* --- many ---------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
-typedef struct crowd {
+typedef struct thread_case {
     rig *r;
     int keys;
     atomic_int handled[256];
     atomic_uint random;
-} crowd;
+} thread_case;
 
-static uint32_t chance(crowd *c, uint32_t bound)
+static uint32_t chance(thread_case *c, uint32_t bound)
 {
     uint32_t x = atomic_fetch_add(&c->random, 0x9e3779b9U);
     x = (x ^ x >> 16) * 0x45d9f3bU;
@@ -142,7 +142,7 @@ static uint32_t chance(crowd *c, uint32_t bound)
 }
 
 /* A handler that fails half of the time; and each failure is rolled back. */
-static int handle(crowd *c, int key)
+static int handle(thread_case *c, int key)
 {
     char text[16];
     semel_error err;
@@ -165,17 +165,17 @@ static int handle(crowd *c, int key)
 
 static void *handle_all(void *context)
 {
-    crowd *c = context;
+    thread_case *c = context;
     for (int key = 0; key < c->keys; key++)
         while (!handle(c, key))
             continue;
     return NULL;
 }
 
-static void run_crowd(rig *r, int keys)
+static void run_threads(rig *r, int keys)
 {
     pthread_t threads[THREADS];
-    crowd *c = calloc(1, sizeof *c);
+    thread_case *c = calloc(1, sizeof *c);
     c->r = r;
     c->keys = keys;
     for (int i = 0; i < THREADS; i++)
@@ -189,15 +189,15 @@ static void run_crowd(rig *r, int keys)
 
 static void sixty_four_threads_on_one_key_handle_it_once(void **state)
 {
-    run_crowd(*state, 1);
+    run_threads(*state, 1);
 }
 
 static void sixty_four_threads_on_many_keys_handle_each_once(void **state)
 {
-    run_crowd(*state, 200);
+    run_threads(*state, 200);
 }
 
-/* --- everything at once -------------------------------------------------------------------------- */
+/* --- everything at once ----------------------------------------------------------------------- */
 
 typedef struct traffic {
     rig *r;

@@ -13,6 +13,6 @@ int main(void)
     static const store_quirks memory = {.name = "memory",
                                         .make = make,
                                         .durability = SEMEL_DURABLE_NOT,
-                                        .lacks = LACKS_QUEUE | LACKS_JOIN};
+                                        .lacks = LACKS_QUEUE | LACKS_JOIN | LACKS_SENT};
     return conformance_store(&memory);
 }

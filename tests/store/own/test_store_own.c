@@ -28,6 +28,7 @@ int main(void)
                                      .flags = STORE_KEEPS | STORE_PROCESS_CLOCK,
                                      .lacks = LACKS_TRANSACTIONS | LACKS_OUTBOX | LACKS_DEAD |
                                               LACKS_RESULTS | LACKS_SAVEPOINTS | LACKS_SWEEP |
-                                              LACKS_QUEUE | LACKS_JOIN};
+                                              LACKS_QUEUE | LACKS_JOIN | LACKS_NOTES | LACKS_LISTS |
+                                              LACKS_SENT | LACKS_STATS};
     return conformance_store(&own);
 }

@@ -1,4 +1,5 @@
-/* PostgreSQL: URLs, opening, schemas. No error shows a password, whoever wrote its text. */
+/* PostgreSQL: URLs, opening, schemas. No error shows a password, whether semel, libpq or the server
+ * wrote its text. */
 #include "support/base/check.h"
 #include "support/fixture/scripted_handler.h"
 #include "support/process/process.h"
@@ -28,7 +29,7 @@ static semel_status open_with(const char *url, uint32_t busy_ms)
     return status;
 }
 
-/* --- URLs that are wrong --------------------------------------------------------------------------- */
+/* --- URLs that are wrong ---------------------------------------------------------------------- */
 
 static void a_url_that_is_wrong_is_refused_and_says_where(void **state)
 {
@@ -113,9 +114,9 @@ static void hosts_and_ports_may_be_lists(void **state)
           open_with("postgres:///db?host=/nowhere,/no%40where,%40abstract&port=,1,", BUSY_MS));
 }
 
-/* --- who is not there, who is not let in ------------------------------------------------------------ */
+/* --- servers that are down or refuse the login ------------------------------------------------ */
 
-static void nobody_who_listens_is_waited_for_so_long_and_no_longer(void **state)
+static void a_server_that_is_down_is_waited_for_so_long_and_no_longer(void **state)
 {
     int64_t began = process_now_ms();
     (void)state;
@@ -217,7 +218,8 @@ static void a_wrong_database_or_user_is_final(void **state)
     server_find(&shared, SERVER_POSTGRES);
     (void)snprintf(url, sizeof url, "postgres://postgres:s3cret@127.0.0.1:%u/nowhere", shared.port);
     is_final(url, "3D000");
-    (void)snprintf(url, sizeof url, "postgres://nobody:s3cret@127.0.0.1:%u/postgres", shared.port);
+    (void)snprintf(url, sizeof url, "postgres://stranger:s3cret@127.0.0.1:%u/postgres",
+                   shared.port);
     is_final(url, "28000");
 }
 
@@ -241,7 +243,7 @@ static void a_socket_is_a_host(void **state)
     OK(open_with(url, PATIENT_MS)); /* the second of two hosts */
 }
 
-/* --- the schema ------------------------------------------------------------------------------------ */
+/* --- the schema ------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
@@ -258,7 +260,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Whoever migrates has all the time that it needs. */
+/* A process that migrates has all the time that it needs. */
 static const semel_store_options patient = {.size = sizeof patient, .busy_ms = PATIENT_MS};
 
 static semel_status open_inbox(const char *url)
@@ -331,7 +333,7 @@ static void several_processes_migrate_at_once(void **state)
     assert_int_equal(server_number(*state, "SELECT count(*) - max(version) FROM semel_schema"), 0);
 }
 
-/* Somebody who may not create is told what is missing, and may use what another one has created. */
+/* A user who may not create is told what is missing, and may use what another user has created. */
 static void privileges_are_asked_for_by_name(void **state)
 {
     const char *url = *state, *schema = strstr(url, "schema=") + 7;
@@ -393,7 +395,7 @@ int main(void)
         cmocka_unit_test(a_long_schema_name_is_refused),
         cmocka_unit_test(a_password_is_in_no_error_of_libpqs),
         cmocka_unit_test(hosts_and_ports_may_be_lists),
-        cmocka_unit_test(nobody_who_listens_is_waited_for_so_long_and_no_longer),
+        cmocka_unit_test(a_server_that_is_down_is_waited_for_so_long_and_no_longer),
         cmocka_unit_test(a_server_that_says_nothing_is_waited_for_so_long_and_no_longer),
         cmocka_unit_test(a_password_comes_from_the_url_or_from_its_file),
         cmocka_unit_test(a_wrong_database_or_user_is_final),

@@ -1,5 +1,6 @@
-/* Units inside a transaction that the caller has open on a connection of its own, on PostgreSQL. The caller goes on
- * with its connection as if nothing had happened: semel leaves it as it was after every call. */
+/* Units inside a transaction that the caller has open on a connection of its own, on PostgreSQL.
+ * The caller goes on with its connection as if nothing had happened: semel leaves it as it was
+ * after every call. */
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
 
@@ -15,7 +16,7 @@ static PGconn *connect_to(const server_case *c, const char *database)
 {
     char text[512], host[SERVER_HOST_ROOM];
     unsigned port;
-    server_address(c->url, host, &port);
+    server_address(c->base.place.url, host, &port);
     (void)snprintf(text, sizeof text,
                    "host=%s port=%u user=postgres dbname=%s options='-csearch_path=%s'", host, port,
                    database, c->name);
@@ -45,7 +46,7 @@ static void read_text(char out[64], PGconn *conn, const char *sql)
 static semel_unit *join(server_case *c, PGconn *conn)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    OK(semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     return unit;
 }
 
@@ -63,7 +64,7 @@ static int64_t effects(const server_case *c)
     return case_number(c, "SELECT count(*) FROM effect");
 }
 
-/* --- together or not at all ----------------------------------------------------------------------- */
+/* --- together or not at all ------------------------------------------------------------------- */
 
 static void it_commits_with_the_callers_transaction(void **state)
 {
@@ -74,7 +75,7 @@ static void it_commits_with_the_callers_transaction(void **state)
     SQL(conn, "BEGIN");
     SQL(conn, "INSERT INTO effect VALUES ('earlier')");
     semel_unit *unit = join(c, conn);
-    SQL(conn, "INSERT INTO effect VALUES ('joined')"); /* nobody asked the unit for a handle */
+    SQL(conn, "INSERT INTO effect VALUES ('joined')"); /* without asking the unit for a handle */
     assert_int_equal(claim(c, unit, "m-1"), SEMEL_CLAIMED);
     SQL(conn, "INSERT INTO effect VALUES ('m-1')");
     assert_ptr_equal(semel_unit_postgres(unit), conn);
@@ -167,7 +168,7 @@ static void several_units_join_one_transaction_one_after_the_other(void **state)
     for (int i = 0; i < 3; i++) {
         semel_unit *unit = join(c, conn), *second = NULL;
         assert_int_equal(claim(c, unit, ids[i]), expected[i]);
-        FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&second, c->store, conn, &last_error));
+        FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&second, c->base.store, conn, &last_error));
         if (expected[i] == SEMEL_CLAIMED)
             OK(semel_unit_commit(unit, &last_error));
         else
@@ -187,7 +188,7 @@ static void join_in_thread(test_thread *member)
     semel_message message = text_message("m-1", "10 EUR");
     int good = PQtransactionStatus(conn) == PQTRANS_IDLE;
     PQclear(PQexec(conn, "BEGIN"));
-    good = good && !semel_unit_join_postgres(&unit, c->store, conn, NULL) &&
+    good = good && !semel_unit_join_postgres(&unit, c->base.store, conn, NULL) &&
            !semel_unit_claim(&out, unit, c->inbox, &message, NULL);
     if (good && out == SEMEL_CLAIMED) {
         PQclear(PQexec(conn, "INSERT INTO effect VALUES ('m-1')"));
@@ -209,23 +210,23 @@ static void many_join_at_once(void **state)
     assert_int_equal(case_times(c, "m-1"), 1);
 }
 
-/* --- refused -------------------------------------------------------------------------------------- */
+/* --- refused ---------------------------------------------------------------------------------- */
 
 static void only_an_open_and_healthy_transaction_is_joined(void **state)
 {
     server_case *c = *state;
     PGconn *conn = connect_to(c, "postgres");
     semel_unit *unit = NULL;
-    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     SQL(conn, "BEGIN");
     PQclear(PQexec(conn, "SELECT 1 / 0"));
-    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     SQL(conn, "ROLLBACK; BEGIN");
     assert_true(PQenterPipelineMode(conn));
-    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     assert_true(PQexitPipelineMode(conn));
     assert_true(PQsendQuery(conn, "SELECT 1"));
-    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     for (PGresult *result; (result = PQgetResult(conn));)
         PQclear(result);
     unit = join(c, conn);
@@ -241,22 +242,22 @@ static void another_database_is_refused(void **state)
     semel_unit *unit = NULL;
     (void)snprintf(other, sizeof other, "%s_other", c->name);
     (void)snprintf(sql, sizeof sql, "CREATE DATABASE %s", other);
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
     PGconn *conn = connect_to(c, other);
     SQL(conn, "BEGIN");
-    semel_status status = semel_unit_join_postgres(&unit, c->store, conn, &last_error);
+    semel_status status = semel_unit_join_postgres(&unit, c->base.store, conn, &last_error);
     assert_true(status == SEMEL_EINVAL || status == SEMEL_ESCHEMA); /* it has no tables of ours */
     assert_int_equal(PQtransactionStatus(conn), PQTRANS_INTRANS);
     (void)snprintf(sql, sizeof sql, "CREATE SCHEMA %s", c->name);
     SQL(conn, sql);
     SQL(conn, "CREATE TABLE semel_meta (one boolean, identity uuid);"
               "INSERT INTO semel_meta VALUES (true, gen_random_uuid())");
-    FAILS(SEMEL_EINVAL, semel_unit_join_postgres(&unit, c->store, conn, &last_error));
+    FAILS(SEMEL_EINVAL, semel_unit_join_postgres(&unit, c->base.store, conn, &last_error));
     SAYS("another database");
     SQL(conn, "COMMIT");
     PQfinish(conn);
     (void)snprintf(sql, sizeof sql, "DROP DATABASE %s WITH (FORCE)", other);
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
 }
 
 static void a_claim_inbox_cannot_take_part(void **state)
@@ -273,7 +274,7 @@ static void a_claim_inbox_cannot_take_part(void **state)
     PQfinish(conn);
 }
 
-/* --- callers that misbehave ----------------------------------------------------------------------- */
+/* --- callers that misbehave ------------------------------------------------------------------- */
 
 static void a_caller_that_ends_its_transaction_is_told_so(void **state)
 {
@@ -308,7 +309,7 @@ static void a_caller_whose_connection_breaks_gets_an_error(void **state)
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m-1", NULL);
 }
 
-/* --- a copy in flight ----------------------------------------------------------------------------- */
+/* --- a copy in flight ------------------------------------------------------------------------- */
 
 /* Reported at once, or after a wait: the caller's transaction and settings are as they were. */
 static void in_flight(server_case *c, const semel_inbox_options *options)
@@ -320,7 +321,7 @@ static void in_flight(server_case *c, const semel_inbox_options *options)
     PGconn *conn = connect_to(c, "postgres");
     case_close(c);
     case_open(c, CASE_BUSY_MS, options);
-    OK(semel_unit_begin(&first, c->store, &last_error));
+    OK(semel_unit_begin(&first, c->base.store, &last_error));
     OK(semel_unit_claim(&out, first, c->inbox, &message, &last_error));
     SQL(conn, "SET lock_timeout = '1234ms'; BEGIN; INSERT INTO effect VALUES ('earlier')");
     semel_unit *unit = join(c, conn);

@@ -1,10 +1,11 @@
-/* PgBouncer between store and server: in both modes, and whether it refuses the setting that bounds waits for locks, or
- * drops it. Waits end, retention and relaying work, nothing stays in sessions that are somebody else's next, and a
- * commit whose answer is lost behind the pooler is not taken for a failure. */
+/* PgBouncer between store and server: in both modes, and whether it refuses the setting that bounds
+ * waits for locks, or drops it. Waits end, retention and relaying work, nothing stays in sessions
+ * that another client gets next, and a commit whose answer is lost behind the pooler is not taken
+ * for a failure. */
 #include "support/process/process.h"
+#include "support/servers/sql/app_session.h"
 #include "support/servers/sql/pooler.h"
 #include "support/servers/sql/server_case.h"
-#include "support/servers/sql/server_guest.h"
 
 #include <semel/test.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static void open_behind(server_case *c, const pooler_settings *way, uint32_t bus
     settings.path = c->name;
     settings.port = proxy_port(c->between);
     pooler_start(&settings);
-    pooler_url(url, c->url);
+    pooler_url(url, c->base.place.url);
     case_open_at(c, url, busy_ms, &options);
     assert_int_equal(case_settle(c, "warm", NULL), SEMEL_PROCESSED);
     assert_int_equal(case_settle(c, "warm", NULL), SEMEL_DUPLICATE);
@@ -35,7 +36,7 @@ static void close_behind(server_case *c)
 {
     case_close(c);
     pooler_end();
-    server_run(c->url, "DELETE FROM effect; DELETE FROM semel_marker");
+    server_run(c->base.place.url, "DELETE FROM effect; DELETE FROM semel_marker");
 }
 
 static void each_way(server_case *c, uint32_t busy_ms, void (*look)(server_case *c))
@@ -58,7 +59,7 @@ static semel_status receive(server_case *c)
 
 static semel_status migrate(server_case *c)
 {
-    return semel_store_migrate(c->store, &last_error);
+    return semel_store_migrate(c->base.store, &last_error);
 }
 
 /* A server that waits longer is given up after answer_ms, with EUNAVAILABLE. */
@@ -66,16 +67,16 @@ static void ends_busy(server_case *c, const char *lock, semel_status (*call)(ser
 {
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     semel_status status;
-    server_guest *dba = guest_open(c);
-    guest_run(dba, "BEGIN");
-    guest_run(dba, lock);
+    app_session *dba = app_session_open(c);
+    app_session_run(dba, "BEGIN");
+    app_session_run(dba, lock);
     do /* on a slow machine a connection may not be had in that time */
         status = call(c);
     while (status == SEMEL_EUNAVAILABLE && process_now_ms() < deadline);
     if (status != SEMEL_EBUSY)
         fail_msg("%s: %s", semel_status_name(status), last_error.text);
-    guest_run(dba, "ROLLBACK");
-    guest_close(dba);
+    app_session_run(dba, "ROLLBACK");
+    app_session_close(dba);
 }
 
 static void look_at_waits(server_case *c)
@@ -113,7 +114,7 @@ static void look_at_sessions(server_case *c)
                      0);
     semel_relay_close(relay);
     semel_transport_close(broker);
-    server_run(c->url, "UPDATE semel_marker SET at_ms = 1");
+    server_run(c->base.place.url, "UPDATE semel_marker SET at_ms = 1");
     while (more)
         OK(semel_inbox_sweep(&count, &more, c->inbox, 0, &last_error));
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_marker"), 0);
@@ -128,7 +129,8 @@ static void nothing_stays_in_a_session(void **state)
     each_way(*state, CASE_BUSY_MS, look_at_sessions);
 }
 
-/* All of the pipeline's answers are lost, so what the pooler says stands in the place of the first. */
+/* All of the pipeline's answers are lost, so what the pooler says stands in the place of the
+ * first. */
 static void lose_the_answer(case_work *self, semel_unit *unit, const semel_message *message)
 {
     const server_case *c = self->context;

@@ -1,5 +1,5 @@
-/* Units on PostgreSQL: handlers that do with the connection what they must not, the public steps, what is committed
- * how, the pool, fork(). Joined transactions are in test_postgres_join.c. */
+/* Units on PostgreSQL: handlers that do with the connection what they must not, the public steps,
+ * what is committed how, the pool, fork(). Joined transactions are in test_postgres_join.c. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- handlers that misbehave ---------------------------------------------------------------------- */
+/* --- handlers that misbehave ------------------------------------------------------------------ */
 
 typedef void misdeed(PGconn *conn);
 
@@ -144,8 +144,8 @@ static void a_handler_that_misbehaves_is_told_so(void **state)
     assert_true(case_open_transactions(c) == 0);
 }
 
-/* The others of the batch are no worse off than if it had failed. (A handler's own COMMIT would commit the
- * markers of the whole batch: nothing can be done about that one, but to say so.) */
+/* The others of the batch are no worse off than if it had failed. (A handler's own COMMIT would
+ * commit the markers of the whole batch: nothing can be done about that one, but to say so.) */
 static void in_a_batch_it_spoils_nothing_that_redelivery_does_not_mend(void **state)
 {
     server_case *c = *state;
@@ -224,7 +224,7 @@ static void unusual_handlers_get_all_or_nothing(void **state)
     }
 }
 
-/* --- handles that are none ------------------------------------------------------------------------ */
+/* --- handles that are none -------------------------------------------------------------------- */
 
 static semel_status expect_no_handle(semel_unit *unit, const semel_message *message, void *context,
                                      semel_error *err)
@@ -253,21 +253,21 @@ static void another_store_has_no_handle(void **state)
     OK(semel_unit_begin(&unit, memory, &last_error));
     assert_null(semel_unit_postgres(unit));
     semel_unit_rollback(unit);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     FAILS(SEMEL_EUNSUPPORTED,
           semel_unit_join_postgres(&joined, memory, semel_unit_postgres(unit), &last_error));
     semel_unit_rollback(unit);
     semel_store_close(memory);
 }
 
-/* --- steps ---------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static semel_unit *take(server_case *c, semel_message *message, const char *id)
 {
     semel_unit *unit = NULL;
     semel_outcome out;
     *message = text_message(id, "10 EUR");
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&out, unit, c->inbox, message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
     return unit;
@@ -299,12 +299,12 @@ static void work_before_the_claim_is_refused_where_it_would_be_undone(void **sta
     semel_outcome out;
     semel_message message = text_message("m", "10 EUR");
     message.delivery = 2;
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('early')"));
     FAILS(SEMEL_EMISUSE, semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     SAYS("claim first");
     semel_unit_rollback(unit);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "SELECT 1")); /* which is no work */
     OK(semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
@@ -312,7 +312,8 @@ static void work_before_the_claim_is_refused_where_it_would_be_undone(void **sta
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), 0);
 }
 
-/* With a first delivery the marker may come later in the transaction, behind a savepoint of its own. */
+/* With a first delivery the marker may come later in the transaction, behind a savepoint of its
+ * own. */
 static void work_before_the_claim_of_a_first_delivery_stays(void **state)
 {
     server_case *c = *state;
@@ -323,11 +324,11 @@ static void work_before_the_claim_of_a_first_delivery_stays(void **state)
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
     held = take(c, &first, "m");
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('early')"));
     FAILS(SEMEL_EBUSY, semel_unit_claim(&out, unit, c->inbox, &again, &last_error));
     semel_unit_rollback(unit);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_true(case_sql(unit, "INSERT INTO effect VALUES ('early')"));
     OK(semel_unit_claim(&out, unit, c->inbox, &other, &last_error));
     OK(semel_unit_commit(unit, &last_error));
@@ -335,12 +336,12 @@ static void work_before_the_claim_of_a_first_delivery_stays(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), 1);
 }
 
-/* --- what may be lost with the power -------------------------------------------------------------- */
+/* --- what may be lost with the power ---------------------------------------------------------- */
 
 /* Notes how each transaction that changes a marker or stores a letter will commit. */
 static void note_commits(server_case *c)
 {
-    server_run(c->url,
+    server_run(c->base.place.url,
                "CREATE TABLE commits (what text, how text);"
                "CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
                "INSERT INTO commits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); "
@@ -351,8 +352,9 @@ static void note_commits(server_case *c)
                "FOR EACH ROW EXECUTE FUNCTION note_commit()");
 }
 
-/* Whoever learns that a message is dead acknowledges it: its letter is committed as work is. A failed attempt (by
- * itself, not in the transaction of a batch) is not, which shows that the difference can be seen. */
+/* A caller that learns that a message is dead acknowledges it: so its letter is committed as
+ * durably as work is. A failed attempt (by itself, not in the transaction of a batch) is not, which
+ * shows that the test can see the difference. */
 static void a_dead_letter_is_committed_as_work_is(void **state)
 {
     server_case *c = *state;
@@ -374,7 +376,7 @@ static void a_dead_letter_is_committed_as_work_is(void **state)
         0);
 }
 
-/* --- the pool ------------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 typedef struct asker {
     semel_store *store;
@@ -398,11 +400,11 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit *unit = NULL, *second = NULL;
     test_thread thread;
     case_close(c);
-    (void)snprintf(url, sizeof url, "%.490s&pool=1", c->url);
+    (void)snprintf(url, sizeof url, "%.490s&pool=1", c->base.place.url);
     case_open_at(c, url, 1500, NULL);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
-    FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->store, &last_error));
-    asker other = {.store = c->store};
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_begin(&second, c->base.store, &last_error));
+    asker other = {.store = c->base.store};
     int64_t began = process_now_ms();
     test_thread_start(&thread, ask_for_a_unit, &other);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
@@ -411,8 +413,8 @@ static void a_pool_of_one_is_waited_for_and_not_by_oneself(void **state)
     semel_unit_rollback(unit);
     case_close(c);
     case_open_at(c, url, CASE_WAIT_MS, NULL); /* this thread may be kept from giving it back */
-    OK(semel_unit_begin(&unit, c->store, &last_error));
-    other.store = c->store;
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
+    other.store = c->base.store;
     test_thread_start(&thread, ask_for_a_unit, &other);
     semel_unit_rollback(unit);
     assert_true(test_thread_join(&thread, CASE_WAIT_MS));
@@ -427,10 +429,10 @@ static int use_in_child(void *context)
     semel_error err = {0};
     semel_outcome out;
     int64_t now;
-    PROCESS_REQUIRE(semel_unit_begin(&unit, c->store, &err) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_unit_begin(&unit, c->base.store, &err) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(case_receive(c, &out, "child", NULL, &err) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_store_now(&now, c->store, &err) == SEMEL_EMISUSE);
-    case_close(c); /* says goodbye to nobody in the parent's name */
+    PROCESS_REQUIRE(semel_store_now(&now, c->base.store, &err) == SEMEL_EMISUSE);
+    case_close(c); /* sends nothing on the parent's connections */
     return PROCESS_OK;
 }
 

@@ -1,4 +1,5 @@
-/* The store suite on PostgreSQL behind PgBouncer, where each transaction may be in another session. */
+/* The store suite on PostgreSQL behind PgBouncer, where each transaction may be in another
+ * session. */
 #include "support/conformance/conformance_store.h"
 #include "support/servers/sql/pooler.h"
 

@@ -1,10 +1,11 @@
-/* The servers that tests use, without semel: what other tests take for granted. All is asked of both. */
+/* The servers that tests use, without semel: what other tests take for granted. All is asked of
+ * both. */
 #include "support/process/process.h"
 #include "support/servers/sql/server_session.h"
 
 #include <unistd.h>
 
-/* --- the shared servers --------------------------------------------------------------------------- */
+/* --- the shared servers ----------------------------------------------------------------------- */
 
 static void the_server_answers(void **state)
 {
@@ -15,7 +16,7 @@ static void the_server_answers(void **state)
     assert_int_equal(access(at.pid_file, F_OK), 0);
 }
 
-static void a_fresh_store_is_empty_and_nobody_elses(void **state)
+static void a_fresh_store_is_empty_and_not_shared(void **state)
 {
     place *p = *state;
     place other = {0};
@@ -65,18 +66,24 @@ static void make_tables_with_times(const place *p)
     char sql[512];
     (void)snprintf(sql, sizeof sql,
                    "CREATE TABLE semel_marker (inbox int, %s, at_ms bigint, lease_until_ms bigint,"
-                   " PRIMARY KEY (inbox, %s))",
+                   " first_ms bigint, PRIMARY KEY (inbox, %s))",
                    key, quoted);
     server_run(p->url, sql);
     server_run(p->url, "CREATE TABLE semel_outbox (seq int PRIMARY KEY, wake_ms bigint,"
                        " captured_ms bigint)");
-    server_run(p->url, "CREATE TABLE semel_dead (dead_id int PRIMARY KEY, at_ms bigint)");
+    server_run(p->url, "CREATE TABLE semel_dead (dead_id int PRIMARY KEY, at_ms bigint,"
+                       " first_ms bigint)");
     server_run(p->url, "CREATE TABLE semel_group (outbox int, grp varchar(9), due_ms bigint,"
                        " PRIMARY KEY (outbox, grp))");
-    server_run(p->url, "INSERT INTO semel_marker VALUES (1, 'a', 1000, NULL), (1, 'b', 1000, 2000),"
-                       " (1, 'c', 1000, 2000)");
+    server_run(p->url, "CREATE TABLE semel_note (inbox int, note int, number bigint,"
+                       " PRIMARY KEY (inbox, note))");
+    server_run(p->url, "CREATE TABLE semel_sent (outbox int, sent_ms bigint, seq int,"
+                       " captured_ms bigint, PRIMARY KEY (outbox, sent_ms, seq))");
+    server_run(p->url, "INSERT INTO semel_note VALUES (1, 2, 1000), (1, 3, 1000), (2, 2, 0)");
+    server_run(p->url, "INSERT INTO semel_marker VALUES (1, 'a', 1000, NULL, NULL),"
+                       " (1, 'b', 1000, 2000, NULL), (1, 'c', 1000, 2000, NULL)");
     server_run(p->url, "INSERT INTO semel_outbox VALUES (1, 1000, 2000), (2, 1000, 2000)");
-    server_run(p->url, "INSERT INTO semel_dead VALUES (1, 1000)");
+    server_run(p->url, "INSERT INTO semel_dead VALUES (1, 1000, NULL)");
 }
 
 static void time_passes_but_not_for_rows_that_are_locked(void **state)
@@ -94,10 +101,11 @@ static void time_passes_but_not_for_rows_that_are_locked(void **state)
     assert_int_equal(server_number(p->url, "SELECT sum(wake_ms) FROM semel_outbox"), 1700);
     assert_int_equal(server_number(p->url, "SELECT sum(captured_ms) FROM semel_outbox"), 3700);
     assert_int_equal(server_number(p->url, "SELECT at_ms FROM semel_dead"), 700);
+    assert_int_equal(server_number(p->url, "SELECT sum(number) FROM semel_note"), 1700);
     assert_true(run(p, "ROLLBACK"));
 }
 
-/* --- servers of one's own ------------------------------------------------------------------------- */
+/* --- servers of the test's own ---------------------------------------------------------------- */
 
 static void a_crash_keeps_what_was_committed(void **state)
 {
@@ -162,7 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EACH(the_server_answers, NULL, NULL),
-        IN_PLACE(a_fresh_store_is_empty_and_nobody_elses),
+        IN_PLACE(a_fresh_store_is_empty_and_not_shared),
         IN_PLACE(each_row_is_read),
         IN_PLACE(dropping_ends_sessions_that_are_in_the_way),
         IN_PLACE(time_passes_but_not_for_rows_that_are_locked),

@@ -1,5 +1,5 @@
-/* Commits that fail on the servers: conflicts that a statement raises at the commit, and a handler that overlooks a
- * failed statement. The memory store and SQLite are in test_inbox_conflicts.c. */
+/* Commits that fail on the servers: conflicts that a statement raises at the commit, and a handler
+ * that overlooks a failed statement. The memory store and SQLite are in test_inbox_conflicts.c. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -22,21 +22,24 @@ static int64_t letters(const server_case *c)
     return case_number(c, "SELECT count(*) FROM semel_dead");
 }
 
-/* --- conflicts ------------------------------------------------------------------------------------------------ */
+/* --- conflicts -------------------------------------------------------------------------------- */
 
-/* A sequence is not rolled back: the first ones of it are conflicts, whoever asks. */
+/* A sequence is not rolled back: its first numbers are conflicts, in whichever transaction they are
+ * drawn. */
 static void build_conflicts(const server_case *c)
 {
-    server_run(c->url, "CREATE SEQUENCE tries");
-    server_run(c->url, "CREATE TABLE said (what int)");
+    server_run(c->base.place.url, "CREATE SEQUENCE tries");
+    server_run(c->base.place.url, "CREATE TABLE said (what int)");
     if (c->kind == SERVER_POSTGRES)
-        server_run(c->url, "CREATE FUNCTION conflict() RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF "
-                           "nextval('tries') <= 5 THEN RAISE EXCEPTION 'told to' USING ERRCODE = "
-                           "'40P01'; END IF; RETURN 1; END $$");
+        server_run(c->base.place.url,
+                   "CREATE FUNCTION conflict() RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF "
+                   "nextval('tries') <= 5 THEN RAISE EXCEPTION 'told to' USING ERRCODE = "
+                   "'40P01'; END IF; RETURN 1; END $$");
     else
-        server_run(c->url, "CREATE FUNCTION conflict() RETURNS int BEGIN IF nextval(tries) <= 5 "
-                           "THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF; RETURN 1; "
-                           "END");
+        server_run(c->base.place.url,
+                   "CREATE FUNCTION conflict() RETURNS int BEGIN IF nextval(tries) <= 5 "
+                   "THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF; RETURN 1; "
+                   "END");
 }
 
 static int64_t next_try(const server_case *c)
@@ -82,7 +85,7 @@ static void conflicts_at_the_commit_of_a_redelivery_are_no_attempts(void **state
 }
 
 /* The answer begins as that of any other query. */
-static void so_is_one_in_the_midst_of_rows_that_nobody_reads(void **state)
+static void so_is_one_in_the_midst_of_unread_rows(void **state)
 {
     case_work todo;
     receive_with_conflicts(*state, &todo, "SELECT conflict()", 1);
@@ -97,9 +100,9 @@ static void conflicts_at_the_completion_of_a_claim_repeat_the_completion_only(vo
     assert_int_equal(todo.work.runs, 1);
 }
 
-/* --- a failure that is overlooked ----------------------------------------------------------------------------- */
+/* --- a failure that is overlooked ------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct commit_case {
     semel_transport *transport;
     semel_consumer *consumer;
     semel_status ended;
@@ -107,12 +110,12 @@ typedef struct scene {
     atomic_int over; /* the run */
     atomic_uint overlooked;
     test_thread member;
-} scene;
+} commit_case;
 
 static semel_status overlook(semel_unit *unit, const semel_message *message, void *context,
                              semel_error *err)
 {
-    scene *s = context;
+    commit_case *s = context;
     case_work nothing = {.wrong = SEMEL_OK};
     semel_status status = case_handle(unit, message, &nothing, err);
     if (!status && memcmp(message->id.data, "bad", 3) == 0) {
@@ -122,7 +125,7 @@ static semel_status overlook(semel_unit *unit, const semel_message *message, voi
     return status;
 }
 
-static void publish(scene *s, const char *id)
+static void publish(commit_case *s, const char *id)
 {
     semel_message message = text_message(id, "a");
     const semel_message *one = &message;
@@ -132,7 +135,7 @@ static void publish(scene *s, const char *id)
 
 static void run(test_thread *member)
 {
-    scene *s = member->context;
+    commit_case *s = member->context;
     s->ended = semel_consumer_run(s->consumer, &s->why);
     atomic_store(&s->over, 1);
 }
@@ -140,11 +143,12 @@ static void run(test_thread *member)
 static semel_counters counters(const server_case *c)
 {
     semel_counters now;
-    OK(semel_store_counters(&now, sizeof now, c->store, &last_error));
+    OK(semel_store_counters(&now, sizeof now, c->base.store, &last_error));
     return now;
 }
 
-static void run_until_counted(scene *s, const server_case *c, unsigned processed, unsigned dead)
+static void run_until_counted(commit_case *s, const server_case *c, unsigned processed,
+                              unsigned dead)
 {
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     test_thread_start(&s->member, run, s);
@@ -170,7 +174,7 @@ static semel_status check_letter(const semel_dead *dead, void *context, semel_er
 
 static void run_with_one_that_overlooks(server_case *c, uint32_t batch)
 {
-    scene s = {0};
+    commit_case s = {0};
     reopen(c, (semel_inbox_options){.attempts_max = ATTEMPTS});
     semel_route route = {"*", c->inbox, overlook, &s};
     semel_consumer_options options = {
@@ -185,7 +189,7 @@ static void run_with_one_that_overlooks(server_case *c, uint32_t batch)
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), 2);
     assert_int_equal(case_times(c, "bad"), 0);
     assert_int_equal(letters(c), 1);
-    OK(semel_dead_list(c->store, NULL, check_letter, NULL, &last_error));
+    OK(semel_dead_list(c->base.store, NULL, check_letter, NULL, &last_error));
     semel_consumer_close(s.consumer);
     semel_transport_close(s.transport);
 }
@@ -205,7 +209,7 @@ int main(void)
     static const server_test tests[] = {
         SERVER_TEST(conflicts_at_the_commit_of_a_redelivery_are_no_attempts,
                     IN_TRANSACTION | IN_QUEUE),
-        SERVER_TEST(so_is_one_in_the_midst_of_rows_that_nobody_reads, IN_QUEUE),
+        SERVER_TEST(so_is_one_in_the_midst_of_unread_rows, IN_QUEUE),
         SERVER_TEST(conflicts_at_the_completion_of_a_claim_repeat_the_completion_only, IN_CLAIM),
         SERVER_TEST(a_handler_that_overlooks_a_failed_statement_has_failed, POSTGRES_ONLY),
         SERVER_TEST(it_has_in_a_batch, POSTGRES_ONLY)};

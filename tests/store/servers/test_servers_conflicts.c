@@ -1,6 +1,6 @@
-/* What the application's own statements run into: deadlocks and serialization failures, which are begun anew inside
- * the library; violations of its constraints, which are the handler's failure and never a duplicate. Told
- * by number, whatever language the server speaks. */
+/* What the application's own statements run into: deadlocks and serialization failures, which are
+ * begun anew inside the library; violations of its constraints, which are the handler's failure and
+ * never a duplicate. Told by number, whatever language the server speaks. */
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
 
@@ -13,8 +13,8 @@ enum { RETRIES = 5, ATTEMPTS = 2 };
 
 static void make_rows(server_case *c)
 {
-    server_run(c->url, "CREATE TABLE hot (id int PRIMARY KEY, n int NOT NULL);"
-                       "INSERT INTO hot VALUES (1, 0), (2, 0)");
+    server_run(c->base.place.url, "CREATE TABLE hot (id int PRIMARY KEY, n int NOT NULL);"
+                                  "INSERT INTO hot VALUES (1, 0), (2, 0)");
 }
 
 static int64_t sum(const server_case *c)
@@ -28,7 +28,7 @@ static void reopen(server_case *c, const semel_inbox_options *options)
     case_open(c, CASE_BUSY_MS, options);
 }
 
-/* --- deadlocks ------------------------------------------------------------------------------------ */
+/* --- deadlocks -------------------------------------------------------------------------------- */
 
 typedef struct rival {
     case_work todo;
@@ -52,8 +52,9 @@ static void bump(case_work *self, semel_unit *unit, int row)
         self->wrong = SEMEL_EHANDLER; /* as a handler that knows nothing of conflicts */
 }
 
-/* In the first run each has one row and wants the other's. Whoever begins anew wants that one first: with nothing in
- * its hands, since the other has not got all that it waits for yet, and one deadlock could follow another. */
+/* In the first run each has one row and wants the other's. A rival that begins anew wants that one
+ * first, while it has no row locked: the other has not got all that it waits for yet, and one
+ * deadlock could follow another. */
 static int first_of(const rival *me)
 {
     return me->runs == 0 ? me->first_row : 3 - me->first_row;
@@ -122,7 +123,7 @@ static void a_deadlock_of_handlers_is_begun_anew(void **state)
         if (rivals[i].status || rivals[i].outcome != SEMEL_PROCESSED)
             fail_msg("%s: %s", semel_outcome_name(rivals[i].outcome), rivals[i].err.text);
         assert_int_equal(case_times(c, rivals[i].id), 1);
-        assert_int_equal(rivals[i].todo.work.attempt, 1); /* nobody's fault, so not counted */
+        assert_int_equal(rivals[i].todo.work.attempt, 1); /* a conflict, so not counted */
         sem_destroy(&rivals[i].locked);
     }
     int per_message = c->mode == BY_BATCH ? CASE_BATCH : 1;
@@ -131,9 +132,10 @@ static void a_deadlock_of_handlers_is_begun_anew(void **state)
         assert_true(rivals[0].runs + rivals[1].runs >= 3);
 }
 
-/* --- serialization failures ----------------------------------------------------------------------- */
+/* --- serialization failures ------------------------------------------------------------------- */
 
-/* Somebody else changes the row between our looking and our writing. (MariaDB writes on, or has locked it.) */
+/* Another session changes the row between this unit's read and its write. (MariaDB writes on, or
+ * has locked it.) */
 static void write_what_was_changed(case_work *self, semel_unit *unit, const semel_message *message)
 {
     server_case *c = self->context;
@@ -142,7 +144,7 @@ static void write_what_was_changed(case_work *self, semel_unit *unit, const seme
     if (!case_sql(unit, "SELECT n FROM hot WHERE id = 1"))
         self->wrong = SEMEL_EGIVEUP;
     if (self->work.runs++ == 0)
-        server_run(c->url, "UPDATE hot SET n = n + 10 WHERE id = 1");
+        server_run(c->base.place.url, "UPDATE hot SET n = n + 10 WHERE id = 1");
     bump(self, unit, 1);
 }
 
@@ -199,7 +201,7 @@ static void conflicts_without_an_end_come_to_an_end(void **state)
     assert_int_equal(todo.work.attempt, 1);
 }
 
-/* --- violations ----------------------------------------------------------------------------------- */
+/* --- violations ------------------------------------------------------------------------------- */
 
 static void put_the_same_again(case_work *self, semel_unit *unit, const semel_message *message)
 {
@@ -236,7 +238,8 @@ static void a_violation_of_the_applications_own_is_the_handlers_failure(void **s
     server_case *c = *state;
     semel_inbox_options options = {.size = sizeof options, .attempts_max = ATTEMPTS};
     reopen(c, &options);
-    server_run(c->url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
+    server_run(c->base.place.url,
+               "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
     is_the_handlers_failure(c, "m", "INSERT INTO invoice VALUES (1)");
     int per_message = c->mode == BY_BATCH ? CASE_BATCH : 1;
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_dead"), per_message);
@@ -257,26 +260,27 @@ static void a_violation_in_a_table_named_like_ours_is_no_duplicate(void **state)
                    is_postgres ? "SCHEMA" : "DATABASE", c->name, c->name,
                    is_postgres ? "key" : "`key`", is_postgres ? "bytea" : "varbinary(255)",
                    is_postgres ? "key" : "`key`", c->name);
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
     (void)snprintf(insert, sizeof insert, "INSERT INTO %s_like.semel_marker VALUES (1, 'm')",
                    c->name);
     is_the_handlers_failure(c, "m", insert);
     (void)snprintf(sql, sizeof sql, "DROP %s %s_like%s", is_postgres ? "SCHEMA" : "DATABASE",
                    c->name, is_postgres ? " CASCADE" : "");
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
 }
 
-/* "A unique violation is a duplicate": then an order whose invoice number is taken is acknowledged and lost. And
- * in PostgreSQL the transaction is over with it, marker or not. */
+/* "A unique violation is a duplicate": then an order whose invoice number is taken is acknowledged
+ * and lost. And in PostgreSQL the transaction is over with it, marker or not. */
 static void p6_business_violation(void **state)
 {
     server_case *c = *state;
     static const char sql[] = "INSERT INTO invoice VALUES (1)";
     case_work todo = {.after = put_the_same_again, .context = (void *)(uintptr_t)sql};
-    server_run(c->url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
+    server_run(c->base.place.url,
+               "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
     CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 0);
-    server_run(c->url, "DELETE FROM invoice");
+    server_run(c->base.place.url, "DELETE FROM invoice");
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", NULL);
     assert_int_equal(case_times(c, "m"), 1);
 }
@@ -296,8 +300,9 @@ static void a_deferred_violation_is_the_handlers_failure_too(void **state)
     semel_inbox_options options = {.size = sizeof options, .attempts_max = ATTEMPTS};
     case_work todo = {.after = defer};
     reopen(c, &options);
-    server_run(c->url, "CREATE TABLE invoice (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);"
-                       "INSERT INTO invoice VALUES (1)");
+    server_run(c->base.place.url,
+               "CREATE TABLE invoice (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);"
+               "INSERT INTO invoice VALUES (1)");
     CASE_RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, c, "m", &todo);
     CASE_RECEIVES(SEMEL_OK, SEMEL_DEAD, c, "m", &todo);
     assert_int_equal(case_times(c, "m"), 0);
@@ -309,7 +314,8 @@ static void plan_it(case_work *self, semel_unit *unit, const semel_message *mess
     self->wrong = semel_unit_queue(unit, self->context, NULL, 0, NULL);
 }
 
-/* A plan that is no SQL at all: found by us or by the server, it leaves nothing behind on the connection. */
+/* A plan that is no SQL at all: found by us or by the server, it leaves nothing behind on the
+ * connection. */
 static void a_queued_statement_that_is_none_is_the_handlers_failure(void **state)
 {
     server_case *c = *state;
@@ -329,7 +335,7 @@ static void a_queued_statement_that_is_none_is_the_handlers_failure(void **state
     }
 }
 
-/* --- in another language -------------------------------------------------------------------------- */
+/* --- in another language ---------------------------------------------------------------------- */
 
 static void speak_german(server_case *c, server_own *own, const server_shape *shape)
 {
@@ -351,7 +357,8 @@ static void errors_are_told_by_number_and_not_by_text(void **state)
     case_work todo = {.after = plan_it,
                       .context = (void *)(uintptr_t) "INSERT INTO invoice VALUES (1)"};
     speak_german(&c, &own, shape);
-    server_run(c.url, "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
+    server_run(c.base.place.url,
+               "CREATE TABLE invoice (id int PRIMARY KEY); INSERT INTO invoice VALUES (1)");
     for (c.mode = BY_QUEUE; c.mode <= BY_CLAIM; c.mode++) {
         const char *id = c.mode == BY_QUEUE ? "queued" : "claimed";
         case_open(&c, CASE_BUSY_MS, &options);

@@ -1,12 +1,12 @@
-/* Handlers that end the transaction themselves and then fail; and what the server forgets between two messages. In the
- * first case half of the work is committed, with the marker: that is told, instead of being taken for a failure that
- * would be tried again and be a duplicate. */
+/* Handlers that end the transaction themselves and then fail; and what the server forgets between
+ * two messages. In the first case half of the work is committed, with the marker: that is told,
+ * instead of being taken for a failure that would be tried again and be a duplicate. */
 #include "support/servers/sql/server_case.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* --- ended, then failed ------------------------------------------------------------------------------------ */
+/* --- ended, then failed ----------------------------------------------------------------------- */
 
 /* After the effect has been written. */
 static void run_and_fail(case_work *self, semel_unit *unit, const semel_message *message)
@@ -50,8 +50,8 @@ static semel_status commit_and_fail(semel_unit *unit, const semel_message *messa
     return semel_fail(err, SEMEL_EHANDLER, "failed, after a COMMIT");
 }
 
-/* In a batch the markers of all were committed with it. The call must say so: to receive each by itself would find
- * duplicates, and hide that two of them were never handled. */
+/* In a batch the markers of all were committed with it. The call must say so: to receive each by
+ * itself would find duplicates, and hide that two of them were never handled. */
 static void in_a_batch_it_is_told_and_not_taken_for_duplicates(void **state)
 {
     server_case *c = *state;
@@ -67,7 +67,8 @@ static void in_a_batch_it_is_told_and_not_taken_for_duplicates(void **state)
         assert_int_equal(out[i], SEMEL_UNDECIDED);
 }
 
-/* It has rolled back, to a savepoint of its own or all of it: a failure, of which nothing is left. */
+/* It has rolled back, to a savepoint of its own or all of it: a failure, of which nothing is
+ * left. */
 static void one_that_rolls_back_and_fails_has_failed(void **state)
 {
     server_case *c = *state;
@@ -89,9 +90,10 @@ static void one_that_rolls_back_and_fails_has_failed(void **state)
     assert_int_equal(case_times(c, "stray"), 0);
 }
 
-/* --- a table that changes ------------------------------------------------------------------------------------- */
+/* --- a table that changes --------------------------------------------------------------------- */
 
-/* Rows of the table are asked for, in whatever columns it has: a statement that was prepared before knows others. */
+/* Rows of the table are asked for, in whatever columns it has: a statement that was prepared before
+ * knows others. */
 static void queue_a_look(case_work *self, semel_unit *unit, const semel_message *message)
 {
     (void)message;
@@ -104,12 +106,12 @@ static void a_table_that_changed_costs_no_attempt(void **state)
     static const char *const changes[] = {"ALTER TABLE wide ADD COLUMN b int",
                                           "ALTER TABLE wide ADD COLUMN c int"};
     server_case *c = *state;
-    server_run(c->url, "CREATE TABLE wide (a int)");
+    server_run(c->base.place.url, "CREATE TABLE wide (a int)");
     for (int i = 0; i < 2; i++) {
         char id[] = {'m', (char)('0' + i), 0}, next[] = {'n', (char)('0' + i), 0};
         case_work before = {.after = queue_a_look}, after = {.after = queue_a_look};
         CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, id, &before);
-        server_run(c->url, changes[i]);
+        server_run(c->base.place.url, changes[i]);
         CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, next, &after);
         assert_int_equal(after.work.attempt, 1);
         assert_int_equal(case_times(c, next), 1);

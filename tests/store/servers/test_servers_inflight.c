@@ -1,6 +1,6 @@
-/* Copies that come at the same time: the second one waits for the marker of the first, in every mode and at every
- * isolation. Many copies at once are in test_servers_crowds.c, conflicts of the application's own in
- * test_servers_conflicts.c. */
+/* Copies that come at the same time: the second one waits for the marker of the first, in every
+ * mode and at every isolation. Many copies at once are in test_servers_copies.c, conflicts of the
+ * application's own in test_servers_conflicts.c. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -9,7 +9,7 @@
 
 enum { WAIT_MS = 60, LATE_MS = 30000, SOON_MS = 30 };
 
-/* --- a first copy that takes its time ------------------------------------------------------------- */
+/* --- a first copy that takes its time --------------------------------------------------------- */
 
 /* Its units are open in a store of its own, straight at the server, by the public steps. */
 typedef struct holder {
@@ -35,9 +35,10 @@ static void hold_one(holder *h, int index)
 
 static void hold(holder *h, server_case *c, const char *id)
 {
+    semel_inbox_options options = {.size = sizeof options, .accept_changes = 1};
     *h = (holder){.count = c->mode == BY_BATCH ? CASE_BATCH : 1};
     h->store = case_other(c);
-    OK(semel_inbox_open(&h->inbox, h->store, "orders", NULL, &last_error));
+    OK(semel_inbox_open(&h->inbox, h->store, "orders", &options, &last_error));
     for (int i = 0; i < h->count; i++) {
         (void)snprintf(h->ids[i], sizeof h->ids[i], c->mode == BY_BATCH ? "%s.%d" : "%s", id, i);
         hold_one(h, i);
@@ -56,7 +57,7 @@ static void let_go(holder *h, int commits)
     semel_store_close(h->store);
 }
 
-/* --- a second copy, in a thread ------------------------------------------------------------------- */
+/* --- a second copy, in a thread --------------------------------------------------------------- */
 
 typedef struct copy {
     server_case *c;
@@ -73,7 +74,7 @@ static void receive_copy(test_thread *member)
     self->status = case_receive(self->c, &self->outcome, "m", &self->todo, &self->err);
 }
 
-/* Until it waits for somebody. In claim mode it looks again and again instead. */
+/* Until it waits for another unit. In claim mode it looks again and again instead. */
 static void send_copy(copy *self, server_case *c)
 {
     *self = (copy){.c = c};
@@ -137,7 +138,7 @@ static void a_copy_waits_and_proceeds_when_the_first_rolls_back(void **state)
     CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", NULL);
 }
 
-/* --- waiting has an end --------------------------------------------------------------------------- */
+/* --- waiting has an end ----------------------------------------------------------------------- */
 
 /* In a batch each message has its outcome, and the call has none of its own. */
 static void is_busy(server_case *c)
@@ -195,13 +196,14 @@ static void slow_work_is_not_cut_off_by_the_wait_for_copies(void **state)
     semel_outcome out;
     reopen(c, &options);
     case_work todo = {.wrong = SEMEL_OK};
-    server_run(c->url, c->kind == SERVER_POSTGRES
-                           ? "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
-                             " $$BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END$$;"
-                             " CREATE TRIGGER slow BEFORE INSERT ON effect FOR EACH ROW EXECUTE "
-                             "FUNCTION slow()"
-                           : "CREATE TRIGGER slow BEFORE INSERT ON effect FOR EACH ROW"
-                             " BEGIN DECLARE x int; SET x = SLEEP(0.3); END");
+    server_run(c->base.place.url,
+               c->kind == SERVER_POSTGRES
+                   ? "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+                     " $$BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END$$;"
+                     " CREATE TRIGGER slow BEFORE INSERT ON effect FOR EACH ROW EXECUTE "
+                     "FUNCTION slow()"
+                   : "CREATE TRIGGER slow BEFORE INSERT ON effect FOR EACH ROW"
+                     " BEGIN DECLARE x int; SET x = SLEEP(0.3); END");
     OK(semel_inbox_receive(&out, c->inbox, &message, case_handle, &todo, &last_error));
     assert_int_equal(out, SEMEL_PROCESSED);
     assert_int_equal(case_times(c, "m"), 1);

@@ -1,6 +1,7 @@
-/* Somebody has locked semel's tables: a DBA, an ALTER TABLE, a dump. Every call ends within the store's busy_ms, with
- * SEMEL_EBUSY, and nothing is said of copies that nobody has seen. When the lock is gone all goes on. The same for
- * rows of the application's that a handler waits for. */
+/* Another session has locked semel's tables: an operator, an ALTER TABLE, a dump. Every call ends
+ * within the store's busy_ms, with SEMEL_EBUSY, and says nothing of copies, since it has seen none.
+ * When the lock is gone all goes on. The same for rows of the application that a handler waits
+ * for. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -10,13 +11,14 @@
 
 enum { SHORT_MS = 300 };
 
-/* --- locks ------------------------------------------------------------------------------------------------ */
+/* --- locks ------------------------------------------------------------------------------------ */
 
 /* In the case's schema or database; PostgreSQL's is the URL's. */
 static void lock(session *s, const server_case *c, const char *table)
 {
     char sql[256], url[SERVER_URL_ROOM];
-    (void)snprintf(url, sizeof url, "%.*s", (int)strcspn(c->url, "?"), c->url);
+    (void)snprintf(url, sizeof url, "%.*s", (int)strcspn(c->base.place.url, "?"),
+                   c->base.place.url);
     assert_true(session_open(s, url));
     (void)snprintf(sql, sizeof sql,
                    c->kind == SERVER_POSTGRES ? "BEGIN; LOCK TABLE %s.%s IN ACCESS EXCLUSIVE MODE"
@@ -39,7 +41,7 @@ static void reopen(server_case *c)
     case_open(c, SHORT_MS, &options);
 }
 
-/* --- a call that must end ---------------------------------------------------------------------------------- */
+/* --- a call that must end --------------------------------------------------------------------- */
 
 typedef struct call {
     server_case *c;
@@ -86,7 +88,7 @@ static semel_status step(call *self)
 static semel_status count(call *self)
 {
     semel_counters counters;
-    return semel_store_counters(&counters, sizeof counters, self->c->store, &self->err);
+    return semel_store_counters(&counters, sizeof counters, self->c->base.store, &self->err);
 }
 
 static semel_status sweep(call *self)
@@ -112,7 +114,7 @@ static void succeeds(call *self, semel_status (*what)(call *self))
         fail_msg("%s", self->err.text);
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void the_outbox(void **state)
 {
@@ -158,7 +160,7 @@ static void the_markers(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_marker WHERE state <> 0"), 0);
 }
 
-/* Nobody's fault: no attempt is counted. */
+/* A lock is no failure of the handler: no attempt is counted. */
 static void the_applications_own(void **state)
 {
     server_case *c = *state;

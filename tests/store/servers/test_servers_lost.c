@@ -1,5 +1,6 @@
-/* What gets lost between a store and its server: the answer of a COMMIT, a request, a connection at any moment,
- * the server itself. P15 and P21 by name are in test_servers_pitfalls.c; here they are in every mode. */
+/* What gets lost between a store and its server: the answer of a COMMIT, a request, a connection at
+ * any moment, the server itself. P15 and P21 by name are in test_servers_pitfalls.c; here they are
+ * in every mode. */
 #include "support/fake/broker_file.h"
 #include "support/process/process.h"
 #include "support/servers/sql/server_case.h"
@@ -10,14 +11,15 @@
 
 enum { LEASE_MS = 60000 };
 
-/* --- the answer of COMMIT ------------------------------------------------------------------------- */
+/* --- the answer of COMMIT --------------------------------------------------------------------- */
 
-/* The server notices in its own time that a client has gone, and rolls back then; so it does where that is told and
- * not waited for. What is locked until then would not get older: after that leases end. */
+/* The server notices in its own time that a client has gone, and rolls back then; so it does where
+ * that is told and not waited for. What is locked until then would not get older: after that leases
+ * end. */
 static void let_leases_end(server_case *c)
 {
     assert_int_equal(case_open_transactions(c), 0);
-    server_pass_ms(c->url, LEASE_MS);
+    server_pass_ms(c->base.place.url, LEASE_MS);
 }
 
 typedef void lose(proxy *p, const char *pattern);
@@ -75,7 +77,7 @@ static void the_request_of_a_commit_is_lost(void **state)
     CASE_RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, c, "m", &todo);
 }
 
-/* The claim itself: nobody knows that it is held, and the work has not begun. */
+/* The claim itself: the inbox does not know that it holds it, and the work has not begun. */
 static void the_answer_of_a_claim_is_lost(void **state)
 {
     server_case *c = *state;
@@ -94,7 +96,8 @@ static void the_answer_of_a_claim_is_lost(void **state)
     assert_int_equal(todo.work.runs, 1);
 }
 
-/* The failure of a handler: counted or not, but never an effect, and never more than one attempt. */
+/* The failure of a handler: counted or not, but never an effect, and never more than one
+ * attempt. */
 static void the_answer_of_a_recorded_failure_is_lost(void **state)
 {
     server_case *c = *state;
@@ -108,7 +111,7 @@ static void the_answer_of_a_recorded_failure_is_lost(void **state)
     assert_int_equal(case_times(c, "m"), 1);
 }
 
-/* --- outbox and relay ----------------------------------------------------------------------------- */
+/* --- outbox and relay ------------------------------------------------------------------------- */
 
 static void a_send_is_there_as_a_whole_or_not_at_all(void **state)
 {
@@ -196,7 +199,7 @@ static void settling_is_repeated_only_if_it_did_not_happen(void **state)
     relay_close(&r);
 }
 
-/* --- cut at every point --------------------------------------------------------------------------- */
+/* --- cut at every point ----------------------------------------------------------------------- */
 
 static void cut_here(server_case *c, const char *point)
 {
@@ -207,13 +210,15 @@ static void cut_here(server_case *c, const char *point)
         proxy_cut(c->between);
 }
 
-/* Where the store answers others at once, a lost connection may be the work's own doing: EHANDLER. */
+/* Where the store answers others at once, a lost connection may be the work's own doing:
+ * EHANDLER. */
 static int is_trouble_of_the_line(semel_status status)
 {
     return status == SEMEL_EUNAVAILABLE || status == SEMEL_EUNKNOWN || status == SEMEL_EHANDLER;
 }
 
-/* Receives, with the connection cut at c->at, until it is settled; the message goes out with the work. */
+/* Receives, with the connection cut at c->at, until it is settled; the message goes out with the
+ * work. */
 static void receive_with_a_cut(server_case *c, const char *id)
 {
     semel_message mail = text_message(id, "paid");
@@ -292,7 +297,7 @@ static void a_connection_is_cut_at_every_point_of_relaying(void **state)
     relay_close(&r);
 }
 
-/* --- nobody there --------------------------------------------------------------------------------- */
+/* --- no server there -------------------------------------------------------------------------- */
 
 enum { SHORT_MS = 1500, LATE_MS = 30000 };
 
@@ -336,13 +341,13 @@ static void a_server_ends_and_comes_back(void **state)
     semel_outcome out;
     server_own_start(&own, shape->kind);
     case_make(&c, &own.at, shape, "");
-    case_open_at(&c, c.url, CASE_BUSY_MS, NULL);
+    case_open_at(&c, c.base.place.url, CASE_BUSY_MS, NULL);
     warm_up(&c);
     server_own_halt(&own);
     server_own_restart(&own);
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, &c, "after a halt", NULL);
     case_close(&c);
-    case_open_at(&c, c.url, SHORT_MS, NULL);
+    case_open_at(&c, c.base.place.url, SHORT_MS, NULL);
     server_own_crash(&own);
     FAILS(SEMEL_EUNAVAILABLE, case_receive(&c, &out, "after a crash", NULL, &last_error));
     server_own_restart(&own);

@@ -1,6 +1,7 @@
-/* One message whose work runs into a limit of the server, or takes its connection down. The store answers everybody
- * else: so it is no outage. The message is counted, waits behind the others, and becomes a dead letter; the others
- * are handled meanwhile. By a consumer, one by one and in batches, and by a local hand-off. */
+/* One message whose work runs into a limit of the server, or takes its connection down. The store
+ * answers all others: so it is no outage. The message is counted, waits behind the others, and
+ * becomes a dead letter; the others are handled meanwhile. By a consumer, one by one and in
+ * batches, and by a local hand-off. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -15,10 +16,10 @@
 
 enum { HEALTHY = 12, ATTEMPTS = 3, STATEMENTS = 3 };
 
-/* --- poisons ---------------------------------------------------------------------------------------------- */
+/* --- poisons ---------------------------------------------------------------------------------- */
 
-/* Statements of the handler's own, or queued; with `vanishes`, the handler then waits until the server has ended the
- * session by itself. */
+/* Statements of the handler's own, or queued; with `vanishes`, the handler then waits until the
+ * server has ended the session by itself. */
 typedef struct poison {
     const char *name;
     server_kind kind;
@@ -84,9 +85,9 @@ static const poison poisons[] = {
      {"ROLLBACK", "INSERT INTO nowhere VALUES (1)"}},
 };
 
-/* --- the work --------------------------------------------------------------------------------------------- */
+/* --- the work --------------------------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct poison_case {
     server_case *c;
     const poison *poison;
     semel_transport *queue;
@@ -96,7 +97,7 @@ typedef struct scene {
     semel_status status;
     semel_error err;
     test_thread thread;
-} scene;
+} poison_case;
 
 static int64_t session_of(const server_case *c, semel_unit *unit)
 {
@@ -117,7 +118,7 @@ static void wait_until_it_vanished(const server_case *c, int64_t session)
         case_nap(c);
 }
 
-static semel_status take_poison(scene *s, semel_unit *unit, semel_error *err)
+static semel_status take_poison(poison_case *s, semel_unit *unit, semel_error *err)
 {
     const poison *p = s->poison;
     s->runs++;
@@ -138,16 +139,16 @@ static semel_status take_poison(scene *s, semel_unit *unit, semel_error *err)
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    scene *s = context;
+    poison_case *s = context;
     case_work nothing = {.wrong = SEMEL_OK};
     semel_status status = case_handle(unit, message, &nothing, err);
     int is_poison = message->id.len == 6 && memcmp(message->id.data, "poison", 6) == 0;
     return status || !is_poison ? status : take_poison(s, unit, err);
 }
 
-/* --- how it is brought ------------------------------------------------------------------------------------- */
+/* --- how it is brought ------------------------------------------------------------------------ */
 
-typedef enum way { ONE_BY_ONE, IN_BATCHES, BY_HAND_OFF, WAYS } way;
+typedef enum way { ONE_BY_ONE, IN_BATCHES, BY_DEFAULT, BY_HAND_OFF, WAYS } way;
 
 static semel_message nth(char id[16], int i)
 {
@@ -155,11 +156,11 @@ static semel_message nth(char id[16], int i)
     return text_message(id, "10 EUR");
 }
 
-static void start_consumer(scene *s, way how)
+static void start_consumer(poison_case *s, way how)
 {
     semel_route route = {.pattern = "*", .inbox = s->c->inbox, .handler = handle, .context = s};
     semel_consumer_options options = {.size = sizeof options, .backoff_ms = 20};
-    options.batch = how == IN_BATCHES ? 5 : 0;
+    options.batch = how == IN_BATCHES ? 5 : how == ONE_BY_ONE ? 1 : 0;
     OK(semel_transport_open(&s->queue, "memory:", NULL, &last_error));
     for (int i = 0; i <= HEALTHY; i++) {
         char id[16];
@@ -171,7 +172,7 @@ static void start_consumer(scene *s, way how)
     OK(semel_consumer_open(&s->consumer, s->queue, &route, 1, &options, &last_error));
 }
 
-static void start_relay(scene *s)
+static void start_relay(poison_case *s)
 {
     semel_relay_options options = {
         .size = sizeof options, .attempts_max = ATTEMPTS, .backoff_ms = 20, .poll_ms = 50};
@@ -186,12 +187,12 @@ static void start_relay(scene *s)
 
 static void run(test_thread *member)
 {
-    scene *s = member->context;
+    poison_case *s = member->context;
     s->status =
         s->relay ? semel_relay_run(s->relay, &s->err) : semel_consumer_run(s->consumer, &s->err);
 }
 
-static void stop(scene *s)
+static void stop(poison_case *s)
 {
     if (s->relay)
         semel_relay_stop(s->relay);
@@ -204,32 +205,32 @@ static void stop(scene *s)
     semel_transport_close(s->queue);
 }
 
-/* --- what must come of it ----------------------------------------------------------------------------------- */
+/* --- what must come of it --------------------------------------------------------------------- */
 
-static int64_t letters(const scene *s)
+static int64_t letters(const poison_case *s)
 {
     return case_number(s->c, "SELECT count(*) FROM semel_dead");
 }
 
-static int64_t effects(const scene *s)
+static int64_t effects(const poison_case *s)
 {
     return case_number(s->c, "SELECT count(*) FROM effect");
 }
 
-static int is_over(const scene *s)
+static int is_over(const poison_case *s)
 {
     return letters(s) == 1 && effects(s) == HEALTHY;
 }
 
 static void poison_it(server_case *c, const poison *p, way how)
 {
-    scene s = {.c = c, .poison = p};
+    poison_case s = {.c = c, .poison = p};
     semel_inbox_options options = {.size = sizeof options, .attempts_max = ATTEMPTS};
     case_close(c);
     case_open(c, CASE_BUSY_MS, &options);
-    server_run(c->url, "DELETE FROM effect");
-    server_run(c->url, "DELETE FROM semel_dead");
-    server_run(c->url, "DELETE FROM semel_marker");
+    server_run(c->base.place.url, "DELETE FROM effect");
+    server_run(c->base.place.url, "DELETE FROM semel_dead");
+    server_run(c->base.place.url, "DELETE FROM semel_marker");
     if (how == BY_HAND_OFF)
         start_relay(&s);
     else
@@ -256,15 +257,15 @@ static void it_is_counted_and_others_go_on(void **state)
                 poison_it(c, &poisons[i], (way)how);
 }
 
-/* --- what triggers and constraints say at the commit -------------------------------------------------------- */
+/* --- what triggers and constraints say at the commit ------------------------------------------ */
 
-/* With an SQLSTATE that somebody thought up, or that has another meaning elsewhere. */
+/* With an SQLSTATE that the trigger's author invented, or that has another meaning elsewhere. */
 static void a_deferred_trigger_is_the_handlers_failure_whatever_its_sqlstate(void **state)
 {
     static const char *const states[] = {"ZX123", "23514", "P0001", "0A000", "22012", "42P01",
                                          "08006", "53100", "57P01", "XX000", "25006"};
     server_case *c = *state;
-    server_run(c->url,
+    server_run(c->base.place.url,
                "CREATE TABLE what (state text); CREATE FUNCTION refuse() RETURNS trigger LANGUAGE "
                "plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = (SELECT state FROM "
                "what); END $$; CREATE CONSTRAINT TRIGGER late AFTER INSERT ON effect DEFERRABLE "
@@ -276,7 +277,7 @@ static void a_deferred_trigger_is_the_handlers_failure_whatever_its_sqlstate(voi
         (void)snprintf(sql, sizeof sql, "DELETE FROM what; INSERT INTO what VALUES ('%s')",
                        states[i]);
         (void)snprintf(id, sizeof id, "m-%zu", i);
-        server_run(c->url, sql);
+        server_run(c->base.place.url, sql);
         message = text_message(id, "10 EUR");
         case_work nothing = {.wrong = SEMEL_OK};
         semel_status status = semel_inbox_receive(&out, c->inbox, &message,

@@ -1,4 +1,5 @@
-/* The proxy that stands between a client and a server, without semel: what it passes, loses and counts. */
+/* The proxy that stands between a client and a server, without semel: what it passes, loses and
+ * counts. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_session.h"
@@ -8,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CROWD = 16 };
+enum { CLIENTS = 16 };
 
-/* --- passing and counting ------------------------------------------------------------------------------------ */
+/* --- passing and counting --------------------------------------------------------------------- */
 
 static void it_passes_everything_and_counts(void **state)
 {
@@ -105,7 +106,7 @@ static void answers_are_held_until_they_are_let_go(void **state)
     test_thread_start(&client, insert_one, p);
     assert_true(proxy_wait_held(p->between, WAIT_MS));
     assert_int_equal(rows(p), 1);
-    assert_false(test_thread_join(&client, 50)); /* it is there, but nobody told the client */
+    assert_false(test_thread_join(&client, 50)); /* it is there, but the client does not know */
     proxy_hold(p->between, 0);
     assert_true(test_thread_join(&client, WAIT_MS));
     assert_int_equal(proxy_count(p->between).held, 0);
@@ -143,8 +144,8 @@ static void an_answer_is_lost_and_the_request_is_not(void **state)
     assert_true(run(p, "COMMIT"));
 }
 
-/* All in one piece: what is before and behind the pattern is carried out, too, and the client does not see the
- * end before that, however slow the server is. */
+/* All in one piece: what is before and behind the pattern is carried out, too, and the client does
+ * not see the end before that, however slow the server is. */
 static void an_answer_to_many_statements_is_lost(void **state)
 {
     place *p = *state;
@@ -170,7 +171,7 @@ static void a_request_is_lost(void **state)
     server_run(p->url, "DROP TABLE t");
 }
 
-/* --- the proxy before a server that says nothing -------------------------------------------------- */
+/* --- the proxy before a server that says nothing ---------------------------------------------- */
 
 static int open_raw(int listens, struct sockaddr_in *at)
 {
@@ -219,7 +220,7 @@ static void a_pattern_is_found_in_pieces(void **state)
     proxy_close(between);
 }
 
-/* --- the proxy before one that comes and goes ----------------------------------------------------- */
+/* --- the proxy before one that comes and goes ------------------------------------------------- */
 
 static void a_server_that_is_down_is_a_connection_that_ends(void **state)
 {
@@ -239,7 +240,7 @@ static void a_server_that_is_down_is_a_connection_that_ends(void **state)
     proxy_close(between);
 }
 
-static void work_in_a_crowd(test_thread *member)
+static void work_beside_others(test_thread *member)
 {
     const place *p = member->context;
     place mine = *p;
@@ -250,12 +251,12 @@ static void work_in_a_crowd(test_thread *member)
     }
 }
 
-static void a_crowd_passes(void **state)
+static void many_clients_pass(void **state)
 {
     place *p = *state;
-    assert_true(threads_run(CROWD, work_in_a_crowd, p));
-    assert_int_equal(rows(p), 3 * CROWD);
-    assert_int_equal(proxy_count(p->between).connections, 3 * CROWD + 1);
+    assert_true(threads_run(CLIENTS, work_beside_others, p));
+    assert_int_equal(rows(p), 3 * CLIENTS);
+    assert_int_equal(proxy_count(p->between).connections, 3 * CLIENTS + 1);
 }
 
 int main(void)
@@ -273,7 +274,7 @@ int main(void)
         IN_PLACE(a_request_is_lost),
         cmocka_unit_test(a_pattern_is_found_in_pieces),
         ON_EACH(a_server_that_is_down_is_a_connection_that_ends, NULL, NULL),
-        IN_PLACE(a_crowd_passes),
+        IN_PLACE(many_clients_pass),
     };
     return cmocka_run_group_tests_name("servers_proxy", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Statements and bytes of the application's that a server does not take as they are: how values are read, what becomes
- * of messages whose statements fail, and that nothing is left open. */
+/* Statements and bytes of the application's that a server does not take as they are: how values are
+ * read, what becomes of messages whose statements fail, and that nothing is left open. */
 #include "support/servers/sql/server_case.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static semel_outcome receive(semel_inbox *inbox, const char *id, semel_handler *
     return out;
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static semel_status queue_texts(semel_unit *unit, const semel_message *message, void *context,
                                 semel_error *err)
@@ -34,14 +34,15 @@ static void a_text_is_read_as_its_columns_type(void **state)
     server_case *c = *state;
     case_close(c);
     case_open(c, CASE_BUSY_MS, NULL);
-    server_run(c->url, "CREATE TABLE typed (i int, b bigint, d date, r double precision)");
+    server_run(c->base.place.url,
+               "CREATE TABLE typed (i int, b bigint, d date, r double precision)");
     assert_int_equal(receive(c->inbox, "m", queue_texts, NULL), SEMEL_PROCESSED);
     assert_int_equal(case_number(c, "SELECT count(*) FROM typed WHERE i = 1234 AND b = 20240101 "
                                     "AND d = '2024-01-31' AND r = 0.5"),
                      1);
 }
 
-/* --- attempts ------------------------------------------------------------------------------------- */
+/* --- attempts --------------------------------------------------------------------------------- */
 
 static semel_status queue_nonsense(semel_unit *unit, const semel_message *message, void *context,
                                    semel_error *err)
@@ -65,7 +66,7 @@ static void what_keeps_failing_in_queued_mode_is_a_dead_letter(void **state)
     assert_int_equal(deliveries, ATTEMPTS);
 }
 
-/* --- batches -------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static semel_status queue_with_a_mark_too_many(semel_unit *unit, const semel_message *message,
                                                void *context, semel_error *err)
@@ -93,7 +94,7 @@ static void one_bad_statement_fails_one_message_of_a_batch(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM effect"), 2);
 }
 
-/* --- letters -------------------------------------------------------------------------------------- */
+/* --- letters ---------------------------------------------------------------------------------- */
 
 static semel_status give_up(semel_unit *unit, const semel_message *message, void *context,
                             semel_error *err)
@@ -115,7 +116,7 @@ static void a_letter_and_its_announcement_are_kept_whatever_their_bytes(void **s
     message.content_type = "text/\xff";
     message.type = "or\xc0"
                    "der";
-    OK(semel_inbox_open(&inbox, c->store, "faulty", &options, &last_error));
+    OK(semel_inbox_open(&inbox, c->base.store, "faulty", &options, &last_error));
     OK(semel_inbox_receive(&out, inbox, &message, give_up, NULL, &last_error));
     assert_int_equal(out, SEMEL_DEAD);
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_dead"), 1);
@@ -123,9 +124,9 @@ static void a_letter_and_its_announcement_are_kept_whatever_their_bytes(void **s
     semel_inbox_close(inbox);
 }
 
-/* --- the pool ------------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
-/* A key in somebody else's unit: the answer leaves nothing open on the connection. */
+/* A key in another open unit: the answer leaves nothing open on the connection. */
 static void after_a_key_in_flight_nothing_is_left_open(void **state)
 {
     server_case *c = *state;

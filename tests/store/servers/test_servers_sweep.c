@@ -1,5 +1,6 @@
-/* P12: retention on a server that others work on. Sweepers from everywhere never deadlock, one of them works at a
- * time, nobody waits for a unit that is open, and no plan reads the whole table. */
+/* P12: retention on a server that others work on. Sweepers in many processes never deadlock, one of
+ * them works at a time, no sweeper waits for a unit that is open, and no plan reads the whole
+ * table. */
 #include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
@@ -34,7 +35,7 @@ static void make_old_markers(const server_case *c)
         "WHERE kind = 1 AND name = 'orders'), %s, 0, 1000 + n FROM %s",
         c->kind == SERVER_POSTGRES ? "key" : "`key`",
         c->kind == SERVER_POSTGRES ? "decode(md5(n::text), 'hex')" : "UNHEX(MD5(n))", from);
-    server_run(c->url, sql);
+    server_run(c->base.place.url, sql);
 }
 
 static int64_t count_old(const server_case *c)
@@ -68,7 +69,7 @@ static void P12_a_round_removes_what_is_old_and_nothing_else(void **state)
     assert_int_equal(sweep_round(c->inbox, STEP), 0);
 }
 
-/* --- from everywhere ------------------------------------------------------------------------------ */
+/* --- from everywhere -------------------------------------------------------------------------- */
 
 typedef struct fleet {
     const server_case *c;
@@ -92,7 +93,7 @@ static int sweep_until_clean(semel_inbox *inbox, fleet *f)
         if (!more && atomic_load(&f->swept) >= OLD)
             return 1;
         if (!more)
-            process_nap(); /* somebody else is at it */
+            process_nap(); /* another process sweeps */
     }
     (void)fprintf(stderr, "the table is never clean\n");
     return 0;
@@ -105,13 +106,13 @@ static semel_status nothing(semel_unit *unit, const semel_message *message, void
     return SEMEL_OK;
 }
 
-static int receive_many(semel_inbox *inbox, fleet *f, unsigned who)
+static int receive_many(semel_inbox *inbox, fleet *f, unsigned member)
 {
     char id[32];
     semel_error err;
     semel_outcome out;
     for (int i = 0; i < 100; i++) {
-        (void)snprintf(id, sizeof id, "fresh-%u-%d", who, i);
+        (void)snprintf(id, sizeof id, "fresh-%u-%d", member, i);
         semel_message message = text_message(id, "10 EUR");
         if (semel_inbox_receive(&out, inbox, &message, nothing, NULL, &err) ||
             out != SEMEL_PROCESSED) {
@@ -131,7 +132,7 @@ static void sweep_or_receive(test_thread *member)
     semel_inbox *inbox = NULL;
     semel_error err;
     semel_store_options patient = {.size = sizeof patient, .busy_ms = LATE_MS};
-    int good = !semel_store_open(&store, f->c->url, &patient, &err) &&
+    int good = !semel_store_open(&store, f->c->base.place.url, &patient, &err) &&
                !semel_inbox_open(&inbox, store, "orders", &a_day, &err);
     if (good)
         good = member->index < SWEEPERS ? sweep_until_clean(inbox, f)
@@ -141,7 +142,7 @@ static void sweep_or_receive(test_thread *member)
     atomic_fetch_add(&f->failures, !good);
 }
 
-static void P12_eight_sweepers_and_nobody_is_hurt(void **state)
+static void P12_eight_sweepers_do_no_harm(void **state)
 {
     server_case *c = *state;
     fleet f = {.c = c};
@@ -155,7 +156,7 @@ static void P12_eight_sweepers_and_nobody_is_hurt(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_marker"), atomic_load(&f.received));
 }
 
-/* --- one at a time -------------------------------------------------------------------------------- */
+/* --- one at a time ---------------------------------------------------------------------------- */
 
 static void P12_one_sweeper_at_a_time(void **state)
 {
@@ -172,7 +173,7 @@ static void P12_one_sweeper_at_a_time(void **state)
     OK(semel_inbox_sweep(&swept, &more, c->inbox, STEP, &last_error));
     assert_true(swept > 0 && more);
     OK(semel_inbox_sweep(&swept, &more, elsewhere, STEP, &last_error));
-    assert_true(swept == 0 && !more); /* somebody else is at it: come back later */
+    assert_true(swept == 0 && !more); /* another process sweeps: come back later */
     size_t rest = sweep_round(c->inbox, STEP);
     assert_true(rest > 0);
     make_old_markers(c);
@@ -181,7 +182,7 @@ static void P12_one_sweeper_at_a_time(void **state)
     semel_store_close(other);
 }
 
-/* The lock goes with whoever had it. */
+/* The lock ends with the session that had it. */
 static void P12_a_sweeper_that_is_gone_is_followed_by_the_next(void **state)
 {
     server_case *c = *state;
@@ -206,7 +207,7 @@ static void P12_a_sweeper_that_is_gone_is_followed_by_the_next(void **state)
     semel_store_close(other);
 }
 
-/* --- beside units --------------------------------------------------------------------------------- */
+/* --- beside units ----------------------------------------------------------------------------- */
 
 static void P12_a_sweep_waits_for_no_unit_and_has_its_own_connection(void **state)
 {
@@ -220,10 +221,11 @@ static void P12_a_sweep_waits_for_no_unit_and_has_its_own_connection(void **stat
     case_close(c);
     case_open_at(c, url, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
-    /* The time comes from the pool, and the pool is in use: so the unit's own is looked at from elsewhere. */
+    /* The time comes from the pool, and the pool is in use: so the unit's own is looked at from
+     * elsewhere. */
     semel_store *other = NULL;
     semel_inbox *elsewhere = NULL;
     other = case_other(c);
@@ -235,7 +237,7 @@ static void P12_a_sweep_waits_for_no_unit_and_has_its_own_connection(void **stat
     semel_store_close(other);
 }
 
-/* An old row that somebody has locked is passed over, and found by the next round. */
+/* An old row that another session has locked is passed over, and found by the next round. */
 static void P12_a_locked_row_is_passed_over(void **state)
 {
     server_case *c = *state;
@@ -261,7 +263,7 @@ static void P12_a_locked_row_is_passed_over(void **state)
     assert_int_equal(first + second, OLD);
 }
 
-/* --- its plan ------------------------------------------------------------------------------------- */
+/* --- its plan --------------------------------------------------------------------------------- */
 
 static void note_plan(const char *text, void *context)
 {
@@ -277,9 +279,9 @@ static void P12_no_plan_reads_the_whole_table(void **state)
     case_close(c);
     case_open(c, CASE_BUSY_MS, &a_day);
     make_old_markers(c);
-    server_run(c->url, "ANALYZE semel_marker");
+    server_run(c->base.place.url, "ANALYZE semel_marker");
     server_each(
-        c->url,
+        c->base.place.url,
         "EXPLAIN SELECT ctid FROM semel_marker WHERE ctid > '(0,0)' AND ctid <= '(7,65535)' "
         "AND inbox = 1 AND at_ms < 5 LIMIT 500 FOR UPDATE SKIP LOCKED",
         note_plan, plan);
@@ -291,7 +293,7 @@ int main(void)
 {
     static const server_test tests[] = {
         SERVER_TEST(P12_a_round_removes_what_is_old_and_nothing_else, IN_TRANSACTION),
-        SERVER_TEST(P12_eight_sweepers_and_nobody_is_hurt, IN_TRANSACTION),
+        SERVER_TEST(P12_eight_sweepers_do_no_harm, IN_TRANSACTION),
         SERVER_TEST(P12_one_sweeper_at_a_time, IN_TRANSACTION),
         SERVER_TEST(P12_a_sweeper_that_is_gone_is_followed_by_the_next, IN_TRANSACTION),
         SERVER_TEST(P12_a_sweep_waits_for_no_unit_and_has_its_own_connection, IN_TRANSACTION),

@@ -1,4 +1,5 @@
-/* How often a store waits for its server: counted by the proxy, after a warm-up in which statements get prepared. */
+/* How often a store waits for its server: counted by the proxy, after a warm-up in which statements
+ * get prepared. */
 #include "support/servers/sql/server_case.h"
 
 #include <stdio.h>
@@ -45,7 +46,7 @@ static void a_queued_message_is_one_round_trip(void **state)
     assert_int_equal(trips(c), TIMES);
 }
 
-/* Its ROLLBACK is sent and not waited for; the proxy sees that somebody speaks. */
+/* Its ROLLBACK is sent and not waited for; the proxy sees that the client sends. */
 static void a_queued_duplicate_is_one_round_trip(void **state)
 {
     server_case *c = *state;
@@ -95,7 +96,7 @@ static void the_steps_are_one_round_trip_each(void **state)
     semel_message message = text_message("m", "10 EUR");
     semel_value id = semel_text("m");
     warm_up(c);
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     assert_int_equal(trips(c), 0);
     OK(semel_unit_claim(&out, unit, c->inbox, &message, &last_error));
     assert_int_equal(trips(c), 1);

@@ -1,5 +1,5 @@
-/* The pool of connections: limit, deadline, order, dead connections, threads. Servers that are down are in
- * test_pool_down.c. */
+/* The pool of connections: limit, deadline, order, dead connections, threads. Servers that are down
+ * are in test_pool_down.c. */
 #include "base/mem.h"
 #include "base/wait.h"
 #include "support/base/check.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* --- limit and deadline ------------------------------------------------------------------------------------- */
+/* --- limit and deadline ----------------------------------------------------------------------- */
 
 static void a_connection_is_made_once_and_used_again(void **state)
 {
@@ -76,29 +76,29 @@ static void a_thread_does_not_wait_for_itself(void **state)
     pool_case_end(&f);
 }
 
-/* --- order ---------------------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
-static void those_who_wait_are_served_in_their_order(void **state)
+static void waiting_threads_are_served_in_their_order(void **state)
 {
     (void)state;
     enum { CUSTOMERS = 8 };
     pool_case f;
-    customer crowd[CUSTOMERS];
+    customer customers[CUSTOMERS];
     pool_case_begin(&f, 1);
     void *only = pool_case_taken_by_another(&f);
     served_count = 0;
     for (int i = 0; i < CUSTOMERS; i++) {
-        customer_send(&crowd[i], &f, i, POOL_MINUTE);
+        customer_send(&customers[i], &f, i, POOL_MINUTE);
         pool_case_await_asked(&f, (uint64_t)i + 2);
     }
     pool_give(&f.pool, only, 1);
-    only = pool_case_take(&f, POOL_MINUTE); /* whoever comes late does not push in */
+    only = pool_case_take(&f, POOL_MINUTE); /* a late caller does not overtake */
     assert_int_equal(served_count, CUSTOMERS);
     for (int i = 0; i < CUSTOMERS; i++)
         assert_int_equal(served[i], i);
     pool_give(&f.pool, only, 1);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_await(&crowd[i], SEMEL_OK);
+        customer_await(&customers[i], SEMEL_OK);
     pool_case_end(&f);
 }
 
@@ -115,7 +115,8 @@ static void give_two_together(pool_case *f, void *connections[2])
     customer_await(&two, SEMEL_OK);
 }
 
-/* Both often come back before the first in line has woken up: then it is for that one to wake the other. */
+/* Both often come back before the first in line has woken up: then it is for that one to wake the
+ * other. */
 static void what_comes_back_together_serves_several(void **state)
 {
     (void)state;
@@ -129,8 +130,8 @@ static void what_comes_back_together_serves_several(void **state)
     pool_case_end(&f);
 }
 
-/* The pause between two attempts, as of now; who stands first in line meanwhile. An attempt that began before and fails
- * does not change it. */
+/* Sets the pause between two attempts, as of now, and returns the first waiting thread. An attempt
+ * that began before and fails does not change it. */
 static const pool_waiter *pause_attempts(pool_case *f, int64_t ms)
 {
     pthread_mutex_lock(&f->pool.lock);
@@ -141,7 +142,7 @@ static const pool_waiter *pause_attempts(pool_case *f, int64_t ms)
     return first;
 }
 
-/* Until somebody came back who stands before this one. */
+/* Until a thread has come back whose place is before this one. */
 static void await_another_in_front_of(pool_case *f, const pool_waiter *waiter)
 {
     int64_t end = wait_clock_ms() + POOL_MINUTE;
@@ -153,8 +154,9 @@ static void await_another_in_front_of(pool_case *f, const pool_waiter *waiter)
     }
 }
 
-/* Coming back may take the first one longer than any pause: nobody may connect before it stands in line again. */
-static void who_has_to_come_back_keeps_its_place(void **state)
+/* Coming back may take the first thread longer than any pause: no other may connect before it waits
+ * again. */
+static void a_thread_that_has_to_come_back_keeps_its_place(void **state)
 {
     (void)state;
     pool_case f;
@@ -170,7 +172,7 @@ static void who_has_to_come_back_keeps_its_place(void **state)
     fake_hold(&f.server, 0); /* and is turned away */
     await_another_in_front_of(&f, behind);
     pause_attempts(&f, 0);
-    pool_case_refused(&f, SEMEL_EUNAVAILABLE, 0); /* whoever asks wakes the first in line */
+    pool_case_refused(&f, SEMEL_EUNAVAILABLE, 0); /* a caller wakes the first that waits */
     customer_await(&first, SEMEL_OK);
     customer_await(&second, SEMEL_OK);
     assert_int_equal(served[0], 1);
@@ -178,7 +180,7 @@ static void who_has_to_come_back_keeps_its_place(void **state)
     pool_case_end(&f);
 }
 
-static void who_gives_up_does_not_hold_up_the_others(void **state)
+static void a_thread_that_gives_up_does_not_hold_up_the_others(void **state)
 {
     (void)state;
     pool_case f;
@@ -205,7 +207,7 @@ static void who_gives_up_does_not_hold_up_the_others(void **state)
     pool_case_end(&f);
 }
 
-/* --- dead connections --------------------------------------------------------------------------------------- */
+/* --- dead connections ------------------------------------------------------------------------- */
 
 static void the_dead_are_not_handed_out(void **state)
 {
@@ -244,7 +246,7 @@ static void what_comes_back_broken_is_closed_and_replaced(void **state)
     pool_case_end(&f);
 }
 
-/* --- connecting ------------------------------------------------------------------------------------------------ */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 static void connecting_does_not_keep_others_from_what_is_there(void **state)
 {
@@ -285,13 +287,13 @@ static void several_connect_at_once(void **state)
     (void)state;
     enum { CUSTOMERS = 4 };
     pool_case f;
-    customer crowd[CUSTOMERS];
+    customer customers[CUSTOMERS];
     pool_case_begin(&f, CUSTOMERS);
-    f.server.gather = CUSTOMERS; /* nobody gets in before all are there */
+    f.server.gather = CUSTOMERS; /* no connection is made before all have asked */
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_send(&crowd[i], &f, i, POOL_MINUTE);
+        customer_send(&customers[i], &f, i, POOL_MINUTE);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_await(&crowd[i], SEMEL_OK);
+        customer_await(&customers[i], SEMEL_OK);
     assert_int_equal(fake_tries(&f.server), CUSTOMERS);
     pool_case_end(&f);
 }
@@ -317,7 +319,7 @@ static void a_refusal_ends_the_wait_at_once(void **state)
     for (unsigned i = 0; i < 3; i++) {
         fake_answer(&f.server, statuses[i]);
         pool_case_refused(&f, statuses[i], POOL_MINUTE);
-        SAYS("nobody is there");
+        SAYS("the server is down");
         assert_int_equal(fake_tries(&f.server), i + 1);
     }
     fake_answer(&f.server, SEMEL_OK);
@@ -325,7 +327,7 @@ static void a_refusal_ends_the_wait_at_once(void **state)
     pool_case_end(&f);
 }
 
-/* --- memory, processes --------------------------------------------------------------------------------------- */
+/* --- memory, processes ------------------------------------------------------------------------ */
 
 static void without_memory_there_is_no_pool(void **state)
 {
@@ -379,7 +381,7 @@ static void a_child_has_no_use_of_it(void **state)
     pool_case_end(&f);
 }
 
-/* --- all together ----------------------------------------------------------------------------------------------- */
+/* --- all together ----------------------------------------------------------------------------- */
 
 typedef struct rush {
     pool_case f;
@@ -406,7 +408,7 @@ static void hurry(test_thread *member)
     }
 }
 
-static void in_a_rush_everybody_is_served_and_nobody_shares(void **state)
+static void in_a_rush_all_are_served_and_none_share(void **state)
 {
     (void)state;
     enum { CUSTOMERS = 8, LIMIT = 3 };
@@ -426,10 +428,10 @@ int main(void)
         cmocka_unit_test(there_are_never_more_than_the_limit),
         cmocka_unit_test(the_wait_lasts_until_the_deadline),
         cmocka_unit_test(a_thread_does_not_wait_for_itself),
-        cmocka_unit_test(those_who_wait_are_served_in_their_order),
+        cmocka_unit_test(waiting_threads_are_served_in_their_order),
         cmocka_unit_test(what_comes_back_together_serves_several),
-        cmocka_unit_test(who_has_to_come_back_keeps_its_place),
-        cmocka_unit_test(who_gives_up_does_not_hold_up_the_others),
+        cmocka_unit_test(a_thread_that_has_to_come_back_keeps_its_place),
+        cmocka_unit_test(a_thread_that_gives_up_does_not_hold_up_the_others),
         cmocka_unit_test(the_dead_are_not_handed_out),
         cmocka_unit_test(what_comes_back_broken_is_closed_and_replaced),
         cmocka_unit_test(connecting_does_not_keep_others_from_what_is_there),
@@ -440,7 +442,7 @@ int main(void)
         cmocka_unit_test(without_memory_there_is_no_pool),
         cmocka_unit_test(taking_and_giving_allocate_nothing),
         cmocka_unit_test(a_child_has_no_use_of_it),
-        cmocka_unit_test(in_a_rush_everybody_is_served_and_nobody_shares),
+        cmocka_unit_test(in_a_rush_all_are_served_and_none_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

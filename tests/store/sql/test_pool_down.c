@@ -1,9 +1,11 @@
-/* The pool while its server is down: who tries when, who waits how long, and what happens when it is back. */
+/* The pool while its server is down: which thread tries when, how long the others wait, and what
+ * happens when it is back. */
 #include "base/wait.h"
 #include "support/base/check.h"
 #include "support/fixture/pool_case.h"
 
-/* Between half and all of a pause that doubles; how much longer than that is the scheduler's affair. */
+/* Between half and all of a pause that doubles; how much longer than that is the scheduler's
+ * affair. */
 static void assert_pauses(const fake_server *s)
 {
     int64_t shortest = POOL_BACKOFF_FIRST_MS / 2;
@@ -37,7 +39,7 @@ static void the_wait_for_the_server_lasts_until_the_deadline(void **state)
     fake_answer(&f.server, SEMEL_EUNAVAILABLE);
     int64_t start = wait_clock_ms();
     pool_case_refused(&f, SEMEL_EUNAVAILABLE, 100);
-    SAYS("nobody is there");
+    SAYS("the server is down");
     int64_t took = wait_clock_ms() - start;
     assert_true(took >= 100 && took < POOL_MINUTE / 2);
     pool_case_end(&f);
@@ -57,7 +59,7 @@ static void the_pause_does_not_grow_for_ever(void **state)
     pool_case_end(&f);
 }
 
-static void who_has_no_time_does_not_try_during_the_pause(void **state)
+static void a_thread_without_time_does_not_try_during_the_pause(void **state)
 {
     (void)state;
     pool_case f;
@@ -69,7 +71,7 @@ static void who_has_no_time_does_not_try_during_the_pause(void **state)
     pthread_mutex_unlock(&f.pool.lock);
     pool_case_refused(&f, SEMEL_EUNAVAILABLE, 0);
     pool_case_refused(&f, SEMEL_EUNAVAILABLE, 20);
-    SAYS("nobody is there");
+    SAYS("the server is down");
     assert_int_equal(fake_tries(&f.server), 1);
     pool_case_end(&f);
 }
@@ -79,34 +81,34 @@ static void one_tries_for_all(void **state)
     (void)state;
     enum { CUSTOMERS = 8 };
     pool_case f;
-    customer crowd[CUSTOMERS];
+    customer customers[CUSTOMERS];
     pool_case_begin(&f, CUSTOMERS);
     fake_answer(&f.server, SEMEL_EUNAVAILABLE);
     pool_case_refused(&f, SEMEL_EUNAVAILABLE, 0);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_send(&crowd[i], &f, i, 300);
+        customer_send(&customers[i], &f, i, 300);
     for (int i = 0; i < CUSTOMERS; i++) {
-        customer_await(&crowd[i], SEMEL_EUNAVAILABLE);
-        assert_string_equal(crowd[i].err.text, "nobody is there");
+        customer_await(&customers[i], SEMEL_EUNAVAILABLE);
+        assert_string_equal(customers[i].err.text, "the server is down");
     }
     assert_int_equal(f.server.at_the_door_max, 1);
     assert_pauses(&f.server);
     pool_case_end(&f);
 }
 
-static void those_who_fail_together_are_one_failure(void **state)
+static void attempts_that_fail_together_are_one_failure(void **state)
 {
     (void)state;
     enum { CUSTOMERS = 4 };
     pool_case f;
-    customer crowd[CUSTOMERS];
+    customer customers[CUSTOMERS];
     pool_case_begin(&f, CUSTOMERS);
     fake_answer(&f.server, SEMEL_EUNAVAILABLE);
     f.server.gather = CUSTOMERS;
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_send(&crowd[i], &f, i, 0);
+        customer_send(&customers[i], &f, i, 0);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_await(&crowd[i], SEMEL_EUNAVAILABLE);
+        customer_await(&customers[i], SEMEL_EUNAVAILABLE);
     assert_int_equal(f.pool.failures, 1);
     pool_case_end(&f);
 }
@@ -116,15 +118,15 @@ static void when_it_is_back_all_are_served(void **state)
     (void)state;
     enum { CUSTOMERS = 8, LIMIT = 3 };
     pool_case f;
-    customer crowd[CUSTOMERS];
+    customer customers[CUSTOMERS];
     pool_case_begin(&f, LIMIT);
     fake_answer(&f.server, SEMEL_EUNAVAILABLE);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_send(&crowd[i], &f, i, POOL_MINUTE);
+        customer_send(&customers[i], &f, i, POOL_MINUTE);
     fake_await_tries(&f.server, LIMIT + 2);
     fake_answer(&f.server, SEMEL_OK);
     for (int i = 0; i < CUSTOMERS; i++)
-        customer_await(&crowd[i], SEMEL_OK);
+        customer_await(&customers[i], SEMEL_OK);
     assert_int_equal(f.pool.failures, 0);
     assert_true(f.server.open_max <= LIMIT);
     pool_case_end(&f);
@@ -152,9 +154,9 @@ int main(void)
         cmocka_unit_test(a_server_that_is_down_is_tried_with_growing_pauses),
         cmocka_unit_test(the_wait_for_the_server_lasts_until_the_deadline),
         cmocka_unit_test(the_pause_does_not_grow_for_ever),
-        cmocka_unit_test(who_has_no_time_does_not_try_during_the_pause),
+        cmocka_unit_test(a_thread_without_time_does_not_try_during_the_pause),
         cmocka_unit_test(one_tries_for_all),
-        cmocka_unit_test(those_who_fail_together_are_one_failure),
+        cmocka_unit_test(attempts_that_fail_together_are_one_failure),
         cmocka_unit_test(when_it_is_back_all_are_served),
         cmocka_unit_test(what_is_given_back_serves_while_the_server_is_down),
     };

@@ -13,7 +13,7 @@ static const char *name_of(sql_dialect dialect)
     return dialect == SQL_SQLITE ? "SQLite" : dialect == SQL_POSTGRES ? "PostgreSQL" : "MariaDB";
 }
 
-/* --- names ------------------------------------------------------------------------------------------------ */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void a_name_is_made_of_few_characters(void **state)
 {
@@ -89,7 +89,7 @@ static void the_head_of_a_statement_shows_no_values(void **state)
     }
 }
 
-/* --- what is translated ------------------------------------------------------------------------------------- */
+/* --- what is translated ----------------------------------------------------------------------- */
 
 /* `out` is NULL where it stays as it is. */
 static const struct good {
@@ -205,7 +205,7 @@ static void marks_are_translated_and_the_rest_left_alone(void **state)
                 check_good(&goods[i], d);
 }
 
-/* --- what is refused ------------------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static const struct bad {
     int dialects;
@@ -336,7 +336,7 @@ static void what_is_wrong_is_refused_and_shown(void **state)
                 check_bad(&bads[i], d);
 }
 
-/* --- limits ------------------------------------------------------------------------------------------------------ */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static char *padded(const char *sql, size_t len)
 {
@@ -395,8 +395,8 @@ static void without_memory_it_says_so(void **state)
     arena_free(&arena);
 }
 
-/* Every text that can be made of these pieces, up to a length, in every dialect: the sanitizers watch where it
- * reads, and what comes out is never longer than it may be. */
+/* Every text that can be made of these pieces, up to a length, in every dialect: the sanitizers
+ * watch where it reads, and what comes out is never longer than it may be. */
 static void whatever_the_text_it_stays_inside(void **state)
 {
     (void)state;

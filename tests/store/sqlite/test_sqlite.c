@@ -1,5 +1,5 @@
-/* What only SQLite has: the file, its settings, its schema, its URL. Units are in test_sqlite_unit.c,
- * locks, fsyncs and full disks in test_sqlite_disk.c. */
+/* What only SQLite has: the file, its settings, its schema, its URL. Units are in
+ * test_sqlite_unit.c, locks, fsyncs and full disks in test_sqlite_disk.c. */
 #include "support/fixture/sqlite_case.h"
 
 #include <semel/test.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- the file ------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static unsigned mode_of(const char *path, const char *suffix)
 {
@@ -70,7 +70,7 @@ static void migrating_leaves_the_applications_part_alone(void **state)
 static void opening_changes_nothing_in_the_database(void **state)
 {
     sqlite_case *c = *state;
-    OK(semel_store_open(&c->store, c->url, NULL, &last_error));
+    OK(semel_store_open(&c->base.store, c->base.place.url, NULL, &last_error));
     assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), 0);
 }
 
@@ -83,7 +83,7 @@ static void what_is_no_database_is_refused(void **state)
     for (int i = 0; i < 1000; i++)
         (void)fputs("this is a text, and not a database. ", file);
     assert_int_equal(fclose(file), 0);
-    FAILS(SEMEL_ESTORE, semel_store_open(&store, c->url, NULL, &last_error));
+    FAILS(SEMEL_ESTORE, semel_store_open(&store, c->base.place.url, NULL, &last_error));
     SAYS("is it an SQLite file?");
     assert_null(store);
 }
@@ -93,20 +93,20 @@ static void a_file_that_cannot_be_made_is_named(void **state)
     sqlite_case *c = *state;
     semel_store *store = NULL;
     char url[SCRATCH_PATH + 32];
-    (void)snprintf(url, sizeof url, "sqlite:%s/no/such/shop.db", c->directory.path);
+    (void)snprintf(url, sizeof url, "sqlite:%s/no/such/shop.db", c->base.place.directory.path);
     FAILS(SEMEL_ESTORE, semel_store_open(&store, url, NULL, &last_error));
     SAYS("/no/such/shop.db");
-    (void)snprintf(url, sizeof url, "sqlite:%s", c->directory.path); /* a directory */
+    (void)snprintf(url, sizeof url, "sqlite:%s", c->base.place.directory.path); /* a directory */
     FAILS(SEMEL_ESTORE, semel_store_open(&store, url, NULL, &last_error));
 }
 
-/* --- the URL -------------------------------------------------------------------------------------- */
+/* --- the URL ---------------------------------------------------------------------------------- */
 
 static void expect_bad_url(const sqlite_case *c, const char *rest, const char *says)
 {
-    char url[SCRATCH_PATH + 64];
+    char url[SERVER_URL_ROOM + 64];
     semel_store *store = NULL;
-    (void)snprintf(url, sizeof url, "%s%s", rest[0] == '?' ? c->url : "", rest);
+    (void)snprintf(url, sizeof url, "%s%s", rest[0] == '?' ? c->base.place.url : "", rest);
     FAILS(SEMEL_EINVAL, semel_store_open(&store, url, NULL, &last_error));
     SAYS(says);
     assert_null(store);
@@ -118,6 +118,7 @@ static void a_bad_url_is_refused_by_name(void **state)
     expect_bad_url(c, "?sync=full", "\"sync\"");
     expect_bad_url(c, "?synchronous=off", "\"off\"");
     expect_bad_url(c, "?synchronous=", "synchronous");
+    expect_bad_url(c, "?share=maybe", "share is on or off");
     expect_bad_url(c, "?cache_kib=many", "cache_kib");
     expect_bad_url(c, "?cache_kib=-1", "cache_kib");
     expect_bad_url(c, "?cache_kib=99999999999999999999", "cache_kib");
@@ -131,11 +132,11 @@ static void a_bad_url_is_refused_by_name(void **state)
 static semel_grade grade_with(sqlite_case *c, const char *parameters, semel_durability expected,
                               int64_t expected_pragma)
 {
-    char url[SCRATCH_PATH + 32];
+    char url[SERVER_URL_ROOM + 64];
     semel_store *store = NULL;
     semel_inbox *inbox = NULL;
     semel_unit *unit = NULL;
-    (void)snprintf(url, sizeof url, "%s%s", c->url, parameters);
+    (void)snprintf(url, sizeof url, "%s%s", c->base.place.url, parameters);
     OK(semel_store_open(&store, url, NULL, &last_error));
     assert_int_equal(semel_store_durability(store), expected);
     OK(semel_inbox_open(&inbox, store, "orders", NULL, &last_error));
@@ -159,7 +160,7 @@ static void synchronous_normal_lowers_durability_and_grade(void **state)
     assert_int_equal(semel_inbox_grade(c->claims, NULL), SEMEL_GRADE_EFFECTIVELY_ONCE);
 }
 
-/* --- the schema ----------------------------------------------------------------------------------- */
+/* --- the schema ------------------------------------------------------------------------------- */
 
 /* Neither migrated nor used, by any call that touches the tables. */
 static void expect_refused(sqlite_case *c, const char *says)
@@ -167,13 +168,14 @@ static void expect_refused(sqlite_case *c, const char *says)
     semel_inbox *inbox = NULL;
     semel_outbox *outbox = NULL;
     semel_counters counters;
-    OK(semel_store_open(&c->store, c->url, NULL, &last_error));
-    FAILS(SEMEL_ESCHEMA, semel_store_migrate(c->store, &last_error));
+    OK(semel_store_open(&c->base.store, c->base.place.url, NULL, &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_store_migrate(c->base.store, &last_error));
     SAYS(says);
-    FAILS(SEMEL_ESCHEMA, semel_inbox_open(&inbox, c->store, "orders", NULL, &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_inbox_open(&inbox, c->base.store, "orders", NULL, &last_error));
     SAYS(says);
-    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, c->store, "mail", &last_error));
-    FAILS(SEMEL_ESCHEMA, semel_store_counters(&counters, sizeof counters, c->store, &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, c->base.store, "mail", &last_error));
+    FAILS(SEMEL_ESCHEMA,
+          semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
 }
 
 static void a_newer_schema_is_refused(void **state)
@@ -199,21 +201,21 @@ static void tables_that_only_look_like_semels_are_refused(void **state)
 static void a_schema_table_of_another_shape_is_refused(void **state)
 {
     sqlite_case *c = *state;
-    SQL(lite_other(c), "CREATE TABLE semel_schema (who TEXT, version INTEGER)");
+    SQL(lite_other(c), "CREATE TABLE semel_schema (owner TEXT, version INTEGER)");
     expect_refused(c, "not semel's");
     assert_int_equal(lite_number(lite_other(c), "SELECT count(*) FROM sqlite_master"), 1);
 }
 
-/* --- migrating, interrupted ------------------------------------------------------------------------ */
+/* --- migrating, interrupted ------------------------------------------------------------------- */
 
 static void migrate_with_fault(sqlite_case *c, const char *point, int64_t tables_expected)
 {
     semel_test_seam *seam = NULL;
     OK(semel_test_seam_open(&seam, 1, &last_error));
     semel_store_options options = {.size = sizeof options, .seam = semel_test_seam_get(seam)};
-    OK(semel_store_open(&c->store, c->url, &options, &last_error));
+    OK(semel_store_open(&c->base.store, c->base.place.url, &options, &last_error));
     semel_test_fault(seam, point, 1, SEMEL_ESTORE);
-    FAILS(SEMEL_ESTORE, semel_store_migrate(c->store, &last_error));
+    FAILS(SEMEL_ESTORE, semel_store_migrate(c->base.store, &last_error));
     int64_t tables = lite_number(lite_other(c), "SELECT count(*) > 0 FROM sqlite_master");
     lite_close(c);
     semel_test_seam_close(seam);
@@ -231,7 +233,7 @@ static void an_interrupted_migration_goes_on_where_it_was(void **state)
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", &done);
 }
 
-/* --- groups that wait ------------------------------------------------------------------------------ */
+/* --- groups that wait ------------------------------------------------------------------------- */
 
 /* Their names are read back from semel_group, and must be what they were. */
 static void groups_come_back_in_a_utf_16_database(void **state)
@@ -261,7 +263,7 @@ static void groups_come_back_in_a_utf_16_database(void **state)
     semel_transport_close(broker);
 }
 
-/* --- damage (P22) --------------------------------------------------------------------------------- */
+/* --- damage (P22) ----------------------------------------------------------------------------- */
 
 typedef struct inspection {
     unsigned letters, damaged, whole;
@@ -288,7 +290,7 @@ static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
     HANDLES(SEMEL_OK, SEMEL_DEAD, c->inbox, "c", &hopeless);
     int64_t id = lite_number(lite_other(c), "SELECT min(dead_id) FROM semel_dead");
     SQL(lite_other(c), "UPDATE semel_dead SET headers = x'ffffffffffffff00' WHERE key = x'61'");
-    OK(semel_dead_list(c->store, NULL, inspect, &seen, &last_error));
+    OK(semel_dead_list(c->base.store, NULL, inspect, &seen, &last_error));
     assert_int_equal(seen.letters, 3);
     assert_int_equal(seen.damaged, 1);
     assert_int_equal(seen.whole, 2);
@@ -299,11 +301,11 @@ static void a_damaged_letter_is_shown_and_hides_no_other(void **state)
     SAYS("damaged");
     assert_int_equal(never.runs, 0);
     OK(semel_inbox_replay(&outcome, c->inbox, id + 1, lite_handle, &never, &last_error));
-    OK(semel_dead_discard(c->store, id, &last_error));
+    OK(semel_dead_discard(c->base.store, id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
 }
 
-/* Nobody can send what cannot be read. It holds up its group, which would otherwise lose its order, and
- * nobody else; and it is still counted. */
+/* A relay cannot send what it cannot read. Such a row holds up its group, which would otherwise
+ * lose its order, and no other; and it is still counted. */
 static void a_damaged_outgoing_message_holds_up_no_other(void **state)
 {
     static const char *const groups[] = {NULL, "g", NULL, "g", "h"};
@@ -328,7 +330,7 @@ static void a_damaged_outgoing_message_holds_up_no_other(void **state)
     semel_relay_close(relay);
     semel_transport_close(broker);
     assert_int_equal(total, 2);
-    OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
+    OK(semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
     assert_int_equal(counters.unsent, 3);
 }
 

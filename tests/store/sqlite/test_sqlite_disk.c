@@ -1,5 +1,5 @@
-/* SQLite in trouble, and what it costs when it is not: locks of other processes, fsyncs counted and made
- * to fail, a full disk. */
+/* SQLite in trouble, and what it costs when it is not: locks of other processes, fsyncs counted and
+ * made to fail, a full disk. */
 #include "support/fake/sync_vfs.h"
 #include "support/fixture/sqlite_case.h"
 #include "support/process/process.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- another process has the lock ----------------------------------------------------------------- */
+/* --- another process has the lock ------------------------------------------------------------- */
 
-enum { BUSY_MS = 150, PATIENCE_MS = 20000 };
+enum { BUSY_MS = 150, PATIENCE_MS = 60000 };
 
 /* What the parent wants of the child that holds locks, and what it has by now. */
 typedef enum lock_state { UNLOCKED, LOCKED, FINISHED } lock_state;
@@ -122,7 +122,7 @@ static void a_lock_that_is_released_in_time_is_not_noticed(void **state)
     end_holder(child, pid);
 }
 
-/* Looking does not write: it need not wait for anybody's lock. */
+/* Reading does not write: it need not wait for another process's lock. */
 static void counters_are_read_while_another_process_has_the_lock(void **state)
 {
     sqlite_case *c = *state;
@@ -130,12 +130,12 @@ static void counters_are_read_while_another_process_has_the_lock(void **state)
     holder *child = start_holder(c, &pid);
     semel_counters counters;
     want(child, LOCKED);
-    OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
+    OK(semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
     want(child, UNLOCKED);
     end_holder(child, pid);
 }
 
-/* --- fsyncs --------------------------------------------------------------------------------------- */
+/* --- fsyncs ----------------------------------------------------------------------------------- */
 
 /* The counting file system must be there before anything is opened. */
 static int setup_counting(void **state)
@@ -193,7 +193,7 @@ static void a_claim_is_one_fsync_at_its_end(void **state)
     scripted_handler done = {0};
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->claims, "warm", scripted_handler_run, &done);
     (void)sync_vfs_taken();
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&outcome, unit, c->claims, &message, &last_error));
     OK(semel_unit_renew(unit, 0, &last_error));
     assert_int_equal(sync_vfs_taken(), 0);
@@ -201,8 +201,8 @@ static void a_claim_is_one_fsync_at_its_end(void **state)
     assert_int_equal(sync_vfs_taken(), 1);
 }
 
-/* An attempt that was not counted is one attempt more; a letter that is lost is a message lost, for whoever sent it was
- * told that it is dealt with. */
+/* A lost count means one attempt more; a lost letter is a lost message, because the broker was told
+ * that the message is settled. */
 static void a_failed_attempt_is_no_fsync_and_a_dead_letter_is_one(void **state)
 {
     sqlite_case *c = *state;
@@ -240,7 +240,8 @@ static void a_relay_needs_no_fsync(void **state)
     assert_int_equal(syncs, 0);
 }
 
-/* P15, P21: the commit was sent, and what became of it nobody can say. Asking again settles it. */
+/* P15, P21: the commit was sent, and the store cannot tell what became of it. Receiving again
+ * settles it. */
 static void a_commit_without_an_answer_is_unknown_until_asked_again(void **state)
 {
     sqlite_case *c = *state;
@@ -258,7 +259,7 @@ static void a_commit_without_an_answer_is_unknown_until_asked_again(void **state
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &done);
 }
 
-/* --- a full disk ---------------------------------------------------------------------------------- */
+/* --- a full disk ------------------------------------------------------------------------------ */
 
 /* A handler that says how many pages the file may have from now on; 0: as many as it likes. */
 static semel_status limit_pages(semel_unit *unit, const semel_message *message, void *context,

@@ -1,6 +1,7 @@
-/* When a unit's transaction is over before the unit is: because the handler ended it, or because SQLite undid
- * it after an error such as a full disk. A statement that semel then ran would be a transaction of its own,
- * and what it wrote would stay: a message from work that never happened. So none is run. */
+/* When a unit's transaction is over before the unit is: because the handler ended it, or because
+ * SQLite undid it after an error such as a full disk. A statement that semel then ran would be a
+ * transaction of its own, and what it wrote would stay: a message from work that never happened. So
+ * none is run. */
 #include "support/base/scratch.h"
 #include "support/inspect/inspect_sqlite.h"
 

@@ -1,6 +1,7 @@
-/* A database file that is removed, moved away or replaced under an open store. SQLite goes on with the file that nobody
- * finds any more: what is committed there is lost, and what it says of keys is not what others will hear. So it is
- * refused, and nothing runs; a store that is opened anew works with what is there then. */
+/* A database file that is removed, moved away or replaced under an open store. SQLite goes on with
+ * the file that no other process can open any more: what is committed there is lost, and its
+ * markers are not what others will see. So the store refuses to work, and nothing runs; a store
+ * that is opened anew works with what is there then. */
 #include "support/fixture/sqlite_case.h"
 
 #include <semel/test.h>
@@ -43,7 +44,7 @@ static void replace(sqlite_case *c)
     assert_int_equal(rename(other, c->path), 0);
 }
 
-/* --- what is refused -------------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 #define REFUSED(call)                       \
     do {                                    \
@@ -70,14 +71,14 @@ static void sending_and_sweeping_are_refused(sqlite_case *c)
     semel_unit *unit = NULL;
     size_t swept;
     int more;
-    REFUSED(semel_unit_begin(&unit, c->store, &last_error));
+    REFUSED(semel_unit_begin(&unit, c->base.store, &last_error));
     REFUSED(semel_outbox_send(c->outbox, &message, &last_error));
     REFUSED(semel_inbox_sweep(&swept, &more, c->inbox, 0, &last_error));
-    REFUSED(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
-    REFUSED(semel_store_migrate(c->store, &last_error));
+    REFUSED(semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
+    REFUSED(semel_store_migrate(c->base.store, &last_error));
 }
 
-/* What is in an outbox that nobody finds is sent again by whoever has a copy of it. */
+/* A message in an outbox that was removed would be sent again from any copy of the file. */
 static void relaying_is_refused(semel_relay *relay)
 {
     size_t sent;
@@ -89,11 +90,11 @@ static void joining_is_refused(sqlite_case *c)
 {
     semel_unit *unit = NULL;
     SQL(lite_other(c), "BEGIN IMMEDIATE");
-    REFUSED(semel_unit_join_sqlite(&unit, c->store, lite_other(c), &last_error));
+    REFUSED(semel_unit_join_sqlite(&unit, c->base.store, lite_other(c), &last_error));
     SQL(lite_other(c), "ROLLBACK");
 }
 
-/* --- the tests ---------------------------------------------------------------------------------------------- */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 static void open_relay(semel_relay **relay, semel_transport **recorder, sqlite_case *c)
 {
@@ -151,7 +152,7 @@ static void a_file_that_is_replaced_is_missed(void **state)
     without_its_file_a_store_refuses_all(*state, replace);
 }
 
-/* Whoever puts it back has lost nothing. */
+/* After an operator has put it back nothing is lost. */
 static void a_file_that_comes_back_is_taken_again(void **state)
 {
     sqlite_case *c = *state;

@@ -1,11 +1,11 @@
-/* Queued statements on SQLite, through the public API: they commit with the marker, go with it, and their failure is
- * the handler's. */
+/* Queued statements on SQLite, through the public API: they commit with the marker, go with it, and
+ * their failure is the handler's. */
 #include "support/fixture/queue_plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* --- with the marker, or not at all ---------------------------------------------------------------------------- */
+/* --- with the marker, or not at all ----------------------------------------------------------- */
 
 static void effects_commit_with_the_marker(void **state)
 {
@@ -37,7 +37,7 @@ static void queued_mode_is_the_same_here(void **state)
     semel_inbox_options options = {.size = sizeof options, .mode = SEMEL_QUEUED};
     semel_inbox *inbox = NULL;
     plan p = {0}, bad = {.sql = "INSERT INTO nowhere VALUES (1)"};
-    OK(semel_inbox_open(&inbox, c->store, "queued", &options, &last_error));
+    OK(semel_inbox_open(&inbox, c->base.store, "queued", &options, &last_error));
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &p);
     QUEUES(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &p);
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-2", &bad);
@@ -59,7 +59,7 @@ static void a_unit_without_a_message_can_queue(void **state)
     assert_int_equal(lite_effects(c), 1);
 }
 
-/* --- statements that fail ---------------------------------------------------------------------------------------- */
+/* --- statements that fail --------------------------------------------------------------------- */
 
 static void make_charges(sqlite_case *c)
 {
@@ -94,7 +94,7 @@ static void it_becomes_a_dead_letter_in_the_end(void **state)
     semel_inbox_options options = {.size = sizeof options, .attempts_max = 2};
     semel_inbox *inbox = NULL;
     plan p = {.sql = "INSERT INTO nowhere VALUES (1)"};
-    OK(semel_inbox_open(&inbox, c->store, "impatient", &options, &last_error));
+    OK(semel_inbox_open(&inbox, c->base.store, "impatient", &options, &last_error));
     QUEUES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "m-1", &p);
     QUEUES(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &p);
     assert_int_equal(plan_number(c, "SELECT count(*) FROM semel_dead WHERE error LIKE '%nowhere%'"),
@@ -210,7 +210,7 @@ static void what_must_not_be_queued_changes_nothing(void **state)
     assert_int_equal(lite_effects(c), 1);
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static const char insert_kinds[] = "INSERT INTO kinds VALUES (?, ?)";
 
@@ -297,7 +297,7 @@ static void rows_are_thrown_away(void **state)
     QUEUES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-2", &p);
 }
 
-/* --- batches ------------------------------------------------------------------------------------------------------ */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static void receive_three(sqlite_case *c, semel_outcome outcomes[3], plan *p)
 {
@@ -342,7 +342,7 @@ static void a_batch_without_trouble_is_one_transaction(void **state)
     assert_int_equal(p.runs, 3);
 }
 
-/* --- claims ------------------------------------------------------------------------------------------------------- */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static semel_status look_then_queue(semel_unit *unit, const semel_message *message, void *context,
                                     semel_error *err)
@@ -383,14 +383,14 @@ static void in_claim_mode_a_failing_one_counts_as_well(void **state)
     assert_int_equal(lite_effects(c), 1);
 }
 
-/* --- joined units ------------------------------------------------------------------------------------------------- */
+/* --- joined units ----------------------------------------------------------------------------- */
 
 /* A transaction of the caller's, with a write of its own, and a unit in it. */
 static semel_unit *join(sqlite_case *c, sqlite3 *db)
 {
     semel_unit *unit = NULL;
     SQL(db, "BEGIN IMMEDIATE; INSERT INTO effect VALUES ('earlier')");
-    OK(semel_unit_join_sqlite(&unit, c->store, db, &last_error));
+    OK(semel_unit_join_sqlite(&unit, c->base.store, db, &last_error));
     return unit;
 }
 
@@ -442,7 +442,7 @@ static void in_a_joined_unit_a_failure_undoes_the_unit_alone(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* --- no SQL ------------------------------------------------------------------------------------------------------- */
+/* --- no SQL ----------------------------------------------------------------------------------- */
 
 static void a_store_without_sql_says_so(void **state)
 {

@@ -1,5 +1,5 @@
-/* Queued statements on SQLite when the store is in trouble, and what is kept of them: test_sqlite_queue.c has the
- * rest. */
+/* Queued statements on SQLite when the store is in trouble, and what is kept of them:
+ * test_sqlite_queue.c has the rest. */
 #include "base/mem.h"
 #include "base/wait.h"
 #include "store/sqlite/statement.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the store's own trouble --------------------------------------------------------------------- */
+/* --- the store's own trouble ------------------------------------------------------------------ */
 
 static void a_full_disk_is_not_the_handlers_failure(void **state)
 {
@@ -24,12 +24,12 @@ static void a_full_disk_is_not_the_handlers_failure(void **state)
     assert_int_equal(lite_effects(c), 0);
 }
 
-static void a_lock_of_somebody_else_is_not_the_handlers_failure(void **state)
+static void a_lock_of_another_process_is_not_the_handlers_failure(void **state)
 {
     sqlite_case *c = *state;
     semel_unit *joined = NULL;
     SQL(lite_other(c), "BEGIN"); /* not IMMEDIATE, as it should be */
-    OK(semel_unit_join_sqlite(&joined, c->store, lite_other(c), &last_error));
+    OK(semel_unit_join_sqlite(&joined, c->base.store, lite_other(c), &last_error));
     semel_unit *writing = plan_begin(c);
     FAILS(SEMEL_EBUSY,
           semel_unit_queue(joined, "INSERT INTO effect VALUES ('x')", NULL, 0, &last_error));
@@ -99,7 +99,7 @@ static void survive_all(sqlite_case *c, semel_mode mode, const char *name, const
         .size = sizeof options, .mode = mode, .lease_ms = 100, .attempts_max = 1000};
     semel_inbox *inbox = NULL;
     SQL(lite_other(c), "CREATE TABLE twin (id TEXT)");
-    OK(semel_inbox_open(&inbox, c->store, name, mode == SEMEL_CLAIM ? &options : NULL,
+    OK(semel_inbox_open(&inbox, c->base.store, name, mode == SEMEL_CLAIM ? &options : NULL,
                         &last_error));
     survive(c, inbox, name, source);
     semel_inbox_close(inbox);
@@ -137,7 +137,7 @@ static void a_unit_that_ran_out_of_memory_does_not_commit(void **state)
     assert_int_equal(lite_effects(c), 0);
 }
 
-/* --- prepared statements ---------------------------------------------------------------------------------------- */
+/* --- prepared statements ---------------------------------------------------------------------- */
 
 static int prepared(sqlite3 *db, const char *text)
 {
@@ -234,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_full_disk_is_not_the_handlers_failure, lite_setup,
                                         lite_teardown),
-        cmocka_unit_test_setup_teardown(a_lock_of_somebody_else_is_not_the_handlers_failure,
+        cmocka_unit_test_setup_teardown(a_lock_of_another_process_is_not_the_handlers_failure,
                                         lite_setup, lite_teardown),
         cmocka_unit_test_setup_teardown(a_transaction_that_is_over_takes_no_more, lite_setup,
                                         lite_teardown),

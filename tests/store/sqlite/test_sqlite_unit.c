@@ -1,12 +1,12 @@
-/* Units on SQLite: the handler's own writes in the same transaction, the caller's transaction joined, and
- * what becomes of handlers that do with the connection what they must not. */
+/* Units on SQLite: the handler's own writes in the same transaction, the caller's transaction
+ * joined, and what becomes of handlers that do with the connection what they must not. */
 #include "support/fixture/sqlite_case.h"
 #include "support/process/process.h"
 
 #include <semel/test.h>
 #include <string.h>
 
-/* --- the native handle ---------------------------------------------------------------------------- */
+/* --- the native handle ------------------------------------------------------------------------ */
 
 static void the_handlers_writes_commit_with_the_marker(void **state)
 {
@@ -101,12 +101,12 @@ static void a_business_conflict_is_not_a_duplicate(void **state)
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "m-1", violate, NULL);
 }
 
-/* --- joining -------------------------------------------------------------------------------------- */
+/* --- joining ---------------------------------------------------------------------------------- */
 
 static semel_unit *join(sqlite_case *c)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_join_sqlite(&unit, c->store, lite_other(c), &last_error));
+    OK(semel_unit_join_sqlite(&unit, c->base.store, lite_other(c), &last_error));
     return unit;
 }
 
@@ -122,7 +122,7 @@ static semel_outcome claim(semel_unit *unit, semel_inbox *inbox, const char *id)
 static semel_outcome claim_by_itself(sqlite_case *c, const char *id)
 {
     semel_unit *unit = NULL;
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     semel_outcome outcome = claim(unit, c->inbox, id);
     semel_unit_rollback(unit);
     return outcome;
@@ -146,7 +146,7 @@ static void a_joined_unit_commits_with_the_callers_transaction(void **state)
     assert_int_equal(lite_effects(c), 2);
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_DUPLICATE);
     semel_counters counters;
-    OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
+    OK(semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
     assert_int_equal(counters.unsent, 1);
 }
 
@@ -206,9 +206,9 @@ static void joining_needs_an_open_transaction(void **state)
 {
     sqlite_case *c = *state;
     semel_unit *unit = NULL;
-    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->store, lite_other(c), &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->base.store, lite_other(c), &last_error));
     SAYS("BEGIN IMMEDIATE");
-    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->store, NULL, &last_error));
+    FAILS(SEMEL_EMISUSE, semel_unit_join_sqlite(&unit, c->base.store, NULL, &last_error));
     assert_null(unit);
 }
 
@@ -218,10 +218,11 @@ static void joining_needs_the_same_file(void **state)
     semel_unit *unit = NULL;
     sqlite3 *elsewhere = NULL;
     char path[SCRATCH_PATH];
-    assert_int_equal(sqlite3_open(scratch_file(path, &c->directory, "other.db"), &elsewhere),
-                     SQLITE_OK);
+    assert_int_equal(
+        sqlite3_open(scratch_file(path, &c->base.place.directory, "other.db"), &elsewhere),
+        SQLITE_OK);
     SQL(elsewhere, "BEGIN IMMEDIATE");
-    semel_status status = semel_unit_join_sqlite(&unit, c->store, elsewhere, &last_error);
+    semel_status status = semel_unit_join_sqlite(&unit, c->base.store, elsewhere, &last_error);
     sqlite3_close_v2(elsewhere);
     assert_int_equal(status, SEMEL_EINVAL);
     SAYS("another file");
@@ -252,9 +253,10 @@ static void a_joined_unit_notices_that_its_transaction_is_over(void **state)
     assert_int_equal(claim_by_itself(c, "m-1"), SEMEL_CLAIMED);
 }
 
-/* --- handlers that end the transaction themselves ------------------------------------------------- */
+/* --- handlers that end the transaction themselves --------------------------------------------- */
 
-/* Writes an effect, runs the SQL that it must not, writes another effect, and does not look what came of it. */
+/* Writes an effect, runs the SQL that it must not, writes another effect, and does not look what
+ * came of it. */
 static semel_status meddle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
@@ -265,8 +267,8 @@ static semel_status meddle(semel_unit *unit, const semel_message *message, void 
     return status;
 }
 
-/* Whatever the handler's SQL did, the caller is told; nothing of it is left, neither what was written
- * before nor what was written after; and the store works on. */
+/* Whatever the handler's SQL did, the caller is told; nothing of it is left, neither what was
+ * written before nor what was written after; and the store works on. */
 static void expect_misuse(sqlite_case *c, const char *sql)
 {
     HANDLES_BY(SEMEL_EMISUSE, SEMEL_UNDECIDED, c->inbox, "m-1", meddle, (void *)(uintptr_t)sql);
@@ -322,7 +324,7 @@ static void a_batch_whose_handler_ends_the_transaction_is_told(void **state)
     assert_int_equal(lite_markers(c), 2);
 }
 
-/* --- other habits --------------------------------------------------------------------------------- */
+/* --- other habits ----------------------------------------------------------------------------- */
 
 static semel_status leave_select_open(semel_unit *unit, const semel_message *message, void *context,
                                       semel_error *err)
@@ -336,7 +338,8 @@ static semel_status leave_select_open(semel_unit *unit, const semel_message *mes
     return status;
 }
 
-/* A read that stays open would keep the transaction's snapshot, and with it the whole log, for ever. */
+/* A read that stays open would keep the transaction's snapshot, and with it the whole log, for
+ * ever. */
 static void a_handler_may_leave_a_read_open(void **state)
 {
     sqlite_case *c = *state;
@@ -386,7 +389,7 @@ static void a_handler_that_receives_on_its_own_store_is_told_at_once(void **stat
     sqlite_case *c = *state;
     lite_close(c);
     lite_open(c, BUSY_MS);
-    nesting inside = {.inbox = c->inbox, .store = c->store, .outbox = c->outbox};
+    nesting inside = {.inbox = c->inbox, .store = c->base.store, .outbox = c->outbox};
     HANDLES_BY(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "outer", receive_inside, &inside);
     assert_int_equal(inside.received, SEMEL_EMISUSE);
     assert_int_equal(inside.begun, SEMEL_EMISUSE);
@@ -403,14 +406,14 @@ static void a_handler_may_receive_inside_a_claim(void **state)
     semel_outcome outcome;
     semel_unit *unit = NULL;
     scripted_handler done = {0};
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&outcome, unit, c->claims, &outer, &last_error));
     HANDLES(SEMEL_OK, SEMEL_PROCESSED, c->inbox, "inner", &done);
     OK(semel_outbox_send(c->outbox, &outer, &last_error));
     OK(semel_unit_commit(unit, &last_error));
 }
 
-/* --- fork ----------------------------------------------------------------------------------------- */
+/* --- fork ------------------------------------------------------------------------------------- */
 
 static semel_status ignore_letter(const semel_dead *dead, void *context, semel_error *err)
 {
@@ -432,17 +435,18 @@ static int use_in_child(void *context)
     scripted_handler unused = {0};
     size_t swept;
     int more;
-    PROCESS_REQUIRE(semel_unit_begin(&unit, c->store, NULL) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_unit_begin(&unit, c->base.store, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->inbox, &message, scripted_handler_run, &unused,
                                         NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_inbox_receive(&outcome, c->claims, &message, scripted_handler_run,
                                         &unused, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_outbox_send(c->outbox, &message, NULL) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_dead_list(c->store, NULL, ignore_letter, NULL, NULL) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_store_migrate(c->store, NULL) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_inbox_open(&inbox, c->store, "new", NULL, NULL) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_dead_list(c->base.store, NULL, ignore_letter, NULL, NULL) ==
+                    SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_store_migrate(c->base.store, NULL) == SEMEL_EMISUSE);
+    PROCESS_REQUIRE(semel_inbox_open(&inbox, c->base.store, "new", NULL, NULL) == SEMEL_EMISUSE);
     PROCESS_REQUIRE(semel_inbox_sweep(&swept, &more, c->inbox, 10, NULL) == SEMEL_EMISUSE);
-    PROCESS_REQUIRE(semel_store_counters(&counters, sizeof counters, c->store, NULL) ==
+    PROCESS_REQUIRE(semel_store_counters(&counters, sizeof counters, c->base.store, NULL) ==
                     SEMEL_EMISUSE);
     PROCESS_REQUIRE(unused.runs == 0);
     return PROCESS_OK;

@@ -1,11 +1,12 @@
-/* A driver whose units take a limited number of changes: batches are cut by it, and no unit is asked for more. */
+/* A driver whose units take a limited number of changes: batches are cut by it, and no unit is
+ * asked for more. */
 #include "support/fake/noting_store.h"
 
 #include <stdio.h>
 
 enum { CHANGES_MAX = 8, KEYS = CHANGES_MAX / 4, MESSAGES = 20 };
 
-/* --- batches -------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 typedef struct message_batch {
     char ids[MESSAGES][8];
@@ -91,7 +92,8 @@ static void a_batch_of_dead_letters_is_within_the_limit(void **state)
     assert_int_equal(fixture_letters(f, NULL, 0), MESSAGES);
 }
 
-/* What does not fit beside others fits alone: two keys leave room for four messages, one key for six. */
+/* What does not fit beside others fits alone: two keys leave room for four messages, one key for
+ * six. */
 static void what_does_not_fit_into_a_batch_is_received_by_itself(void **state)
 {
     enum { EACH = 5 };
@@ -147,7 +149,7 @@ static void a_message_that_sends_too_many_fails_in_every_mode(void **state)
     assert_int_equal(fixture_counters(f).unsent, 2 * fits.sends);
 }
 
-/* --- relays --------------------------------------------------------------------------------------- */
+/* --- relays ----------------------------------------------------------------------------------- */
 
 static void send_mails(semel_outbox *outbox, int count)
 {

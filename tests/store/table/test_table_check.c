@@ -1,6 +1,7 @@
-/* A store is what its driver's table says. A table that the core cannot work with is refused when the store is opened;
- * what a table leaves out is refused when an inbox, an outbox or a consumer that needs it is opened: the error says
- * what to do instead, and nothing is created in the store. */
+/* A store is what its driver's table says. A table that the core cannot work with is refused when
+ * the store is opened; what a table leaves out is refused when an inbox, an outbox or a consumer
+ * that needs it is opened: the error says what to do instead, and nothing is created in the
+ * store. */
 #include "core/store.h"
 #include "support/fixture/receives.h"
 
@@ -79,7 +80,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* --- tables that are refused ---------------------------------------------------------------------- */
+/* --- tables that are refused ------------------------------------------------------------------ */
 
 static void expect_refused(const table *t, semel_status status, const char *text)
 {
@@ -113,7 +114,8 @@ static void a_table_of_another_version_is_refused(void **state)
 
 typedef void any_function(void);
 
-/* Is `group` named if the member at `offset` of the part is NULL? All members are pointers, of one size. */
+/* Is `group` named if the member at `offset` of the part is NULL? All members are pointers, of one
+ * size. */
 static void expect_gap(const table *t, void *part, size_t offset, const char *group)
 {
     _Static_assert(sizeof(any_function *) == sizeof(void *), "members are cleared as bytes");
@@ -207,7 +209,7 @@ static void join_and_its_ability_come_together(void **state)
     expect_opened(t);
 }
 
-/* --- what may be left out ------------------------------------------------------------------------- */
+/* --- what may be left out --------------------------------------------------------------------- */
 
 static void open_table(table *t)
 {
@@ -322,7 +324,7 @@ static void counters_are_there_without_an_outbox(void **state)
     assert_int_equal(counters.unsent, 0);
 }
 
-/* --- what is refused without it ------------------------------------------------------------------- */
+/* --- what is refused without it --------------------------------------------------------------- */
 
 static void expect_no_inbox(table *t, semel_inbox_options options, const char *instead)
 {
@@ -394,7 +396,8 @@ static void a_store_without_letters_has_none_to_work_with(void **state)
     semel_inbox *inbox = open_claims(t);
     FAILS(SEMEL_EUNSUPPORTED, semel_dead_list(t->store, NULL, never_visited, NULL, &last_error));
     SAYS("memory: this store cannot keep dead letters");
-    FAILS(SEMEL_EUNSUPPORTED, semel_dead_discard(t->store, 1, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED,
+          semel_dead_discard(t->store, 1, SEMEL_DISCARD_KEEP_DEAD, &last_error));
     FAILS(SEMEL_EUNSUPPORTED,
           semel_inbox_replay(&outcome, inbox, 1, scripted_handler_run, &never, &last_error));
     OUTCOME(SEMEL_UNDECIDED, outcome);

@@ -1,5 +1,5 @@
-/* What the core asks of a driver's markers: what it only wants to know it looks up, and with each row it says how long
- * the row is to be kept. */
+/* What the core asks of a driver's markers: what it only wants to know it looks up, and with each
+ * row it says how long the row is to be kept. */
 #include "support/fake/noting_store.h"
 
 static const semel_mode modes[] = {SEMEL_TRANSACTION, SEMEL_CLAIM};
@@ -12,60 +12,7 @@ static semel_inbox *open_in(fixture *f, semel_mode mode, semel_inbox_options opt
     return fixture_inbox(f, mode == SEMEL_CLAIM ? "by-claim" : "by-transaction", &options);
 }
 
-static void expect_no_writes(void)
-{
-    store_notes notes = noting_store_take();
-    assert_int_equal(noting_store_writes(&notes), 0);
-    assert_int_equal(notes.looks, 1);
-}
-
-/* --- looking -------------------------------------------------------------------------------------- */
-
-static semel_message old_message(fixture *f, const char *id, int64_t age_ms)
-{
-    semel_message message = text_message(id, "10 EUR");
-    OK(semel_store_now(&message.time_ms, f->store, &last_error));
-    message.time_ms -= age_ms;
-    return message;
-}
-
-static void a_stale_message_writes_no_marker(void **state)
-{
-    fixture *f = *state;
-    scripted_handler never = {0};
-    noting_store_open(f, 0);
-    for (int i = 0; i < MODES; i++) {
-        semel_inbox *inbox =
-            open_in(f, modes[i], (semel_inbox_options){.retention_ms = 1000, .attempts_max = 9});
-        semel_message first = old_message(f, "m-1", 5000), again = first;
-        again.delivery = 2;
-        (void)noting_store_take();
-        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &first, &never);
-        expect_no_writes();
-        RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &again, &never);
-        expect_no_writes();
-    }
-    assert_int_equal(never.runs, 0);
-}
-
-static void a_stale_message_of_a_batch_writes_no_marker(void **state)
-{
-    fixture *f = *state;
-    scripted_handler never = {0};
-    noting_store_open(f, 0);
-    semel_inbox *inbox = open_in(f, SEMEL_TRANSACTION, (semel_inbox_options){.retention_ms = 1000});
-    semel_message one = old_message(f, "m-1", 5000), other = old_message(f, "m-2", 5000);
-    const semel_message *const both[] = {&one, &other};
-    semel_outcome outcomes[2];
-    (void)semel_inbox_receive_batch(outcomes, inbox, both, 2, scripted_handler_run, &never,
-                                    &last_error);
-    OUTCOME(SEMEL_STALE, outcomes[0]);
-    OUTCOME(SEMEL_STALE, outcomes[1]);
-    store_notes notes = noting_store_take();
-    assert_int_equal(noting_store_writes(&notes), 0);
-    assert_int_equal(notes.looks, 2);
-    assert_int_equal(never.runs, 0);
-}
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static void replay(fixture *f, semel_outcome expected, semel_inbox *inbox,
                    scripted_handler *context)
@@ -97,7 +44,7 @@ static void a_replay_looks_before_it_writes(void **state)
     }
 }
 
-/* --- how long a row is kept ----------------------------------------------------------------------- */
+/* --- how long a row is kept ------------------------------------------------------------------- */
 
 static const struct {
     uint64_t retention_ms;
@@ -108,14 +55,15 @@ static const struct {
                   {5000, 5000}};
 enum { RETENTIONS = sizeof retentions / sizeof *retentions };
 
-/* Each verb of `verbs` was called, and told so. */
+/* Each verb of `verbs` was called, and told so. A dead row stays as long as its letter. */
 static void expect_kept(uint64_t keep_ms, unsigned verbs)
 {
     store_notes notes = noting_store_take();
     for (int verb = 0; verb < VERB_COUNT; verb++) {
         assert_int_equal(notes.calls[verb] > 0, verbs >> verb & 1U);
         if (notes.calls[verb])
-            assert_int_equal(notes.keep_ms[verb], keep_ms);
+            assert_int_equal(notes.keep_ms[verb],
+                             verb == VERB_BURY ? SEMEL_RETENTION_FOREVER : keep_ms);
     }
 }
 
@@ -189,9 +137,6 @@ static void the_driver_learns_the_retention_with_each_row_of_a_batch(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_MEMORY("a stale message writes no marker", a_stale_message_writes_no_marker),
-        ON_MEMORY("a stale message of a batch writes no marker",
-                  a_stale_message_of_a_batch_writes_no_marker),
         ON_MEMORY("a replay looks before it writes", a_replay_looks_before_it_writes),
         ON_MEMORY("the driver learns the retention with each row",
                   the_driver_learns_the_retention_with_each_row),

@@ -1,5 +1,5 @@
-/* On /dev/shm where there is one: processes are killed here, not machines, and a test that waits for a
- * disk some thousand times is a test that nobody runs. SEMEL_TEST_DIR says otherwise. */
+/* On /dev/shm where there is one: processes are killed here, not machines, and a test that waits
+ * for a disk some thousand times is too slow to be run. SEMEL_TEST_DIR says otherwise. */
 #include "support/base/scratch.h"
 
 #include <dirent.h>
@@ -28,7 +28,8 @@ static const char *parent(void)
     return chosen && *chosen ? chosen : "/tmp";
 }
 
-/* A test that fails does not come to its scratch_close(): what is left then goes with the program. */
+/* A test that fails does not come to its scratch_close(): what is left then goes with the
+ * program. */
 static scratch left[LEFT_MAX];
 static size_t left_count;
 

@@ -1,8 +1,9 @@
 /* The runner of the store suite. The tests are in conformance_store_*.c, the tools they use in
  * store_fixture.c.
  *
- * cmocka takes an array of tests, each with a pointer that its setup sees. Here the array is made from
- * the lists of the parts: one entry per test and mode, whose pointer says which store and which mode. */
+ * cmocka takes an array of tests, each with a pointer that its setup sees. Here the array is made
+ * from the lists of the parts: one entry per test and mode, whose pointer says which store and
+ * which mode. */
 #include "support/conformance/conformance_store.h"
 
 #include "core/store.h"
@@ -32,18 +33,27 @@ static const suite_part parts[] = {{store_opening_tests, 0},
                                    {store_key_tests, 0},
                                    {store_claim_tests, 0},
                                    {store_batch_tests, 0},
+                                   {store_pace_tests, 0},
                                    {store_outbox_tests, NEEDS_OUTBOX},
                                    {store_relay_tests, NEEDS_OUTBOX},
                                    {store_group_tests, NEEDS_OUTBOX},
                                    {store_parking_tests, NEEDS_OUTBOX},
                                    {store_handoff_tests, NEEDS_OUTBOX},
+                                   {store_handoff_batch_tests, NEEDS_OUTBOX},
                                    {store_sweep_tests, NEEDS_SWEEP},
                                    {store_clock_tests, 0},
                                    {store_dead_tests, NEEDS_DEAD},
                                    {store_replay_tests, NEEDS_DEAD},
-                                   {store_driver_tests, 0}};
+                                   {store_letter_tests, NEEDS_DEAD},
+                                   {store_driver_tests, 0},
+                                   {store_note_tests, NEEDS_NOTES},
+                                   {store_retention_tests, NEEDS_SWEEP | NEEDS_DEAD},
+                                   {store_look_tests, NEEDS_LISTS},
+                                   {store_list_tests, NEEDS_LISTS | NEEDS_OUTBOX},
+                                   {store_stats_tests, NEEDS_STATS},
+                                   {store_statement_tests, NEEDS_QUEUE}};
 
-/* --- one test ------------------------------------------------------------------------------------- */
+/* --- one test --------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
@@ -56,10 +66,10 @@ static int setup(void **state)
     *state = f;
     deadline_begin();
     clock_open(f);
-    f->quirks->make(f->url);
-    f->store = open_second_handle(f);
+    f->quirks->make(f->base.place.url);
+    open_store(f);
     if (!(the_case->test->flags & NOT_MIGRATED))
-        OK(semel_store_migrate(f->store, &last_error));
+        OK(semel_store_migrate(f->base.store, &last_error));
     return 0;
 }
 
@@ -69,13 +79,13 @@ static int teardown(void **state)
     close_all(f);
     clock_close(f);
     if (f->quirks->remove)
-        f->quirks->remove(f->url);
+        f->quirks->remove(f->base.place.url);
     free(f);
     deadline_end();
     return 0;
 }
 
-/* --- what the driver leaves out -------------------------------------------------------------------- */
+/* --- what the driver leaves out --------------------------------------------------------------- */
 
 static unsigned markers_lack(const semel_store_markers *markers)
 {
@@ -86,9 +96,13 @@ static unsigned markers_lack(const semel_store_markers *markers)
 static unsigned table_lacks(const semel_store_driver *driver)
 {
     const semel_store_units *units = driver->units;
+    assert_true(!units->check == !units->queue);
     return markers_lack(driver->markers) | (driver->outbox ? 0 : LACKS_OUTBOX) |
            (driver->dead ? 0 : LACKS_DEAD) | (units->savepoint ? 0 : LACKS_SAVEPOINTS) |
-           (units->queue ? 0 : LACKS_QUEUE) | (units->join ? 0 : LACKS_JOIN);
+           (units->queue ? 0 : LACKS_QUEUE) | (units->join ? 0 : LACKS_JOIN) |
+           (driver->notes ? 0 : LACKS_NOTES) | (driver->lists ? 0 : LACKS_LISTS) |
+           (driver->lists && driver->lists->sent ? 0 : LACKS_SENT) |
+           (driver->stats ? 0 : LACKS_STATS);
 }
 
 static const semel_store_driver *find_driver(const store_quirks *quirks)
@@ -104,7 +118,8 @@ static const semel_store_driver *find_driver(const store_quirks *quirks)
     return status ? NULL : driver;
 }
 
-/* Otherwise tests would be left out unnoticed, or asked of a driver that does not claim to pass them. */
+/* Otherwise tests would be left out unnoticed, or asked of a driver that does not claim to pass
+ * them. */
 static int lacks_what_it_says(const store_quirks *quirks)
 {
     const semel_store_driver *driver = find_driver(quirks);
@@ -116,7 +131,7 @@ static int lacks_what_it_says(const store_quirks *quirks)
     return 0;
 }
 
-/* --- the list ------------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 static int flags_allow(const store_quirks *quirks, unsigned needs)
 {
@@ -130,11 +145,12 @@ static int flags_allow(const store_quirks *quirks, unsigned needs)
 
 static int members_allow(const store_quirks *quirks, unsigned needs)
 {
-    static const unsigned lacking[][2] = {{NEEDS_OUTBOX, LACKS_OUTBOX},
-                                          {NEEDS_DEAD, LACKS_DEAD},
-                                          {NEEDS_RESULTS, LACKS_RESULTS},
-                                          {NEEDS_SAVEPOINTS, LACKS_SAVEPOINTS},
-                                          {NEEDS_SWEEP, LACKS_SWEEP}};
+    static const unsigned lacking[][2] = {
+        {NEEDS_OUTBOX, LACKS_OUTBOX},   {NEEDS_DEAD, LACKS_DEAD},
+        {NEEDS_RESULTS, LACKS_RESULTS}, {NEEDS_SAVEPOINTS, LACKS_SAVEPOINTS},
+        {NEEDS_SWEEP, LACKS_SWEEP},     {NEEDS_LISTS, LACKS_LISTS},
+        {NEEDS_SENT, LACKS_SENT},       {NEEDS_NOTES, LACKS_NOTES},
+        {NEEDS_STATS, LACKS_STATS},     {NEEDS_QUEUE, LACKS_QUEUE}};
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
         if (needs & lacking[i][0] && quirks->lacks & lacking[i][1])
             return 0;
@@ -197,5 +213,6 @@ int conformance_store(const store_quirks *quirks)
         add_part(&s, &parts[i]);
     print_message("%s: %zu tests; %zu are left out, for what the store does not claim to do\n",
                   quirks->name, s.count, s.left_out);
+    cmocka_set_test_filter(getenv("SEMEL_TEST_FILTER")); /* NULL: all */
     return _cmocka_run_group_tests(quirks->name, s.tests, s.count, NULL, NULL);
 }

@@ -8,18 +8,19 @@
  *         return conformance_store(&sqlite);
  *     }
  *
- * The tests go through the public API only, but for a few in conformance_store_driver.c, on a clock that
- * stands still until told (a semel_test_seam), so leases, backoff and years of retention pass without waiting.
- * A server's clock does not stand still: see "time" below. Nearly all are run in both modes. Each has a store of its
- * own, empty and migrated. What a store cannot do is left out, and the suite says how many tests it ran and left out.
+ * The tests go through the public API only, but for some in conformance_store_driver.c and
+ * conformance_store_pace.c, on a clock
+ * that stands still until told (a semel_test_seam), so leases, backoff and years of retention pass
+ * without waiting. A server's clock does not stand still: see "time" below. Nearly all are run in
+ * both modes. Each has a store of its own, empty and migrated. What a store cannot do is left out,
+ * and the suite says how many tests it ran and left out.
  *
- * Members that a driver's table leaves out are read from the table, and must be exactly those that `lacks` names: a
- * driver that loses a member fails the suite instead of passing less of it. */
+ * Members that a driver's table leaves out are read from the table, and must be exactly those that
+ * `lacks` names: a driver that loses a member fails the suite instead of passing less of it. */
 #ifndef SEMEL_TESTS_CONFORMANCE_STORE_H
 #define SEMEL_TESTS_CONFORMANCE_STORE_H
 
-#include "support/base/check.h"
-#include "support/fixture/receives.h"
+#include "support/fixture/fixture.h"
 
 #include <pthread.h>
 #include <semel/sys/store.h>
@@ -43,10 +44,14 @@ enum {
     LACKS_SAVEPOINTS = 32,
     LACKS_SWEEP = 64,
     LACKS_QUEUE = 128,
-    LACKS_JOIN = 256
+    LACKS_JOIN = 256,
+    LACKS_NOTES = 512,
+    LACKS_STATS = 4096,
+    LACKS_LISTS = 1 << 16,
+    LACKS_SENT = 1 << 17 /* the list of what was sent */
 };
 
-enum { URL_ROOM = 512 }; /* at least SCRATCH_PATH */
+enum { URL_ROOM = SERVER_URL_ROOM };
 
 typedef struct store_fixture store_fixture;
 
@@ -56,48 +61,38 @@ typedef struct store_quirks {
     unsigned lacks;              /* LACKS_...; what it says must be what the table says */
     semel_durability durability; /* of a commit, with the URL that make() gives */
 
-    /* NULL: the one that the URL names. Otherwise make() gives the driver's argument in place of a URL. */
+    /* NULL: the one that the URL names. Otherwise make() gives the driver's argument in place of a
+     * URL. */
     const semel_store_driver *driver;
 
     void (*make)(char url[URL_ROOM]); /* a store that is fresh and empty */
     void (*remove)(const char *url);  /* and all that it left; may be NULL */
 
-    /* Time passes for the store: what it has stored becomes older. NULL if the seam's clock is its clock. */
+    /* Time passes for the store: what it has stored becomes older. NULL if the seam's clock is its
+     * clock. */
     void (*pass_ms)(const char *url, int64_t ms);
 } store_quirks;
 
 /* Runs the suite; the number of tests that failed, for main() to return. */
 int conformance_store(const store_quirks *quirks);
 
-/* --- for those who write the tests ---------------------------------------------------------------- */
+/* --- for the authors of tests ----------------------------------------------------------------- */
 
-enum { FIXTURE_STORES = 4, FIXTURE_HANDLES = 32 };
-
-/* One test's surroundings. All that is opened by the functions below is closed with it. */
+/* One test's surroundings: a fixture whose store is opened by its driver, and whose clock may be
+ * a server's. All that is opened by the functions below is closed with it. */
 struct store_fixture {
+    fixture base;
     const store_quirks *quirks;
-    semel_mode mode; /* of the inboxes */
-    char url[URL_ROOM];
-    semel_test_seam *seam;
-    semel_seam store_seam;     /* `seam` as the stores see it: to sleep is to let the server age */
-    int64_t grain_ms;          /* the shortest span that a test can tell from none */
+    semel_mode mode;       /* of the inboxes */
+    semel_seam store_seam; /* the seam as the stores see it: to sleep is to let the server age */
+    int64_t grain_ms;      /* the shortest span that a test can tell from none */
     pthread_mutex_t time_lock; /* for these: */
     int64_t passed_ms;         /* with quirks.pass_ms: all that was made to pass */
     int64_t owed_ms;           /* of it, what the server has not been told yet */
-    /* Called at each of the library's named points; NULL: nothing. It must not fail the test: locks may be held. */
+    /* Called at each of the library's named points; NULL: nothing. It must not fail the test: locks
+     * may be held. */
     void (*passing)(store_fixture *f, const char *point);
     void *passing_context; /* for it, as it likes */
-    semel_store *store;
-    semel_store *stores[FIXTURE_STORES];
-    size_t store_count;
-    semel_inbox *inboxes[FIXTURE_HANDLES];
-    size_t inbox_count;
-    semel_outbox *outboxes[FIXTURE_HANDLES];
-    size_t outbox_count;
-    semel_relay *relays[FIXTURE_HANDLES];
-    size_t relay_count;
-    semel_transport *transports[FIXTURE_HANDLES];
-    size_t transport_count;
 };
 
 /* Zero for all: in both modes, on every store. */
@@ -115,7 +110,12 @@ enum {
     NEEDS_DEAD = 512,
     NEEDS_RESULTS = 1024,
     NEEDS_SAVEPOINTS = 2048,
-    NEEDS_SWEEP = 4096
+    NEEDS_SWEEP = 4096,
+    NEEDS_NOTES = 8192,
+    NEEDS_LISTS = 1 << 16,
+    NEEDS_SENT = 1 << 17,
+    NEEDS_STATS = 1 << 18,
+    NEEDS_QUEUE = 1 << 19
 };
 
 typedef struct store_test {
@@ -139,23 +139,34 @@ extern const store_test store_marker_tests[];
 extern const store_test store_key_tests[];
 extern const store_test store_claim_tests[];
 extern const store_test store_batch_tests[];
+extern const store_test store_pace_tests[];
 extern const store_test store_outbox_tests[];
 extern const store_test store_relay_tests[];
 extern const store_test store_group_tests[];
 extern const store_test store_parking_tests[];
 extern const store_test store_handoff_tests[];
+extern const store_test store_handoff_batch_tests[];
 extern const store_test store_sweep_tests[];
 extern const store_test store_clock_tests[];
 extern const store_test store_dead_tests[];
 extern const store_test store_replay_tests[];
+extern const store_test store_letter_tests[];
 extern const store_test store_driver_tests[];
+extern const store_test store_look_tests[];
+extern const store_test store_list_tests[];
+extern const store_test store_note_tests[];
+extern const store_test store_retention_tests[];
+extern const store_test store_stats_tests[];
+extern const store_test store_statement_tests[];
 
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);
 void clock_close(store_fixture *f);
 
-/* 0 if the driver leaves one of these LACKS_... out. For the test that asks as much as there is; one that makes no
- * sense without has a NEEDS_... in its list. */
+void open_store(store_fixture *f);
+
+/* 0 if the driver leaves one of these LACKS_... out. For the test that asks as much as there is;
+ * one that makes no sense without has a NEEDS_... in its list. */
 int store_has(const store_fixture *f, unsigned members);
 
 /* The options may be NULL; their mode is the fixture's, whatever they say. */
@@ -177,10 +188,11 @@ void close_all(store_fixture *f); /* the first half of it */
 
 /* --- time ---
  *
- * A clock that stands still has a grain of one millisecond, and what is said here is exact. A server's runs on
- * while the test does. There time is made to pass by making all that is stored older, and the grain is longer
- * than any test takes from one pass_ms() to what it looks at then. So a test chooses spans of many grains, and
- * does not look in the last grain before something ends, but at the beginning of it and afterwards. */
+ * A clock that stands still has a grain of one millisecond, and what is said here is exact. A
+ * server's runs on while the test does. There time is made to pass by making all that is stored
+ * older, and the grain is longer than any test takes from one pass_ms() to what it looks at then.
+ * So a test chooses spans of many grains, and does not look in the last grain before something
+ * ends, but at the beginning of it and afterwards. */
 void pass_ms(store_fixture *f, int64_t ms);
 
 void pass_almost(store_fixture *f, int64_t ms); /* to the last moment before they are over ... */
@@ -206,22 +218,24 @@ semel_counters counters_of(store_fixture *f);
 /* Begins a unit and claims the message with it; the unit is the test's to end. */
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message);
 
-/* Claim mode: claims the message and dies: nobody ends the claim but its lease. */
+/* Claim mode: claims the message and dies: only the lease ends the claim. */
 void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *message);
 
 /* One turn of a relay, without waiting: how many it sent. */
 size_t relay_once(semel_relay *relay);
 
-/* Turns until one sends nothing: how many all of them sent. A relay is free to send little at a time. */
+/* Turns until one sends nothing: how many all of them sent. A relay is free to send little at a
+ * time. */
 size_t relay_all(semel_relay *relay);
 
 /* What a recorder has got: the ids, separated by spaces. */
 void recorded_ids(char *text, size_t size, const semel_transport *recorder);
 
-/* Dead letters, as many as there is room for; their messages are copies to be freed by letters_free. */
+/* Dead letters, as many as there is room for; their messages are copies to be freed by
+ * letters_free. */
 typedef struct letters {
     size_t count;
-    struct letter {
+    struct dead_copy {
         int64_t id;
         semel_dead_origin origin;
         char name[SEMEL_NAME_MAX + 1];
@@ -230,6 +244,7 @@ typedef struct letters {
         size_t key_len;
         uint32_t attempts;
         int64_t at_ms;
+        int64_t first_ms;
         semel_message *message;
     } all[16];
 } letters;
@@ -237,8 +252,8 @@ typedef struct letters {
 void letters_read(letters *out, semel_store *store, const semel_dead_filter *filter);
 void letters_free(letters *all);
 
-/* How many there are (none, if the store keeps none), and the id of the only one (the test fails if there is not
- * exactly one). */
+/* How many there are (none, if the store keeps none), and the id of the only one (the test fails if
+ * there is not exactly one). */
 size_t count_letters(store_fixture *f);
 int64_t only_letter(store_fixture *f);
 

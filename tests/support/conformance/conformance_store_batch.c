@@ -6,15 +6,16 @@
 
 enum { BATCH_ROOM = 16 };
 
-/* The ids, separated by spaces, become messages with one body. An id that ends in ' has another one. */
-typedef struct parcel {
+/* The ids, separated by spaces, become messages with one body. An id that ends in ' has another
+ * one. */
+typedef struct message_list {
     char text[128];
     semel_message messages[BATCH_ROOM];
     const semel_message *pointers[BATCH_ROOM];
     size_t count;
-} parcel;
+} message_list;
 
-static void pack(parcel *out, const char *ids)
+static void list_messages(message_list *out, const char *ids)
 {
     char *rest;
     (void)snprintf(out->text, sizeof out->text, "%s", ids);
@@ -46,10 +47,10 @@ static void spell(char *text, const semel_outcome *outcomes, size_t count)
 static void check_batch(const char *expected, semel_inbox *inbox, const char *ids,
                         scripted_handler *context, const char *file, int line)
 {
-    parcel batch;
+    message_list batch;
     semel_outcome outcomes[BATCH_ROOM];
     char found[BATCH_ROOM + 1];
-    pack(&batch, ids);
+    list_messages(&batch, ids);
     check_forget();
     semel_status status = semel_inbox_receive_batch(outcomes, inbox, batch.pointers, batch.count,
                                                     scripted_handler_run, context, &last_error);
@@ -104,7 +105,8 @@ static void a_message_twice_in_a_batch_is_handled_once(void **state)
     assert_string_equal(done.ids, "a b c ");
 }
 
-/* P3: its copy must not be acknowledged either, or the message is lost. In claim mode the copy is one more attempt. */
+/* P3: its copy must not be acknowledged either, or the message is lost. In claim mode the copy is
+ * one more attempt. */
 static void a_copy_of_what_failed_in_a_batch_failed_too(void **state)
 {
     store_fixture *f = *state;
@@ -183,6 +185,48 @@ static void each_result_of_a_batch_stays_with_its_key(void **state)
     RECEIVES_ID(SEMEL_OK, SEMEL_REPLAYED, inbox, "c", &plain);
 }
 
+/* A copy that comes with its first one, and one that comes later. */
+static void a_copy_in_a_batch_is_replayed_as_a_single_one_is(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    scripted_handler answers = {.result = "receipt"}, plain = {0};
+    BATCH("PPr", inbox, "a b a", &answers);
+    BATCH("Pd", inbox, "c c", &plain);
+    BATCH("rrdPm", inbox, "a b c d a'", &plain);
+    assert_int_equal(counters_of(f).replayed, 3);
+    assert_int_equal(counters_of(f).duplicates, 2);
+}
+
+/* Those before it are done; it, its copy and, where each has its own unit, those behind it are
+ * not. */
+static void a_handler_that_stops_leaves_its_message_out_of_the_batch(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL);
+    semel_message mail = text_message("", "paid"), stopped = text_message("b", "10 EUR");
+    scripted_handler stops = {.failures = 1, .only = "b", .failure = SEMEL_ESTOPPED};
+    message_list batch;
+    semel_outcome outcomes[4];
+    char found[5];
+    if (store_has(f, LACKS_OUTBOX)) {
+        stops.outbox = open_outbox(f, "mail");
+        stops.sends = &mail;
+    }
+    list_messages(&batch, "a b b c");
+    FAILS(SEMEL_ESTOPPED, semel_inbox_receive_batch(outcomes, inbox, batch.pointers, 4,
+                                                    scripted_handler_run, &stops, &last_error));
+    spell(found, outcomes, 4);
+    int together = f->mode != SEMEL_CLAIM && store_has(f, LACKS_SAVEPOINTS);
+    assert_string_equal(found, together ? "P??P" : "P???");
+    FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &stopped, &last_error));
+    BATCH(together ? "dPdd" : "dPdP", inbox, "a b b c", &stops);
+    assert_int_equal(counters_of(f).failed, 0);
+    if (stops.outbox)
+        assert_int_equal(counters_of(f).unsent, 3);
+}
+
 static void a_message_without_a_key_does_not_spoil_the_batch(void **state)
 {
     store_fixture *f = *state;
@@ -207,10 +251,10 @@ static void a_batch_that_the_store_fails_is_undecided(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     semel_message mail = text_message("", "paid");
     scripted_handler done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
-    parcel batch;
+    message_list batch;
     semel_outcome outcomes[3] = {SEMEL_PROCESSED, SEMEL_PROCESSED, SEMEL_PROCESSED};
-    pack(&batch, "a b c");
-    semel_test_fault(f->seam, "batch.marked", 1, SEMEL_ESTORE);
+    list_messages(&batch, "a b c");
+    semel_test_fault(f->base.seam, "batch.marked", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_inbox_receive_batch(outcomes, inbox, batch.pointers, 3,
                                                   scripted_handler_run, &done, &last_error));
     for (int i = 0; i < 3; i++)
@@ -220,7 +264,8 @@ static void a_batch_that_the_store_fails_is_undecided(void **state)
     assert_int_equal(counters_of(f).unsent, 3);
 }
 
-/* A deadlock is nobody's fault: the transaction is begun anew, and nothing of the first try is left. */
+/* A deadlock is no failure of a message: the transaction is begun anew, and nothing of the first
+ * try is left. */
 static void a_batch_in_a_conflict_is_begun_anew(void **state)
 {
     static const char *const points[] = {"batch.marked", "batch.handled"};
@@ -229,7 +274,7 @@ static void a_batch_in_a_conflict_is_begun_anew(void **state)
     semel_message mail = text_message("", "paid");
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         scripted_handler done = {.outbox = open_outbox(f, "mail"), .sends = &mail};
-        semel_test_fault(f->seam, points[i], 1, SEMEL_ECONFLICT);
+        semel_test_fault(f->base.seam, points[i], 1, SEMEL_ECONFLICT);
         BATCH("PPP", inbox, i ? "d e f" : "a b c", &done);
         assert_int_equal(done.attempt, 1);
         assert_int_equal(done.runs, 3 + i); /* what had run before the conflict runs again */
@@ -292,6 +337,8 @@ const store_test store_batch_tests[] = {
     STORE_TEST_WITH(a_batch_of_failures_leaves_nothing_but_their_count, NEEDS_DEAD),
     STORE_TEST_WITH(giving_up_in_a_batch_makes_one_dead_letter, NEEDS_DEAD),
     STORE_TEST_WITH(each_result_of_a_batch_stays_with_its_key, NEEDS_RESULTS),
+    STORE_TEST_WITH(a_copy_in_a_batch_is_replayed_as_a_single_one_is, NEEDS_RESULTS),
+    STORE_TEST(a_handler_that_stops_leaves_its_message_out_of_the_batch),
     STORE_TEST(a_message_without_a_key_does_not_spoil_the_batch),
     STORE_TEST_WITH(a_batch_that_the_store_fails_is_undecided,
                     IN_TRANSACTION_MODE | NEEDS_OUTBOX | NEEDS_SAVEPOINTS),

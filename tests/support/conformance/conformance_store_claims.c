@@ -1,7 +1,7 @@
 /* Claims: at most one live owner, and a stale owner can change nothing with any verb (P2).
  *
- * The last test here is a table: what became of the key after the lease of its first owner ended, against
- * every verb that the first owner may then try. */
+ * The last test here is a table: what became of the key after the lease of its first owner ended,
+ * against every verb that the first owner may then try. */
 #include "support/conformance/conformance_store.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ static void a_live_claim_is_in_progress_for_others(void **state)
     assert_int_equal(counters_of(f).in_progress, 2);
 }
 
-/* P13: whoever holds a claim may take an hour over it, and nobody waits for a transaction of theirs. */
+/* P13: the owner of a claim may take an hour for the work, and no other unit waits for a
+ * transaction of it. */
 static void a_claim_keeps_no_transaction_open(void **state)
 {
     store_fixture *f = *state;
@@ -62,7 +63,7 @@ static void waiting_for_a_claim_ends_at_the_deadline(void **state)
     assert_int_equal(done.runs, 0);
 }
 
-static void whoever_waits_beyond_the_lease_takes_over(void **state)
+static void a_copy_that_waits_beyond_the_lease_takes_over(void **state)
 {
     store_fixture *f = *state;
     semel_inbox_options options = {
@@ -117,6 +118,61 @@ static void rolling_back_frees_the_key_at_once(void **state)
     assert_int_equal(done.runs, 1);
 }
 
+/* Nothing was tried, so there is nothing to remember; an attempt that failed before is. */
+static void a_claim_that_was_rolled_back_leaves_no_row(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_claims(f);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler fails = {.failures = 1};
+    for (int i = 0; i < 2; i++) {
+        semel_unit_rollback(claim_message(f, inbox, &message));
+        FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
+    }
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &fails);
+    semel_unit_rollback(claim_message(f, inbox, &message));
+    semel_unit *unit = claim_message(f, inbox, &message);
+    assert_int_equal(semel_unit_attempt(unit), 2);
+    semel_unit_rollback(unit);
+    OK(semel_inbox_forget(inbox, &message, &last_error));
+}
+
+/* A handler that ends early because the program stops has not tried: no row, or the one that was
+ * there. */
+static void a_handler_that_stops_leaves_no_trace(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_claims(f);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler stops = {.failures = 3, .failure = SEMEL_ESTOPPED}, fails = {.failures = 1};
+    RECEIVES(SEMEL_ESTOPPED, SEMEL_UNDECIDED, inbox, &message, &stops);
+    FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
+    RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &fails);
+    RECEIVES(SEMEL_ESTOPPED, SEMEL_UNDECIDED, inbox, &message, &stops);
+    message.delivery = 2;
+    RECEIVES(SEMEL_ESTOPPED, SEMEL_UNDECIDED, inbox, &message, &stops);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &stops);
+    assert_int_equal(stops.attempt, 2);
+    assert_int_equal(counters_of(f).failed, 1);
+}
+
+/* A plan that was not finished is not tried once more in the ordinary way. */
+static void a_queued_handler_that_stops_is_called_once(void **state)
+{
+    store_fixture *f = *state;
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler stops = {.failures = 1, .failure = SEMEL_ESTOPPED};
+    if (!store_has(f, LACKS_QUEUE))
+        return;
+    f->mode = SEMEL_QUEUED;
+    semel_inbox *inbox = open_inbox(f, "queued", NULL);
+    RECEIVES(SEMEL_ESTOPPED, SEMEL_UNDECIDED, inbox, &message, &stops);
+    assert_int_equal(stops.runs, 1);
+    FAILS(SEMEL_ENOTFOUND, semel_inbox_forget(inbox, &message, &last_error));
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &stops);
+    assert_int_equal(stops.runs, 2);
+}
+
 static void what_a_claim_sends_and_answers_comes_with_its_commit(void **state)
 {
     store_fixture *f = *state;
@@ -132,6 +188,24 @@ static void what_a_claim_sends_and_answers_comes_with_its_commit(void **state)
     OK(semel_unit_commit(unit, &last_error));
     assert_int_equal(counters_of(f).unsent, 1);
     RECEIVES(SEMEL_OK, SEMEL_REPLAYED, inbox, &message, &unused);
+}
+
+/* At most once: a run that never came back is not repeated, nor is one that failed. */
+static void with_one_attempt_the_handler_runs_at_most_once(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .lease_ms = LEASE_MS, .attempts_max = 1};
+    semel_inbox *inbox = open_inbox(f, "mail", &options);
+    semel_message lost = text_message("m-1", "10 EUR"), failed = text_message("m-2", "10 EUR");
+    scripted_handler never = {0}, failing = {.failures = 1};
+    abandon_claim(f, inbox, &lost);
+    pass_ms(f, LEASE_MS);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &lost, &never);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &failed, &failing);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &failed, &never);
+    assert_int_equal(never.runs, 0);
+    assert_int_equal(failing.runs, 1);
+    assert_int_equal(count_letters(f), 2);
 }
 
 /* P9: the attempt is counted when it starts, so one that never comes back is counted, too. */
@@ -150,7 +224,7 @@ static void abandoned_claims_are_counted_until_it_is_dead(void **state)
     assert_int_equal(never.runs, 0);
 
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     MESSAGE_EQUAL(&message, found.all[0].message);
     assert_int_equal(found.all[0].attempts, 3);
@@ -158,7 +232,8 @@ static void abandoned_claims_are_counted_until_it_is_dead(void **state)
     letters_free(&found);
 }
 
-/* The same in transaction mode, where a broker that counts its deliveries tells of the lost ones. */
+/* The same in transaction mode, where a broker that counts its deliveries tells of the lost
+ * ones. */
 static void redeliveries_are_counted_when_they_start(void **state)
 {
     store_fixture *f = *state;
@@ -187,7 +262,7 @@ static void a_redelivery_of_something_handled_is_a_duplicate(void **state)
     assert_int_equal(done.runs, 1);
 }
 
-/* --- the stale owner ------------------------------------------------------------------------------ */
+/* --- the stale owner -------------------------------------------------------------------------- */
 
 /* What became of the key since. */
 typedef enum since { NOTHING, TAKEN_OVER, RELEASED, HANDLED, DEAD, FORGOTTEN } since;
@@ -222,7 +297,7 @@ static void try_verb(verb what, semel_unit *stale)
         FAILS(SEMEL_ELOST, semel_unit_commit(stale, &last_error));
         break;
     case FAIL:
-    case GIVE_UP: /* the failure of a stale owner is nobody's concern: not an error, not recorded */
+    case GIVE_UP: /* the failure of a stale owner changes nothing: not an error, not recorded */
         semel_fail(&why, what == GIVE_UP ? SEMEL_EGIVEUP : SEMEL_EHANDLER, "too late");
         OK(semel_unit_fail(&outcome, stale, &why, &last_error));
         assert_int_equal(outcome, SEMEL_FAILED);
@@ -237,7 +312,7 @@ static void try_verb(verb what, semel_unit *stale)
     }
 }
 
-/* What anybody finds now is what it was before the stale owner came. */
+/* The state is what it was before the stale owner came. */
 static void expect_unchanged(store_fixture *f, since what, semel_inbox *inbox,
                              const semel_message *message, semel_unit *new_owner)
 {
@@ -281,7 +356,8 @@ static void a_stale_owner_changes_nothing(void **state)
             try_verb(tried, stale);
             expect_unchanged(f, happened, inbox, &message, new_owner);
             if (happened == DEAD)
-                OK(semel_dead_discard(f->store, only_letter(f), &last_error));
+                OK(semel_dead_discard(f->base.store, only_letter(f), SEMEL_DISCARD_KEEP_DEAD,
+                                      &last_error));
         }
 }
 
@@ -289,12 +365,16 @@ const store_test store_claim_tests[] = {
     STORE_TEST_WITH(a_live_claim_is_in_progress_for_others, IN_CLAIM_MODE),
     STORE_TEST_WITH(a_claim_keeps_no_transaction_open, IN_CLAIM_MODE | NEEDS_OUTBOX),
     STORE_TEST_WITH(waiting_for_a_claim_ends_at_the_deadline, IN_CLAIM_MODE),
-    STORE_TEST_WITH(whoever_waits_beyond_the_lease_takes_over, IN_CLAIM_MODE),
+    STORE_TEST_WITH(a_copy_that_waits_beyond_the_lease_takes_over, IN_CLAIM_MODE),
     STORE_TEST_WITH(renewing_makes_the_lease_longer, IN_CLAIM_MODE),
     STORE_TEST_WITH(a_renewed_lease_ends_when_it_says, IN_CLAIM_MODE),
     STORE_TEST_WITH(rolling_back_frees_the_key_at_once, IN_CLAIM_MODE),
+    STORE_TEST_WITH(a_claim_that_was_rolled_back_leaves_no_row, IN_CLAIM_MODE),
+    STORE_TEST(a_handler_that_stops_leaves_no_trace),
+    STORE_TEST_WITH(a_queued_handler_that_stops_is_called_once, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(what_a_claim_sends_and_answers_comes_with_its_commit,
                     IN_CLAIM_MODE | NEEDS_OUTBOX | NEEDS_RESULTS),
+    STORE_TEST_WITH(with_one_attempt_the_handler_runs_at_most_once, IN_CLAIM_MODE | NEEDS_DEAD),
     STORE_TEST_WITH(abandoned_claims_are_counted_until_it_is_dead, IN_CLAIM_MODE | NEEDS_DEAD),
     STORE_TEST_WITH(redeliveries_are_counted_when_they_start, IN_TRANSACTION_MODE | NEEDS_DEAD),
     STORE_TEST(a_redelivery_of_something_handled_is_a_duplicate),

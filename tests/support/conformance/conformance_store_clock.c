@@ -1,5 +1,5 @@
-/* The store's clock when the host's is set, and when the host restarts: a key is never forgotten early,
- * nothing stands still, a lease is as long as it was. */
+/* The store's clock when the host's is set, and when the host restarts: a key is never forgotten
+ * early, nothing stands still, a lease is as long as it was. */
 #include "support/conformance/conformance_store.h"
 
 #define HOUR_MS INT64_C(3600000)
@@ -43,7 +43,7 @@ static void the_clock_does_not_follow_the_hosts(void **state)
     (void)open_week(f);
     int64_t before = now_of(f);
     for (size_t i = 0; i < JUMPS; i++) {
-        semel_test_jump_ms(f->seam, jumps_ms[i]);
+        semel_test_jump_ms(f->base.seam, jumps_ms[i]);
         IS_ABOUT(before, f, now_of(f));
     }
 }
@@ -56,7 +56,7 @@ static void a_jump_of_the_hosts_clock_sweeps_neither_early_nor_late(void **state
     scripted_handler done = {0};
     for (size_t i = 0; i < JUMPS; i++) {
         RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
-        semel_test_jump_ms(f->seam, jumps_ms[i]);
+        semel_test_jump_ms(f->base.seam, jumps_ms[i]);
         assert_int_equal(sweep(inbox), 0);
         RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
         pass_almost(f, 7 * DAY_MS + 1);
@@ -75,7 +75,7 @@ static void a_jump_of_the_hosts_clock_does_not_change_a_lease(void **state)
         semel_message message = text_message(id, "10 EUR");
         scripted_handler done = {0};
         semel_unit *unit = claim_message(f, inbox, &message);
-        semel_test_jump_ms(f->seam, jumps_ms[i]);
+        semel_test_jump_ms(f->base.seam, jumps_ms[i]);
         pass_almost(f, 30000);
         RECEIVES(SEMEL_EBUSY, SEMEL_IN_PROGRESS, inbox, &message, &done);
         pass_grain(f);
@@ -94,7 +94,7 @@ static void a_jump_of_the_hosts_clock_does_not_change_a_delay(void **state)
         semel_message message = text_message("", "paid");
         message.delay_ms = grains(f, 10000);
         OK(semel_outbox_send(outbox, &message, &last_error));
-        semel_test_jump_ms(f->seam, jumps_ms[i]);
+        semel_test_jump_ms(f->base.seam, jumps_ms[i]);
         pass_almost(f, message.delay_ms);
         assert_int_equal(relay_once(relay), 0);
         pass_grain(f);
@@ -108,12 +108,12 @@ static void a_new_process_agrees_on_the_time(void **state)
     store_fixture *f = *state;
     (void)open_week(f);
     int64_t before = now_of(f);
-    semel_test_jump_ms(f->seam, YEAR_MS);
+    semel_test_jump_ms(f->base.seam, YEAR_MS);
     pass_ms(f, 5000);
     reopen(f);
     (void)open_week(f);
     IS_ABOUT(before + 5000, f, now_of(f));
-    semel_test_jump_ms(f->seam, -2 * YEAR_MS);
+    semel_test_jump_ms(f->base.seam, -2 * YEAR_MS);
     pass_ms(f, 5000);
     reopen(f);
     (void)open_week(f);
@@ -124,7 +124,7 @@ static void two_handles_agree_on_the_time(void **state)
 {
     store_fixture *f = *state;
     (void)open_week(f);
-    semel_test_jump_ms(f->seam, -YEAR_MS);
+    semel_test_jump_ms(f->base.seam, -YEAR_MS);
     semel_store *other = open_second_handle(f);
     (void)open_inbox_on(f, other, "orders", NULL);
     pass_ms(f, 1000);
@@ -132,13 +132,13 @@ static void two_handles_agree_on_the_time(void **state)
     IS_ABOUT(now, f, now_on(f, other));
 }
 
-/* --- restarts ------------------------------------------------------------------------------------- */
+/* --- restarts --------------------------------------------------------------------------------- */
 
 /* The host is down for a while, then everything is opened again. */
 static semel_inbox *restart(store_fixture *f, int64_t off_ms)
 {
     close_all(f);
-    semel_test_reboot(f->seam, off_ms);
+    semel_test_reboot(f->base.seam, off_ms);
     reopen(f);
     return open_week(f);
 }
@@ -189,7 +189,7 @@ static void a_host_that_wakes_up_in_1970_forgets_nothing(void **state)
     pass_ms(f, 3 * DAY_MS); /* time goes on all the same */
     assert_in_range(now_of(f), before + 3 * DAY_MS, before + 3 * DAY_MS + 1000);
 
-    semel_test_jump_ms(f->seam, before); /* the network is there: the clock is set right */
+    semel_test_jump_ms(f->base.seam, before); /* the network is there: the clock is set right */
     assert_int_equal(sweep(inbox), 0);
     RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "before", &done);
     pass_ms(f, 4 * DAY_MS + 1001);

@@ -1,4 +1,5 @@
-/* Dead letters: given up on once, with all that is needed to replay them; listed, paged, discarded. */
+/* Dead letters: given up on once, with all that is needed to replay them; listed, paged,
+ * discarded. */
 #include "support/conformance/conformance_store.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void what_keeps_failing_is_one_dead_letter(void **state)
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &failing);
 
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].origin, SEMEL_DEAD_INBOX);
     assert_string_equal(found.all[0].name, "orders");
@@ -58,7 +59,7 @@ static void giving_up_makes_a_dead_letter_at_once(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     bury(f, inbox, "m-1");
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].attempts, 1);
     BYTES_EQUAL(semel_str("m-1"), ((semel_bytes){found.all[0].key, found.all[0].key_len}));
@@ -73,9 +74,9 @@ static void a_dead_letter_is_announced_with_it(void **state)
     semel_inbox_options options = {
         .size = sizeof options, .faults = faults, .fault_topic = "alarm"};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
-    semel_message letter = text_message("mail-1", "paid");
+    semel_message payment = text_message("mail-1", "paid");
     scripted_handler hopeless = {
-        .failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &letter};
+        .failures = 1, .failure = SEMEL_EGIVEUP, .outbox = mail, .sends = &payment};
     semel_transport *broker = open_recorder(f);
     RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &hopeless);
     RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &hopeless);
@@ -89,7 +90,8 @@ static void a_dead_letter_is_announced_with_it(void **state)
     assert_int_equal(counters_of(f).unsent, 0);
 }
 
-/* One letter per key: a second burial takes the place of the first, under the id that people know. */
+/* One letter per key: a second burial takes the place of the first, under the id that people
+ * know. */
 static void a_second_burial_replaces_the_first_under_its_id(void **state)
 {
     store_fixture *f = *state;
@@ -103,7 +105,7 @@ static void a_second_burial_replaces_the_first_under_its_id(void **state)
     RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &second, &hopeless);
 
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 3);
     BYTES_EQUAL(semel_str("m-1"), ((semel_bytes){found.all[1].key, found.all[1].key_len}));
     BYTES_EQUAL(semel_str("11 EUR"), found.all[1].message->body);
@@ -111,14 +113,14 @@ static void a_second_burial_replaces_the_first_under_its_id(void **state)
     letters_free(&found);
 }
 
-/* --- listing -------------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 static void expect_keys(store_fixture *f, const semel_dead_filter *filter, const char *expected)
 {
     char text[128] = "";
     size_t used = 0;
     letters found;
-    letters_read(&found, f->store, filter);
+    letters_read(&found, f->base.store, filter);
     for (size_t i = 0; i < found.count; i++) {
         const char *key = found.all[i].key, *number = memchr(key, '#', found.all[i].key_len);
         int len = (int)(number ? (size_t)(number - key) + 1 : found.all[i].key_len);
@@ -140,7 +142,7 @@ static void letters_are_listed_page_by_page(void **state)
     expect_keys(f, &filter, "e d ");
     for (int page = 0; page < 2; page++) {
         letters found;
-        letters_read(&found, f->store, &filter);
+        letters_read(&found, f->base.store, &filter);
         filter.after_id = found.all[found.count - 1].id;
         letters_free(&found);
         expect_keys(f, &filter, page ? "a " : "c b ");
@@ -155,11 +157,11 @@ static void letters_are_found_by_origin_and_name(void **state)
     semel_outbox *mail = open_outbox(f, "mail");
     semel_transport *broker = open_recorder(f);
     semel_relay_options once = {.size = sizeof once, .attempts_max = 1};
-    semel_message letter = text_message("sent", "paid");
+    semel_message payment = text_message("sent", "paid");
     bury(f, open_inbox(f, "orders", NULL), "a");
     bury(f, open_inbox(f, "mail", NULL), "b");
     semel_test_recorder_answer(broker, NULL, SEMEL_PUBLISH_REFUSED, 1);
-    OK(semel_outbox_send(mail, &letter, &last_error));
+    OK(semel_outbox_send(mail, &payment, &last_error));
     relay_once(open_relay(f, mail, broker, &once));
 
     semel_dead_filter filter = {.size = sizeof filter};
@@ -174,12 +176,13 @@ static void letters_are_found_by_origin_and_name(void **state)
     expect_keys(f, &filter, "b sent# ");
     filter.limit = 1;
     expect_keys(f, &filter, "b ");
-    filter.name = "nobody";
+    filter.name = "missing";
     expect_keys(f, &filter, "");
 }
 
-/* Fan-out: one id for two topics, each refused in its turn. When the second is sent, the first one's row has left,
- * and a database may give its number again; also after it was closed and opened. */
+/* Fan-out: one id for two topics, each refused in its turn. When the second is sent, the first
+ * one's row has left, and a database may give its number again; also after it was closed and
+ * opened. */
 static void messages_of_one_id_are_letters_of_their_own(void **state)
 {
     store_fixture *f = *state;
@@ -197,7 +200,7 @@ static void messages_of_one_id_are_letters_of_their_own(void **state)
         if (f->quirks->flags & STORE_KEEPS)
             reopen(f);
     }
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 3);
     for (size_t i = 0; i < 3; i++)
         assert_string_equal(found.all[i].message->topic, topics[i]);
@@ -219,13 +222,13 @@ static void a_visitor_may_end_the_listing(void **state)
     bury(f, inbox, "a");
     bury(f, inbox, "b");
     bury(f, inbox, "c");
-    FAILS(SEMEL_EHANDLER, semel_dead_list(f->store, NULL, stop_at_second, &seen, &last_error));
+    FAILS(SEMEL_EHANDLER, semel_dead_list(f->base.store, NULL, stop_at_second, &seen, &last_error));
     assert_int_equal(seen, 2);
     assert_string_equal(last_error.text, "seen enough");
     bury(f, inbox, "d"); /* the store is not left locked */
 }
 
-/* --- discarding ----------------------------------------------------------------------------------- */
+/* --- discarding ------------------------------------------------------------------------------- */
 
 static void a_discarded_letter_is_gone_and_no_other(void **state)
 {
@@ -234,27 +237,29 @@ static void a_discarded_letter_is_gone_and_no_other(void **state)
     letters found;
     bury(f, inbox, "a");
     bury(f, inbox, "b");
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     int64_t id = found.all[0].id;
     letters_free(&found);
-    OK(semel_dead_discard(f->store, id, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, id, &last_error));
-    FAILS(SEMEL_ENOTFOUND, semel_dead_discard(f->store, 0, &last_error));
+    OK(semel_dead_discard(f->base.store, id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
+    FAILS(SEMEL_ENOTFOUND,
+          semel_dead_discard(f->base.store, id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
+    FAILS(SEMEL_ENOTFOUND,
+          semel_dead_discard(f->base.store, 0, SEMEL_DISCARD_KEEP_DEAD, &last_error));
     expect_keys(f, NULL, "b ");
-    bury(f, inbox, "c"); /* an id that somebody may have noted is not given to another letter */
-    letters_read(&found, f->store, NULL);
+    bury(f, inbox, "c"); /* an id that a user may have noted is not given to another letter */
+    letters_read(&found, f->base.store, NULL);
     assert_true(found.all[1].id > found.all[0].id && found.all[0].id > id);
     letters_free(&found);
 }
 
-/* Discarding the letter says that nobody will replay it, not that it may come again. */
+/* Discarding the letter means that it will not be replayed, not that it may come again. */
 static void a_discarded_message_is_not_handled_after_all(void **state)
 {
     store_fixture *f = *state;
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     scripted_handler never = {0};
     bury(f, inbox, "m-1");
-    OK(semel_dead_discard(f->store, only_letter(f), &last_error));
+    OK(semel_dead_discard(f->base.store, only_letter(f), SEMEL_DISCARD_KEEP_DEAD, &last_error));
     RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &never);
     assert_int_equal(never.runs, 0);
     assert_int_equal(count_letters(f), 0);

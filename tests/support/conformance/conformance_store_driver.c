@@ -1,5 +1,5 @@
-/* What the core rests on and a caller cannot bring about at will: asked of the driver itself, or seen from between the
- * core and the driver. */
+/* What the core rests on and a caller cannot bring about at will: asked of the driver itself, or
+ * seen from between the core and the driver. */
 #include "support/conformance/conformance_store.h"
 
 #include "core/store.h"
@@ -12,17 +12,17 @@
 
 enum { LEASE_MS = 30000, PATIENCE_MS = 60000, GROUP = 3, PLENTY = 100 };
 
-/* --- units of the driver -------------------------------------------------------------------------- */
+/* --- units of the driver ---------------------------------------------------------------------- */
 
 static const semel_store_driver *driver_of(const store_fixture *f)
 {
-    return f->store->driver;
+    return f->base.store->driver;
 }
 
 static int64_t scope_of(store_fixture *f, semel_scope kind, const char *name)
 {
     int64_t scope = 0;
-    OK(driver_of(f)->scope(f->store->state, kind, name, &scope, &last_error));
+    OK(driver_of(f)->scope(f->base.store->state, kind, name, &scope, &last_error));
     return scope;
 }
 
@@ -30,13 +30,13 @@ static void *begin(store_fixture *f)
 {
     void *unit = calloc(1, driver_of(f)->unit_size);
     assert_non_null(unit);
-    OK(driver_of(f)->units->begin(f->store->state, unit, SEMEL_BEGIN_DURABLE, PATIENCE_MS,
+    OK(driver_of(f)->units->begin(f->base.store->state, unit, SEMEL_BEGIN_DURABLE, PATIENCE_MS,
                                   &last_error));
     return unit;
 }
 
-/* Commits if all went well, and says how it went: a unit that a failed test left open would keep its store from being
- * closed. */
+/* Commits if all went well, and says how it went: a unit that a failed test left open would keep
+ * its store from being closed. */
 static semel_status end(store_fixture *f, void *unit, semel_status status)
 {
     if (status)
@@ -47,7 +47,7 @@ static semel_status end(store_fixture *f, void *unit, semel_status status)
     return status;
 }
 
-/* --- the end of an attempt, without a token ------------------------------------------------------- */
+/* --- the end of an attempt, without a token --------------------------------------------------- */
 
 static semel_mark mark_of(int64_t inbox, const char *key)
 {
@@ -109,8 +109,8 @@ static semel_mark_state state_of(store_fixture *f, semel_mark mark)
     return look_at(f, mark).state;
 }
 
-/* The rollback of a failed attempt comes before its recording, and another copy may come between the two: what that one
- * did must stay, or the work is done twice. */
+/* The rollback of a failed attempt comes before its recording, and another copy may come between
+ * the two: what that one did must stay, or the work is done twice. */
 static void a_failure_without_a_token_changes_no_row_of_others(void **state)
 {
     static const semel_mark_state states[] = {SEMEL_MARK_DONE, SEMEL_MARK_DEAD, SEMEL_MARK_HELD};
@@ -131,7 +131,56 @@ static void a_failure_without_a_token_changes_no_row_of_others(void **state)
         }
 }
 
-/* --- looking -------------------------------------------------------------------------------------- */
+/* A claim that is given back untried leaves nothing behind, whether there was a row before it or
+ * not. */
+static void a_failure_without_attempts_leaves_no_row(void **state)
+{
+    store_fixture *f = *state;
+    const semel_store_markers *markers = driver_of(f)->markers;
+    int64_t inbox = scope_of(f, SEMEL_SCOPE_INBOX, "orders");
+    make_row(f, mark_of(inbox, "open"), SEMEL_MARK_FREE);
+    for (int i = 0; i < 2; i++) {
+        semel_mark mark = mark_of(inbox, i ? "open" : "none");
+        mark.attempts = 0;
+        void *unit = begin(f);
+        OK(end(f, unit, markers->fail(unit, &mark, "", &last_error)));
+        assert_int_equal(look_at(f, mark).attempts, 0);
+        unit = begin(f);
+        FAILS(SEMEL_ENOTFOUND, end(f, unit, markers->forget(unit, &mark, &last_error)));
+    }
+    semel_mark done = mark_of(inbox, "done");
+    make_row(f, done, SEMEL_MARK_DONE);
+    done.attempts = 0;
+    void *unit = begin(f);
+    FAILS(SEMEL_ELOST, end(f, unit, markers->fail(unit, &done, "", &last_error)));
+    assert_int_equal(state_of(f, done), SEMEL_MARK_DONE);
+}
+
+/* Some of the keys that a unit has marked become free again, for the next unit, too. */
+static void keys_that_are_unmarked_are_free(void **state)
+{
+    store_fixture *f = *state;
+    const semel_store_markers *markers = driver_of(f)->markers;
+    int64_t inbox = scope_of(f, SEMEL_SCOPE_INBOX, "orders");
+    if (!markers->unmark)
+        return;
+    for (int i = 0; i < 2; i++) {
+        semel_mark marks[4] = {mark_of(inbox, "a"), mark_of(inbox, "b"), mark_of(inbox, "c"),
+                               mark_of(inbox, "d")};
+        void *unit = begin(f);
+        semel_status status = markers->mark(unit, marks, 4, 0, &last_error);
+        assert_int_equal(marks[1].state, i ? SEMEL_MARK_DONE : SEMEL_MARK_TAKEN);
+        assert_int_equal(marks[3].state, SEMEL_MARK_TAKEN);
+        OK(end(f, unit, status ? status : markers->unmark(unit, &marks[2], 2, &last_error)));
+        assert_int_equal(state_of(f, marks[0]), SEMEL_MARK_DONE);
+        assert_int_equal(state_of(f, marks[2]), SEMEL_MARK_FREE);
+        assert_int_equal(state_of(f, marks[3]), SEMEL_MARK_FREE);
+        unit = begin(f);
+        FAILS(SEMEL_ENOTFOUND, end(f, unit, markers->forget(unit, &marks[3], &last_error)));
+    }
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
 
 enum { FINGERPRINT = 77, OTHER_FINGERPRINT = 78 };
 
@@ -195,8 +244,8 @@ static semel_status begin_beside(store_fixture *f, void **unit)
 {
     *unit = calloc(1, driver_of(f)->unit_size);
     assert_non_null(*unit);
-    semel_status status = driver_of(f)->units->begin(f->store->state, *unit, SEMEL_BEGIN_DURABLE,
-                                                     PATIENCE_MS, &last_error);
+    semel_status status = driver_of(f)->units->begin(f->base.store->state, *unit,
+                                                     SEMEL_BEGIN_DURABLE, PATIENCE_MS, &last_error);
     if (status)
         free(*unit);
     return status;
@@ -223,7 +272,7 @@ static void a_look_does_not_wait_for_an_open_unit(void **state)
     assert_true(seen.state == SEMEL_MARK_FREE || seen.state == SEMEL_MARK_HELD);
 }
 
-/* --- forgetting a dead key ------------------------------------------------------------------------ */
+/* --- forgetting a dead key -------------------------------------------------------------------- */
 
 static semel_status forget_dead(store_fixture *f, semel_mark mark)
 {
@@ -254,17 +303,17 @@ static void a_dead_key_is_forgotten_only_if_it_is_dead(void **state)
     assert_int_equal(look_at(f, dead).attempts, 0);
 }
 
-/* --- groups --------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
-typedef struct lot {
+typedef struct leased_items {
     size_t count;
     semel_item_settlement settlements[GROUP];
     char ids[64]; /* each followed by a space */
-} lot;
+} leased_items;
 
 static semel_status note_item(const semel_item *item, void *context, semel_error *err)
 {
-    lot *out = context;
+    leased_items *out = context;
     size_t used = strlen(out->ids);
     if (out->count == GROUP)
         return semel_fail(err, SEMEL_ELIMIT, "more items than there are");
@@ -275,9 +324,9 @@ static semel_status note_item(const semel_item *item, void *context, semel_error
     return SEMEL_OK;
 }
 
-static lot take(store_fixture *f, int64_t outbox)
+static leased_items take(store_fixture *f, int64_t outbox)
 {
-    lot taken = {0};
+    leased_items taken = {0};
     void *unit = begin(f);
     OK(end(f, unit,
            driver_of(f)->outbox->lease(unit, outbox, PLENTY, PATIENCE_MS, note_item, &taken,
@@ -294,7 +343,8 @@ static void settle(store_fixture *f, int64_t outbox, semel_item_settlement settl
     assert_int_equal(settlement.lost, 0);
 }
 
-/* P10: the first and the last of a group are given back, the one between them is still on its way to the broker. */
+/* P10: the first and the last of a group are given back, the one between them is still on its way
+ * to the broker. */
 static void a_leased_message_in_the_middle_holds_up_what_is_behind_it(void **state)
 {
     store_fixture *f = *state;
@@ -306,11 +356,11 @@ static void a_leased_message_in_the_middle_holds_up_what_is_behind_it(void **sta
         message.group = "g";
         OK(semel_outbox_send(mail, &message, &last_error));
     }
-    lot first = take(f, outbox);
+    leased_items first = take(f, outbox);
     assert_string_equal(first.ids, "1 2 3 ");
     settle(f, outbox, first.settlements[0], SEMEL_VERDICT_RELEASE);
     settle(f, outbox, first.settlements[2], SEMEL_VERDICT_RELEASE);
-    lot second = take(f, outbox);
+    leased_items second = take(f, outbox);
     assert_string_equal(second.ids, "1 ");
     settle(f, outbox, second.settlements[0], SEMEL_VERDICT_ACK);
     assert_string_equal(take(f, outbox).ids, "");
@@ -318,7 +368,7 @@ static void a_leased_message_in_the_middle_holds_up_what_is_behind_it(void **sta
     assert_string_equal(take(f, outbox).ids, "2 3 ");
 }
 
-/* --- between the core and the driver -------------------------------------------------------------- */
+/* --- between the core and the driver ---------------------------------------------------------- */
 
 static struct {
     const semel_store_driver *inner;
@@ -358,7 +408,7 @@ static semel_status dead_put_between(void *unit, const semel_dead *dead, semel_e
 static void step_between(store_fixture *f)
 {
     memset(&between, 0, sizeof between);
-    between.inner = f->store->driver;
+    between.inner = f->base.store->driver;
     between.driver = *between.inner;
     between.units = *between.inner->units;
     between.units.begin = begin_between;
@@ -366,7 +416,7 @@ static void step_between(store_fixture *f)
     between.dead = *between.inner->dead;
     between.dead.put = dead_put_between;
     between.driver.dead = &between.dead;
-    f->store->driver = &between.driver;
+    f->base.store->driver = &between.driver;
 }
 
 static void expect_durable_letters(unsigned count)
@@ -375,7 +425,8 @@ static void expect_durable_letters(unsigned count)
     assert_int_equal(between.relaxed_letters, 0);
 }
 
-/* Whoever learns that a message is dead acknowledges it, and the broker forgets it: the letter is all that is left. */
+/* A caller that learns that a message is dead acknowledges it, and the broker forgets it: the
+ * letter is all that is left. */
 static void a_dead_letter_does_not_go_with_the_power(void **state)
 {
     store_fixture *f = *state;
@@ -432,7 +483,7 @@ static void a_dead_letter_of_a_hand_over_does_not_go_with_the_power(void **state
     expect_durable_letters(2);
 }
 
-/* --- a hand-over that was overtaken --------------------------------------------------------------- */
+/* --- a hand-over that was overtaken ----------------------------------------------------------- */
 
 typedef struct overtaking {
     store_fixture *f;
@@ -458,8 +509,9 @@ static semel_relay *open_hand_over(store_fixture *f, semel_outbox *outbox,
     return open_local_relay(f, outbox, open_inbox(f, "projection", &keyless), context, &options);
 }
 
-/* P2: a message without a key has no marker that would stop the second hand-over: the lease alone does. Whether the
- * work of the one that was overtaken succeeds, fails or is given up, nothing of it may stay. */
+/* P2: a message without a key has no marker that would stop the second hand-over: the lease alone
+ * does. Whether the work of the one that was overtaken succeeds, fails or is given up, nothing of
+ * it may stay. */
 static void a_hand_over_whose_lease_was_taken_over_leaves_nothing(void **state)
 {
     static const semel_status ends[] = {SEMEL_OK, SEMEL_EHANDLER, SEMEL_EGIVEUP};
@@ -489,6 +541,8 @@ static void a_hand_over_whose_lease_was_taken_over_leaves_nothing(void **state)
 
 const store_test store_driver_tests[] = {
     STORE_TEST_WITH(a_failure_without_a_token_changes_no_row_of_others, IN_ANY_MODE | NEEDS_DEAD),
+    STORE_TEST_WITH(a_failure_without_attempts_leaves_no_row, IN_ANY_MODE),
+    STORE_TEST_WITH(keys_that_are_unmarked_are_free, IN_TRANSACTION_MODE),
     STORE_TEST_WITH(a_look_tells_what_is_known_and_writes_nothing, IN_ANY_MODE),
     STORE_TEST_WITH(a_look_finds_a_dead_key, IN_ANY_MODE | NEEDS_DEAD),
     STORE_TEST_WITH(a_look_finds_a_claim_as_long_as_it_is_live, IN_ANY_MODE),

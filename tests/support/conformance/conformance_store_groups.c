@@ -1,7 +1,9 @@
-/* Groups that wait: for a backoff, for a delay. However many there are, and however much stands behind them, they cost
- * those that are ready nothing, they come back in time, and nothing in them is overtaken.
+/* Groups that wait: for a backoff, for a delay. However many there are, and however much stands
+ * behind them, they cost those that are ready nothing, they come back in time, and nothing in them
+ * is overtaken.
  *
- * The tests speak to the driver, because what counts is how often it is asked: a relay's turn is a take. */
+ * The tests speak to the driver, because what counts is how often it is asked: a relay's turn is a
+ * take. */
 #include "support/conformance/conformance_store.h"
 
 #include "core/store.h"
@@ -12,7 +14,7 @@
 
 enum { BATCH = 100, TAKEN_MAX = 1000, LEASE_MS = 600000, GROUP_ROOM = 32, ID_ROOM = 48 };
 
-/* --- takes ------------------------------------------------------------------------------------------- */
+/* --- takes ------------------------------------------------------------------------------------ */
 
 typedef struct taken {
     size_t count;
@@ -31,7 +33,7 @@ typedef struct post {
 
 static post open_post(store_fixture *f)
 {
-    post p = {.f = f, .driver = f->store->driver, .store = f->store->state};
+    post p = {.f = f, .driver = f->base.store->driver, .store = f->base.store->state};
     OK(p.driver->scope(p.store, SEMEL_SCOPE_OUTBOX, "mail", &p.outbox, &last_error));
     p.all = calloc(1, sizeof *p.all);
     assert_non_null(p.all);
@@ -104,7 +106,7 @@ static const char *taken_ids(const post *p)
     return text;
 }
 
-/* --- messages ---------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void put_in(const post *p, void *unit, const char *id, const char *group, uint32_t delay_ms)
 {
@@ -169,7 +171,7 @@ static void expect_ready_at_once(post *p)
     }
 }
 
-/* --- the tests --------------------------------------------------------------------------------------- */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 enum { MANY = 5000 };
 
@@ -221,7 +223,8 @@ static void expect_all_in_order(post *p, unsigned groups, unsigned each, uint32_
     assert_int_equal(counters_of(p->f).unsent, 0);
 }
 
-/* One that is new in a group that waits is looked at once, not at every turn; and it is not forgotten. */
+/* One that is new in a group that waits is looked at once, not at every turn; and it is not
+ * forgotten. */
 static void groups_that_waited_come_back_in_order(void **state)
 {
     enum { GROUPS = 300, EACH = 4 };
@@ -240,8 +243,8 @@ static void groups_that_waited_come_back_in_order(void **state)
     close_post(&p);
 }
 
-/* What has waited is in one place of a store, perhaps, and what is new in another: a turn that takes only a part of
- * both begins with the first, whatever its size. */
+/* What has waited is in one place of a store, perhaps, and what is new in another: a turn that
+ * takes only a part of both begins with the first, whatever its size. */
 static void what_is_new_does_not_overtake_what_has_waited(void **state)
 {
     enum { GROUPS = 4, WAITED = 7, EACH = 12, LARGEST = 20 };
@@ -349,9 +352,9 @@ static void a_released_message_holds_up_its_group_only(void **state)
     close_post(&p);
 }
 
-/* Those that come back after a backoff, those that never failed and those without a group share the turns, although
- * more of each kind comes in than leaves. */
-static void nobody_starves_when_many_come_back(void **state)
+/* Those that come back after a backoff, those that never failed and those without a group share the
+ * turns, although more of each kind comes in than leaves. */
+static void no_group_starves_when_many_come_back(void **state)
 {
     enum { GROUPS = 10, TURNS = 60 };
     store_fixture *f = *state;
@@ -380,26 +383,26 @@ static void nobody_starves_when_many_come_back(void **state)
     close_post(&p);
 }
 
-/* --- several at once --------------------------------------------------------------------------------- */
+/* --- several at once -------------------------------------------------------------------------- */
 
-enum { CROWD = 3, CROWD_GROUPS = 20, CROWD_EACH = 12, TURNS_MAX = 1000000 };
+enum { RELAYS = 3, RACE_GROUPS = 20, RACE_EACH = 12, TURNS_MAX = 1000000 };
 
-typedef struct crowd {
+typedef struct relay_race {
     store_fixture *f;
     pthread_mutex_t lock; /* over what follows */
-    unsigned next[CROWD_GROUPS];
+    unsigned next[RACE_GROUPS];
     unsigned left;
     char failure[512]; /* the first one: asserting is the main thread's business */
-} crowd;
+} relay_race;
 
 typedef struct taker {
-    crowd *c;
+    relay_race *c;
     post p;
     unsigned random;
     semel_error err;
 } taker;
 
-static void give_up(crowd *c, const char *why)
+static void give_up(relay_race *c, const char *why)
 {
     pthread_mutex_lock(&c->lock);
     if (!c->failure[0])
@@ -407,7 +410,7 @@ static void give_up(crowd *c, const char *why)
     pthread_mutex_unlock(&c->lock);
 }
 
-static int goes_on(crowd *c)
+static int goes_on(relay_race *c)
 {
     pthread_mutex_lock(&c->lock);
     int on = c->left > 0 && !c->failure[0];
@@ -416,7 +419,7 @@ static int goes_on(crowd *c)
 }
 
 /* It is counted before it is gone, so that the next one of its group cannot be counted first. */
-static void note_gone(crowd *c, const char *id)
+static void note_gone(relay_race *c, const char *id)
 {
     unsigned group = (unsigned)atoi(id + 1), number = (unsigned)atoi(strchr(id, '.') + 1);
     pthread_mutex_lock(&c->lock);
@@ -427,7 +430,8 @@ static void note_gone(crowd *c, const char *id)
         give_up(c, id);
 }
 
-/* Takes (or settles what was taken). 0 after a conflict, which is the server's right: begun anew, as by the relay. */
+/* Takes (or settles what was taken). 0 after a conflict, which is the server's right: begun anew,
+ * as by the relay. */
 static int try_unit(taker *t, uint32_t limit)
 {
     post *p = &t->p;
@@ -455,7 +459,7 @@ static int try_unit(taker *t, uint32_t limit)
 /* Of a group the first ones may leave, up to one that fails; those behind it were not tried. */
 static void judge(taker *t)
 {
-    int failed[CROWD_GROUPS] = {0};
+    int failed[RACE_GROUPS] = {0};
     for (size_t i = 0; i < t->p.all->count; i++) {
         semel_item_settlement *one = &t->p.all->settlements[i];
         int *bad = &failed[atoi(t->p.all->ids[i] + 1)];
@@ -477,7 +481,7 @@ static void *take_turns(void *context)
         if (turns == TURNS_MAX)
             give_up(t->c, "it does not end");
         if (!(t->c->f->quirks->flags & STORE_SERVER_CLOCK))
-            semel_test_advance_ms(t->c->f->seam, 3);
+            semel_test_advance_ms(t->c->f->base.seam, 3);
         if (!try_unit(t, 1 + t->random % 7) || !t->p.all->count)
             continue;
         judge(t);
@@ -487,29 +491,30 @@ static void *take_turns(void *context)
     return NULL;
 }
 
-/* P10, with backoffs, delays and messages that keep coming: never is one of a group ahead of another. */
+/* P10, with backoffs, delays and messages that keep coming: never is one of a group ahead of
+ * another. */
 static void several_at_once_keep_the_order_of_what_waits(void **state)
 {
     store_fixture *f = *state;
     post p = open_post(f);
-    crowd c = {.f = f, .left = CROWD_GROUPS * CROWD_EACH};
-    taker takers[CROWD];
-    pthread_t threads[CROWD];
+    relay_race c = {.f = f, .left = RACE_GROUPS * RACE_EACH};
+    taker takers[RELAYS];
+    pthread_t threads[RELAYS];
     pthread_mutex_init(&c.lock, NULL);
-    for (unsigned i = 0; i < CROWD; i++) {
+    for (unsigned i = 0; i < RELAYS; i++) {
         takers[i] = (taker){.c = &c, .p = open_post(f), .random = i + 1};
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &takers[i]), 0);
     }
-    for (unsigned number = 0; number < CROWD_EACH; number++)
-        put_to_all(&p, CROWD_GROUPS, number, number % 3 ? 0 : 10);
-    for (size_t i = 0; i < CROWD; i++) {
+    for (unsigned number = 0; number < RACE_EACH; number++)
+        put_to_all(&p, RACE_GROUPS, number, number % 3 ? 0 : 10);
+    for (size_t i = 0; i < RELAYS; i++) {
         pthread_join(threads[i], NULL);
         close_post(&takers[i].p);
     }
     pthread_mutex_destroy(&c.lock);
     assert_string_equal(c.failure, "");
-    for (unsigned i = 0; i < CROWD_GROUPS; i++)
-        assert_int_equal(c.next[i], CROWD_EACH);
+    for (unsigned i = 0; i < RACE_GROUPS; i++)
+        assert_int_equal(c.next[i], RACE_EACH);
     assert_int_equal(counters_of(f).unsent, 0);
     close_post(&p);
 }
@@ -524,6 +529,6 @@ const store_test store_group_tests[] = {
     STORE_TEST_WITH(a_group_fails_again_and_again, IN_ANY_MODE),
     STORE_TEST_WITH(a_released_message_waits_out_its_delay, IN_ANY_MODE),
     STORE_TEST_WITH(a_released_message_holds_up_its_group_only, IN_ANY_MODE),
-    STORE_TEST_WITH(nobody_starves_when_many_come_back, IN_ANY_MODE),
+    STORE_TEST_WITH(no_group_starves_when_many_come_back, IN_ANY_MODE),
     STORE_TEST_WITH(several_at_once_keep_the_order_of_what_waits, IN_ANY_MODE),
     {NULL, NULL, 0}};

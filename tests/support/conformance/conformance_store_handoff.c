@@ -49,8 +49,8 @@ static void what_its_handler_sends_goes_with_it(void **state)
 {
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events"), *mail = open_outbox(f, "mail");
-    semel_message letter = text_message("mail-1", "paid");
-    scripted_handler failing = {.failures = 1, .outbox = mail, .sends = &letter};
+    semel_message payment = text_message("mail-1", "paid");
+    scripted_handler failing = {.failures = 1, .outbox = mail, .sends = &payment};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &failing, NULL);
     semel_transport *broker = open_recorder(f);
@@ -105,7 +105,7 @@ static void what_keeps_failing_is_a_dead_letter_of_the_inbox(void **state)
     assert_int_equal(counters_of(f).unsent, 0);
 
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].origin, SEMEL_DEAD_INBOX);
     assert_string_equal(found.all[0].name, "projection");
@@ -154,7 +154,7 @@ static void a_hand_over_that_never_ends_is_counted_until_it_is_dead(void **state
     size_t sent;
     send_id(outbox, "m-1", NULL);
     for (int i = 0; i < 2; i++) {
-        semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+        semel_test_fault(f->base.seam, "relay.taken", 1, SEMEL_ESTORE);
         FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
         pass_ms(f, 30000);
     }
@@ -162,13 +162,14 @@ static void a_hand_over_that_never_ends_is_counted_until_it_is_dead(void **state
     assert_int_equal(never.runs, 0);
     assert_int_equal(counters_of(f).unsent, 0);
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].attempts, 2);
     letters_free(&found);
 }
 
-/* P8: it came another way and was handled meanwhile, so it cannot be buried. It must not stay for ever. */
+/* P8: it came another way and was handled meanwhile, so it cannot be buried. It must not stay for
+ * ever. */
 static void what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox(void **state)
 {
     store_fixture *f = *state;
@@ -179,7 +180,7 @@ static void what_was_tried_too_often_and_handled_elsewhere_leaves_the_outbox(voi
     semel_relay *relay = open_local_relay(f, outbox, inbox, &done, &options);
     size_t sent;
     send_id(outbox, "m-1", NULL);
-    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
     RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
     pass_ms(f, 30000);
@@ -194,13 +195,13 @@ static void a_hand_over_that_the_store_fails_is_done_again(void **state)
 {
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "events"), *mail = open_outbox(f, "mail");
-    semel_message letter = text_message("mail-1", "paid");
-    scripted_handler done = {.outbox = mail, .sends = &letter};
+    semel_message payment = text_message("mail-1", "paid");
+    scripted_handler done = {.outbox = mail, .sends = &payment};
     semel_relay *relay =
         open_local_relay(f, outbox, open_inbox(f, "projection", NULL), &done, NULL);
     size_t sent;
     send_id(outbox, "m-1", NULL);
-    semel_test_fault(f->seam, "handoff.marked", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "handoff.marked", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
     assert_int_equal(counters_of(f).unsent, 1);
     pass_ms(f, 30000);
@@ -209,7 +210,7 @@ static void a_hand_over_that_the_store_fails_is_done_again(void **state)
     assert_int_equal(counters_of(f).unsent, 1); /* the letter */
 
     send_id(outbox, "m-2", NULL);
-    semel_test_fault(f->seam, "handoff.committed", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "handoff.committed", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
     pass_ms(f, 30000);
     assert_int_equal(relay_once(relay), 0);

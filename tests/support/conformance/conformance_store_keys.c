@@ -1,5 +1,5 @@
-/* Keys are bytes, compared exactly (P14): what a collation, a column's width or a C string would take for
- * the same is not the same. */
+/* Keys are bytes, compared exactly (P14): what a collation, a column's width or a C string would
+ * take for the same is not the same. */
 #include "support/conformance/conformance_store.h"
 
 #include "base/digest.h"
@@ -29,7 +29,8 @@ static semel_message keyed(semel_bytes key)
     return (semel_message){.size = sizeof(semel_message), .type = "keyed", .body = key};
 }
 
-/* All are handled, then all are known: whichever two were taken for one would show in either round. */
+/* All are handled, then all are known: whichever two were taken for one would show in either
+ * round. */
 static void expect_all_different(store_fixture *f, const semel_bytes keys[], size_t count)
 {
     semel_inbox *inbox = open_inbox_by_body(f);
@@ -84,7 +85,8 @@ static void keys_that_look_alike_are_different(void **state)
     expect_all_different(*state, keys, sizeof keys / sizeof *keys);
 }
 
-/* Keys over SEMEL_KEY_MAX are kept as digests. Where these are not built in they are refused, and nothing is done. */
+/* Keys over SEMEL_KEY_MAX are kept as digests. Where these are not built in they are refused, and
+ * nothing is done. */
 static int are_refused(store_fixture *f, semel_bytes long_key)
 {
     semel_outcome outcome;
@@ -131,7 +133,7 @@ static void long_keys_that_differ_in_their_last_byte_are_different(void **state)
     expect_all_different(*state, keys, sizeof keys / sizeof *keys);
 }
 
-/* A long key is stored as 0xFF and its SHA-256. Nobody can send a short key that passes for it. */
+/* A long key is stored as 0xFF and its SHA-256. No short key can be taken for it. */
 static void a_key_that_looks_like_a_digest_is_not_taken_for_one(void **state)
 {
     static char text[10240];

@@ -68,7 +68,7 @@ static void a_failed_run_leaves_neither_message_nor_result(void **state)
     assert_int_equal(counters_of(f).unsent, 0);
 }
 
-/* --- the public steps ----------------------------------------------------------------------------- */
+/* --- the public steps ------------------------------------------------------------------------- */
 
 static void what_is_rolled_back_never_happened(void **state)
 {
@@ -100,7 +100,7 @@ static void the_steps_of_a_unit_are_what_receive_does(void **state)
     OK(semel_unit_commit(unit, &last_error));
 
     semel_outcome outcome;
-    OK(semel_unit_begin(&unit, f->store, &last_error));
+    OK(semel_unit_begin(&unit, f->base.store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, &message, &last_error));
     semel_unit_rollback(unit);
     assert_int_equal(outcome, SEMEL_DUPLICATE);
@@ -125,7 +125,7 @@ static void a_unit_that_failed_is_counted(void **state)
     assert_int_equal(count_letters(f), 1);
 }
 
-/* --- results -------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static semel_result *receive_result(semel_outcome expected, semel_inbox *inbox,
                                     const semel_message *message, scripted_handler *context)
@@ -202,7 +202,7 @@ static void a_result_is_kept_whatever_its_bytes_and_up_to_its_limit(void **state
     expect_result(SEMEL_REPLAYED, inbox, &message, &unused, (semel_bytes){large, sizeof large});
 }
 
-/* --- policies that the store has a part in --------------------------------------------------------- */
+/* --- policies that the store has a part in ---------------------------------------------------- */
 
 static void other_content_under_a_known_key_is_a_mismatch(void **state)
 {
@@ -228,7 +228,8 @@ static void where_mismatch_is_ignored_the_key_alone_decides(void **state)
     RECEIVES(SEMEL_OK, SEMEL_DUPLICATE, inbox, &eleven, &done);
 }
 
-/* A message that failed may be corrected by its sender: what counts is the content that was handled. */
+/* A message that failed may be corrected by its sender: what counts is the content that was
+ * handled. */
 static void the_fingerprint_is_that_of_the_copy_that_was_handled(void **state)
 {
     store_fixture *f = *state;
@@ -271,7 +272,7 @@ static void a_key_is_known_for_its_retention_without_a_sweep(void **state)
         RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
 }
 
-/* --- a copy in flight ----------------------------------------------------------------------------- */
+/* --- a copy in flight ------------------------------------------------------------------------- */
 
 typedef struct copy {
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* Opening, migrating, sharing, closing: what a store is before anything is in it, and what is left of it
- * afterwards. */
+/* Opening, migrating, sharing, closing: what a store is before anything is in it, and what is left
+ * of it afterwards. */
 #include "support/conformance/conformance_store.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ static void migrating_again_changes_nothing(void **state)
     semel_inbox *inbox = open_inbox(f, "orders", NULL);
     scripted_handler done = {0};
     RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
-    OK(semel_store_migrate(f->store, &last_error));
+    OK(semel_store_migrate(f->base.store, &last_error));
     RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
     assert_int_equal(done.runs, 1);
 }
@@ -21,13 +21,13 @@ static void nothing_opens_before_it_is_migrated(void **state)
     store_fixture *f = *state;
     semel_inbox *inbox = NULL;
     semel_outbox *outbox = NULL;
-    FAILS(SEMEL_ESCHEMA, semel_inbox_open(&inbox, f->store, "orders", NULL, &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_inbox_open(&inbox, f->base.store, "orders", NULL, &last_error));
     SAYS("semel_store_migrate");
-    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, f->store, "mail", &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, f->base.store, "mail", &last_error));
     assert_null(inbox);
     assert_null(outbox);
 
-    OK(semel_store_migrate(f->store, &last_error));
+    OK(semel_store_migrate(f->base.store, &last_error));
     scripted_handler done = {0};
     RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, open_inbox(f, "orders", NULL), "m-1", &done);
 }
@@ -49,7 +49,7 @@ static void *migrate(void *context)
 static void several_may_migrate_at_once(void **state)
 {
     store_fixture *f = *state;
-    migration all[3] = {{.store = f->store}};
+    migration all[3] = {{.store = f->base.store}};
     for (size_t i = 1; i < 3; i++)
         all[i].store = open_second_handle(f);
     for (size_t i = 0; i < 3; i++)
@@ -106,13 +106,58 @@ static void an_inbox_and_an_outbox_may_have_the_same_name(void **state)
     assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
 }
 
+/* --- long names ------------------------------------------------------------------------------- */
+
+static const char *long_name(char name[SEMEL_NAME_MAX + 1], char last)
+{
+    memset(name, 'n', SEMEL_NAME_MAX);
+    name[SEMEL_NAME_MAX - 1] = last;
+    name[SEMEL_NAME_MAX] = 0;
+    return name;
+}
+
+/* Names that differ in their last byte only are two names, also after opening again. */
+static void names_of_255_bytes_are_told_apart(void **state)
+{
+    store_fixture *f = *state;
+    char a[SEMEL_NAME_MAX + 1], b[SEMEL_NAME_MAX + 1];
+    scripted_handler done = {0};
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, open_inbox(f, long_name(a, 'a'), NULL), "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, open_inbox(f, long_name(b, 'b'), NULL), "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, open_inbox(f, a, NULL), "m-1", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, open_inbox(f, b, NULL), "m-1", &done);
+    semel_inbox *inbox = open_inbox(f, a, NULL);
+    size_t swept;
+    int more;
+    OK(semel_inbox_sweep(&swept, &more, inbox, 0, &last_error));
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
+    assert_int_equal(done.runs, 2);
+}
+
+static void letters_and_outboxes_have_long_names_too(void **state)
+{
+    store_fixture *f = *state;
+    char name[SEMEL_NAME_MAX + 1];
+    semel_outbox *outbox = open_outbox(f, long_name(name, 'o'));
+    semel_inbox_options options = {.size = sizeof options, .attempts_max = 1, .faults = outbox};
+    semel_inbox *inbox = open_inbox(f, name, &options);
+    scripted_handler failing = {.failures = 1};
+    letters found;
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &failing);
+    letters_read(&found, f->base.store, NULL);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.all[0].name, name);
+    letters_free(&found);
+    assert_int_equal(relay_all(open_relay(f, outbox, open_recorder(f), NULL)), 1);
+}
+
 static void its_commits_are_as_durable_as_it_says(void **state)
 {
     store_fixture *f = *state;
-    assert_int_equal(semel_store_durability(f->store), f->quirks->durability);
+    assert_int_equal(semel_store_durability(f->base.store), f->quirks->durability);
 }
 
-/* --- what is left after closing ------------------------------------------------------------------- */
+/* --- what is left after closing --------------------------------------------------------------- */
 
 static void keys_and_results_are_there_after_opening_again(void **state)
 {
@@ -195,6 +240,8 @@ const store_test store_opening_tests[] = {
     STORE_TEST_WITH(two_handles_share_their_keys, NEEDS_SHARED),
     STORE_TEST_WITH(two_handles_share_their_attempts, NEEDS_SHARED | NEEDS_DEAD),
     STORE_TEST_WITH(an_inbox_and_an_outbox_may_have_the_same_name, NEEDS_OUTBOX),
+    STORE_TEST(names_of_255_bytes_are_told_apart),
+    STORE_TEST_WITH(letters_and_outboxes_have_long_names_too, NEEDS_OUTBOX | NEEDS_DEAD),
     STORE_TEST_WITH(its_commits_are_as_durable_as_it_says, IN_ANY_MODE),
     STORE_TEST_WITH(keys_and_results_are_there_after_opening_again, NEEDS_KEEPS | NEEDS_RESULTS),
     STORE_TEST_WITH(unsent_messages_are_there_after_opening_again,

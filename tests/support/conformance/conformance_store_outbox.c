@@ -1,6 +1,6 @@
-/* The outbox: what was committed leaves, in the order of its group, and nothing else does. The relay here
- * talks to a recorder, which confirms everything; conformance_store_relay.c is about brokers that do
- * not. */
+/* The outbox: what was committed leaves, in the order of its group, and nothing else does. The
+ * relay here talks to a recorder, which confirms everything; conformance_store_relay.c is about
+ * brokers that do not. */
 #include "support/conformance/conformance_store.h"
 
 #include <stdio.h>
@@ -22,12 +22,12 @@ static void a_message_leaves_if_its_unit_commits(void **state)
     semel_message message = text_message("mail-1", "paid");
     semel_unit *unit;
 
-    OK(semel_unit_begin(&unit, f->store, &last_error));
+    OK(semel_unit_begin(&unit, f->base.store, &last_error));
     OK(semel_unit_send(unit, outbox, &message, &last_error));
     semel_unit_rollback(unit);
     assert_int_equal(relay_once(relay), 0);
 
-    OK(semel_unit_begin(&unit, f->store, &last_error));
+    OK(semel_unit_begin(&unit, f->base.store, &last_error));
     OK(semel_unit_send(unit, outbox, &message, &last_error));
     OK(semel_unit_commit(unit, &last_error));
     assert_int_equal(relay_once(relay), 1);
@@ -207,7 +207,7 @@ static void assert_in_order(const char *ids, const char *first, const char *seco
     assert_true(one < other);
 }
 
-/* --- delay ---------------------------------------------------------------------------------------- */
+/* --- delay ------------------------------------------------------------------------------------ */
 
 static void a_delayed_message_leaves_not_before_its_time(void **state)
 {
@@ -226,7 +226,7 @@ static void a_delayed_message_leaves_not_before_its_time(void **state)
     assert_int_equal(relay_once(relay), 2);
 }
 
-/* In a group the order of capture wins; who does not want that sends without a group. */
+/* In a group the order of capture wins; a sender that does not want that sends without a group. */
 static void a_delayed_message_holds_up_its_group_only(void **state)
 {
     store_fixture *f = *state;
@@ -278,7 +278,7 @@ static void a_delayed_message_is_not_overtaken(void **state)
     assert_string_equal(ids, "1 later 2 3");
 }
 
-/* --- order ---------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 /* Each id is its group and a number: "b7". In each group the numbers must ascend without a gap. */
 static void expect_order_in_groups(const semel_transport *broker, unsigned groups, unsigned each)
@@ -327,7 +327,8 @@ static void two_relays_keep_the_order_of_a_group(void **state)
     expect_order_in_groups(broker, GROUPS, EACH);
 }
 
-/* A relay that dies with a batch keeps the groups in it waiting, and no others, until its lease ends. */
+/* A relay that dies with a batch keeps the groups in it waiting, and no others, until its lease
+ * ends. */
 static void a_group_waits_for_the_lease_of_a_dead_relay(void **state)
 {
     store_fixture *f = *state;
@@ -340,7 +341,7 @@ static void a_group_waits_for_the_lease_of_a_dead_relay(void **state)
     char ids[64];
     send_id(outbox, "a0", "a");
     send_id(outbox, "a1", "a");
-    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, dead, 0, &last_error));
     send_id(outbox, "b0", "b");
     send_id(outbox, "x", NULL);
@@ -366,7 +367,7 @@ static void a_ready_group_is_found_behind_many_blocked_ones(void **state)
     semel_relay *alive = open_relay(f, outbox, open_recorder(f), &few);
     size_t sent, total = 0;
     send_to_groups(outbox, BLOCKED, 1);
-    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, dead, 0, &last_error));
     send_to_groups(outbox, BLOCKED, 1);
     send_id(outbox, "z0", "z");
@@ -383,10 +384,10 @@ static void relays_on_two_handles_share_the_work(void **state)
     semel_transport *broker = open_recorder(f);
     semel_relay_options few = {.size = sizeof few, .batch = 2};
     semel_relay *one = open_relay(f, outbox, broker, &few);
-    semel_store *first = f->store;
-    f->store = open_second_handle(f);
+    semel_store *first = f->base.store;
+    f->base.store = open_second_handle(f);
     semel_relay *other = open_relay(f, open_outbox(f, "mail"), broker, &few);
-    f->store = first;
+    f->base.store = first;
     send_to_groups(outbox, GROUPS, EACH);
     size_t by_one = 0, by_other = 0;
     for (int turns = 0; by_one + by_other < (size_t)GROUPS * EACH && turns < 100; turns++) {

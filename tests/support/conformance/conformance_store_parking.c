@@ -1,6 +1,6 @@
-/* Groups that wait, as they lie in the tables: what is parked, what semel_group knows of it, and what becomes of
- * rows that an older semel has left. For stores with tables; conformance_store_groups.c is about what all of them
- * must do. */
+/* Groups that wait, as they lie in the tables: what is parked, what semel_group knows of it, and
+ * what becomes of rows that an older semel has left. For stores with tables;
+ * conformance_store_groups.c is about what all of them must do. */
 #include "support/conformance/conformance_store.h"
 #include "support/inspect/inspect.h"
 
@@ -17,7 +17,8 @@ static void send_id(semel_outbox *outbox, const char *id, const char *group)
     OK(semel_outbox_send(outbox, &message, &last_error));
 }
 
-/* Where a group has parked rows it is in semel_group, and due no later than the first of them that waits. */
+/* Where a group has parked rows it is in semel_group, and due no later than the first of them that
+ * waits. */
 static void expect_sound(store_fixture *f)
 {
     static const char *const lost[] = {
@@ -27,18 +28,18 @@ static void expect_sound(store_fixture *f)
         "WHERE o.outbox = g.outbox AND o.grp = g.grp AND o.parked ORDER BY o.seq LIMIT 1)",
         "SELECT count(*) FROM semel_outbox WHERE parked AND grp IS NULL"};
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
-        assert_int_equal(inspect_number(f->url, lost[i]), 0);
+        assert_int_equal(inspect_number(f->base.place.url, lost[i]), 0);
 }
 
 static int64_t count_parked(store_fixture *f)
 {
     expect_sound(f);
-    return inspect_number(f->url, "SELECT count(*) FROM semel_outbox WHERE parked");
+    return inspect_number(f->base.place.url, "SELECT count(*) FROM semel_outbox WHERE parked");
 }
 
 static int64_t count_groups(store_fixture *f)
 {
-    return inspect_number(f->url, "SELECT count(*) FROM semel_group");
+    return inspect_number(f->base.place.url, "SELECT count(*) FROM semel_group");
 }
 
 /* A group is known while it waits and while something parked is left of it, and then no more. */
@@ -104,12 +105,13 @@ static void commit_late(store_fixture *f, int64_t seq, const char *id, const cha
                    "INSERT INTO semel_outbox (seq, outbox, wake_ms, attempts, refusals, "
                    "captured_ms, grp, id) %s SELECT %lld, id, %s, 0, 0, 1, 'g', '%s' "
                    "FROM semel_scope WHERE kind = 2 AND name = 'mail'",
-                   inspect_is_postgres(f->url) ? "OVERRIDING SYSTEM VALUE" : "", (long long)seq,
-                   wake_ms, id);
-    inspect_run(f->url, sql);
+                   inspect_is_postgres(f->base.place.url) ? "OVERRIDING SYSTEM VALUE" : "",
+                   (long long)seq, wake_ms, id);
+    inspect_run(f->base.place.url, sql);
 }
 
-/* It has the smallest number of its group, all of which is parked: it is the first, whatever the others wait for. */
+/* It has the smallest number of its group, all of which is parked: it is the first, whatever the
+ * others wait for. */
 static void one_that_commits_late_comes_before_those_that_wait(void **state)
 {
     store_fixture *f = *state;
@@ -132,22 +134,22 @@ static void one_that_commits_late_comes_before_those_that_wait(void **state)
     pass_ms(f, grains(f, 1000));
     assert_int_equal(relay_all(relay), 0); /* it is delayed, and holds up all of them */
     assert_int_equal(count_parked(f), 3);
-    inspect_run(f->url, "UPDATE semel_outbox SET wake_ms = 1 WHERE token IS NULL");
-    inspect_run(f->url, "UPDATE semel_group SET due_ms = 1");
+    inspect_run(f->base.place.url, "UPDATE semel_outbox SET wake_ms = 1 WHERE token IS NULL");
+    inspect_run(f->base.place.url, "UPDATE semel_group SET due_ms = 1");
     assert_int_equal(relay_all(relay), 3);
     recorded_ids(ids, sizeof ids, broker);
     assert_non_null(strstr(ids, "late later head next"));
     assert_int_equal(count_groups(f), 0);
 }
 
-/* --- upgrades -------------------------------------------------------------------------------------------- */
+/* --- upgrades --------------------------------------------------------------------------------- */
 
 /* Up to the first version, and no further. */
 static void migrate_to_first_version(store_fixture *f)
 {
-    semel_test_fault(f->seam, "migrate.committed", 1, SEMEL_ESTORE);
-    FAILS(SEMEL_ESTORE, semel_store_migrate(f->store, &last_error));
-    assert_int_equal(inspect_number(f->url, "SELECT max(version) FROM semel_schema"), 1);
+    semel_test_fault(f->base.seam, "migrate.committed", 1, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_store_migrate(f->base.store, &last_error));
+    assert_int_equal(inspect_number(f->base.place.url, "SELECT max(version) FROM semel_schema"), 1);
 }
 
 static void add_old_row(store_fixture *f, const char *id, const char *group, const char *wake_ms,
@@ -159,13 +161,14 @@ static void add_old_row(store_fixture *f, const char *id, const char *group, con
                    "captured_ms, grp, id) SELECT id, %s, %s, %d, 0, 1, %s, '%s' FROM semel_scope "
                    "WHERE kind = 2 AND name = 'mail'",
                    wake_ms, token, attempts, group, id);
-    inspect_run(f->url, sql);
+    inspect_run(f->base.place.url, sql);
 }
 
-/* Of all kinds: ready, delayed, in backoff, leased by somebody who is gone or who is not. */
+/* Of all kinds: ready, delayed, in backoff, leased by a relay that is gone or by one that is
+ * not. */
 static void add_old_rows(store_fixture *f)
 {
-    inspect_run(f->url, "INSERT INTO semel_scope (kind, name) VALUES (2, 'mail')");
+    inspect_run(f->base.place.url, "INSERT INTO semel_scope (kind, name) VALUES (2, 'mail')");
     add_old_row(f, "f1", "NULL", "1", "NULL", 0);
     add_old_row(f, "f2", "NULL", FAR_AWAY, "NULL", 1);
     add_old_row(f, "a1", "'a'", "1", "NULL", 0);
@@ -187,15 +190,15 @@ static void rows_of_the_first_version_leave_after_the_upgrade(void **state)
     char ids[128];
     migrate_to_first_version(f);
     add_old_rows(f);
-    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, f->store, "mail", &last_error));
-    OK(semel_store_migrate(f->store, &last_error));
+    FAILS(SEMEL_ESCHEMA, semel_outbox_open(&outbox, f->base.store, "mail", &last_error));
+    OK(semel_store_migrate(f->base.store, &last_error));
     semel_transport *broker = open_recorder(f);
     semel_relay *relay = open_relay(f, open_outbox(f, "mail"), broker, NULL);
     assert_int_equal(relay_all(relay), 5);
     assert_int_equal(count_parked(f), 4);
     assert_int_equal(counters_of(f).unsent, 7);
-    inspect_run(f->url, "UPDATE semel_outbox SET wake_ms = 1");
-    inspect_run(f->url, "UPDATE semel_group SET due_ms = 1");
+    inspect_run(f->base.place.url, "UPDATE semel_outbox SET wake_ms = 1");
+    inspect_run(f->base.place.url, "UPDATE semel_group SET due_ms = 1");
     assert_int_equal(relay_all(relay), 7);
     recorded_ids(ids, sizeof ids, broker);
     for (char group[] = "a"; *group <= 'e'; ++*group) {

@@ -13,7 +13,7 @@ static void send_id(semel_outbox *outbox, const char *id, const char *group)
     OK(semel_outbox_send(outbox, &message, &last_error));
 }
 
-/* --- refused -------------------------------------------------------------------------------------- */
+/* --- refused ---------------------------------------------------------------------------------- */
 
 /* The backoff has jitter: between half of it and all of it. */
 static void a_refused_message_waits_out_its_backoff(void **state)
@@ -86,7 +86,7 @@ static void what_is_refused_to_the_limit_is_a_dead_letter(void **state)
         pass_ms(f, 60000);
     }
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].origin, SEMEL_DEAD_OUTBOX);
     assert_string_equal(found.all[0].name, "mail");
@@ -117,7 +117,8 @@ static void a_group_goes_on_behind_a_dead_letter(void **state)
     assert_int_equal(count_letters(f), 1);
 }
 
-/* The id is what a receiving inbox knows a copy by: it must survive the replay. Attempts begin anew. */
+/* The id is what a receiving inbox knows a copy by: it must survive the replay. Attempts begin
+ * anew. */
 static void a_dead_letter_of_an_outbox_is_replayed_under_its_id(void **state)
 {
     store_fixture *f = *state;
@@ -141,12 +142,12 @@ static void a_dead_letter_of_an_outbox_is_replayed_under_its_id(void **state)
     assert_int_equal(count_letters(f), 0);
     pass_ms(f, 60000);
     assert_int_equal(relay_once(relay), 1);
-    MESSAGE_EQUAL(full_message(), semel_test_recorder_message(broker, 0));
+    MESSAGE_EQUAL_BUT_DUE(full_message(), semel_test_recorder_message(broker, 0));
 }
 
-/* --- no answer ------------------------------------------------------------------------------------ */
+/* --- no answer -------------------------------------------------------------------------------- */
 
-/* Nobody's fault, least of all the message's: it is tried for as long as it takes. */
+/* A lost answer is not the message's fault: it is tried for as long as it takes. */
 static void a_lost_answer_never_makes_a_dead_letter(void **state)
 {
     store_fixture *f = *state;
@@ -169,7 +170,7 @@ static void a_lost_answer_never_makes_a_dead_letter(void **state)
     assert_int_equal(counters_of(f).unsent, 0);
 }
 
-/* --- leases --------------------------------------------------------------------------------------- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 static void the_lease_of_a_dead_relay_is_taken_over(void **state)
 {
@@ -181,7 +182,7 @@ static void the_lease_of_a_dead_relay_is_taken_over(void **state)
     semel_relay *alive = open_relay(f, outbox, broker, &options);
     size_t sent;
     send_id(outbox, "m-1", NULL);
-    semel_test_fault(f->seam, "relay.taken", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "relay.taken", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, dead, 0, &last_error));
     pass_almost(f, 30000);
     assert_int_equal(relay_once(alive), 0);
@@ -201,7 +202,7 @@ static void what_was_sent_but_not_settled_is_sent_again_under_its_id(void **stat
     size_t sent;
     char ids[64];
     send_id(outbox, "m-1", NULL);
-    semel_test_fault(f->seam, "relay.published", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "relay.published", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_relay_step(&sent, relay, 0, &last_error));
     pass_ms(f, 30000);
     assert_int_equal(relay_once(relay), 1);
@@ -209,7 +210,8 @@ static void what_was_sent_but_not_settled_is_sent_again_under_its_id(void **stat
     assert_string_equal(ids, "m-1 m-1");
 }
 
-/* A broker during whose answer something else happens: the lease ends and another relay comes by. */
+/* A broker during whose answer something else happens: the lease ends and another relay comes
+ * by. */
 typedef struct slow_broker {
     store_fixture *fixture;
     int64_t takes_ms;
@@ -240,12 +242,12 @@ static semel_transport *open_slow(store_fixture *f, slow_broker *broker)
     semel_transport *transport = NULL;
     broker->fixture = f;
     OK(stub_transport_open(&transport, slow_publish, broker, &last_error));
-    f->transports[f->transport_count++] = transport;
+    fixture_keep_transport(&f->base, transport);
     return transport;
 }
 
-/* P2: the first relay's word, whatever it is, counts for nothing once another one has the message. That
- * the other can work at all shows that no transaction was open meanwhile (P13). */
+/* P2: the first relay's word, whatever it is, counts for nothing once another one has the message.
+ * That the other can work at all shows that no transaction was open meanwhile (P13). */
 static void a_stale_relay_settles_nothing(void **state)
 {
     static const semel_publish_result answers[] = {SEMEL_PUBLISH_CONFIRMED, SEMEL_PUBLISH_REFUSED,
@@ -275,7 +277,8 @@ static void a_stale_relay_settles_nothing(void **state)
     }
 }
 
-/* The other one died with its lease: whatever the first says now, the lease is the other's, to its end. */
+/* The other one died with its lease: whatever the first says now, the lease is the other's, to its
+ * end. */
 static void a_stale_relay_does_not_end_the_lease_of_another(void **state)
 {
     static const semel_publish_result answers[] = {SEMEL_PUBLISH_UNKNOWN, SEMEL_PUBLISH_REFUSED};
@@ -292,7 +295,8 @@ static void a_stale_relay_does_not_end_the_lease_of_another(void **state)
         size_t sent = 0;
         send_id(outbox, "1", "g"); /* the stale one would try this again ... */
         send_id(outbox, "2", "g"); /* ... and give this back untried */
-        semel_test_fault(f->seam, "relay.taken", 2, SEMEL_ESTORE); /* the second to take dies */
+        semel_test_fault(f->base.seam, "relay.taken", 2,
+                         SEMEL_ESTORE); /* the second to take dies */
         (void)semel_relay_step(&sent, stale, 0, NULL);
         assert_int_equal(slow.published, 1);
         pass_almost(f, 30000);
@@ -302,8 +306,9 @@ static void a_stale_relay_does_not_end_the_lease_of_another(void **state)
     }
 }
 
-/* The lease may end while the broker answers; as long as nobody else took the message, that is fine. */
-static void a_late_answer_counts_if_nobody_took_over(void **state)
+/* The lease may end while the broker answers; as long as no other relay took the message, that is
+ * fine. */
+static void a_late_answer_counts_if_no_relay_took_over(void **state)
 {
     store_fixture *f = *state;
     semel_outbox *outbox = open_outbox(f, "mail");
@@ -342,6 +347,6 @@ const store_test store_relay_tests[] = {
     STORE_TEST_WITH(what_was_sent_but_not_settled_is_sent_again_under_its_id, IN_ANY_MODE),
     STORE_TEST_WITH(a_stale_relay_settles_nothing, IN_ANY_MODE),
     STORE_TEST_WITH(a_stale_relay_does_not_end_the_lease_of_another, IN_ANY_MODE),
-    STORE_TEST_WITH(a_late_answer_counts_if_nobody_took_over, IN_ANY_MODE),
+    STORE_TEST_WITH(a_late_answer_counts_if_no_relay_took_over, IN_ANY_MODE),
     STORE_TEST_WITH(what_does_not_fit_into_the_lease_is_given_back, IN_ANY_MODE),
     {NULL, NULL, 0}};

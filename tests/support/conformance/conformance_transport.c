@@ -12,14 +12,15 @@ enum { TESTS_MAX = 128 };
 static const transport_test *const parts[] = {transport_publish_tests, transport_settle_tests,
                                               transport_thread_tests, transport_fork_tests};
 
-/* --- one test ------------------------------------------------------------------------------------- */
+/* --- one test --------------------------------------------------------------------------------- */
 
 static void open_transport(transport_fixture *f)
 {
     semel_transport_options options = {.size = sizeof options,
                                        .seam = semel_test_seam_get(f->seam)};
     OK(semel_transport_open(&f->transport, f->url, &options, &last_error));
-    f->abilities = semel_transport_driver_of(f->transport)->abilities;
+    const semel_transport_driver *driver = semel_transport_driver_of(f->transport);
+    f->abilities = driver->abilities | (driver->settle_in ? TRANSPORT_SETTLES_IN_UNITS : 0);
 }
 
 static int setup(void **state)
@@ -73,7 +74,7 @@ int conformance_transport(const transport_quirks *quirks)
     return _cmocka_run_group_tests(quirks->name, tests, count, NULL, NULL);
 }
 
-/* --- tools ---------------------------------------------------------------------------------------- */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 void pass_broker_ms(transport_fixture *f, int64_t ms)
 {

@@ -1,4 +1,5 @@
-/* What every transport must do. A backend's own test file names a URL and what is particular about it:
+/* What every transport must do. A backend's own test file names a URL and what is particular about
+ * it:
  *
  *     int main(void)
  *     {
@@ -7,8 +8,8 @@
  *     }
  *
  * The tests publish with semel_transport_publish() and take deliveries with the two calls of
- * <semel/sys/transport.h> that a consumer uses. What the driver says it cannot do (its abilities) is not
- * asked of it. The clock is a semel_test_seam. */
+ * <semel/sys/transport.h> that a consumer uses. What the driver says it cannot do (its abilities)
+ * is not asked of it. The clock is a semel_test_seam. */
 #ifndef SEMEL_TESTS_CONFORMANCE_TRANSPORT_H
 #define SEMEL_TESTS_CONFORMANCE_TRANSPORT_H
 
@@ -39,8 +40,8 @@ typedef struct transport_quirks {
         settle_ms; /* a message that is there to be had is delivered within this real time: so long
                          * is waited for one that must not come. 0: at once */
 
-    uint32_t
-        grain_ms; /* with a clock that goes on by itself: what is due so soon may be due already. 0: 1 */
+    /* with a clock that goes on by itself: what is due so soon may be due already. 0: 1 */
+    uint32_t grain_ms;
 
     void (*make)(char url[TRANSPORT_URL_ROOM]); /* of a queue that is fresh and empty */
     void (*remove)(const char *url);            /* may be NULL */
@@ -52,7 +53,7 @@ typedef struct transport_quirks {
 /* Runs the suite; the number of tests that failed, for main() to return. */
 int conformance_transport(const transport_quirks *quirks);
 
-/* --- for those who write the tests ---------------------------------------------------------------- */
+/* --- for the authors of tests ----------------------------------------------------------------- */
 
 struct transport_fixture {
     const transport_quirks *quirks;
@@ -67,6 +68,9 @@ typedef struct transport_test {
     void (*run)(void **fixture);
     unsigned needs; /* abilities of the driver; without them the test is not run */
 } transport_test;
+
+/* Beside the abilities of sys/transport.h: the driver has settle_in. */
+enum { TRANSPORT_SETTLES_IN_UNITS = 1 << 16 };
 
 #define TRANSPORT_TEST(function) TRANSPORT_TEST_OF(function, 0)
 #define TRANSPORT_TEST_OF(function, needs) \

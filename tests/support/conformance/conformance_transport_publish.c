@@ -64,7 +64,23 @@ static void all_headers_arrive_in_their_order(void **state)
     MESSAGE_EQUAL(&message, delivery.message);
 }
 
-/* Inputs are borrowed for the call: what the caller does with its memory afterwards is its own affair. */
+/* An inbox reads it on the other side. */
+static void the_header_of_a_delayed_message_arrives(void **state)
+{
+    transport_fixture *f = *state;
+    semel_header due = {SEMEL_HEADER_DUE, semel_str("1700000000000")};
+    semel_message message = text_message("m-1", "10 EUR");
+    const semel_message *pointer = &message;
+    semel_delivery delivery;
+    message.headers = &due;
+    message.header_count = 1;
+    publish_all(f, &pointer, 1);
+    take(f, &delivery, 1);
+    MESSAGE_EQUAL(&message, delivery.message);
+}
+
+/* Inputs are borrowed for the call: what the caller does with its memory afterwards is its own
+ * affair. */
 static void a_published_message_is_the_transports_own(void **state)
 {
     transport_fixture *f = *state;
@@ -112,8 +128,9 @@ static void a_batch_arrives_complete(void **state)
     expect_nothing(f);
 }
 
-/* Messages of the groups "a", "b", ... with the numbers 0, 1, 2, ... as ids, so many in all. What has come is
- * settled before more is asked for: a transport may keep back what follows in a group until then. */
+/* Messages of the groups "a", "b", ... with the numbers 0, 1, 2, ... as ids, so many in all. What
+ * has come is settled before more is asked for: a transport may keep back what follows in a group
+ * until then. */
 static void take_groups_in_order(transport_fixture *f, size_t count)
 {
     enum { AT_ONCE = 64 };
@@ -203,6 +220,7 @@ const transport_test transport_publish_tests[] = {
     TRANSPORT_TEST(a_message_of_nothing_but_an_id_arrives),
     TRANSPORT_TEST(the_largest_body_arrives_whole),
     TRANSPORT_TEST(all_headers_arrive_in_their_order),
+    TRANSPORT_TEST(the_header_of_a_delayed_message_arrives),
     TRANSPORT_TEST(a_published_message_is_the_transports_own),
     TRANSPORT_TEST(publishing_nothing_is_fine),
     TRANSPORT_TEST(a_batch_arrives_complete),

@@ -1,4 +1,4 @@
-/* Settling (P7): every delivery ends by its own verdict and by nobody else's. */
+/* Settling (P7): every delivery ends by its own verdict and by no other. */
 #include "support/conformance/conformance_transport.h"
 
 #include <string.h>
@@ -71,7 +71,8 @@ static void a_retry_holds_up_no_other_message(void **state)
     (void)take_id(f, "1");
 }
 
-/* Several delays at once end each at its own time, whatever the order in which they were asked for. */
+/* Several delays at once end each at its own time, whatever the order in which they were asked
+ * for. */
 static void each_retry_has_its_own_delay(void **state)
 {
     transport_fixture *f = *state;
@@ -92,7 +93,8 @@ static void each_retry_has_its_own_delay(void **state)
     }
 }
 
-/* P7: never cumulatively. Of four that are out the third is acknowledged, then the first sent back. */
+/* P7: never cumulatively. Of four that are out the third is acknowledged, then the first sent
+ * back. */
 static void a_verdict_holds_for_its_own_delivery_only(void **state)
 {
     transport_fixture *f = *state;
@@ -145,7 +147,7 @@ static void a_delivery_is_settled_once(void **state)
     expect_nothing(f);
 }
 
-/* Whoever works on a delivery may read it until it is settled, whatever else passes meanwhile. */
+/* A handler may read its delivery until it is settled, whatever else is received meanwhile. */
 static void a_delivery_stays_readable_until_it_is_settled(void **state)
 {
     transport_fixture *f = *state;
@@ -162,7 +164,7 @@ static void a_delivery_stays_readable_until_it_is_settled(void **state)
     settle(f, first.tag, SEMEL_VERDICT_ACK, 0);
 }
 
-/* --- without a verdict ---------------------------------------------------------------------------- */
+/* --- without a verdict ------------------------------------------------------------------------ */
 
 static void an_unsettled_delivery_comes_back_after_a_while(void **state)
 {
@@ -200,6 +202,56 @@ static void an_unsettled_delivery_comes_back_after_opening_again(void **state)
     expect_nothing(f);
 }
 
+/* --- in a unit of the store that the queue is in ---------------------------------------------- */
+
+static const semel_transport_driver *driver_and_state(const transport_fixture *f, void **state)
+{
+    const semel_transport_driver *driver = semel_transport_driver_of(f->transport);
+    *state = semel_transport_state(f->transport, driver);
+    return driver;
+}
+
+static void a_verdict_in_a_unit_counts_with_its_commit(void **state)
+{
+    enum { TWO = 2 };
+    transport_fixture *f = *state;
+    void *self;
+    const semel_transport_driver *driver = driver_and_state(f, &self);
+    semel_delivery_settlement both[TWO];
+    semel_unit *unit;
+    publish_id(f, "m-1", NULL);
+    publish_id(f, "m-2", NULL);
+    both[0] = (semel_delivery_settlement){take_id(f, "m-1").tag, SEMEL_VERDICT_ACK, 0};
+    both[1] = (semel_delivery_settlement){take_id(f, "m-2").tag, SEMEL_VERDICT_RETRY, 0};
+    OK(semel_unit_begin(&unit, driver->store_of(self), &last_error));
+    OK(driver->settle_in(self, unit, both, TWO, &last_error));
+    semel_unit_rollback(unit); /* it was in vain: both are out as before */
+    expect_nothing(f);
+    OK(semel_unit_begin(&unit, driver->store_of(self), &last_error));
+    OK(driver->settle_in(self, unit, both, TWO, &last_error));
+    OK(semel_unit_commit(unit, &last_error));
+    driver->settled(self, both, TWO);
+    FAILS(SEMEL_EINVAL, semel_transport_settle(f->transport, both, TWO, &last_error));
+    expect_nth(f, take_id(f, "m-2").message, 2);
+    pass_broker_ms(f, 1000);
+    expect_nothing(f);
+}
+
+static void a_verdict_in_a_unit_on_what_is_not_out_is_refused(void **state)
+{
+    transport_fixture *f = *state;
+    void *self;
+    const semel_transport_driver *driver = driver_and_state(f, &self);
+    semel_unit *unit;
+    publish_id(f, "m-1", NULL);
+    semel_delivery_settlement gone = {take_id(f, "m-1").tag, SEMEL_VERDICT_ACK, 0};
+    settle(f, gone.tag, SEMEL_VERDICT_ACK, 0);
+    OK(semel_unit_begin(&unit, driver->store_of(self), &last_error));
+    FAILS(SEMEL_ELOST, driver->settle_in(self, unit, &gone, 1, &last_error));
+    semel_unit_rollback(unit);
+    driver->settled(self, &gone, 1); /* does no harm */
+}
+
 const transport_test transport_settle_tests[] = {
     TRANSPORT_TEST(what_is_acknowledged_is_gone),
     TRANSPORT_TEST(what_is_rejected_is_gone),
@@ -214,4 +266,7 @@ const transport_test transport_settle_tests[] = {
     TRANSPORT_TEST(a_delivery_stays_readable_until_it_is_settled),
     TRANSPORT_TEST(an_unsettled_delivery_comes_back_after_a_while),
     TRANSPORT_TEST(an_unsettled_delivery_comes_back_after_opening_again),
+    TRANSPORT_TEST_OF(a_verdict_in_a_unit_counts_with_its_commit, TRANSPORT_SETTLES_IN_UNITS),
+    TRANSPORT_TEST_OF(a_verdict_in_a_unit_on_what_is_not_out_is_refused,
+                      TRANSPORT_SETTLES_IN_UNITS),
     {NULL, NULL, 0}};

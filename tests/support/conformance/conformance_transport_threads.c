@@ -1,4 +1,5 @@
-/* Waiting, and several at once. Threads report by their status: cmocka's checks are for the main one. */
+/* Waiting, and several at once. Threads report by their status: cmocka's checks are for the main
+ * one. */
 #include "support/conformance/conformance_transport.h"
 
 #include "support/process/process.h"
@@ -21,15 +22,15 @@ static void an_empty_receive_returns_when_its_time_is_over(void **state)
     OK(semel_transport_receive(f->transport, &delivery, 1, &count, 60, &last_error));
     int64_t took = process_now_ms() - before;
     assert_int_equal(count, 0);
-    assert_in_range(took, 59, 20000);
+    assert_in_range(took, 59, 60000);
     before = process_now_ms();
     count = 9; /* without a wait there is none */
     OK(semel_transport_receive(f->transport, &delivery, 1, &count, 0, &last_error));
     assert_int_equal(count, 0);
-    assert_in_range(process_now_ms() - before, 0, 20000);
+    assert_in_range(process_now_ms() - before, 0, 60000);
 }
 
-/* --- woken by a publisher ------------------------------------------------------------------------- */
+/* --- woken by a publisher --------------------------------------------------------------------- */
 
 typedef struct receiver {
     pthread_t thread;
@@ -63,7 +64,7 @@ static void a_waiting_receiver_is_woken_by_a_message(void **state)
     assert_true(process_now_ms() - before < 30000);
 }
 
-/* --- side by side --------------------------------------------------------------------------------- */
+/* --- side by side ----------------------------------------------------------------------------- */
 
 static size_t number_of(const semel_message *message)
 {

@@ -11,22 +11,33 @@ int store_has(const store_fixture *f, unsigned members)
     return !(f->quirks->lacks & members);
 }
 
-/* --- opening and closing -------------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 /* Where two threads meet, one of them may be kept from going on for this long. */
 enum { PATIENCE_MS = 60000 };
 
-semel_store *open_second_handle(store_fixture *f)
+static semel_store *open_handle(store_fixture *f)
 {
     semel_store_options options = {
         .size = sizeof options, .busy_ms = PATIENCE_MS, .seam = &f->store_seam};
+    const char *url = f->base.place.url;
     semel_store *store = NULL;
-    assert_true(f->store_count < FIXTURE_STORES);
     if (f->quirks->driver)
-        OK(semel_store_open_driver(&store, f->quirks->driver, f->url, &options, &last_error));
+        OK(semel_store_open_driver(&store, f->quirks->driver, url, &options, &last_error));
     else
-        OK(semel_store_open(&store, f->url, &options, &last_error));
-    f->stores[f->store_count++] = store;
+        OK(semel_store_open(&store, url, &options, &last_error));
+    return store;
+}
+
+void open_store(store_fixture *f)
+{
+    f->base.store = open_handle(f);
+}
+
+semel_store *open_second_handle(store_fixture *f)
+{
+    semel_store *store = open_handle(f);
+    fixture_keep_store(&f->base, store);
     return store;
 }
 
@@ -34,96 +45,67 @@ semel_inbox *open_inbox_on(store_fixture *f, semel_store *store, const char *nam
                            const semel_inbox_options *options)
 {
     semel_inbox_options chosen = {.size = sizeof chosen, .wait_ms = PATIENCE_MS};
-    semel_inbox *inbox = NULL;
-    assert_true(f->inbox_count < FIXTURE_HANDLES);
     if (options)
         chosen = *options;
     chosen.mode = f->mode;
-    OK(semel_inbox_open(&inbox, store, name, &chosen, &last_error));
-    f->inboxes[f->inbox_count++] = inbox;
-    return inbox;
+    return fixture_inbox_on(&f->base, store, name, &chosen);
 }
 
 semel_inbox *open_inbox(store_fixture *f, const char *name, const semel_inbox_options *options)
 {
-    return open_inbox_on(f, f->store, name, options);
+    return open_inbox_on(f, f->base.store, name, options);
 }
 
 semel_outbox *open_outbox(store_fixture *f, const char *name)
 {
-    semel_outbox *outbox = NULL;
-    assert_true(f->outbox_count < FIXTURE_HANDLES);
-    OK(semel_outbox_open(&outbox, f->store, name, &last_error));
-    f->outboxes[f->outbox_count++] = outbox;
-    return outbox;
+    return fixture_outbox(&f->base, name);
 }
 
 semel_transport *open_recorder(store_fixture *f)
 {
-    semel_transport *recorder = NULL;
-    assert_true(f->transport_count < FIXTURE_HANDLES);
-    OK(semel_test_recorder_open(&recorder, &last_error));
-    f->transports[f->transport_count++] = recorder;
-    return recorder;
+    return fixture_recorder(&f->base);
 }
 
 semel_relay *open_relay(store_fixture *f, semel_outbox *outbox, semel_transport *transport,
                         const semel_relay_options *options)
 {
-    semel_relay *relay = NULL;
-    assert_true(f->relay_count < FIXTURE_HANDLES);
-    OK(semel_relay_open(&relay, outbox, transport, options, &last_error));
-    f->relays[f->relay_count++] = relay;
-    return relay;
+    return fixture_relay(&f->base, outbox, transport, options);
 }
 
 semel_relay *open_local_relay(store_fixture *f, semel_outbox *outbox, semel_inbox *inbox,
                               scripted_handler *context, const semel_relay_options *options)
 {
-    semel_relay *relay = NULL;
-    assert_true(f->relay_count < FIXTURE_HANDLES);
-    OK(semel_relay_open_local(&relay, outbox, inbox, scripted_handler_run, context, options,
-                              &last_error));
-    f->relays[f->relay_count++] = relay;
-    return relay;
+    return fixture_local_relay(&f->base, outbox, inbox, scripted_handler_run, context, options);
 }
 
 /* Also after a test that failed half way, with whatever it had opened by then. */
 void close_all(store_fixture *f)
 {
-    while (f->relay_count)
-        semel_relay_close(f->relays[--f->relay_count]);
-    while (f->transport_count)
-        semel_transport_close(f->transports[--f->transport_count]);
-    while (f->inbox_count)
-        semel_inbox_close(f->inboxes[--f->inbox_count]);
-    while (f->outbox_count)
-        semel_outbox_close(f->outboxes[--f->outbox_count]);
-    while (f->store_count)
-        semel_store_close(f->stores[--f->store_count]);
+    fixture_close_things(&f->base);
 }
 
 void reopen(store_fixture *f)
 {
     close_all(f);
-    f->store = open_second_handle(f);
+    open_store(f);
 }
 
-/* --- time ----------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
-/* Both clocks go on together: semel reads the seam's, too, for a message's age and for its own waits. The
- * server is told of short spans when they have become a long one: an owed second is less than a grain, and
- * semel waits for a claim in steps of milliseconds. One at a time, since rows that are locked do not age. */
+/* Both clocks go on together: semel reads the seam's, too, for a message's age and for its own
+ * waits. The server is told of short spans when they have become a long one: an owed second is less
+ * than a grain, and semel waits for a claim in steps of milliseconds. One at a time, since rows
+ * that are locked do not age. */
 static void pass(store_fixture *f, int64_t ms, int64_t owed_max_ms)
 {
-    semel_test_advance_ms(f->seam, ms);
+    semel_test_advance_ms(f->base.seam, ms);
     if (!f->quirks->pass_ms)
         return;
     pthread_mutex_lock(&f->time_lock);
     f->passed_ms += ms;
     f->owed_ms += ms;
     if (f->owed_ms > owed_max_ms) {
-        f->quirks->pass_ms(f->url, f->owed_ms);
+        f->quirks->pass_ms(f->base.place.url, f->owed_ms);
         f->owed_ms = 0;
     }
     pthread_mutex_unlock(&f->time_lock);
@@ -161,7 +143,7 @@ int64_t now_on(store_fixture *f, semel_store *store)
 
 int64_t now_of(store_fixture *f)
 {
-    return now_on(f, f->store);
+    return now_on(f, f->base.store);
 }
 
 int64_t wall_of(store_fixture *f)
@@ -178,14 +160,14 @@ void check_about(int64_t expected, int64_t ms, const store_fixture *f, const cha
     _fail(file, line);
 }
 
-/* --- the seam of the stores ----------------------------------------------------------------------- */
+/* --- the seam of the stores ------------------------------------------------------------------- */
 
 enum { SERVER_GRAIN_MS = 20000, OWED_MAX_MS = 1000 };
 
 static const semel_seam *inner(void *context)
 {
     store_fixture *f = context;
-    return semel_test_seam_get(f->seam);
+    return semel_test_seam_get(f->base.seam);
 }
 
 static int64_t inner_wall_ms(void *context)
@@ -224,7 +206,7 @@ static void sleep_for_both(void *context, uint32_t ms)
 
 void clock_open(store_fixture *f)
 {
-    OK(semel_test_seam_open(&f->seam, 1, &last_error));
+    OK(semel_test_seam_open(&f->base.seam, 1, &last_error));
     assert_int_equal(pthread_mutex_init(&f->time_lock, NULL), 0);
     f->grain_ms = f->quirks->flags & STORE_SERVER_CLOCK ? SERVER_GRAIN_MS : 1;
     f->store_seam = (semel_seam){.size = sizeof f->store_seam,
@@ -240,25 +222,23 @@ void clock_open(store_fixture *f)
 void clock_close(store_fixture *f)
 {
     pthread_mutex_destroy(&f->time_lock);
-    semel_test_seam_close(f->seam);
+    semel_test_seam_close(f->base.seam);
 }
 
-/* --- counts --------------------------------------------------------------------------------------- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 semel_counters counters_of(store_fixture *f)
 {
-    semel_counters counters = {0};
-    OK(semel_store_counters(&counters, sizeof counters, f->store, &last_error));
-    return counters;
+    return fixture_counters(&f->base);
 }
 
-/* --- receiving ------------------------------------------------------------------------------------ */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 semel_unit *claim_message(store_fixture *f, semel_inbox *inbox, const semel_message *message)
 {
     semel_unit *unit = NULL;
     semel_outcome outcome = SEMEL_UNDECIDED;
-    OK(semel_unit_begin(&unit, f->store, &last_error));
+    OK(semel_unit_begin(&unit, f->base.store, &last_error));
     OK(semel_unit_claim(&outcome, unit, inbox, message, &last_error));
     assert_int_equal(outcome, SEMEL_CLAIMED);
     return unit;
@@ -268,14 +248,14 @@ void abandon_claim(store_fixture *f, semel_inbox *inbox, const semel_message *me
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
     scripted_handler unused = {0};
-    semel_test_fault(f->seam, "claim.committed", 1, SEMEL_ESTORE);
+    semel_test_fault(f->base.seam, "claim.committed", 1, SEMEL_ESTORE);
     FAILS(SEMEL_ESTORE, semel_inbox_receive(&outcome, inbox, message, scripted_handler_run, &unused,
                                             &last_error));
     assert_int_equal(outcome, SEMEL_UNDECIDED);
     assert_int_equal(unused.runs, 0);
 }
 
-/* --- sending -------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 size_t relay_once(semel_relay *relay)
 {
@@ -286,13 +266,7 @@ size_t relay_once(semel_relay *relay)
 
 size_t relay_all(semel_relay *relay)
 {
-    enum { TURNS_MAX = 10000 };
-    size_t total = 0, turns = 0;
-    for (size_t sent; (sent = relay_once(relay)) > 0; turns++) {
-        assert_true(turns < TURNS_MAX);
-        total += sent;
-    }
-    return total;
+    return fixture_drain(relay);
 }
 
 void recorded_ids(char *text, size_t size, const semel_transport *recorder)
@@ -308,19 +282,20 @@ void recorded_ids(char *text, size_t size, const semel_transport *recorder)
     }
 }
 
-/* --- dead letters --------------------------------------------------------------------------------- */
+/* --- dead letters ----------------------------------------------------------------------------- */
 
 static semel_status keep(const semel_dead *dead, void *context, semel_error *err)
 {
     letters *all = context;
     if (all->count == sizeof all->all / sizeof *all->all)
         return semel_fail(err, SEMEL_ELIMIT, "more dead letters than a test expects");
-    struct letter *one = &all->all[all->count];
-    *one = (struct letter){.id = dead->id,
-                           .origin = dead->origin,
-                           .key_len = dead->key.len,
-                           .attempts = dead->attempts,
-                           .at_ms = dead->at_ms};
+    struct dead_copy *one = &all->all[all->count];
+    *one = (struct dead_copy){.id = dead->id,
+                              .origin = dead->origin,
+                              .key_len = dead->key.len,
+                              .attempts = dead->attempts,
+                              .at_ms = dead->at_ms,
+                              .first_ms = dead->first_ms};
     (void)snprintf(one->name, sizeof one->name, "%s", dead->name);
     (void)snprintf(one->error, sizeof one->error, "%s", dead->error);
     if (dead->key.len > sizeof one->key)
@@ -350,7 +325,7 @@ size_t count_letters(store_fixture *f)
     letters found;
     if (!store_has(f, LACKS_DEAD))
         return 0;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     size_t count = found.count;
     letters_free(&found);
     return count;
@@ -359,7 +334,7 @@ size_t count_letters(store_fixture *f)
 int64_t only_letter(store_fixture *f)
 {
     letters found;
-    letters_read(&found, f->store, NULL);
+    letters_read(&found, f->base.store, NULL);
     size_t count = found.count;
     int64_t id = found.all[0].id;
     letters_free(&found);

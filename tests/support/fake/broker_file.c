@@ -1,6 +1,7 @@
-/* One line per message, written in one call with O_APPEND, so several processes may publish at once. fsync
- * before the answer, as a broker would. A write that crosses a page can be cut short by SIGKILL, so a line
- * begins with a newline of its own and ends with a mark; one without was never confirmed and does not count. */
+/* One line per message, written in one call with O_APPEND, so several processes may publish at
+ * once. fsync before the answer, as a broker would. A write that crosses a page can be cut short by
+ * SIGKILL, so a line begins with a newline of its own and ends with a mark; one without was never
+ * confirmed and does not count. */
 #include "support/fake/broker_file.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ typedef struct broker {
     int fd;
 } broker;
 
-/* --- publishing ---------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 static semel_status broker_open(void *transport, const char *argument,
                                 const semel_transport_settings *settings, semel_error *err)
@@ -123,7 +124,7 @@ semel_status broker_file_open(semel_transport **out, const broker_file *file, se
     return semel_transport_open_driver(out, &broker_driver, file, NULL, err);
 }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void add_entry(broker_log *log, const char *line)
 {
@@ -166,6 +167,69 @@ void broker_log_free(broker_log *log)
 {
     free(log->entries);
     *log = (broker_log){0};
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static int compare_ids(const void *one, const void *other)
+{
+    const broker_entry *a = *(const broker_entry *const *)one;
+    const broker_entry *b = *(const broker_entry *const *)other;
+    int order = strcmp(a->id, b->id);
+    return order ? order : (a > b) - (a < b); /* the first of them first */
+}
+
+static int compare_bodies(const void *one, const void *other)
+{
+    const broker_entry *a = *(const broker_entry *const *)one;
+    const broker_entry *b = *(const broker_entry *const *)other;
+    return strcmp(a->body, b->body);
+}
+
+/* Pointers to all entries, in this order; to be freed. */
+static broker_entry **sorted(const broker_log *log, int (*compare)(const void *, const void *))
+{
+    broker_entry **all = calloc(log->count + 1, sizeof *all);
+    if (!all)
+        abort();
+    for (size_t i = 0; i < log->count; i++)
+        all[i] = &log->entries[i];
+    qsort(all, log->count, sizeof *all, compare);
+    return all;
+}
+
+size_t broker_log_different_ids(const broker_log *log)
+{
+    broker_entry **all = sorted(log, compare_ids);
+    size_t count = 0;
+    for (size_t i = 0; i < log->count; i++)
+        count += !i || strcmp(all[i]->id, all[i - 1]->id) != 0;
+    free(all);
+    return count;
+}
+
+size_t broker_log_different_bodies(const broker_log *log)
+{
+    broker_entry **all = sorted(log, compare_bodies);
+    size_t count = 0;
+    for (size_t i = 0; i < log->count; i++)
+        count += !i || strcmp(all[i]->body, all[i - 1]->body) != 0;
+    free(all);
+    return count;
+}
+
+void broker_log_drop_copies(broker_log *log)
+{
+    broker_entry **all = sorted(log, compare_ids);
+    size_t kept = 0;
+    for (size_t i = log->count; i-- > 1;)
+        if (strcmp(all[i]->id, all[i - 1]->id) == 0)
+            all[i]->topic[0] = 0; /* no entry that was read has an empty one */
+    free(all);
+    for (size_t i = 0; i < log->count; i++)
+        if (log->entries[i].topic[0])
+            log->entries[kept++] = log->entries[i];
+    log->count = kept;
 }
 
 static int seen_before(const broker_log *log, size_t index)

@@ -33,12 +33,19 @@ typedef struct broker_log {
 void broker_log_read(broker_log *out, const char *path);
 void broker_log_free(broker_log *log);
 
+/* Leaves only the first entry of each id. */
+void broker_log_drop_copies(broker_log *log);
+
+/* How many different ids, and how many different bodies, there are. */
+size_t broker_log_different_ids(const broker_log *log);
+size_t broker_log_different_bodies(const broker_log *log);
+
 /* How many different ids, and how many entries, have this body. */
 size_t broker_log_ids(const broker_log *log, const char *body);
 size_t broker_log_copies(const broker_log *log, const char *body);
 
-/* 1 if in each group the bodies, which must be numbers, come first in ascending order: a body may come
- * again later, but none may come for the first time after a higher one. */
+/* 1 if in each group the bodies, which must be numbers, come first in ascending order: a body may
+ * come again later, but none may come for the first time after a higher one. */
 int broker_log_is_ordered(const broker_log *log);
 
 #endif

@@ -1,5 +1,6 @@
-/* The store of a fixture with a driver whose commits fail on demand, and which limits what a dead letter may hold. No
- * named point of the library can do that. The process has one such driver: its settings hold for all stores. */
+/* The store of a fixture with a driver whose commits fail on demand, and which limits what a dead
+ * letter may hold. No named point of the library can do that. The process has one such driver: its
+ * settings hold for all stores. */
 #ifndef SEMEL_TESTS_FAILING_STORE_H
 #define SEMEL_TESTS_FAILING_STORE_H
 

@@ -1,5 +1,5 @@
-/* See no_delay_transport.h. The driver's state is a pointer to the test's own no_delay, so the test sees it as it
- * changes. */
+/* See no_delay_transport.h. The driver's state is a pointer to the test's own no_delay, so the test
+ * sees it as it changes. */
 #include "support/fake/no_delay_transport.h"
 
 static no_delay *no_delay_of(void *transport)
@@ -40,11 +40,11 @@ static semel_status publish(void *transport, semel_publish_result results[],
                                    err);
 }
 
-static void count_in_hand(no_delay *self, int more)
+static void count_inflight(no_delay *self, int more)
 {
-    int now = atomic_fetch_add(&self->in_hand, more) + more;
-    int most = atomic_load(&self->in_hand_most);
-    while (now > most && !atomic_compare_exchange_weak(&self->in_hand_most, &most, now))
+    int now = atomic_fetch_add(&self->inflight, more) + more;
+    int most = atomic_load(&self->inflight_most);
+    while (now > most && !atomic_compare_exchange_weak(&self->inflight_most, &most, now))
         continue;
 }
 
@@ -60,7 +60,7 @@ static semel_status receive(void *transport, semel_delivery deliveries[], size_t
     if (status)
         return (semel_status)status;
     atomic_fetch_add(&self->received, (unsigned)*count);
-    count_in_hand(self, (int)*count);
+    count_inflight(self, (int)*count);
     return SEMEL_OK;
 }
 
@@ -96,7 +96,7 @@ static semel_status settle(void *transport, const semel_delivery_settlement sett
             count_verdict(self, &settles[i]);
         status = one ? one : status;
     }
-    count_in_hand(self, -(int)count);
+    count_inflight(self, -(int)count);
     return away ? broken(away, err) : status;
 }
 

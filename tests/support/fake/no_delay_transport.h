@@ -1,5 +1,6 @@
-/* A transport around a memory transport that keeps no delays, as RabbitMQ: what it is told to deliver again comes
- * back at once. It counts what passes, may be shared by threads, and can be out of order. */
+/* A transport around a memory transport that keeps no delays, as RabbitMQ: what it is told to
+ * deliver again comes back at once. It counts what passes, may be shared by threads, and can be out
+ * of order. */
 #ifndef SEMEL_TESTS_NO_DELAY_TRANSPORT_H
 #define SEMEL_TESTS_NO_DELAY_TRANSPORT_H
 
@@ -22,8 +23,8 @@ typedef struct no_delay {
     atomic_uint acked;
     atomic_uint retried;
     atomic_uint rejected;
-    atomic_int in_hand; /* received and not settled, now and at most */
-    atomic_int in_hand_most;
+    atomic_int inflight; /* received and not settled, now and at most */
+    atomic_int inflight_most;
     uint64_t retried_tags[64]; /* the first ones, in the order of being given back */
 } no_delay;
 

@@ -36,7 +36,7 @@ static semel_status begin(void *store, void *unit, semel_begin durability, uint3
     return noting.original->units->begin(store, unit, durability, wait_ms, err);
 }
 
-/* --- markers -------------------------------------------------------------------------------------- */
+/* --- markers ---------------------------------------------------------------------------------- */
 
 static semel_status look(void *unit, semel_mark *mark, semel_error *err)
 {
@@ -96,7 +96,7 @@ static semel_status forget(void *unit, const semel_mark *mark, semel_error *err)
     return noting.original->markers->forget(unit, mark, err);
 }
 
-/* --- messages and letters ------------------------------------------------------------------------- */
+/* --- messages and letters --------------------------------------------------------------------- */
 
 static semel_status put(void *unit, int64_t outbox, const semel_message *message, semel_error *err)
 {
@@ -127,7 +127,7 @@ static semel_status dead_put(void *unit, const semel_dead *dead, semel_error *er
     return noting.original->dead->put(unit, dead, err);
 }
 
-/* --- opening -------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void wrap_markers(void)
 {

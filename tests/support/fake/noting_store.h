@@ -1,5 +1,5 @@
-/* The store of a fixture with a driver that notes what the core asks of it, and says that a unit takes a limited number
- * of changes. The process has one such driver. */
+/* The store of a fixture with a driver that notes what the core asks of it, and says that a unit
+ * takes a limited number of changes. The process has one such driver. */
 #ifndef SEMEL_TESTS_NOTING_STORE_H
 #define SEMEL_TESTS_NOTING_STORE_H
 

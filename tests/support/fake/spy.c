@@ -1,4 +1,5 @@
-/* See spy.h. The driver's state is a pointer to the test's own spy, so the test sees it as it changes. */
+/* See spy.h. The driver's state is a pointer to the test's own spy, so the test sees it as it
+ * changes. */
 #include "support/fake/spy.h"
 
 static spy *spy_of(void *transport)

@@ -16,8 +16,8 @@ typedef struct spy {
     semel_status publish_broken; /* the same for publish alone */
     void (*on_publish)(struct spy *spy, const semel_message *const messages[], size_t count);
     void (*on_receive)(struct spy *spy, semel_delivery deliveries[], size_t count);
-    void *
-        context; /* for these two: the first is called before the inner transport, the second after */
+    /* for these two: the first is called before the inner transport, the second after */
+    void *context;
 
     /* What it saw. */
     size_t publishes;  /* calls, also those that failed */
@@ -28,8 +28,8 @@ typedef struct spy {
     semel_delivery_settlement settles[SPY_SETTLES_MAX]; /* the first ones */
 } spy;
 
-/* `ordered`: whether it says so (SEMEL_TRANSPORT_ORDERED); what the inner one does is another matter.
- * Closed with the fixture. */
+/* `ordered`: whether it says so (SEMEL_TRANSPORT_ORDERED); what the inner one does is another
+ * matter. Closed with the fixture. */
 semel_transport *spy_open(fixture *f, spy *spy, int ordered);
 
 #endif

@@ -1,5 +1,5 @@
-/* See sync_vfs.h. Files are those of the default VFS; only their table of methods is a copy with another
- * xSync, which counts and then calls the original. */
+/* See sync_vfs.h. Files are those of the default VFS; only their table of methods is a copy with
+ * another xSync, which counts and then calls the original. */
 #include "support/fake/sync_vfs.h"
 
 #include "support/base/check.h"

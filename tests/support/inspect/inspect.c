@@ -1,5 +1,6 @@
-/* See inspect.h. On a server the session is kept, because a test that looks some thousand times would spend its time
- * connecting; each process has its own, and a new one when the last was cut. */
+/* See inspect.h. On a server the session is kept, because a test that looks some thousand times
+ * would spend its time connecting; each process has its own, and a new one when the last was
+ * cut. */
 #include "support/inspect/inspect.h"
 
 #include "support/inspect/inspect_sqlite.h"
@@ -39,11 +40,11 @@ static const char *path_of(const char *url)
     return url + strlen(SQLITE);
 }
 
-/* --- sessions ---------------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static struct session {
     char url[SERVER_URL_ROOM];
-    pid_t pid; /* of the process whose it is: over a fork nobody speaks on the parent's */
+    pid_t pid; /* of the process that opened it: after a fork the child must not use it */
     void *on;
 } kept;
 
@@ -185,7 +186,7 @@ static void ask_server(const char *url, const char *sql, row_call *row, void *co
         die(sql, "the session is cut again and again");
 }
 
-/* --- looks ------------------------------------------------------------------------------------------- */
+/* --- looks ------------------------------------------------------------------------------------ */
 
 void inspect_each(const char *url, const char *sql, row_call *row, void *context)
 {
@@ -257,7 +258,7 @@ void inspect_wait_quiet(const char *url)
         return;
     while (inspect_number(url, inspect_is_postgres(url) ? postgres : mariadb)) {
         if (process_now_ms() > deadline)
-            die(url, "somebody holds something there");
+            die(url, "another session still works there");
         process_nap();
     }
 }

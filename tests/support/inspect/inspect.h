@@ -1,5 +1,6 @@
-/* Inspects any SQL store behind the library's back, by its URL: a file of SQLite, a schema of PostgreSQL, a
- * database of MariaDB. No store may be inspected by two threads of a process at once. */
+/* Inspects any SQL store behind the library's back, by its URL: a file of SQLite, a schema of
+ * PostgreSQL, a database of MariaDB. No store may be inspected by two threads of a process at
+ * once. */
 #ifndef SEMEL_TESTS_INSPECT_H
 #define SEMEL_TESTS_INSPECT_H
 
@@ -17,10 +18,12 @@ void inspect_numbers(int64_t out[], const char *url, const char *const sqls[], s
 void inspect_each(const char *url, const char *sql, void (*row)(const char *text, void *context),
                   void *context);
 
-/* A server's clock is nobody's to set: what is stored gets older. SQLite: nothing, its clock is the seam's. */
+/* A test cannot set a server's clock: instead, what is stored gets older. SQLite: nothing, its
+ * clock is the seam's. */
 void inspect_pass_ms(const char *url, int64_t ms);
 
-/* Until no session has anything open there: a server notices a little later that its client is dead. */
+/* Until no session has anything open there: a server notices a little later that its client is
+ * dead. */
 void inspect_wait_quiet(const char *url);
 
 #endif

@@ -1,5 +1,5 @@
-/* A connection of its own for each look, so that none stays open over a fork. Closing the last connection
- * also moves the -wal file into the database. */
+/* A connection of its own for each look, so that none stays open over a fork. Closing the last
+ * connection also moves the -wal file into the database. */
 #include "support/inspect/inspect_sqlite.h"
 
 #include <sqlite3.h>

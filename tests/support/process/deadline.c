@@ -1,4 +1,5 @@
-/* See deadline.h. The kernel's alarm is not inherited by children, which have deadlines of their own (process.h). */
+/* See deadline.h. The kernel's alarm is not inherited by children, which have deadlines of their
+ * own (process.h). */
 #include "support/process/deadline.h"
 
 #include <signal.h>

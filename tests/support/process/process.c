@@ -1,4 +1,5 @@
-/* fork() and waitpid() with deadlines. A child that hangs is killed and reported: a test never hangs. */
+/* fork() and waitpid() with deadlines. A child that hangs is killed and reported: a test never
+ * hangs. */
 #include "support/process/process.h"
 
 #include <errno.h>
@@ -18,6 +19,13 @@ int64_t process_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t process_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
@@ -43,6 +51,13 @@ int process_wait_asleep(pid_t thread, uint32_t deadline_ms)
     return 0;
 }
 
+static int is_child;
+
+int process_is_child(void)
+{
+    return is_child;
+}
+
 pid_t process_start(process_body *body, void *context)
 {
     pid_t parent = getpid();
@@ -54,6 +69,7 @@ pid_t process_start(process_body *body, void *context)
     }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives a test that died */
+        is_child = 1;
         _exit(getppid() == parent ? body(context) : PROCESS_REQUIRED);
     }
     return pid;

@@ -14,8 +14,8 @@ typedef struct test_thread {
     pthread_t thread;
 } test_thread;
 
-/* Runs `work` in `count` threads; 1 if all of them ended in time. Threads that did not are left behind, so
- * the test must end then. */
+/* Runs `work` in `count` threads; 1 if all of them ended in time. Threads that did not are left
+ * behind, so the test must end then. */
 int threads_run(unsigned count, void (*work)(test_thread *member), void *context);
 
 /* One thread; test_thread_join() is 0 if it did not end in time. */

@@ -1,8 +1,6 @@
-/* The surroundings of a workflow, and the inspection of what it left. */
+/* The surroundings of a workflow; crash_check.c looks at what it left. */
 #include "support/scenario/crash.h"
 
-#include "support/fixture/effect.h"
-#include "support/inspect/inspect.h"
 #include "support/process/process.h"
 
 #include <semel/dead.h>
@@ -21,35 +19,25 @@ const size_t crash_point_count = sizeof crash_points / sizeof *crash_points;
 
 _Static_assert(sizeof crash_points / sizeof *crash_points <= CRASH_POINTS_MAX, "raise the limit");
 
-void crash_stage_open(crash_stage *stage)
+void crash_stage_open(crash_stage *stage, store_place *place)
 {
-    scratch_open(&stage->dir);
-    scratch_sqlite(stage->url, &stage->dir, "shop.db");
-    scratch_file(stage->broker, &stage->dir, "broker");
+    stage->place = place;
+    store_place_file(stage->broker, place, "broker");
     stage->shared = process_share(sizeof *stage->shared);
-}
-
-void crash_stage_open_on(crash_stage *stage, server_kind kind)
-{
-    crash_stage_open(stage);
-    server_find(&stage->at, kind);
-    server_fresh(stage->url, &stage->at);
 }
 
 void crash_stage_close(crash_stage *stage)
 {
-    if (inspect_is_server(stage->url))
-        server_drop(stage->url);
     process_unshare(stage->shared, sizeof *stage->shared);
-    scratch_close(&stage->dir);
 }
 
-/* --- opening and closing ----------------------------------------------------------------------------- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 void crash_world_open_rest(crash_world *w)
 {
     const crash_workflow *flow = w->flow;
-    REQUIRE_OK(w, semel_outbox_open(&w->outbox, w->store, "out", &w->err));
+    w->outbox = fixture_outbox(&w->base, "out");
+    REQUIRE_OK(w, effect_open(&w->effect, w->stage->place, w->base.store, "effect", &w->err));
     semel_inbox_options inbox = {.size = sizeof inbox,
                                  .key = flow->key,
                                  .mode = flow->mode,
@@ -57,16 +45,19 @@ void crash_world_open_rest(crash_world *w)
                                  .lease_ms = CRASH_LEASE_MS,
                                  .attempts_max = flow->attempts_max,
                                  .retention_ms = flow->retention_ms,
-                                 .faults = flow->quiet ? NULL : w->outbox};
-    REQUIRE_OK(w, semel_inbox_open(&w->inbox, w->store, "in", &inbox, &w->err));
+                                 .faults = flow->quiet ? NULL : w->outbox,
+                                 .accept_changes = 1};
+    w->inbox = fixture_inbox(&w->base, "in", &inbox);
     w->broker =
         (broker_file){.path = w->stage->broker, .refused_topic = w->forgive ? NULL : "refused"};
     REQUIRE_OK(w, broker_file_open(&w->transport, &w->broker, &w->err));
+    fixture_keep_transport(&w->base, w->transport);
     semel_relay_options relay = {.size = sizeof relay,
                                  .batch = flow->relay_batch,
                                  .lease_ms = CRASH_LEASE_MS,
-                                 .attempts_max = flow->attempts_max};
-    REQUIRE_OK(w, semel_relay_open(&w->relay, w->outbox, w->transport, &relay, &w->err));
+                                 .attempts_max = flow->attempts_max,
+                                 .keep_sent_ms = flow->keep_sent_ms};
+    w->relay = fixture_relay(&w->base, w->outbox, w->transport, &relay);
 }
 
 void crash_world_open(crash_world *w, const crash_stage *stage, const crash_workflow *flow,
@@ -75,39 +66,35 @@ void crash_world_open(crash_world *w, const crash_stage *stage, const crash_work
     w->stage = stage;
     w->flow = flow;
     w->again = again;
-    uint64_t seed = (uint64_t)flow->start_ms + (again ? 2 : 1); /* no token or id comes twice */
-    REQUIRE_OK(w, semel_test_seam_open(&w->seam, seed, &w->err));
-    semel_test_advance_ms(w->seam, flow->start_ms + (again ? CRASH_LEASE_MS + 1 : 0));
-    semel_store_options options = {
-        .size = sizeof options, .busy_ms = CRASH_LEASE_MS, .seam = semel_test_seam_get(w->seam)};
-    REQUIRE_OK(w, semel_store_open(&w->store, stage->url, &options, &w->err));
+    uint64_t seed = (uint64_t)(flow->start_ms + 1 + again); /* no token or id comes twice */
+    semel_store_options options = {.size = sizeof options, .busy_ms = CRASH_LEASE_MS};
+    int64_t late_ms = flow->start_ms + (again ? CRASH_LEASE_MS + 1 : 0);
+    fixture_open_with_clock(&w->base, stage->place, seed, late_ms, &options);
     if (!flow->bare)
         crash_world_open_rest(w);
 }
 
 void crash_world_close(crash_world *w)
 {
-    semel_relay_close(w->relay);
-    semel_transport_close(w->transport);
-    semel_inbox_close(w->inbox);
-    semel_outbox_close(w->outbox);
-    semel_store_close(w->store);
-    semel_test_seam_close(w->seam);
+    effect_close(&w->effect);
+    effect_close(&w->observer.effect);
+    semel_store_close(w->observer.store);
+    fixture_close(&w->base);
 }
 
 void crash_world_pass_ms(crash_world *w, int64_t ms)
 {
-    semel_test_advance_ms(w->seam, ms);
-    inspect_pass_ms(w->stage->url, ms);
+    semel_test_advance_ms(w->base.seam, ms);
+    store_place_pass_ms(w->stage->place, ms);
 }
 
 void crash_world_report(crash_world *w)
 {
     for (size_t i = 0; i < crash_point_count; i++)
-        w->stage->shared->passed[i] = semel_test_passed(w->seam, crash_points[i]);
+        w->stage->shared->passed[i] = semel_test_passed(w->base.seam, crash_points[i]);
 }
 
-/* --- work -------------------------------------------------------------------------------------------- */
+/* --- work ------------------------------------------------------------------------------------- */
 
 semel_message crash_message(const char *key)
 {
@@ -116,12 +103,6 @@ semel_message crash_message(const char *key)
                            .type = "order.placed",
                            .correlation_id = semel_str(key),
                            .body = semel_str(key)};
-}
-
-static semel_status write_effect(crash_world *w, semel_unit *unit, const char *key,
-                                 semel_error *err)
-{
-    return effect_write(unit, w->stage->url, "effect", key, w->flow->queued, err);
 }
 
 static int begins(const char *text, const char *with)
@@ -147,7 +128,7 @@ semel_status crash_handler(semel_unit *unit, const semel_message *message, void 
     (void)snprintf(key, sizeof key, "%.*s", (int)message->body.len,
                    (const char *)message->body.data);
     __atomic_fetch_add(&w->stage->shared->runs, 1, __ATOMIC_SEQ_CST);
-    semel_status status = write_effect(w, unit, key, err);
+    semel_status status = effect_write(&w->effect, unit, key, w->flow->queued, err);
     if (!status && begins(key, "slow"))
         status = semel_unit_renew(unit, 0, err);
     if (!status)
@@ -161,11 +142,47 @@ semel_status crash_handler(semel_unit *unit, const semel_message *message, void 
     return SEMEL_OK;
 }
 
-static int64_t count_effects(const crash_world *w, const char *key)
+/* What the workflow itself passes and is killed at must not change because the test looks at
+ * the store. */
+static void open_observer(crash_world *w)
 {
-    char sql[128];
-    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM effect WHERE item = '%s'", key);
-    return inspect_number(w->stage->url, sql);
+    struct crash_observer *observer = &w->observer;
+    semel_store_options options = {
+        .size = sizeof options, .busy_ms = CRASH_LEASE_MS, .seam = &observer->seam};
+    observer->seam = *semel_test_seam_get(w->base.seam);
+    observer->seam.fault = NULL;
+    REQUIRE_OK(w, semel_store_open(&observer->store, w->stage->place->url, &options, &w->err));
+    REQUIRE_OK(w,
+               effect_open(&observer->effect, w->stage->place, observer->store, "effect", &w->err));
+}
+
+semel_store *crash_observer_store(crash_world *w)
+{
+    if (!w->observer.store)
+        open_observer(w);
+    return w->observer.store;
+}
+
+void crash_collect(crash_world *w)
+{
+    if (w->stage->place->has_sql)
+        return;
+    (void)crash_observer_store(w);
+    REQUIRE_OK(w, effect_collect(&w->observer.effect, &w->err));
+}
+
+int64_t crash_unsent(crash_world *w)
+{
+    semel_counters now;
+    crash_collect(w);
+    REQUIRE_OK(w, semel_store_counters(&now, sizeof now, w->base.store, &w->err));
+    return (int64_t)now.unsent;
+}
+
+static int has_effect(crash_world *w, const char *key)
+{
+    crash_collect(w);
+    return effect_times(w->stage->place, "effect", key) > 0;
 }
 
 void crash_send(crash_world *w, const char *key, const char *topic, const char *group)
@@ -175,10 +192,10 @@ void crash_send(crash_world *w, const char *key, const char *topic, const char *
     message.id = (semel_bytes){NULL, 0};
     message.topic = topic;
     message.group = group;
-    if (count_effects(w, key))
+    if (has_effect(w, key))
         return;
-    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
-    REQUIRE_OK(w, write_effect(w, unit, key, &w->err));
+    REQUIRE_OK(w, semel_unit_begin(&unit, w->base.store, &w->err));
+    REQUIRE_OK(w, effect_write(&w->effect, unit, key, w->flow->queued, &w->err));
     REQUIRE_OK(w, semel_unit_send(unit, w->outbox, &message, &w->err));
     REQUIRE_OK(w, semel_unit_commit(unit, &w->err));
 }
@@ -201,13 +218,12 @@ semel_outcome crash_deliver(crash_world *w, const char *key, uint32_t delivery)
 int crash_step(crash_world *w, semel_relay *relay)
 {
     enum { BACKOFF_MAX_MS = 60000 };
-    semel_counters now;
     size_t sent;
     REQUIRE_OK(w, semel_relay_step(&sent, relay, 0, &w->err));
-    REQUIRE_OK(w, semel_store_counters(&now, sizeof now, w->store, &w->err));
-    if (now.unsent && !sent)
+    int64_t unsent = crash_unsent(w);
+    if (unsent && !sent)
         crash_world_pass_ms(w, BACKOFF_MAX_MS);
-    return now.unsent > 0;
+    return unsent > 0;
 }
 
 void crash_drain(crash_world *w)
@@ -229,122 +245,6 @@ static semel_status keep_id(const semel_dead *dead, void *context, semel_error *
 int64_t crash_letter(crash_world *w)
 {
     int64_t id = 0;
-    REQUIRE_OK(w, semel_dead_list(w->store, NULL, keep_id, &id, &w->err));
+    REQUIRE_OK(w, semel_dead_list(w->base.store, NULL, keep_id, &id, &w->err));
     return id;
-}
-
-/* --- the look from outside ------------------------------------------------------------------------------ */
-
-/* Different ids of messages that were committed: those still here, those given up on, those sent. */
-typedef struct sent_set {
-    broker_log log;
-    size_t here; /* not yet in the log */
-} sent_set;
-
-static void count_unless_sent(const char *id, void *context)
-{
-    sent_set *set = context;
-    for (size_t i = 0; i < set->log.count; i++)
-        if (strcmp(set->log.entries[i].id, id) == 0)
-            return;
-    set->here++;
-}
-
-static int64_t different_ids(const broker_log *log)
-{
-    int64_t ids = 0;
-    for (size_t i = 0; i < log->count; i++) {
-        size_t j = 0;
-        while (j < i && strcmp(log->entries[i].id, log->entries[j].id) != 0)
-            j++;
-        ids += i == j;
-    }
-    return ids;
-}
-
-static int64_t committed_messages(const crash_stage *stage)
-{
-    char sql[256];
-    const char *id = inspect_is_postgres(stage->url) ? "convert_from(id, 'UTF8')" : "id";
-    sent_set set = {0};
-    broker_log_read(&set.log, stage->broker);
-    (void)snprintf(sql, sizeof sql,
-                   "SELECT %s FROM semel_outbox WHERE topic IS NULL OR topic <> 'in' UNION "
-                   "SELECT %s FROM semel_dead WHERE origin = 2",
-                   id, id);
-    inspect_each(stage->url, sql, count_unless_sent, &set);
-    int64_t all = different_ids(&set.log) + (int64_t)set.here;
-    broker_log_free(&set.log);
-    return all;
-}
-
-/* What is counted, in one look: see the names below. */
-static const char *const counts[] = {
-    "SELECT count(*) FROM semel_marker WHERE state = 0",
-    "SELECT count(*) FROM semel_marker WHERE state = 2",
-    "SELECT count(*) FROM semel_marker WHERE token IS NOT NULL",
-    "SELECT count(*) FROM effect",
-    "SELECT count(DISTINCT item) FROM effect",
-    "SELECT count(*) FROM semel_outbox",
-    "SELECT count(*) FROM semel_outbox WHERE topic = 'in'",
-    "SELECT count(*) FROM semel_dead",
-    "SELECT count(*) FROM semel_dead WHERE origin = 1",
-};
-enum { DONE, BURIED, HELD, EFFECTS, DIFFERENT_EFFECTS, UNSENT, WAITING, DEAD, LETTERS, COUNTS };
-
-const char *crash_check_killed(const crash_stage *stage, const crash_workflow *flow)
-{
-    int64_t n[COUNTS];
-    if (flow->kind == CRASH_OTHER)
-        return NULL;
-    inspect_numbers(n, stage->url, counts, COUNTS);
-    int64_t sent = committed_messages(stage);
-    int64_t work = flow->kind == CRASH_CLAIM ? n[DONE] : n[EFFECTS];
-    if (flow->kind == CRASH_TRANSACTION && n[DONE] != n[EFFECTS])
-        return "when it was killed, markers and effects were not the same number";
-    if (n[LETTERS] != n[BURIED] && !flow->quiet)
-        return "when it was killed, dead markers and dead letters were not the same number";
-    if (flow->handed && flow->handed != n[DONE] + n[WAITING])
-        return "when it was killed, a message was handed off and still there, or neither";
-    if (sent != work + (flow->quiet ? 0 : n[LETTERS]))
-        return "when it was killed, the work and its messages were not the same number";
-    return NULL;
-}
-
-/* Each body under one id, however many copies; and no other number of bodies than expected. */
-static const char *check_published(const crash_stage *stage, int64_t expected)
-{
-    broker_log log;
-    const char *wrong = NULL;
-    broker_log_read(&log, stage->broker);
-    for (size_t i = 0; i < log.count; i++)
-        if (broker_log_ids(&log, log.entries[i].body) != 1)
-            wrong = "a message was published under two ids: one of them was never committed";
-    if (!wrong && different_ids(&log) < expected)
-        wrong = "a committed message was never published";
-    if (!wrong && different_ids(&log) > expected)
-        wrong = "a message was published that nobody committed";
-    if (!wrong && !broker_log_is_ordered(&log))
-        wrong = "messages of one group were published out of order";
-    broker_log_free(&log);
-    return wrong;
-}
-
-const char *crash_check_ended(const crash_stage *stage, const crash_workflow *flow)
-{
-    int64_t n[COUNTS];
-    inspect_numbers(n, stage->url, counts, COUNTS);
-    if (n[DONE] != flow->done)
-        return "not as many keys are done as there should be";
-    if (n[EFFECTS] != flow->effects || n[DIFFERENT_EFFECTS] != flow->effects)
-        return "an effect is missing or happened twice";
-    if (n[HELD] != flow->held)
-        return "a claim is left behind, or one that lives was removed";
-    if (n[UNSENT])
-        return "an outgoing message is left behind";
-    if (n[DEAD] != flow->dead)
-        return "not as many dead letters as there should be";
-    if (flow->runs_max && stage->shared->runs > flow->runs_max)
-        return "one kill made more than one handler run again";
-    return check_published(stage, flow->published);
 }

@@ -1,6 +1,7 @@
-/* Workflows of crash_workflows.c in which handlers queue their effects, in each mode. What is queued travels with
- * the commit, in queued mode together with the marker: so the points are fewer there, and what lies between them
- * is one round trip. A claim's queued effects are in the transaction that completes it: they happen once. */
+/* Workflows of crash_workflows.c in which handlers queue their effects, in each mode. What is
+ * queued travels with the commit, in queued mode together with the marker: so the points are fewer
+ * there, and what lies between them is one round trip. A claim's queued effects are in the
+ * transaction that completes it: they happen once. */
 #include "support/scenario/crash.h"
 
 #include "support/process/process.h"
@@ -50,15 +51,12 @@ size_t crash_queued_workflows(crash_workflow out[CRASH_QUEUED_MAX])
     _Static_assert(sizeof variants / sizeof *variants <= CRASH_QUEUED_MAX, "raise the limit");
     for (size_t i = 0; i < count; i++) {
         out[i] = *find(variants[i].of);
-        out[i].name = variants[i].name;
         out[i].mode = variants[i].mode;
+        out[i] = crash_in_transaction(&out[i]);
+        out[i].name = variants[i].name;
         out[i].queued = 1;
         if (variants[i].points)
             out[i].points = variants[i].points;
-        if (out[i].kind == CRASH_CLAIM)
-            out[i].kind = CRASH_TRANSACTION;
-        if (out[i].mode == SEMEL_CLAIM)
-            out[i].effects = out[i].done;
     }
     return count;
 }

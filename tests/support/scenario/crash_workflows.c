@@ -1,8 +1,9 @@
-/* The workflows of crash.h, as a table. Each is written so that it may be run again from its beginning,
- * as after a restart: what the broker has not been told of comes again, what was done is not done again. */
+/* The workflows of crash.h, as a table. Each is written so that it may be run again from its
+ * beginning, as after a restart: what the broker has not been told of comes again, what was done is
+ * not done again. */
+#include "core/unit.h"
 #include "support/scenario/crash.h"
 
-#include "support/fixture/effect.h"
 #include "support/inspect/inspect.h"
 #include "support/process/process.h"
 
@@ -14,7 +15,7 @@
 #define REQUIRE(condition)  PROCESS_REQUIRE(condition)
 #define REQUIRE_OK(w, call) PROCESS_REQUIRE_OK(call, &(w)->err)
 
-/* --- receiving --------------------------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 static void deliver_all(crash_world *w, const char *const keys[], size_t count, uint32_t delivery)
 {
@@ -80,15 +81,46 @@ static void run_batch(crash_world *w)
     redeliver_failed(w, list, outcomes, COUNT);
 }
 
-/* --- sending ----------------------------------------------------------------------------------------- */
+/* Each message takes longer than its batch is given: one is handled at a time, and the others are
+ * left. */
+static semel_status take_too_long(semel_unit *unit, const semel_message *message, void *context,
+                                  semel_error *err)
+{
+    crash_world *w = context;
+    semel_test_advance_ms(w->base.seam, 2);
+    return crash_handler(unit, message, w, err);
+}
 
-/* A unit that is rolled back sends a ghost, if it sends at all. */
-static void send_ghost(crash_world *w)
+static void run_slow_batch(crash_world *w)
+{
+    enum { COUNT = 4 };
+    static const char *const keys[COUNT] = {"four", "three", "two", "one"};
+    unit_pace pace = {.budget_ms = 1};
+    unit_terms terms = {.pace = &pace};
+    semel_message messages[COUNT];
+    const semel_message *list[COUNT];
+    semel_outcome outcomes[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        messages[i] = crash_message(keys[i]);
+        messages[i].delivery = 1; /* of a broker that does not say which come again */
+        list[i] = &messages[i];
+    }
+    do {
+        pace.cut = 0;
+        REQUIRE_OK(w, inbox_receive_batch(outcomes, NULL, w->inbox, list, COUNT, take_too_long, w,
+                                          &terms, &w->err));
+    } while (pace.cut);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+/* Sends a message in a unit that is rolled back: it must never be published. */
+static void send_rolled_back(crash_world *w)
 {
     semel_unit *unit;
-    semel_message ghost = crash_message("ghost");
-    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
-    REQUIRE_OK(w, semel_unit_send(unit, w->outbox, &ghost, &w->err));
+    semel_message rolled_back = crash_message("rolled-back");
+    REQUIRE_OK(w, semel_unit_begin(&unit, w->base.store, &w->err));
+    REQUIRE_OK(w, semel_unit_send(unit, w->outbox, &rolled_back, &w->err));
     semel_unit_rollback(unit);
 }
 
@@ -96,13 +128,13 @@ static void run_relay(crash_world *w)
 {
     crash_send(w, "1", "out", "group");
     crash_send(w, "2", "out", NULL);
-    send_ghost(w);
+    send_rolled_back(w);
     crash_send(w, "3", "out", "group");
     crash_send(w, "4", "out", "group");
     crash_drain(w);
 }
 
-/* --- the same by a relay that runs, and so leases ahead ----------------------------------------------- */
+/* --- the same by a relay that runs, and so leases ahead --------------------------------------- */
 
 enum { RUNNING = 8 };
 
@@ -127,7 +159,8 @@ static void stop_when_all_are_out(void *context)
         semel_relay_stop(w->relay);
 }
 
-/* The group's messages are every fourth, so that there is always something else to lease meanwhile. */
+/* The group's messages are every fourth, so that there is always something else to lease
+ * meanwhile. */
 static void run_running(crash_world *w)
 {
     for (int i = 1; i <= RUNNING; i++) {
@@ -157,7 +190,8 @@ static void take_a_turn(crash_world *w)
     REQUIRE_OK(w, semel_relay_step(&sent, w->relay, 0, &w->err));
 }
 
-/* The first of the group waits; those behind it are parked by turns that send nothing, then by one that does. */
+/* The first of the group waits; those behind it are parked by turns that send nothing, then by one
+ * that does. */
 static void run_waiting(crash_world *w)
 {
     crash_send(w, "1", "refused", "group");
@@ -171,13 +205,13 @@ static void run_waiting(crash_world *w)
     crash_drain(w);
 }
 
-/* --- hand-off ------------------------------------------------------------------------------------------ */
+/* --- hand-off --------------------------------------------------------------------------------- */
 
 static void prepare_handoff(crash_world *w)
 {
     static const char *const keys[] = {"one", "fail-two", "three"};
     semel_outbox *box;
-    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    REQUIRE_OK(w, semel_outbox_open(&box, w->base.store, "box", &w->err));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         semel_message message = crash_message(keys[i]);
         message.topic = "in";
@@ -193,14 +227,20 @@ static void prepare_refused_handoff(crash_world *w)
     message.topic = "in";
     message.correlation_id = (semel_bytes){NULL, 0};
     prepare_handoff(w);
-    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    REQUIRE_OK(w, semel_outbox_open(&box, w->base.store, "box", &w->err));
     REQUIRE_OK(w, semel_outbox_send(box, &message, &w->err));
     semel_outbox_close(box);
 }
 
-static int64_t count_waiting(const crash_world *w)
+/* Messages that are not handed off yet. Without SQL: what is unsent and was not sent by a handler,
+ * which sends one message for each effect. */
+static int64_t count_waiting(crash_world *w)
 {
-    return inspect_number(w->stage->url, "SELECT count(*) FROM semel_outbox WHERE topic = 'in'");
+    if (w->stage->place->has_sql)
+        return inspect_number(w->stage->place->url,
+                              "SELECT count(*) FROM semel_outbox WHERE topic = 'in'");
+    int64_t unsent = crash_unsent(w);
+    return unsent - effect_count(w->stage->place, "effect").all;
 }
 
 /* What the handlers send stays for the relay that comes last. */
@@ -210,7 +250,7 @@ static void run_handoff(crash_world *w)
     semel_relay *relay;
     semel_relay_options options = {.size = sizeof options, .lease_ms = CRASH_LEASE_MS};
     int steps = 0;
-    REQUIRE_OK(w, semel_outbox_open(&box, w->store, "box", &w->err));
+    REQUIRE_OK(w, semel_outbox_open(&box, w->base.store, "box", &w->err));
     REQUIRE_OK(w,
                semel_relay_open_local(&relay, box, w->inbox, crash_handler, w, &options, &w->err));
     while (crash_step(w, relay) && count_waiting(w))
@@ -219,23 +259,30 @@ static void run_handoff(crash_world *w)
     semel_outbox_close(box);
 }
 
-/* --- sweeping ------------------------------------------------------------------------------------------ */
+/* --- sweeping --------------------------------------------------------------------------------- */
 
-enum { SWEEP_RETENTION_MS = 300000, SWEEP_LATER_MS = 400000, SWEEP_HELD_MS = 10000000 };
+enum {
+    SWEEP_RETENTION_MS = 300000,
+    SWEEP_LATER_MS = 400000,
+    SWEEP_HELD_MS = 10000000,
+    SWEEP_MADE_BEFORE_MS = 3600000
+};
 
 /* Six old keys, a claim that lives on, three fresh keys; and none of the messages is sent yet. */
 static void prepare_sweep(crash_world *w)
 {
-    semel_inbox_options options = {
-        .size = sizeof options, .mode = SEMEL_CLAIM, .lease_ms = SWEEP_HELD_MS};
+    semel_inbox_options options = {.size = sizeof options,
+                                   .mode = SEMEL_CLAIM,
+                                   .lease_ms = SWEEP_HELD_MS,
+                                   .accept_changes = 1};
     semel_message held = crash_message("held");
     semel_inbox *claims;
     semel_unit *unit;
     semel_outcome outcome;
-    semel_test_advance_ms(w->seam, -SWEEP_LATER_MS);
+    semel_test_advance_ms(w->base.seam, -SWEEP_LATER_MS);
     DELIVER(w, 1, "old-1", "old-2", "old-3", "old-4", "old-5", "old-6");
-    REQUIRE_OK(w, semel_inbox_open(&claims, w->store, "in", &options, &w->err));
-    REQUIRE_OK(w, semel_unit_begin(&unit, w->store, &w->err));
+    REQUIRE_OK(w, semel_inbox_open(&claims, w->base.store, "in", &options, &w->err));
+    REQUIRE_OK(w, semel_unit_begin(&unit, w->base.store, &w->err));
     REQUIRE_OK(w, semel_unit_claim(&outcome, unit, claims, &held, &w->err));
     REQUIRE(outcome == SEMEL_CLAIMED);
     crash_world_pass_ms(w, SWEEP_LATER_MS);
@@ -243,17 +290,38 @@ static void prepare_sweep(crash_world *w)
     _exit(PROCESS_OK); /* the claim is not given back */
 }
 
+/* Copies of the old ones, which were made an hour before they were handled. While the marker is
+ * there, a copy is a duplicate; if the marker is gone, the store knows that it is. */
+static void deliver_old_copies(crash_world *w, int swept)
+{
+    const semel_seam *seam = semel_test_seam_get(w->base.seam);
+    char key[] = "old-1";
+    for (; key[4] <= '6'; key[4]++) {
+        semel_message copy = crash_message(key);
+        semel_outcome outcome = SEMEL_UNDECIDED;
+        copy.time_ms = seam->wall_ms(seam->context) - SWEEP_LATER_MS - SWEEP_MADE_BEFORE_MS;
+        semel_status status =
+            semel_inbox_receive(&outcome, w->inbox, &copy, crash_handler, w, &w->err);
+        REQUIRE((status == SEMEL_EREJECTED && outcome == SEMEL_STALE) ||
+                (status == SEMEL_OK && outcome == SEMEL_DUPLICATE && !swept));
+    }
+}
+
 static void run_sweep(crash_world *w)
 {
     size_t swept;
     int more = 1, steps = 0;
+    if (w->again)
+        deliver_old_copies(w, 0);
     while (more) {
         REQUIRE_OK(w, semel_inbox_sweep(&swept, &more, w->inbox, 4, &w->err));
         REQUIRE(++steps < 20);
     }
+    if (w->again)
+        deliver_old_copies(w, 1);
 }
 
-/* --- replaying ----------------------------------------------------------------------------------------- */
+/* --- replaying -------------------------------------------------------------------------------- */
 
 static void prepare_letter(crash_world *w)
 {
@@ -288,22 +356,29 @@ static void run_send_again(crash_world *w)
     crash_drain(w);
 }
 
-/* --- migrating ----------------------------------------------------------------------------------------- */
+/* --- migrating -------------------------------------------------------------------------------- */
 
 static void run_migrate(crash_world *w)
 {
-    REQUIRE_OK(w, semel_store_migrate(w->store, &w->err));
+    REQUIRE_OK(w, semel_store_migrate(w->base.store, &w->err));
     crash_world_open_rest(w);
-    effect_build(w->stage->url, "effect");
+    effect_build(w->stage->place, "effect");
     DELIVER(w, 1, "one");
 }
 
-/* --- the table ----------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
-#define RECEIVE "receive.begun receive.marked receive.handled receive.committed "
-#define COUNT   "count.stored count.committed "
-#define CLAIM   "claim.stored claim.committed claim.handled finish.stored finish.committed "
-#define RELAY   "relay.leased relay.taken relay.published relay.settled relay.done "
+#define RECEIVE  "receive.begun receive.marked receive.handled receive.committed "
+#define COUNT    "count.stored count.committed "
+#define CLAIM    "claim.stored claim.committed claim.handled finish.stored finish.committed "
+#define RELAY    "relay.leased relay.taken relay.published relay.settled relay.done "
+#define PUBLISH  "publish.stored publish.committed "
+#define DELIVERY "deliver.stored deliver.committed "
+#define SETTLE   "extend.stored extend.committed settle.stored settle.committed "
+/* in a batch, and then by itself what has failed */
+#define HANDOFF                                                                          \
+    "batch.marked batch.handled batch.settled batch.committed relay.leased relay.taken " \
+    "handoff.marked handoff.handled handoff.committed "
 
 const crash_workflow crash_workflows[] = {
     {.name = "receive",
@@ -370,6 +445,12 @@ const crash_workflow crash_workflows[] = {
      .done = 20,
      .effects = 20,
      .published = 20},
+    {.name = "batch that is cut",
+     .points = "send.stored batch.marked batch.handled batch.left batch.committed ",
+     .run = run_slow_batch,
+     .done = 4,
+     .effects = 4,
+     .published = 4},
     {.name = "relay",
      .points = "send.stored " RELAY,
      .kind = CRASH_SEND,
@@ -384,6 +465,22 @@ const crash_workflow crash_workflows[] = {
      .run = run_running,
      .effects = RUNNING,
      .published = RUNNING},
+    {.name = "relay that keeps what it has sent",
+     .points = "send.stored " RELAY,
+     .kind = CRASH_SEND,
+     .relay_batch = 2,
+     .keep_sent_ms = 1000 * (uint64_t)CRASH_HISTORY_MS,
+     .run = crash_run_history,
+     .effects = CRASH_HISTORY_MESSAGES,
+     .published = CRASH_HISTORY_MESSAGES},
+    {.name = "relay that forgets what it has sent",
+     .points = "history.removed history.committed ",
+     .kind = CRASH_OTHER,
+     .keep_sent_ms = CRASH_HISTORY_MS,
+     .start_ms = 10 * (int64_t)CRASH_HISTORY_MS,
+     .prepare = crash_prepare_forgetting,
+     .run = crash_run_forgetting,
+     .effects = CRASH_HISTORY_MESSAGES},
     {.name = "relay what is refused",
      .points = "send.stored " RELAY,
      .kind = CRASH_SEND,
@@ -400,9 +497,24 @@ const crash_workflow crash_workflows[] = {
      .effects = 5,
      .published = 4,
      .dead = 1},
+    {.name = "queue",
+     .points = RECEIVE "send.stored " PUBLISH DELIVERY SETTLE,
+     .settled = PUBLISH DELIVERY "settle.committed ",
+     .run = crash_run_queue,
+     .deliveries = CRASH_QUEUE_MESSAGES,
+     .done = CRASH_QUEUE_MESSAGES - 1,
+     .effects = CRASH_QUEUE_MESSAGES - 1,
+     .published = CRASH_QUEUE_MESSAGES - 1,
+     .dead = 1},
+    {.name = "queue that is consumed in batches",
+     .points = "send.stored batch.marked batch.handled batch.settled batch.committed " DELIVERY,
+     .prepare = crash_prepare_consumed,
+     .run = crash_run_consumed,
+     .done = CRASH_QUEUE_MESSAGES,
+     .effects = CRASH_QUEUE_MESSAGES,
+     .published = CRASH_QUEUE_MESSAGES},
     {.name = "hand-off",
-     .points = "receive.begun receive.marked send.stored relay.leased relay.taken "
-               "handoff.marked handoff.handled handoff.committed ",
+     .points = "receive.begun receive.marked send.stored " HANDOFF,
      .handed = 3,
      .prepare = prepare_handoff,
      .run = run_handoff,
@@ -410,8 +522,7 @@ const crash_workflow crash_workflows[] = {
      .effects = 3,
      .published = 3},
     {.name = "hand-off that the inbox refuses",
-     .points = "receive.begun receive.marked bury.stored send.stored relay.leased relay.taken "
-               "handoff.marked handoff.handled handoff.committed ",
+     .points = "receive.begun receive.marked bury.stored send.stored " HANDOFF,
      .key = "correlation-id",
      .quiet = 1,
      .prepare = prepare_refused_handoff,
@@ -429,6 +540,25 @@ const crash_workflow crash_workflows[] = {
      .run = run_sweep,
      .done = 3,
      .held = 1,
+     .effects = 9,
+     .published = 9},
+    {.name = "round of retention",
+     .points = "sweep.looked sweep.removed sweep.committed round.stored round.committed ",
+     .kind = CRASH_OTHER,
+     .retention_ms = CRASH_OLD_MS,
+     .start_ms = CRASH_OLDER_MS,
+     .prepare = crash_prepare_old,
+     .run = crash_run_round,
+     .done = 3,
+     .effects = 9,
+     .published = 9},
+    {.name = "purge",
+     .points = "sweep.looked sweep.removed sweep.committed purge.stored purge.committed ",
+     .kind = CRASH_OTHER,
+     .start_ms = CRASH_OLDER_MS,
+     .prepare = crash_prepare_old,
+     .run = crash_run_purge,
+     .done = 3,
      .effects = 9,
      .published = 9},
     {.name = "replay",
@@ -459,6 +589,50 @@ const crash_workflow crash_workflows[] = {
      .run = run_send_again,
      .effects = 1,
      .published = 1},
+    {.name = "replay into a queue",
+     .points = RECEIVE "send.stored " DELIVERY SETTLE "replay.begun replay.committed ",
+     .settled = DELIVERY "settle.committed replay.begun replay.committed ",
+     .kind = CRASH_OTHER,
+     .prepare = crash_prepare_queue_letter,
+     .run = crash_run_queue_replay,
+     .deliveries = 1,
+     .done = CRASH_QUEUE_MESSAGES,
+     .effects = CRASH_QUEUE_MESSAGES,
+     .published = 1},
+    {.name = "discard",
+     .points = RECEIVE "send.stored discard.stored discard.committed ",
+     .kind = CRASH_OTHER,
+     .attempts_max = 1,
+     .prepare = prepare_letter,
+     .run = crash_run_discard,
+     .done = 1,
+     .effects = 1,
+     .published = 2},
+    {.name = "letters that expire",
+     .points = "receive.begun receive.marked discard.stored discard.committed ",
+     .kind = CRASH_OTHER,
+     .attempts_max = 1,
+     .prepare = prepare_letter,
+     .run = crash_run_expiry,
+     .published = 1},
+    {.name = "replay of a letter without a route",
+     .points = "receive.begun receive.marked send.stored replay.begun replay.committed ",
+     .kind = CRASH_OTHER,
+     .quiet = 1,
+     .prepare = crash_prepare_unrouted,
+     .run = crash_run_unrouted,
+     .done = 2,
+     .effects = 1,
+     .published = 1},
+    {.name = "dead letter that is rejected",
+     .points = "receive.begun receive.marked bury.stored bury.committed send.stored " DELIVERY
+               "settle.stored settle.committed ",
+     .kind = CRASH_OTHER,
+     .attempts_max = 1,
+     .prepare = crash_prepare_rejected,
+     .run = crash_run_rejected,
+     .published = 1,
+     .dead = 2},
     {.name = "migrate",
      .points = RECEIVE "send.stored migrate.applied migrate.committed ",
      .kind = CRASH_OTHER,
@@ -470,3 +644,13 @@ const crash_workflow crash_workflows[] = {
 };
 
 const size_t crash_workflow_count = sizeof crash_workflows / sizeof *crash_workflows;
+
+crash_workflow crash_in_transaction(const crash_workflow *flow)
+{
+    crash_workflow out = *flow;
+    if (out.kind == CRASH_CLAIM)
+        out.kind = CRASH_TRANSACTION;
+    if (out.mode == SEMEL_CLAIM)
+        out.effects = out.done;
+    return out;
+}

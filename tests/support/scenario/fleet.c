@@ -2,7 +2,6 @@
 #include "support/scenario/fleet_internal.h"
 
 #include "support/fake/broker_file.h"
-#include "support/fixture/effect.h"
 #include "support/fixture/shop.h"
 #include "support/process/process.h"
 
@@ -15,14 +14,14 @@ enum { LEASE_MS = 400, BATCH = 10, FAILING_EVERY = 7, WAIT_MS = 1000, DELIVERIES
 typedef struct member {
     fleet *f;
     fleet_role role;
-    const char *table; /* of the effects */
     semel_store *store;
     semel_inbox *inbox;
     semel_outbox *outbox;
+    effect effect, mirrored; /* of receivers; of the reader */
     semel_error err;
 } member;
 
-/* --- errors that pass -------------------------------------------------------------------------------- */
+/* --- errors that pass ------------------------------------------------------------------------- */
 
 /* What a broker's client would have the message delivered again for. */
 static void wait_out(const member *m, semel_status status)
@@ -52,24 +51,30 @@ static void join(member *m, fleet *f, const char *inbox, semel_mode mode)
                                    .mode = mode,
                                    .wait_ms = WAIT_MS,
                                    .lease_ms = LEASE_MS,
-                                   .attempts_max = 1000000};
-    *m = (member){.f = f, .role = f->starting, .table = "effect"};
-    UNTIL_OK(m, semel_store_open(&m->store, f->url, &store, &m->err));
+                                   .attempts_max = 1000000,
+                                   .accept_changes = 1};
+    *m = (member){.f = f, .role = f->starting};
+    UNTIL_OK(m, semel_store_open(&m->store, f->place->url, &store, &m->err));
+    UNTIL_OK(m, effect_open(&m->effect, f->place, m->store, "effect", &m->err));
+    UNTIL_OK(m, effect_open(&m->mirrored, f->place, m->store, "mirrored", &m->err));
+    m->effect.lease_ms = m->mirrored.lease_ms = LEASE_MS;
     UNTIL_OK(m, semel_outbox_open(&m->outbox, m->store, "out", &m->err));
     UNTIL_OK(m, semel_inbox_open(&m->inbox, m->store, inbox, &options, &m->err));
 }
 
 static void leave(member *m)
 {
+    effect_close(&m->effect);
+    effect_close(&m->mirrored);
     semel_inbox_close(m->inbox);
     semel_outbox_close(m->outbox);
     semel_store_close(m->store);
 }
 
-/* --- receiving ------------------------------------------------------------------------------------------ */
+/* --- receiving -------------------------------------------------------------------------------- */
 
-/* The group of a key that only one process receives, and in order. A batch of which one message fails goes on with
- * the next one, so the process that receives batches has no order. */
+/* The group of a key that only one process receives, and in order. A batch of which one message
+ * fails goes on with the next one, so the process that receives batches has no order. */
 static const char *group_of(const fleet *f, unsigned key)
 {
     static const char *const groups[FLEET_RECEIVERS] = {"transaction", "queued", "claim", NULL};
@@ -91,7 +96,8 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
                          .topic = "out",
                          .group = group_of(m->f, key),
                          .body = message->body};
-    semel_status status = effect_write(unit, m->f->url, m->table, text, queued, err);
+    const effect *mine = m->role == FLEET_READER ? &m->mirrored : &m->effect;
+    semel_status status = effect_write(mine, unit, text, queued, err);
     if (!status && m->role != FLEET_READER)
         status = semel_unit_send(unit, m->outbox, &out, err);
     if (!status && key < m->f->common && key % FAILING_EVERY == 0 && semel_unit_attempt(unit) == 1)
@@ -134,16 +140,21 @@ static void receive_batch(member *m, const unsigned keys[], unsigned count, uint
             receive(m, &messages[i], delivery + 1);
 }
 
+static semel_mode mode_of(const fleet *f, fleet_role role)
+{
+    if (role == FLEET_CLAIM || (role == FLEET_QUEUED && !f->place->has_sql))
+        return SEMEL_CLAIM;
+    return role == FLEET_QUEUED ? SEMEL_QUEUED : SEMEL_TRANSACTION;
+}
+
 static int receiver(void *context)
 {
-    static const semel_mode modes[FLEET_RECEIVERS] = {SEMEL_TRANSACTION, SEMEL_QUEUED, SEMEL_CLAIM,
-                                                      SEMEL_TRANSACTION};
     fleet *f = context;
     fleet_shared *shared = f->shared;
     fleet_role me = f->starting;
     unsigned size = me == FLEET_BATCH ? BATCH : 1;
     member m;
-    join(&m, f, "orders", modes[me]);
+    join(&m, f, "orders", mode_of(f, me));
     for (unsigned i = atomic_load(&shared->acked[me]); i < f->planned; i += size) {
         char text[SHOP_TEXT];
         unsigned count = f->planned - i < size ? f->planned - i : size;
@@ -162,7 +173,7 @@ static int receiver(void *context)
     return PROCESS_OK;
 }
 
-/* --- relaying ------------------------------------------------------------------------------------------- */
+/* --- relaying --------------------------------------------------------------------------------- */
 
 static int relay(void *context)
 {
@@ -182,6 +193,8 @@ static int relay(void *context)
         /* before counting: what is captured after is not seen */
         last = atomic_load(&f->shared->last_sent);
         UNTIL_OK(&m, semel_relay_step(&sent, relay, 20, &m.err));
+        UNTIL_OK(&m, effect_collect(&m.effect, &m.err));
+        UNTIL_OK(&m, effect_collect(&m.mirrored, &m.err));
         UNTIL_OK(&m, semel_store_counters(&counters, sizeof counters, m.store, &m.err));
     }
     semel_relay_close(relay);
@@ -190,15 +203,14 @@ static int relay(void *context)
     return PROCESS_OK;
 }
 
-/* --- reading -------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
-static void receive_entry(member *m, const broker_entry *entry, uint32_t delivery)
+static semel_message entry_message(const broker_entry *entry)
 {
-    semel_message message = {.size = sizeof message,
-                             .id = {entry->id, strlen(entry->id)},
-                             .type = "order.charged",
-                             .body = {entry->body, strlen(entry->body)}};
-    receive(m, &message, delivery);
+    return (semel_message){.size = sizeof(semel_message),
+                           .id = semel_str(entry->id),
+                           .type = "order.charged",
+                           .body = semel_str(entry->body)};
 }
 
 static int reader(void *context)
@@ -207,18 +219,69 @@ static int reader(void *context)
     fleet_shared *shared = f->shared;
     member m;
     join(&m, f, "mirror", SEMEL_TRANSACTION);
-    m.table = "mirrored";
     for (int last = 0; !last;) {
         broker_log log;
         last = atomic_load(&shared->last_published);
         broker_log_read(&log, f->broker);
         for (unsigned i = atomic_load(&shared->read); i < log.count; i++) {
-            receive_entry(&m, &log.entries[i], 1);
+            semel_message message = entry_message(&log.entries[i]);
+            receive(&m, &message, 1);
             atomic_store(&shared->read, i + 1);
         }
         broker_log_free(&log);
         process_nap();
     }
+    leave(&m);
+    return PROCESS_OK;
+}
+
+/* --- at the end ------------------------------------------------------------------------------- */
+
+/* A relay that was killed may have had some of them leased. */
+int fleet_collect(void *context)
+{
+    fleet *f = context;
+    member m;
+    semel_counters left = {.unsent = 1};
+    int64_t deadline = process_now_ms() + FLEET_DEADLINE_MS / 2;
+    join(&m, f, "mirror", SEMEL_CLAIM);
+    while (left.unsent) {
+        PROCESS_REQUIRE(process_now_ms() < deadline);
+        UNTIL_OK(&m, effect_collect(&m.effect, &m.err));
+        UNTIL_OK(&m, effect_collect(&m.mirrored, &m.err));
+        UNTIL_OK(&m, semel_store_counters(&left, sizeof left, m.store, &m.err));
+    }
+    leave(&m);
+    return PROCESS_OK;
+}
+
+static void require_duplicate(member *m, const semel_message *message)
+{
+    semel_outcome outcome;
+    PROCESS_REQUIRE_OK(semel_inbox_receive(&outcome, m->inbox, message, handle, m, &m->err),
+                       &m->err);
+    PROCESS_REQUIRE(outcome == SEMEL_DUPLICATE);
+}
+
+int fleet_deliver_again(void *context)
+{
+    fleet *f = context;
+    member m;
+    broker_log log;
+    join(&m, f, "orders", SEMEL_CLAIM);
+    for (unsigned key = 0; key < fleet_keys(f); key++) {
+        char text[SHOP_TEXT];
+        semel_message message = shop_message(text, key);
+        require_duplicate(&m, &message);
+    }
+    leave(&m);
+    join(&m, f, "mirror", SEMEL_CLAIM);
+    broker_log_read(&log, f->broker);
+    for (size_t i = 0; i < log.count; i++) {
+        semel_message message = entry_message(&log.entries[i]);
+        require_duplicate(&m, &message);
+    }
+    broker_log_free(&log);
     leave(&m);
     return PROCESS_OK;
 }

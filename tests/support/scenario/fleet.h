@@ -1,16 +1,17 @@
-/* Many processes around one server, all the while something is killed: four that receive, each in another mode;
- * two relays, which publish what those send to a broker file; and a reader, which receives in a second inbox
- * what was published.
+/* Many processes around one store, all the while something is killed: four that receive, each in
+ * another mode; two relays, which publish what those send to a broker file; and a reader, which
+ * receives in a second inbox what was published.
  *
- * All four receive the same keys, in orders of their own and some of them again and again; each has keys that
- * only it receives, in ascending order, so that their messages, a group for each process, have an order. Every
- * handler writes one row and sends one message. Whoever is restarted goes on where the broker has no
- * acknowledgement; whoever gets an error that may pass has the message delivered again, as by a broker. */
+ * All four receive the same keys, in orders of their own and some of them again and again; each
+ * has keys that only it receives, in ascending order, so that their messages, a group for each
+ * process, have an order. Every handler has one effect (effect.h) and sends one message; where
+ * effects are messages, the relays collect them. A process that is restarted goes on where the
+ * broker has no acknowledgement; a process that gets a retryable error has the message delivered
+ * again, as by a broker. */
 #ifndef SEMEL_TESTS_FLEET_H
 #define SEMEL_TESTS_FLEET_H
 
-#include "support/base/scratch.h"
-#include "support/servers/server.h"
+#include "support/fixture/store_place.h"
 
 #include <semel/semel.h>
 #include <stdatomic.h>
@@ -18,8 +19,9 @@
 
 typedef enum fleet_role {
     FLEET_TRANSACTION, /* effects on the unit's connection */
-    FLEET_QUEUED,      /* queued mode */
-    FLEET_CLAIM, /* claim mode; effects are queued, and so in the transaction that completes the claim */
+    FLEET_QUEUED,      /* queued mode; claim mode, where there is no SQL to queue */
+    /* claim mode; effects are queued, and so in the transaction that completes the claim */
+    FLEET_CLAIM,
     FLEET_BATCH, /* batches; every other effect is queued */
     FLEET_RELAY,
     FLEET_RELAY_TOO,
@@ -39,8 +41,7 @@ typedef struct fleet_shared {
 } fleet_shared;
 
 typedef struct fleet {
-    scratch dir;
-    char url[SERVER_URL_ROOM];
+    const store_place *place;
     char broker[SCRATCH_PATH];
     unsigned common, own; /* keys that all receive, and that one receives */
     unsigned plan[FLEET_RECEIVERS][FLEET_PLAN_MAX];
@@ -50,8 +51,9 @@ typedef struct fleet {
     pid_t pids[FLEET_SIZE];
 } fleet;
 
-/* Makes the tables at `url`, and a plan from the seed. The processes are not started yet. */
-void fleet_open(fleet *f, const char *url, unsigned common, unsigned own, uint32_t seed);
+/* Makes the tables at this place, which outlives it, and a plan from the seed. The processes are
+ * not started yet. */
+void fleet_open(fleet *f, const store_place *place, unsigned common, unsigned own, uint32_t seed);
 void fleet_close(fleet *f);
 
 unsigned fleet_keys(const fleet *f);
@@ -62,15 +64,20 @@ void fleet_start_all(fleet *f);
 /* SIGKILL, and a new one. */
 void fleet_kill(fleet *f, fleet_role role);
 
+/* All of it from the start to fleet_finish(): so many times one of the processes is killed, at
+ * any moment. */
+void fleet_run_and_kill(fleet *f, unsigned kills, uint32_t seed);
+
 /* Deliveries acknowledged, by all receivers together; and waiting until there are so many. */
 unsigned fleet_acked(const fleet *f);
 void fleet_wait_acked(const fleet *f, unsigned acked);
 
-/* How often a client has found the server gone so far, before a commit or while waiting for its answer. */
+/* How often a client has found the server gone so far, before a commit or while waiting for its
+ * answer. */
 unsigned fleet_cuts(const fleet *f);
 
 /* Lets all of them come to their end, one after the other, and looks at what they did. */
 void fleet_finish(fleet *f);
-void fleet_check(const fleet *f);
+void fleet_check(fleet *f);
 
 #endif

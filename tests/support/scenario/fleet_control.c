@@ -3,23 +3,24 @@
 
 #include "support/base/check.h"
 #include "support/fake/broker_file.h"
-#include "support/fixture/effect.h"
 #include "support/fixture/shop.h"
 #include "support/inspect/inspect.h"
+#include "support/inspect/inspect_store.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 unsigned fleet_keys(const fleet *f)
 {
     return f->common + FLEET_RECEIVERS * f->own;
 }
 
-/* --- the plan ------------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
-/* Own keys ascending, common ones in any order, and after each with one chance in four something that came
- * before. All receivers have the same number of deliveries. */
+/* Own keys ascending, common ones in any order, and after each with one chance in four something
+ * that came before. All receivers have the same number of deliveries. */
 static void plan_receiver(fleet *f, fleet_role role, uint32_t *seed)
 {
     unsigned common[FLEET_PLAN_MAX], commons = 0, owns = 0, at = 0, *plan = f->plan[role];
@@ -41,17 +42,16 @@ static void plan_receiver(fleet *f, fleet_role role, uint32_t *seed)
 static int build(void *context)
 {
     const fleet *f = context;
-    shop_build(f->url);
-    effect_build(f->url, "mirrored");
+    shop_build(f->place);
+    effect_build(f->place, "mirrored");
     return PROCESS_OK;
 }
 
-void fleet_open(fleet *f, const char *url, unsigned common, unsigned own, uint32_t seed)
+void fleet_open(fleet *f, const store_place *place, unsigned common, unsigned own, uint32_t seed)
 {
     memset(f, 0, sizeof *f);
-    scratch_open(&f->dir);
-    scratch_file(f->broker, &f->dir, "broker");
-    (void)snprintf(f->url, sizeof f->url, "%s", url);
+    f->place = place;
+    store_place_file(f->broker, place, "broker");
     f->common = common;
     f->own = own;
     f->planned = (common + own) * 5 / 4;
@@ -65,10 +65,9 @@ void fleet_open(fleet *f, const char *url, unsigned common, unsigned own, uint32
 void fleet_close(fleet *f)
 {
     process_unshare(f->shared, sizeof *f->shared);
-    scratch_close(&f->dir);
 }
 
-/* --- starting and ending -------------------------------------------------------------------------------- */
+/* --- starting and ending ---------------------------------------------------------------------- */
 
 void fleet_start(fleet *f, fleet_role role)
 {
@@ -129,7 +128,31 @@ void fleet_finish(fleet *f)
     wait_for(f, FLEET_READER, FLEET_READER);
 }
 
-/* --- what is left --------------------------------------------------------------------------------------- */
+/* --- killing ---------------------------------------------------------------------------------- */
+
+/* Until so much is done, and then a moment more. */
+static void wait_a_moment(uint32_t *seed)
+{
+    enum { PAUSE_MAX_US = 2000 };
+    struct timespec moment = {0, (long)shop_random(seed, PAUSE_MAX_US) * 1000};
+    nanosleep(&moment, NULL);
+}
+
+void fleet_run_and_kill(fleet *f, unsigned kills, uint32_t seed)
+{
+    const unsigned stretch = f->planned / (kills + 1);
+    fleet_start_all(f);
+    for (unsigned i = 1; i <= kills; i++) {
+        atomic_store(&f->shared->allowed, i * stretch);
+        fleet_wait_acked(f, FLEET_RECEIVERS * (i - 1) * stretch +
+                                shop_random(&seed, FLEET_RECEIVERS * stretch));
+        wait_a_moment(&seed);
+        fleet_kill(f, (fleet_role)shop_random(&seed, FLEET_SIZE));
+    }
+    fleet_finish(f);
+}
+
+/* --- what is left ----------------------------------------------------------------------------- */
 
 static void check_the_broker(const fleet *f)
 {
@@ -145,20 +168,42 @@ static void check_the_broker(const fleet *f)
     broker_log_free(&log);
 }
 
-void fleet_check(const fleet *f)
+static void check_number(const char *what, int64_t found, int64_t expected)
 {
-    static const char *const counts[] = {
-        "SELECT count(*) FROM effect",       "SELECT count(DISTINCT item) FROM effect",
-        "SELECT count(*) FROM mirrored",     "SELECT count(DISTINCT item) FROM mirrored",
-        "SELECT count(*) FROM semel_marker", "SELECT count(*) FROM semel_marker WHERE state = 0",
-        "SELECT count(*) FROM semel_outbox", "SELECT count(*) FROM semel_dead",
-    };
-    enum { COUNTS = sizeof counts / sizeof *counts };
-    int64_t keys = fleet_keys(f), n[COUNTS];
-    const int64_t expected[COUNTS] = {keys, keys, keys, keys, 2 * keys, 2 * keys, 0, 0};
-    inspect_numbers(n, f->url, counts, COUNTS);
-    for (int i = 0; i < COUNTS; i++)
-        if (n[i] != expected[i])
-            fail_msg("%s: %lld, not %lld", counts[i], (long long)n[i], (long long)expected[i]);
+    if (found != expected)
+        fail_msg("%s: %lld, not %lld", what, (long long)found, (long long)expected);
+}
+
+static void check_effects(const fleet *f, const char *name)
+{
+    effect_numbers found = effect_count(f->place, name);
+    check_number(name, found.all, fleet_keys(f));
+    check_number(name, found.different, fleet_keys(f));
+}
+
+/* Markers are counted with SQL; without, a copy of each message shows its marker. */
+static void check_markers(fleet *f)
+{
+    int64_t keys = fleet_keys(f);
+    if (!f->place->has_sql) {
+        assert_int_equal(process_run(fleet_deliver_again, f), PROCESS_OK);
+        return;
+    }
+    check_number("markers", inspect_number(f->place->url, "SELECT count(*) FROM semel_marker"),
+                 2 * keys);
+    check_number("done", inspect_store(f->place, NULL).done, 2 * keys);
+}
+
+void fleet_check(fleet *f)
+{
+    static const char *const none[] = {NULL};
+    if (!f->place->has_sql)
+        assert_int_equal(process_run(fleet_collect, f), PROCESS_OK);
+    store_contents left = inspect_store(f->place, none);
+    check_number("unsent", left.unsent, 0);
+    check_number("dead", left.dead, 0);
+    check_effects(f, "effect");
+    check_effects(f, "mirrored");
+    check_markers(f);
     check_the_broker(f);
 }

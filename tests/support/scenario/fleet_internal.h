@@ -7,4 +7,9 @@
 
 extern process_body *const fleet_bodies[FLEET_SIZE];
 
+/* Without SQL, when all others have ended: collects all effects, and has every message delivered
+ * once more, which must be a duplicate. */
+process_body fleet_collect;
+process_body fleet_deliver_again;
+
 #endif

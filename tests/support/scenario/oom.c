@@ -17,7 +17,7 @@
 
 enum { ALLOCATIONS_MAX = 20000 };
 
-/* --- the library's own allocations --------------------------------------------------------------------------- */
+/* --- the library's own allocations ------------------------------------------------------------ */
 
 static long library_before, library_nth;
 
@@ -36,7 +36,7 @@ static int disarm_library(void)
 
 const oom_source oom_library = {"semel", SEMEL_ENOMEM, arm_library, disarm_library};
 
-/* --- named points ---------------------------------------------------------------------------------------------- */
+/* --- named points ----------------------------------------------------------------------------- */
 
 static long points_left;
 
@@ -61,7 +61,7 @@ static int disarm_points(void)
 
 const oom_source oom_points = {"the named points", SEMEL_ESTORE, arm_points, disarm_points};
 
-/* --- SQLite's -------------------------------------------------------------------------------------------------- */
+/* --- SQLite's --------------------------------------------------------------------------------- */
 
 static sqlite3_mem_methods real;
 static long sqlite_left; /* until it strikes; 0: not armed */
@@ -121,7 +121,7 @@ const oom_source oom_sqlite_once = {"SQLite", SEMEL_ENOMEM, arm_once, disarm_sql
 const oom_source oom_sqlite_for_good = {"SQLite, and all after it", SEMEL_ENOMEM, arm_for_good,
                                         disarm_sqlite};
 
-/* --- the sink -------------------------------------------------------------------------------------------------- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static void keep(char out[OOM_TEXT], const char *text)
 {
@@ -148,7 +148,7 @@ static semel_status sink_publish(void *context, semel_publish_result results[],
     return SEMEL_OK;
 }
 
-/* --- the surroundings ---------------------------------------------------------------------------- */
+/* --- the surroundings ------------------------------------------------------------------------- */
 
 #define REQUIRE_OK(call)                         \
     do {                                         \
@@ -207,11 +207,12 @@ static int64_t read_number(oom_world *w, const char *sql)
     return number;
 }
 
-/* The database of all worlds, and a connection that looks on: it stays open, which saves much time. */
+/* The database of all worlds, and a connection that looks on: it stays open, which saves much
+ * time. */
 static void make_database(oom_world *w)
 {
     assert_int_equal(sqlite3_open(w->file, &w->eye), SQLITE_OK);
-    if (w->ground == OOM_SQLITE_UTF16)
+    if (w->backend == OOM_SQLITE_UTF16)
         run_sql(w, "PRAGMA encoding = 'UTF-16'");
     run_sql(w, "CREATE TABLE effect (key TEXT)");
     REQUIRE_OK(semel_test_seam_open(&w->seam, 1, &why));
@@ -235,7 +236,7 @@ static void fixture_open(oom_world *w, const oom_operation *operation)
         scratch_remove(&w->dir, "shop.db");
         return;
     }
-    if (w->ground)
+    if (w->backend)
         empty_database(w);
     REQUIRE_OK(open_store(w, &why));
     open_rest(w, operation);
@@ -260,7 +261,7 @@ static void fixture_close(oom_world *w)
     w->failing = 0;
 }
 
-/* --- work ------------------------------------------------------------------------------------------------------- */
+/* --- work ------------------------------------------------------------------------------------- */
 
 semel_message oom_message(const char *id)
 {
@@ -316,7 +317,7 @@ semel_status oom_receive(oom_world *w, const char *id, uint32_t delivery, semel_
     return status;
 }
 
-/* --- everywhere -------------------------------------------------------------------------------------------------- */
+/* --- everywhere ------------------------------------------------------------------------------- */
 
 typedef struct strike {
     const oom_operation *operation;
@@ -346,7 +347,7 @@ static int64_t messages_out(oom_world *w)
 /* Nothing is half done. On the memory store only the end can be seen. */
 static void check_whole(oom_world *w, const strike *s)
 {
-    if (!w->ground || s->operation->bare || s->operation->apart)
+    if (!w->backend || s->operation->bare || s->operation->apart)
         return;
     int transaction = s->operation->inbox.mode == SEMEL_TRANSACTION;
     if (!read_number(w, transaction ? "SELECT " DONE " = " SENT " AND " DONE " = " EFFECTS
@@ -361,7 +362,7 @@ static void check_end(oom_world *w, const strike *s)
         return;
     if (messages_out(w) != operation->effects)
         complain(s, "at the end", "not as many messages as there should be");
-    if (w->ground && operation->inbox.mode == SEMEL_TRANSACTION &&
+    if (w->backend && operation->inbox.mode == SEMEL_TRANSACTION &&
         read_number(w, "SELECT " EFFECTS) != operation->effects)
         complain(s, "at the end", "not as many effects as there should be");
     if (operation->check)
@@ -397,18 +398,18 @@ static int try_once(oom_world *w, const strike *s)
     return struck;
 }
 
-void oom_everywhere(const oom_operation *operation, const oom_source *source, oom_ground ground,
+void oom_everywhere(const oom_operation *operation, const oom_source *source, oom_backend backend,
                     long stride)
 {
-    oom_world w = {.ground = ground};
+    oom_world w = {.backend = backend};
     strike s = {operation, source, 1};
     scratch_open(&w.dir);
     scratch_file(w.file, &w.dir, "shop.db");
-    if (ground)
+    if (backend)
         scratch_sqlite(w.url, &w.dir, "shop.db");
     else
         strcpy(w.url, "memory:");
-    if (ground && !operation->bare)
+    if (backend && !operation->bare)
         make_database(&w);
     while (try_once(&w, &s))
         if ((s.nth += stride) > ALLOCATIONS_MAX)

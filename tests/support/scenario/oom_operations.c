@@ -1,5 +1,5 @@
-/* The operations that run out of memory, as a table. Each may be done again after it failed: time passes
- * first, so that no lease of the failed one is in the way. */
+/* The operations that run out of memory, as a table. Each may be done again after it failed: time
+ * passes first, so that no lease of the failed one is in the way. */
 #include "support/scenario/oom.h"
 
 #include <setjmp.h>
@@ -12,21 +12,21 @@
 #include <semel/sqlite.h>
 #include <string.h>
 
-enum { LATER_MS = 3600000, MANY = 5 };
+enum { LATER_MS = 3600000, MANY = OOM_MANY };
 
-static void must(semel_status status, const semel_error *err)
+void oom_must(semel_status status, const semel_error *err)
 {
     if (status)
         fail_msg("while preparing: %s", err->text);
 }
 
-static const char *name_of(unsigned index)
+const char *oom_name(unsigned index)
 {
     static const char *const names[MANY] = {"one", "two", "three", "four", "five"};
     return names[index];
 }
 
-/* --- opening --------------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static semel_status open_and_migrate(oom_world *w, semel_error *err)
 {
@@ -57,7 +57,7 @@ static semel_status open_outbox(oom_world *w, semel_error *err)
     return status;
 }
 
-/* --- receiving ------------------------------------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 static semel_status receive(oom_world *w, semel_error *err)
 {
@@ -98,7 +98,7 @@ static semel_status receive_result(oom_world *w, semel_error *err)
 static void prepare_result(oom_world *w)
 {
     semel_error err;
-    must(oom_receive(w, "one", 1, &err), &err);
+    oom_must(oom_receive(w, "one", 1, &err), &err);
 }
 
 static semel_status receive_and_fail(oom_world *w, semel_error *err)
@@ -122,7 +122,7 @@ static semel_status receive_batch(oom_world *w, semel_error *err)
     const semel_message *list[MANY];
     semel_outcome outcomes[MANY];
     for (unsigned i = 0; i < MANY; i++) {
-        messages[i] = oom_message(name_of(i));
+        messages[i] = oom_message(oom_name(i));
         list[i] = &messages[i];
     }
     semel_status status =
@@ -180,7 +180,7 @@ static semel_status join(oom_world *w, semel_error *err)
     return status;
 }
 
-/* --- sending ----------------------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static semel_status send_one(oom_world *w, const char *id, semel_error *err)
 {
@@ -208,7 +208,7 @@ static void prepare_messages(oom_world *w)
 {
     semel_error err;
     for (unsigned i = 0; i < MANY; i++)
-        must(send_one(w, name_of(i), &err), &err);
+        oom_must(send_one(w, oom_name(i), &err), &err);
     w->letter = 0;
 }
 
@@ -231,7 +231,7 @@ static void check_relayed(oom_world *w)
     for (unsigned i = 0; i < MANY; i++) {
         unsigned copies = 0;
         for (size_t j = 0; j < w->sink.count; j++)
-            copies += strcmp(w->sink.messages[j].body, name_of(i)) == 0;
+            copies += strcmp(w->sink.messages[j].body, oom_name(i)) == 0;
         assert_true(copies >= 1);
     }
     for (size_t j = 0; j < w->sink.count; j++) {
@@ -262,7 +262,7 @@ static semel_status count(oom_world *w, semel_error *err)
     return semel_store_counters(&counters, sizeof counters, w->store, err);
 }
 
-/* --- consuming --------------------------------------------------------------------------------------------------- */
+/* --- consuming -------------------------------------------------------------------------------- */
 
 static void prepare_queue(oom_world *w)
 {
@@ -270,11 +270,11 @@ static void prepare_queue(oom_world *w)
                                        .seam = semel_test_seam_get(w->seam)};
     semel_error err;
     semel_publish_result result;
-    must(semel_transport_open(&w->queue, "memory:", &options, &err), &err);
+    oom_must(semel_transport_open(&w->queue, "memory:", &options, &err), &err);
     for (unsigned i = 0; i < MANY; i++) {
-        semel_message message = oom_message(name_of(i));
+        semel_message message = oom_message(oom_name(i));
         const semel_message *list[] = {&message};
-        must(semel_transport_publish(&result, w->queue, list, 1, 0, &err), &err);
+        oom_must(semel_transport_publish(&result, w->queue, list, 1, 0, &err), &err);
     }
 }
 
@@ -295,13 +295,13 @@ static semel_status consume(oom_world *w, semel_error *err)
     return status;
 }
 
-/* --- sweeping ---------------------------------------------------------------------------------------------------- */
+/* --- sweeping --------------------------------------------------------------------------------- */
 
 static void prepare_markers(oom_world *w)
 {
     semel_error err;
     for (unsigned i = 0; i < MANY; i++)
-        must(oom_receive(w, name_of(i), 1, &err), &err);
+        oom_must(oom_receive(w, oom_name(i), 1, &err), &err);
 }
 
 static semel_status sweep(oom_world *w, semel_error *err)
@@ -314,15 +314,21 @@ static semel_status sweep(oom_world *w, semel_error *err)
     return status;
 }
 
+static semel_status purge(oom_world *w, semel_error *err)
+{
+    size_t removed;
+    return semel_inbox_purge(&removed, w->inbox, 0, err);
+}
+
 static void check_swept(oom_world *w)
 {
     for (unsigned i = 0; i < MANY; i++) {
-        semel_message message = oom_message(name_of(i));
+        semel_message message = oom_message(oom_name(i));
         assert_int_equal(semel_inbox_forget(w->inbox, &message, NULL), SEMEL_ENOTFOUND);
     }
 }
 
-/* --- dead letters ------------------------------------------------------------------------------------------------- */
+/* --- dead letters ----------------------------------------------------------------------------- */
 
 static semel_status see_letter(const semel_dead *dead, void *context, semel_error *err)
 {
@@ -346,8 +352,8 @@ static semel_status list_letters(oom_world *w, semel_error *err)
 static void prepare_letter(oom_world *w)
 {
     semel_error err;
-    must(receive_and_fail(w, &err), &err);
-    must(list_letters(w, &err), &err);
+    oom_must(receive_and_fail(w, &err), &err);
+    oom_must(list_letters(w, &err), &err);
 }
 
 static semel_status replay(oom_world *w, semel_error *err)
@@ -366,7 +372,7 @@ static semel_status count_letter(const semel_dead *dead, void *context, semel_er
     return SEMEL_OK;
 }
 
-static int letters(oom_world *w)
+int oom_letters(oom_world *w)
 {
     int found = 0;
     assert_int_equal(semel_dead_list(w->store, NULL, count_letter, &found, NULL), SEMEL_OK);
@@ -375,15 +381,15 @@ static int letters(oom_world *w)
 
 static void check_no_letter(oom_world *w)
 {
-    assert_int_equal(letters(w), 0);
+    assert_int_equal(oom_letters(w), 0);
 }
 
 static void check_one_letter(oom_world *w)
 {
-    assert_int_equal(letters(w), 1);
+    assert_int_equal(oom_letters(w), 1);
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 const oom_operation oom_operations[] = {
     {.name = "open and migrate", .stride = 9, .act = open_and_migrate, .bare = 1},
@@ -437,12 +443,45 @@ const oom_operation oom_operations[] = {
      .act = hand_off,
      .effects = MANY},
     {.name = "consume", .stride = 5, .prepare = prepare_queue, .act = consume, .effects = MANY},
+    {.name = "open a queue", .stride = 3, .act = oom_open_queue},
+    {.name = "open a queue by its URL", .stride = 9, .act = oom_open_queue_by_url},
+    {.name = "publish to a queue",
+     .stride = 3,
+     .prepare = oom_prepare_queue,
+     .act = oom_publish,
+     .check = oom_check_published},
+    {.name = "receive from a queue and settle",
+     .stride = 5,
+     .prepare = oom_prepare_queued,
+     .act = oom_consume_queue,
+     .check = oom_check_consumed},
+    {.name = "reject what a queue delivers",
+     .stride = 5,
+     .prepare = oom_prepare_queued,
+     .act = oom_reject,
+     .check = oom_check_rejected},
+    {.name = "extend deliveries of a queue",
+     .stride = 3,
+     .prepare = oom_prepare_out,
+     .act = oom_extend,
+     .check = oom_check_extended},
+    {.name = "replay into a queue",
+     .stride = 5,
+     .prepare = oom_prepare_rejected,
+     .act = oom_replay_into_queue,
+     .check = oom_check_replayed},
     {.name = "count", .stride = 5, .act = count},
     {.name = "sweep",
      .inbox = {.retention_ms = SEMEL_RETENTION_NONE},
      .apart = 1,
      .prepare = prepare_markers,
      .act = sweep,
+     .check = check_swept,
+     .effects = MANY},
+    {.name = "purge",
+     .apart = 1,
+     .prepare = prepare_markers,
+     .act = purge,
      .check = check_swept,
      .effects = MANY},
     {.name = "list dead letters",

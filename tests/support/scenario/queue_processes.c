@@ -16,9 +16,10 @@ enum {
     GROUPS = 5,
     MESSAGES = 200,
     BATCH = 5, /* messages of one publish */
-    CALLS_MAX = 4000,
     BACKLOG_MAX = 100,
     ROUNDS = 4,
+    CALLS_MAX = 4000,
+    CALLS_OF_ROUND_MAX = CALLS_MAX / ROUNDS,
     CALLS_OF_ROUND = 20,
     AT_ONCE = 4,
     LEASE_MS = 1000,
@@ -29,6 +30,7 @@ typedef struct shared {
     atomic_uint next[GROUPS]; /* the number that must come next */
     atomic_uint received;     /* messages, each once */
     atomic_uint calls;        /* of publish, begun */
+    atomic_uint calls_limit;  /* of this round: others are left for the next */
     atomic_uint confirmed[CALLS_MAX];
     atomic_uint seen[CALLS_MAX * BATCH];
     atomic_int stop;
@@ -40,7 +42,7 @@ typedef struct stage {
     shared *all;
 } stage;
 
-/* --- one process's end of the queue ------------------------------------------------------------------------- */
+/* --- one process's end of the queue ----------------------------------------------------------- */
 
 typedef struct end {
     semel_store *store;
@@ -107,7 +109,7 @@ static void acknowledge(end *e, const semel_delivery *delivery)
     PROCESS_REQUIRE(status == SEMEL_OK || status == SEMEL_EINVAL);
 }
 
-/* --- in order ----------------------------------------------------------------------------------------------- */
+/* --- in order --------------------------------------------------------------------------------- */
 
 static int receive_in_order(void *context)
 {
@@ -154,7 +156,7 @@ void queue_processes_keep_the_order(const char *store_url)
     process_unshare(s.all, sizeof(shared));
 }
 
-/* --- killed ------------------------------------------------------------------------------------------------- */
+/* --- killed ----------------------------------------------------------------------------------- */
 
 static void note_seen(shared *all, const semel_message *message)
 {
@@ -172,7 +174,8 @@ static int publish_until_killed(void *context)
     semel_error err;
     for (;;) {
         unsigned call = atomic_load(&s->all->calls);
-        if (call * BATCH > atomic_load(&s->all->received) + BACKLOG_MAX || call == CALLS_MAX) {
+        if (call * BATCH > atomic_load(&s->all->received) + BACKLOG_MAX ||
+            call == atomic_load(&s->all->calls_limit)) {
             process_nap();
             continue;
         }
@@ -182,10 +185,13 @@ static int publish_until_killed(void *context)
     }
 }
 
+/* Not before the consumer that is to die has its delivery: they might leave nothing for it. */
 static int receive_until_stopped(void *context)
 {
     stage *s = context;
     end e = end_open(s, LEASE_MS);
+    while (!atomic_load(&s->all->doomed_ready) && !atomic_load(&s->all->stop))
+        process_nap();
     while (!atomic_load(&s->all->stop)) {
         semel_delivery deliveries[AT_ONCE];
         size_t count = receive_some(&e, deliveries, 50);
@@ -211,10 +217,22 @@ static int receive_and_die(void *context)
     return PROCESS_OK;
 }
 
+static void wait_for_the_doomed(const stage *s)
+{
+    int64_t deadline = process_now_ms() + PATIENCE_MS;
+    while (!atomic_load(&s->all->doomed_ready)) {
+        assert_true(process_now_ms() < deadline);
+        process_nap();
+    }
+}
+
+/* So many more than there are. */
 static void wait_for_calls(const stage *s, unsigned calls)
 {
     int64_t deadline = process_now_ms() + PATIENCE_MS;
-    while (atomic_load(&s->all->calls) < calls || !atomic_load(&s->all->doomed_ready)) {
+    unsigned wanted = atomic_load(&s->all->calls) + calls;
+    unsigned limit = atomic_load(&s->all->calls_limit);
+    while (atomic_load(&s->all->calls) < (wanted < limit ? wanted : limit)) {
         assert_true(process_now_ms() < deadline);
         process_nap();
     }
@@ -222,15 +240,16 @@ static void wait_for_calls(const stage *s, unsigned calls)
 
 static void kill_in_a_round(stage *s)
 {
-    unsigned before = atomic_load(&s->all->calls);
     pid_t consumers[CONSUMERS];
+    atomic_store(&s->all->calls_limit, atomic_load(&s->all->calls) + CALLS_OF_ROUND_MAX);
     atomic_store(&s->all->stop, 0);
     atomic_store(&s->all->doomed_ready, 0);
     for (int i = 0; i < CONSUMERS; i++)
         consumers[i] = process_start(receive_until_stopped, s);
     pid_t doomed = process_start(receive_and_die, s);
     pid_t publisher = process_start(publish_until_killed, s);
-    wait_for_calls(s, before + CALLS_OF_ROUND);
+    wait_for_the_doomed(s);
+    wait_for_calls(s, CALLS_OF_ROUND);
     kill(publisher, SIGKILL);
     assert_int_equal(process_wait(publisher, PATIENCE_MS), PROCESS_KILLED + SIGKILL);
     assert_int_equal(process_wait(doomed, PATIENCE_MS), PROCESS_KILLED + SIGKILL);

@@ -3,7 +3,6 @@
 
 #include "support/base/check.h"
 #include "support/fake/broker_file.h"
-#include "support/inspect/inspect.h"
 #include "support/process/process.h"
 
 #include <signal.h>
@@ -15,20 +14,16 @@
 static int build(void *context)
 {
     sigstop *now = context;
-    shop_build(now->url);
+    shop_build(now->place);
     return PROCESS_OK;
 }
 
-sigstop *sigstop_open(const char *url)
+sigstop *sigstop_open(const store_place *place)
 {
     sigstop *now = calloc(1, sizeof *now);
     assert_non_null(now);
-    scratch_open(&now->dir);
-    scratch_file(now->broker, &now->dir, "broker");
-    if (url)
-        (void)snprintf(now->url, sizeof now->url, "%s", url);
-    else
-        scratch_sqlite(now->url, &now->dir, "shop.db");
+    now->place = place;
+    store_place_file(now->broker, place, "broker");
     now->shared = process_share(sizeof *now->shared);
     assert_int_equal(process_run(build, now), PROCESS_OK);
     return now;
@@ -37,20 +32,19 @@ sigstop *sigstop_open(const char *url)
 void sigstop_close(sigstop *now)
 {
     process_unshare(now->shared, sizeof *now->shared);
-    scratch_close(&now->dir);
     free(now);
 }
 
-/* --- relays ------------------------------------------------------------------------------------------ */
+/* --- relays ----------------------------------------------------------------------------------- */
 
-typedef struct brake {
+typedef struct stop_point {
     sigstop_where where;
     uint32_t slow_ms;
     int used;
     const sigstop *now;
-} brake;
+} stop_point;
 
-static void stop_at(brake *b, sigstop_where here)
+static void stop_at(stop_point *b, sigstop_where here)
 {
     if (b->where != here || b->used)
         return;
@@ -69,7 +63,7 @@ static void wait_to_be_allowed(const sigstop *now)
 
 static void before_publishing(void *context)
 {
-    const brake *b = context;
+    const stop_point *b = context;
     struct timespec moment = {0, (long)b->slow_ms * 1000000};
     nanosleep(&moment, NULL);
     wait_to_be_allowed(b->now);
@@ -97,9 +91,10 @@ static void require_passing(const sigstop_plan *plan, semel_status status, const
         process_give_up(__FILE__, __LINE__, err->text);
 }
 
-/* A step may find something and give it back, if this process was kept from sending it for half of the lease: so one
- * that is to stop steps on until it has. */
-static void steps(const brake *b, const sigstop_plan *plan, semel_relay *relay, semel_store *store)
+/* A step may find something and give it back, if this process was kept from sending it for half of
+ * the lease: so one that is to stop steps on until it has. */
+static void steps(const stop_point *b, const sigstop_plan *plan, semel_relay *relay,
+                  semel_store *store)
 {
     struct sigstop_shared *shared = b->now->shared;
     semel_error err;
@@ -115,12 +110,9 @@ static void steps(const brake *b, const sigstop_plan *plan, semel_relay *relay, 
 
 int sigstop_relay(sigstop *now, const sigstop_plan *plan)
 {
-    semel_error err;
-    semel_store *store;
-    semel_outbox *outbox;
-    semel_transport *transport;
-    semel_relay *relay;
-    brake b = {plan->where, plan->slow_ms, 0, now};
+    fixture f;
+    semel_transport *transport = NULL;
+    stop_point b = {plan->where, plan->slow_ms, 0, now};
     broker_file file = {
         .path = now->broker, .before = before_publishing, .after = after_publishing, .context = &b};
     semel_seam seam = {.size = sizeof seam, .context = &b, .fault = at_point};
@@ -131,16 +123,19 @@ int sigstop_relay(sigstop *now, const sigstop_plan *plan)
                                    .lease_ms =
                                        plan->lease_ms ? plan->lease_ms : SIGSTOP_DEADLINE_MS,
                                    .poll_ms = 5};
-    PROCESS_REQUIRE_OK(semel_store_open(&store, now->url, &with_seam, &err), &err);
-    PROCESS_REQUIRE_OK(semel_outbox_open(&outbox, store, "out", &err), &err);
-    PROCESS_REQUIRE_OK(broker_file_open(&transport, &file, &err), &err);
-    PROCESS_REQUIRE_OK(semel_relay_open(&relay, outbox, transport, &options, &err), &err);
-    steps(&b, plan, relay, store);
-    semel_relay_close(relay);
-    semel_transport_close(transport);
-    semel_outbox_close(outbox);
-    semel_store_close(store);
+    fixture_open(&f, now->place, &with_seam);
+    semel_outbox *outbox = fixture_outbox(&f, "out");
+    OK(broker_file_open(&transport, &file, &last_error));
+    fixture_keep_transport(&f, transport);
+    steps(&b, plan, fixture_relay(&f, outbox, transport, &options), f.store);
+    fixture_close(&f);
     return PROCESS_OK;
+}
+
+store_contents sigstop_look(const sigstop *now)
+{
+    static const char *const effects[] = {"effect", NULL};
+    return inspect_store(now->place, effects);
 }
 
 void sigstop_check_sent(const sigstop *now, unsigned count)
@@ -154,6 +149,7 @@ void sigstop_check_sent(const sigstop *now, unsigned count)
     }
     assert_true(broker_log_is_ordered(&log));
     broker_log_free(&log);
-    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_outbox"), 0);
-    assert_int_equal(inspect_number(now->url, "SELECT count(*) FROM semel_dead"), 0);
+    store_contents left = sigstop_look(now);
+    assert_int_equal(left.unsent, 0);
+    assert_int_equal(left.dead, 0);
 }

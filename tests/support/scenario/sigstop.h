@@ -1,11 +1,10 @@
-/* P2, P18: processes that are stopped (SIGSTOP) past their lease, overtaken by another, and then go on. They find
- * their tokens outdated and change nothing. On any SQL store. */
+/* P2, P18: processes that are stopped (SIGSTOP) past their lease, overtaken by another, and then
+ * go on. They find their tokens outdated and change nothing. On any store that processes share. */
 #ifndef SEMEL_TESTS_SIGSTOP_H
 #define SEMEL_TESTS_SIGSTOP_H
 
-#include "support/base/scratch.h"
 #include "support/fixture/shop.h"
-#include "support/servers/server.h"
+#include "support/inspect/inspect_store.h"
 
 /* The lease of those that are overtaken; the others have time. */
 enum { SIGSTOP_LEASE_MS = 600, SIGSTOP_DEADLINE_MS = 60000 };
@@ -16,8 +15,8 @@ typedef struct sigstop_end {
 } sigstop_end;
 
 typedef struct stopped {
-    scratch dir;
-    char url[SERVER_URL_ROOM], broker[SCRATCH_PATH];
+    const store_place *place;
+    char broker[SCRATCH_PATH];
     struct sigstop_shared {
         shop_tally tally;
         sigstop_end first;   /* of the process that is stopped */
@@ -27,11 +26,14 @@ typedef struct stopped {
     } * shared;
 } sigstop;
 
-/* With the tables of a shop. `url` NULL: SQLite, in a file of its own. */
-sigstop *sigstop_open(const char *url);
+/* With the tables of a shop, at this place, which outlives it. */
+sigstop *sigstop_open(const store_place *place);
 void sigstop_close(sigstop *now);
 
-/* --- relays ------------------------------------------------------------------------------------------ */
+/* What the store holds, effects not included. */
+store_contents sigstop_look(const sigstop *now);
+
+/* --- relays ----------------------------------------------------------------------------------- */
 
 typedef enum sigstop_where {
     STOP_NOWHERE,
@@ -45,7 +47,8 @@ typedef struct sigstop_plan {
     sigstop_where where; /* it stops itself there, once */
     uint32_t batch;      /* 0: the default */
     uint32_t lease_ms;   /* 0: longer than anything takes */
-    /* 0: one step that finds something, or until it stopped; else until this many are left, less one */
+    /* 0: one step that finds something, or until it stopped; else until this many are left, less
+     * one */
     unsigned drain;
     uint32_t slow_ms; /* how long the broker takes for a batch */
     int cut;          /* its connection may be cut meanwhile: errors that pass are waited out */
@@ -54,10 +57,11 @@ typedef struct sigstop_plan {
 /* Inside a process: relays until its plan is over. */
 int sigstop_relay(sigstop *now, const sigstop_plan *plan);
 
-/* Messages 1 to `count` were published under one id each, those of a group in order, and none is left. */
+/* Messages 1 to `count` were published under one id each, those of a group in order, and none is
+ * left. */
 void sigstop_check_sent(const sigstop *now, unsigned count);
 
-/* --- tests ------------------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 /* *state is a stopped. */
 void a_relay_overtaken_while_stopped_settles_nothing(void **state);

@@ -1,13 +1,15 @@
-/* One thread and poll(). The lock is held except while it polls, so a test's calls change what they like and
- * the thread acts on it in its next turn; a call that needs the thread to act (ask()) wakes it and waits for
- * that turn. Only the thread opens, closes and uses sockets.
+/* One thread and poll(). The lock is held except while it polls, so a test's calls change what they
+ * like and the thread acts on it in its next turn; a call that needs the thread to act (ask())
+ * wakes it and waits for that turn. Only the thread opens, closes and uses sockets.
  *
- * A pair is a client's connection and the one to the server that belongs to it. It passes bytes on until one side
- * ends, or until a plan catches it. Then it is *ending*: the server is told that nobody will speak again, and what
- * it still says is thrown away until it closes; only then is the client's side closed. So the server is never reset
- * in the middle of a request, and a client that sees the end knows that the server is done.
+ * A pair is a client's connection and the one to the server that belongs to it. It passes bytes on
+ * until one side ends, or until a plan catches it. Then it is *ending*: the server is told that the
+ * client sends no more, and what it still sends is discarded until it closes; only then is the
+ * client's side closed. So the server is never reset in the middle of a request, and a client that
+ * sees the end knows that the server is done.
  *
- * Sockets are shut down before they are closed: a child that was forked in between has them, too. */
+ * Sockets are shut down before they are closed: a child that was forked in between has them,
+ * too. */
 #include "support/servers/proxy.h"
 
 #include "support/process/process.h"
@@ -55,7 +57,7 @@ struct proxy {
     uint64_t asked, obeyed;
     int wake[2];
     struct sockaddr_in server, self;
-    int reserved; /* bound and never listening: the port stays ours while nobody listens */
+    int reserved; /* bound and never listening: keeps the port while the proxy does not listen */
     int listener; /* or -1 */
 
     int closing, cutting, refusing, holding, delay_ms;
@@ -84,7 +86,7 @@ static _Noreturn void die(const char *what)
     abort();
 }
 
-/* --- pairs ---------------------------------------------------------------------------------------- */
+/* --- pairs ------------------------------------------------------------------------------------ */
 
 static void end_socket(int fd)
 {
@@ -150,7 +152,7 @@ static void accept_pair(proxy *p)
     p->pairs[p->pair_count++] = l;
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 /* What was read, 0 at the end or on an error, -1 for nothing yet. */
 static ssize_t fill(flow *f, int from)
@@ -162,7 +164,8 @@ static ssize_t fill(flow *f, int from)
     return got;
 }
 
-/* What was written. For a side that is gone it is thrown away: that the side is gone is seen by reading. */
+/* What was written. For a side that is gone it is thrown away: that the side is gone is seen by
+ * reading. */
 static size_t pour(flow *f, int to)
 {
     ssize_t put = send(to, f->bytes + f->begin, f->end - f->begin, MSG_NOSIGNAL);
@@ -173,7 +176,7 @@ static size_t pour(flow *f, int to)
     return put > 0 ? (size_t)put : 0;
 }
 
-/* --- plans ---------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 /* The pattern may have begun in what was read before, but it ends in what was read now. */
 static int has_pattern(const proxy *p, const pair *l, const char *bytes, size_t len)
@@ -212,7 +215,7 @@ static void look_at_request(proxy *p, pair *l, const char *bytes, size_t len)
     keep_tail(l, bytes, len);
 }
 
-/* --- one turn of a pair --------------------------------------------------------------------------- */
+/* --- one turn of a pair ----------------------------------------------------------------------- */
 
 static void move_up(proxy *p, pair *l, int readable)
 {
@@ -229,7 +232,8 @@ static void move_up(proxy *p, pair *l, int readable)
         (void)pour(&l->up, l->server);
 }
 
-/* How long what the server said is still kept back: a time, 0 for no longer, -1 until the test says so. */
+/* How long what the server said is still kept back: a time, 0 for no longer, -1 until the test says
+ * so. */
 static int kept_back_ms(const proxy *p, const pair *l)
 {
     if (p->holding || is_empty(&l->down))
@@ -276,7 +280,7 @@ static void ask_poll(const proxy *p, const pair *l, struct pollfd *client, struc
     server->fd = server->events ? l->server : -1;
 }
 
-/* --- the thread ----------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static int open_listener(const struct sockaddr_in *at, int listens)
 {
@@ -306,8 +310,8 @@ static void obey(proxy *p)
     pthread_cond_broadcast(&p->obeyed_more);
 }
 
-/* Until a pair must have its turn without an event, -1 for never. One that only waits to see its client silent
- * has no event to wait for, nor has an answer that is late. */
+/* Until a pair must have its turn without an event, -1 for never. One that only waits to see its
+ * client silent has no event to wait for, nor has an answer that is late. */
 static int turn_at_the_latest(const proxy *p, const pair *l)
 {
     int late = kept_back_ms(p, l);
@@ -329,8 +333,8 @@ static nfds_t list_sockets(const proxy *p, struct pollfd *all, int *timeout)
     return 2 + 2 * p->pair_count;
 }
 
-/* From the last to the first: closing one moves only pairs that had their turn. Requests first: one that is
- * already here was not made in reply to what the server says now. */
+/* From the last to the first: closing one moves only pairs that had their turn. Requests first: one
+ * that is already here was not made in reply to what the server says now. */
 static void turn(proxy *p, const struct pollfd *all)
 {
     for (size_t i = p->pair_count; i-- > 0;) {
@@ -364,7 +368,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* --- the test's side ------------------------------------------------------------------------------ */
+/* --- the test's side -------------------------------------------------------------------------- */
 
 proxy *proxy_open(const char *url)
 {
@@ -492,7 +496,7 @@ void proxy_lose_request(proxy *p, const char *pattern)
     set_plan(p, LOSE_REQUEST, pattern);
 }
 
-/* --- counting ------------------------------------------------------------------------------------- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 proxy_counts proxy_count(proxy *p)
 {

@@ -1,6 +1,7 @@
-/* What dev/servers started, seen from a test. It knows where they are from the file that dev/servers wrote,
- * and does nothing by itself that the script can do. A session of its own for each look, as in inspect_sqlite.c: so
- * none stays open over a fork, and none is in the way of a crash. See server.h. */
+/* What dev/servers started, seen from a test. It knows where they are from the file that
+ * dev/servers wrote, and does nothing by itself that the script can do. A session of its own for
+ * each look, as in inspect_sqlite.c: so none stays open over a fork, and none is in the way of a
+ * crash. See server.h. */
 #include "support/servers/server.h"
 
 #include "support/process/process.h"
@@ -38,7 +39,7 @@ void server_print(char *out, size_t room, const char *format, ...)
         server_die("no room for \"%s\"", format);
 }
 
-/* --- kinds ---------------------------------------------------------------------------------------- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .prefix = "RABBITMQ"};
 
@@ -46,7 +47,7 @@ static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &serv
                                                        [SERVER_MARIADB] = &server_mariadb,
                                                        [SERVER_RABBITMQ] = &rabbitmq};
 
-/* --- URLs ----------------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 void server_parameter(char out[SERVER_NAME_ROOM], const char *url, const char *name,
                       const char *fallback)
@@ -92,7 +93,7 @@ void server_address(const char *url, char host[SERVER_HOST_ROOM], unsigned *port
     *port = at.port;
 }
 
-/* --- SQL ------------------------------------------------------------------------------------------ */
+/* --- SQL -------------------------------------------------------------------------------------- */
 
 void server_each(const char *url, const char *sql, server_row *row, void *context)
 {
@@ -123,7 +124,7 @@ int64_t server_number(const char *url, const char *sql)
     return number;
 }
 
-/* --- where they are ------------------------------------------------------------------------------- */
+/* --- where they are --------------------------------------------------------------------------- */
 
 void server_entry(char *out, size_t room, const server_place *where, const char *name)
 {
@@ -161,7 +162,7 @@ void server_find(server_place *out, server_kind kind)
     read_place(out, kind, path && *path ? path : SEMEL_BINARY_DIR "/servers.env");
 }
 
-/* --- stores --------------------------------------------------------------------------------------- */
+/* --- stores ----------------------------------------------------------------------------------- */
 
 void server_invent_name(char name[SERVER_NAME_ROOM])
 {
@@ -201,23 +202,43 @@ void server_drop(const char *url)
     types[at.kind]->drop(url, &at);
 }
 
-/* --- time ----------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static const server_aging agings[] = {
-    {"marker", {"at_ms", "lease_until_ms"}, "inbox, `key`", "inbox = r.inbox AND `key` = r.`key`"},
-    {"outbox", {"wake_ms", "captured_ms"}, "seq", "seq = r.seq"},
-    {"dead", {"at_ms", NULL}, "dead_id", "dead_id = r.dead_id"},
-    {"group", {"due_ms", NULL}, "outbox, grp", "outbox = r.outbox AND grp = r.grp"}};
+    {"marker",
+     {"at_ms", "lease_until_ms", "first_ms"},
+     "inbox, `key`",
+     "inbox = r.inbox AND `key` = r.`key`",
+     NULL},
+    {"outbox", {"wake_ms", "captured_ms", NULL}, "seq", "seq = r.seq", NULL},
+    {"dead", {"at_ms", "first_ms", NULL}, "dead_id", "dead_id = r.dead_id", NULL},
+    {"group", {"due_ms", NULL, NULL}, "outbox, grp", "outbox = r.outbox AND grp = r.grp", NULL},
+    /* What was forgotten and when a sweep is due are times, the horizon is none. */
+    {"note",
+     {"number", NULL, NULL},
+     "inbox, note",
+     "inbox = r.inbox AND note = r.note",
+     "note IN (2, 4) AND number > 0"},
+    {"sent",
+     {"sent_ms", "captured_ms", NULL},
+     "outbox, sent_ms, seq",
+     "outbox = r.outbox AND sent_ms = r.sent_ms AND seq = r.seq",
+     NULL}};
 
 void server_print_changes(char *out, size_t room, const server_aging *one, int64_t ms)
 {
-    const char *first = one->times[0], *second = one->times[1];
-    long long by = (long long)ms;
-    if (second)
-        server_print(out, room, "%s = %s - %lld, %s = %s - %lld", first, first, by, second, second,
-                     by);
-    else
-        server_print(out, room, "%s = %s - %lld", first, first, by);
+    size_t used = 0;
+    if (one->only) {
+        const char *time = one->times[0];
+        server_print(out, room, "%s = CASE WHEN %s THEN %s - %lld ELSE %s END", time, one->only,
+                     time, (long long)ms, time);
+        return;
+    }
+    for (size_t i = 0; i < SERVER_AGING_TIMES && one->times[i]; i++) {
+        server_print(out + used, room - used, "%s%s = %s - %lld", i ? ", " : "", one->times[i],
+                     one->times[i], (long long)ms);
+        used = strlen(out);
+    }
 }
 
 static int64_t count_locked(const char *url, const server_target *at)
@@ -236,7 +257,8 @@ static int64_t count_locked(const char *url, const server_target *at)
     return server_number(url, sql);
 }
 
-/* A server may be late to carry out a ROLLBACK that nobody waits for, and until then the row does not age. */
+/* A server may be late to carry out a ROLLBACK that no client waits for, and until then the row
+ * does not age. */
 void server_pass_ms(const char *url, int64_t ms)
 {
     server_target at;
@@ -247,7 +269,8 @@ void server_pass_ms(const char *url, int64_t ms)
     server_pass_unlocked_ms(url, ms);
 }
 
-/* All in one session, and in PostgreSQL one transaction: it waits for nobody, so it is in nobody's way. */
+/* All in one session, and in PostgreSQL one transaction: it waits for no lock, so it delays no
+ * other session. */
 void server_pass_unlocked_ms(const char *url, int64_t ms)
 {
     server_target at;
@@ -261,7 +284,7 @@ void server_pass_unlocked_ms(const char *url, int64_t ms)
     server_run(url, all);
 }
 
-/* --- a server of one's own ------------------------------------------------------------------------ */
+/* --- a server of the test's own --------------------------------------------------------------- */
 
 /* arguments: ends with NULL; the path of the script goes before it. */
 static void run_script(const char *const *arguments)

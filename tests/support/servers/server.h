@@ -1,11 +1,13 @@
 /* Real servers for tests: PostgreSQL, MariaDB and RabbitMQ, as dev/servers starts them.
  *
- * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they are. There
- * every test has stores of its own, fresh and empty. A test that kills its server starts one for itself.
+ * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they
+ * are. There every test has stores of its own, fresh and empty. A test that kills its server starts
+ * one for itself.
  *
  * What is said of stores here is not for RabbitMQ: broker.h has the same for queues.
  *
- * All of it aborts with a message when it cannot: no test can go on without a server, and none is skipped. */
+ * All of it aborts with a message when it cannot: no test can go on without a server, and none is
+ * skipped. */
 #ifndef SEMEL_TESTS_SERVER_H
 #define SEMEL_TESTS_SERVER_H
 
@@ -44,24 +46,26 @@ void server_find(server_place *out, server_kind kind);
 /* Another line of the file: "TLS_PORT", without what stands before it. */
 void server_entry(char *out, size_t room, const server_place *where, const char *name);
 
-/* --- stores --------------------------------------------------------------------------------------- */
+/* --- stores ----------------------------------------------------------------------------------- */
 
-/* The URL of a store that is fresh and empty: in PostgreSQL a schema that nobody else has (semel makes it),
- * in MariaDB a database, made here. */
+/* The URL of a store that is fresh and empty: in PostgreSQL a schema that no other test uses (semel
+ * makes it), in MariaDB a database, made here. */
 void server_fresh(char url[SERVER_URL_ROOM], const server_place *where);
 void server_fresh_postgres(char url[SERVER_URL_ROOM]); /* in the shared one, as store_quirks.make */
 void server_fresh_mariadb(char url[SERVER_URL_ROOM]);
 
-/* Removes it, and ends the sessions that still hold something in it: a test that failed left them. */
+/* Removes it, and ends the sessions that still hold something in it: a test that failed left
+ * them. */
 void server_drop(const char *url);
 
-/* Makes time pass for a store whose clock is the server's: all times that it has stored become that much
- * older. But not in rows that an open transaction has locked, and not those that it has not committed. The first waits
- * for some time until no row is locked, since it may be a transaction that is about to end. */
+/* Makes time pass for a store whose clock is the server's: all times that it has stored become that
+ * much older. But not in rows that an open transaction has locked, and not those that it has not
+ * committed. The first waits for some time until no row is locked, since it may be a transaction
+ * that is about to end. */
 void server_pass_ms(const char *url, int64_t ms);
 void server_pass_unlocked_ms(const char *url, int64_t ms);
 
-/* --- behind the library's back -------------------------------------------------------------------- */
+/* --- behind the library's back ---------------------------------------------------------------- */
 
 /* Each opens a session of its own, in the URL's schema or database, and closes it. */
 
@@ -78,7 +82,7 @@ void server_each(const char *url, const char *sql, void (*row)(const char *text,
 /* Its host and port. */
 void server_address(const char *url, char host[SERVER_HOST_ROOM], unsigned *port);
 
-/* --- a server of one's own ------------------------------------------------------------------------ */
+/* --- a server of the test's own --------------------------------------------------------------- */
 
 /* To be killed. It ends with the process that started it, if that does not stop it before. */
 typedef struct server_own {

@@ -19,17 +19,20 @@ typedef struct server_target {
     char prefix[SERVER_NAME_ROOM]; /* of tables; PostgreSQL has no choice */
 } server_target;
 
+enum { SERVER_AGING_TIMES = 3 };
+
 /* A table of semel's with columns that hold times. */
 typedef struct server_aging {
     const char *table;
-    const char *times[2];
+    const char *times[SERVER_AGING_TIMES]; /* NULL: no more */
     const char *key, *same_key;
+    const char *only; /* the rows whose column is a time; NULL: all */
 } server_aging;
 
 typedef void server_row(const char *text, void *context);
 
-/* What tests must know of a kind of server. A new kind is one of these in a file of its own, a line in the table of
- * server.c, and a server_kind. */
+/* What tests must know of a kind of server. A new kind is one of these in a file of its own, a line
+ * in the table of server.c, and a server_kind. */
 typedef struct server_type {
     const char *name;   /* as dev/servers calls it */
     const char *scheme; /* what its URLs begin with */
@@ -69,7 +72,8 @@ void server_print(char *out, size_t room, const char *format, ...)
 void server_parameter(char out[SERVER_NAME_ROOM], const char *url, const char *name,
                       const char *fallback);
 
-/* A name that is unique over threads, processes, and processes that got a number for the second time. */
+/* A name that is unique over threads, processes, and processes that got a number for the second
+ * time. */
 void server_invent_name(char name[SERVER_NAME_ROOM]);
 
 #endif

@@ -88,8 +88,8 @@ static void drop_mariadb(const char *url, const server_target *at)
     server_run(other, sql);
 }
 
-/* MariaDB has no SKIP LOCKED in an UPDATE, and a join with a SELECT that has it may be turned round and wait; so row
- * by row, where to wait is an error to pass over. */
+/* MariaDB has no SKIP LOCKED in an UPDATE, and a join with a SELECT that has it may be turned round
+ * and wait; so row by row, where to wait is an error to pass over. */
 static void print_aging_mariadb(char *sql, size_t room, const server_target *at,
                                 const server_aging *one, int64_t ms)
 {

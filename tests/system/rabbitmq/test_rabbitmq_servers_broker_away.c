@@ -1,8 +1,10 @@
-/* The broker is killed under consumers and relays that run, with messages on every part of the way: in the outbox,
- * on to the broker, in the queue, in hand. When it is back all of it goes on by itself: every effect is there once,
- * nothing is left and nothing is a dead letter, and the one who watches heard of it once.
+/* The broker is killed under consumers and relays that run, with messages on every part of the way:
+ * in the outbox, on to the broker, in the queue, in flight. When it is back all of it goes on by
+ * itself: every effect is there once, nothing is left and nothing is a dead letter, and the
+ * observer was told of the outage once.
  *
- * Two such systems at once, on SQLite and on PostgreSQL, because a broker takes its time to start. */
+ * Two such systems at once, on SQLite and on PostgreSQL, because a broker takes its time to
+ * start. */
 #include "support/process/threads.h"
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
@@ -18,14 +20,14 @@ typedef struct half {
 
 /* Messages go from the outbox by the exchange into the queue, and are handled. */
 typedef struct whole {
-    scene s;
+    service_case s;
     half consumer, relay;
 } whole;
 
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    semel_status status = scene_handle(unit, message, context, err);
+    semel_status status = service_case_handle(unit, message, context, err);
     wait_for_harm(context, BEFORE / 2);
     for (int64_t until = process_now_ms() + 5; process_now_ms() < until;)
         process_nap();
@@ -52,7 +54,7 @@ static void send_all(whole *w, char initial, unsigned count)
 
 static void start(whole *w, const server_place *database, const char *queue)
 {
-    scene_open_at(&w->s, &broker.at, database, queue);
+    service_case_open_at(&w->s, &broker.at, database, queue);
     w->consumer.notices = process_share(sizeof(tally));
     w->relay.notices = process_share(sizeof(tally));
     service_open_consumer(&w->consumer.v, &w->s, handle, (semel_inbox_options){.attempts_max = 4},
@@ -133,12 +135,13 @@ static void consumers_and_relays_wait_for_their_broker(void **state)
     for (int i = 0; i < SYSTEMS; i++) {
         EVENTUALLY(effects(&systems[i].s) >= BEFORE + MEANWHILE);
         EVENTUALLY(unsent(&systems[i].s) == 0);
-        expect_empty_queue(&systems[i].s); /* copies, too: who is stopped gives back what it has */
+        expect_empty_queue(
+            &systems[i].s); /* copies, too: a stopped consumer gives back what it has */
         EVENTUALLY(atomic_load(&systems[i].relay.notices->relief) == 1);
         EVENTUALLY(atomic_load(&systems[i].consumer.notices->relief) == 1);
         stop(&systems[i]);
         check(&systems[i]);
-        scene_close(&systems[i].s);
+        service_case_close(&systems[i].s);
     }
 }
 

@@ -1,16 +1,18 @@
-/* Deliveries of a real broker to consumers with a real store: messages that kill beside messages that do not, the order
- * of what a closed consumer had, counts that publishers invent, and messages over a limit. */
+/* Deliveries of a real broker to consumers with a real store: messages that kill beside messages
+ * that do not, the order of what a closed consumer had, counts that publishers invent, and messages
+ * over a limit. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { WORKERS = 8, ATTEMPTS = 3, LIVES_MAX = 12, SLOW_MS = 150, PATIENCE_MS = 100 };
 
 static const semel_consumer_options quick = {.backoff_ms = 20, .backoff_max_ms = 50};
 
-/* --- a poison among neighbours that are at work --------------------------------------------------------------- */
+/* --- a poison among neighbours that are at work ----------------------------------------------- */
 
 static atomic_int neighbours; /* at work, in this process */
 
-/* The poison waits until all others are at work, or a moment if they do not come; these take longer than that. */
+/* The poison waits until all others are at work, or a moment if they do not come; these take longer
+ * than that. */
 static semel_status handle_slowly(semel_unit *unit, const semel_message *message, void *context,
                                   semel_error *err)
 {
@@ -20,12 +22,12 @@ static semel_status handle_slowly(semel_unit *unit, const semel_message *message
     while (process_now_ms() < until && !(is_poison && atomic_load(&neighbours) == WORKERS - 1))
         process_nap();
     atomic_fetch_sub(&neighbours, !is_poison);
-    return scene_handle(unit, message, context, err);
+    return service_case_handle(unit, message, context, err);
 }
 
 static int consume_slowly(void *context)
 {
-    scene *s = context;
+    service_case *s = context;
     service v;
     semel_consumer_options options = quick;
     options.workers = WORKERS;
@@ -34,9 +36,9 @@ static int consume_slowly(void *context)
     return run_consumer_in_child(&v, s);
 }
 
-/* Consumers are started until one lives to see that all are done, copies included, for who is stopped gives back what
- * it has; how many died. */
-static unsigned live_until_done(scene *s, int64_t good)
+/* Consumers are started until one lives to see that all are done, copies included, for a stopped
+ * consumer gives back what it has; returns how many died. */
+static unsigned live_until_done(service_case *s, int64_t good)
 {
     for (unsigned died = 0; died < LIVES_MAX; died++) {
         pid_t *pid = &s->children[0];
@@ -54,10 +56,10 @@ static unsigned live_until_done(scene *s, int64_t good)
     return 0;
 }
 
-static void a_poison_takes_none_of_those_with_it_who_worked_beside_it(void **state)
+static void a_poison_takes_no_neighbour_with_it(void **state)
 {
-    scene *s = *state;
-    scene_publish(s, "g0 g1 g2 p0 g3 g4 g5 g6");
+    service_case *s = *state;
+    service_case_publish(s, "g0 g1 g2 p0 g3 g4 g5 g6");
     assert_int_equal(live_until_done(s, WORKERS - 1), ATTEMPTS);
     expect_empty_queue(s);
     letters found = read_letters(s);
@@ -66,41 +68,41 @@ static void a_poison_takes_none_of_those_with_it_who_worked_beside_it(void **sta
     expect_effects(s, "g0 g1 g2 g3 g4 g5 g6");
 }
 
-/* --- closing with more on the shelf ---------------------------------------------------------------------------- */
+/* --- closing with undelivered messages in the transport --------------------------------------- */
 
 static int is_failing;
 
 static semel_status handle_or_fail(semel_unit *unit, const semel_message *message, void *context,
                                    semel_error *err)
 {
-    semel_status status = scene_handle(unit, message, context, err);
+    semel_status status = service_case_handle(unit, message, context, err);
     return !status && is_failing ? semel_fail(err, SEMEL_EHANDLER, "not now") : status;
 }
 
-static void open_ordered(service *v, scene *s)
+static void open_ordered(service *v, service_case *s)
 {
     service_open_consumer(v, s, handle_or_fail, (semel_inbox_options){0},
                           (semel_consumer_options){.order = SEMEL_ORDER_GROUP,
-                                                   .in_hand_max = 2,
+                                                   .inflight_max = 2,
                                                    .batch = 2,
                                                    .backoff_ms = 60000,
                                                    .backoff_max_ms = 60000});
 }
 
-static void reopen_consumer(service *v, scene *s)
+static void reopen_consumer(service *v, service_case *s)
 {
     semel_route route = {"*", v->inbox, handle_or_fail, s};
     semel_consumer_options options = {
-        .size = sizeof options, .order = SEMEL_ORDER_GROUP, .in_hand_max = 2, .batch = 2};
+        .size = sizeof options, .order = SEMEL_ORDER_GROUP, .inflight_max = 2, .batch = 2};
     semel_consumer_close(v->consumer);
     OK(semel_consumer_open(&v->consumer, v->transport, &route, 1, &options, &last_error));
 }
 
-/* Two in hand, of which the first has failed, three on the shelf, one in the queue. */
-static void leave_a_group_behind(service *v, scene *s)
+/* Two in flight, of which the first has failed, three in the transport, one in the queue. */
+static void leave_a_group_behind(service *v, service_case *s)
 {
     size_t settled;
-    scene_publish(s, "A1 A2 A3 A4 A5 A6");
+    service_case_publish(s, "A1 A2 A3 A4 A5 A6");
     is_failing = 1;
     open_ordered(v, s);
     EVENTUALLY(semel_consumer_step(&settled, v->consumer, 100, &last_error) == SEMEL_OK &&
@@ -108,7 +110,7 @@ static void leave_a_group_behind(service *v, scene *s)
     is_failing = 0;
 }
 
-static void check_group(scene *s)
+static void check_group(service_case *s)
 {
     static const char *const expected[] = {"A1", "A1", "A2", "A3", "A4", "A5", "A6"};
     expect_effects(s, "A1 A2 A3 A4 A5 A6");
@@ -119,7 +121,7 @@ static void check_group(scene *s)
 
 static void what_a_closed_consumer_had_comes_in_order_by_the_same_transport(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
     leave_a_group_behind(&v, s);
     reopen_consumer(&v, s);
@@ -130,7 +132,7 @@ static void what_a_closed_consumer_had_comes_in_order_by_the_same_transport(void
 
 static void what_a_closed_consumer_had_comes_in_order_by_another_transport(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
     leave_a_group_behind(&v, s);
     service_close(&v);
@@ -140,7 +142,7 @@ static void what_a_closed_consumer_had_comes_in_order_by_another_transport(void 
     check_group(s);
 }
 
-/* --- foreign messages over our limits -------------------------------------------------------------------------- */
+/* --- foreign messages over our limits --------------------------------------------------------- */
 
 typedef struct sight {
     size_t headers, longest;
@@ -157,11 +159,11 @@ static semel_status look_at_headers(semel_unit *unit, const semel_message *messa
     for (size_t i = 0; i < message->header_count; i++)
         if (message->headers[i].value.len > seen.longest)
             seen.longest = message->headers[i].value.len;
-    return scene_handle(unit, message, context, err);
+    return service_case_handle(unit, message, context, err);
 }
 
 /* One message of pika's: g1, with these headers and this body, both as Python writes them. */
-static void publish_foreign(const scene *s, const char *headers, const char *body)
+static void publish_foreign(const service_case *s, const char *headers, const char *body)
 {
     char said[KIT_SAID], script[512];
     (void)snprintf(script, sizeof script,
@@ -172,7 +174,7 @@ static void publish_foreign(const scene *s, const char *headers, const char *bod
     kit_pika(said, &s->kit, script);
 }
 
-static void handle_foreign(scene *s, const char *headers)
+static void handle_foreign(service_case *s, const char *headers)
 {
     service v;
     seen = (sight){0};
@@ -217,7 +219,7 @@ static void a_body_that_is_too_large_is_named_and_rejected(void **state)
     char dead[BROKER_NAME_ROOM], parameters[SERVER_URL_ROOM];
     server_place broker;
     broker_message rejected;
-    scene s;
+    service_case s;
     service v;
     server_find(&broker, SERVER_RABBITMQ);
     broker_name(dead);
@@ -225,7 +227,7 @@ static void a_body_that_is_too_large_is_named_and_rejected(void **state)
     broker_make_queue(&broker, dead, "classic");
     broker_bind(&broker, dead, dead, "");
     (void)snprintf(parameters, sizeof parameters, "%s&dead_letter=%s", on->queue, dead);
-    scene_open(&s, on->kind, parameters);
+    service_case_open(&s, on->kind, parameters);
     publish_foreign(&s, "None", "b\"x\" * (17 << 20)");
     service_open_consumer(&v, &s, NULL, (semel_inbox_options){0}, quick);
     STEP_UNTIL(&v, broker_get(&rejected, &broker, dead));
@@ -238,10 +240,10 @@ static void a_body_that_is_too_large_is_named_and_rejected(void **state)
     assert_int_equal(effects(&s), 0);
     broker_delete_queue(&broker, dead);
     broker_delete_exchange(&broker, dead);
-    scene_close(&s);
+    service_case_close(&s);
 }
 
-/* --- counts that somebody made up ------------------------------------------------------------------------------- */
+/* --- counts that a publisher made up ---------------------------------------------------------- */
 
 static void a_delivery_count_of_a_publisher_is_none(void **state)
 {
@@ -252,7 +254,7 @@ static void a_delivery_count_of_a_publisher_is_none(void **state)
 /* A backoff by the count would be the longest there is, and outlast the test. */
 static void made_up_deaths_neither_count_for_ever_nor_put_off_the_second_attempt(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
     char headers[256];
     (void)snprintf(
@@ -271,11 +273,11 @@ static void made_up_deaths_neither_count_for_ever_nor_put_off_the_second_attempt
     assert_int_equal(dead_letters(s), 0);
 }
 
-/* --- publishing only --------------------------------------------------------------------------------------------- */
+/* --- publishing only -------------------------------------------------------------------------- */
 
-static void who_only_publishes_takes_nothing_from_the_queue(void **state)
+static void a_publisher_takes_nothing_from_the_queue(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     rabbit_kit *kit = &s->kit;
     semel_delivery all[3];
     OK(semel_transport_open(&kit->transport, kit->url, NULL, &last_error));
@@ -303,8 +305,8 @@ static void who_only_publishes_takes_nothing_from_the_queue(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_POSTGRES(a_poison_takes_none_of_those_with_it_who_worked_beside_it, CLASSIC),
-        ON_POSTGRES(a_poison_takes_none_of_those_with_it_who_worked_beside_it, QUORUM),
+        ON_POSTGRES(a_poison_takes_no_neighbour_with_it, CLASSIC),
+        ON_POSTGRES(a_poison_takes_no_neighbour_with_it, QUORUM),
         ON_SQLITE(what_a_closed_consumer_had_comes_in_order_by_the_same_transport,
                   CLASSIC SHORT_SHELF),
         ON_SQLITE(what_a_closed_consumer_had_comes_in_order_by_the_same_transport,
@@ -322,8 +324,8 @@ int main(void)
         ON_SQLITE(a_delivery_count_of_a_publisher_is_none, CLASSIC),
         ON_SQLITE(a_delivery_count_of_a_publisher_is_none, QUORUM),
         ON_SQLITE(made_up_deaths_neither_count_for_ever_nor_put_off_the_second_attempt, CLASSIC),
-        ON_SQLITE(who_only_publishes_takes_nothing_from_the_queue, CLASSIC),
-        ON_SQLITE(who_only_publishes_takes_nothing_from_the_queue, QUORUM),
+        ON_SQLITE(a_publisher_takes_nothing_from_the_queue, CLASSIC),
+        ON_SQLITE(a_publisher_takes_nothing_from_the_queue, QUORUM),
     };
     return cmocka_run_group_tests_name("rabbitmq and stores: review", tests, NULL, NULL);
 }

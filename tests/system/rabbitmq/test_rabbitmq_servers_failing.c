@@ -1,6 +1,6 @@
-/* Handlers that fail, on a real broker: they are called again after a backoff, and the broker hears nothing of it.
- * What keeps failing is one dead letter, with what the handler said, and one fault message, however often the relay
- * is killed; of several routes each is done once. */
+/* Handlers that fail, on a real broker: they are called again after a backoff, and the broker hears
+ * nothing of it. What keeps failing is one dead letter, with what the handler said, and one fault
+ * message, however often the relay is killed; of several routes each is done once. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { ATTEMPTS = 4, BACKOFF_MS = 60 };
@@ -8,15 +8,16 @@ enum { ATTEMPTS = 4, BACKOFF_MS = 60 };
 static const semel_inbox_options few = {.attempts_max = ATTEMPTS};
 static const semel_consumer_options brisk = {.backoff_ms = BACKOFF_MS, .backoff_max_ms = 1000};
 
-/* Long enough for the others to be handled within the first of its pauses, on a busy machine, too. */
+/* Long enough for the others to be handled within the first of its pauses, on a busy machine,
+ * too. */
 enum { LONG_BACKOFF_MS = 600 };
 static const semel_consumer_options leisurely = {.backoff_ms = LONG_BACKOFF_MS,
                                                  .backoff_max_ms = 4 * LONG_BACKOFF_MS};
 
-/* --- backoff ------------------------------------------------------------------------------------------ */
+/* --- backoff ---------------------------------------------------------------------------------- */
 
 /* Of each backoff up to half is jitter. */
-static void expect_growing_pauses(const scene *s, const char *id)
+static void expect_growing_pauses(const service_case *s, const char *id)
 {
     int64_t last = 0, least = LONG_BACKOFF_MS / 2;
     for (unsigned i = 0; i < atomic_load(&s->tally->begun); i++) {
@@ -30,7 +31,7 @@ static void expect_growing_pauses(const scene *s, const char *id)
     }
 }
 
-static unsigned last_run_of(const scene *s, const char *id)
+static unsigned last_run_of(const service_case *s, const char *id)
 {
     unsigned last = atomic_load(&s->tally->begun);
     while (last-- > 0)
@@ -42,9 +43,9 @@ static unsigned last_run_of(const scene *s, const char *id)
 
 static void what_fails_is_tried_again_after_a_growing_pause_and_overtaken(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
-    scene_publish(s, "f0 g0 g1 f1 g2");
+    service_case_publish(s, "f0 g0 g1 f1 g2");
     service_open_consumer(&v, s, NULL, few, leisurely);
     STEP_UNTIL(&v, dead_letters(s) == 2);
     STEP_UNTIL(&v, effects(s) == 3);
@@ -67,16 +68,16 @@ static void what_fails_is_tried_again_after_a_growing_pause_and_overtaken(void *
     expect_effects(s, "g0 g1 g2");
 }
 
-/* --- not requeued ------------------------------------------------------------------------------------- */
+/* --- not requeued ----------------------------------------------------------------------------- */
 
 /* If it went back to the queue, the other consumer would get it at once: it has nothing to do. */
 static void what_fails_does_not_go_back_to_the_queue(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
     semel_delivery other;
     size_t got = 1;
-    scene_publish(s, "f0");
+    service_case_publish(s, "f0");
     service_open_consumer(&v, s, NULL, few, brisk);
     STEP_UNTIL(&v, runs_of(s, "f0") == 1);
     OK(semel_transport_open(&s->kit.transport, s->kit.url, NULL, &last_error));
@@ -94,15 +95,15 @@ static void what_fails_uses_up_no_delivery_limit(void **state)
     const variant *on = *state;
     char parameters[SERVER_URL_ROOM], dead[BROKER_NAME_ROOM];
     server_place broker;
-    scene s;
+    service_case s;
     service v;
     server_find(&broker, SERVER_RABBITMQ);
     broker_name(dead);
     broker_make_queue(&broker, dead, "quorum");
     (void)snprintf(parameters, sizeof parameters,
                    QUORUM "&delivery_limit=0&dead_letter=&dead_letter_key=%s", dead);
-    scene_open(&s, on->kind, parameters);
-    scene_publish(&s, "f0 g0");
+    service_case_open(&s, on->kind, parameters);
+    service_case_publish(&s, "f0 g0");
     service_open_consumer(&v, &s, NULL, few, brisk);
     STEP_UNTIL(&v, dead_letters(&s) == 1 && effects(&s) == 1);
     assert_int_equal(runs_of(&s, "f0"), ATTEMPTS);
@@ -110,13 +111,71 @@ static void what_fails_uses_up_no_delivery_limit(void **state)
     service_close(&v);
     assert_int_equal(broker_ready(&broker, dead), 0);
     broker_delete_queue(&broker, dead);
-    scene_close(&s);
+    service_case_close(&s);
 }
 
-/* --- fault messages ----------------------------------------------------------------------------------- */
+/* --- the broker's own dead letters ------------------------------------------------------------ */
+
+static const semel_consumer_options rejecting = {
+    .backoff_ms = BACKOFF_MS, .backoff_max_ms = 1000, .reject_dead = 1};
+
+static int bury_and_die(void *context)
+{
+    service_case *s = context;
+    semel_seam lethal = lethal_at("bury.committed");
+    semel_route route = {"*", NULL, service_case_handle, s};
+    semel_inbox_options inbox = few;
+    semel_consumer_options consumer = rejecting;
+    service v;
+    size_t settled;
+    inbox.size = sizeof inbox;
+    consumer.size = sizeof consumer;
+    service_open_store(&v, s, &lethal);
+    PROCESS_REQUIRE_OK(semel_inbox_open(&v.inbox, v.store, "stock", &inbox, &v.err), &v.err);
+    PROCESS_REQUIRE_OK(semel_transport_open(&v.transport, s->kit.url, NULL, &v.err), &v.err);
+    route.inbox = v.inbox;
+    PROCESS_REQUIRE_OK(semel_consumer_open(&v.consumer, v.transport, &route, 1, &consumer, &v.err),
+                       &v.err);
+    for (int64_t until = process_now_ms() + KIT_WAIT_MS; process_now_ms() < until;)
+        PROCESS_REQUIRE_OK(semel_consumer_step(&settled, v.consumer, 20, &v.err), &v.err);
+    return PROCESS_OK;
+}
+
+/* The process dies when the letter is committed and nothing is said to the broker. A later copy is
+ * acknowledged. */
+static void what_dies_reaches_the_dead_letter_exchange_once(void **state)
+{
+    const variant *on = *state;
+    char parameters[SERVER_URL_ROOM], dead[BROKER_NAME_ROOM];
+    server_place broker;
+    service_case s;
+    service v;
+    server_find(&broker, SERVER_RABBITMQ);
+    broker_name(dead);
+    broker_make_queue(&broker, dead, "quorum");
+    (void)snprintf(parameters, sizeof parameters, QUORUM "&dead_letter=&dead_letter_key=%s", dead);
+    service_case_open(&s, on->kind, parameters);
+    service_case_publish(&s, "f0 g0");
+    assert_int_equal(process_run(bury_and_die, &s), PROCESS_KILLED + SIGKILL);
+    assert_int_equal(dead_letters(&s), 1);
+    assert_int_equal(broker_ready(&broker, dead), 0);
+    service_open_consumer(&v, &s, NULL, few, rejecting);
+    STEP_UNTIL(&v, broker_ready(&broker, dead) == 1 && effects(&s) == 1);
+    service_case_publish(&s, "f0");
+    service_case_publish(&s, "g1");
+    STEP_UNTIL(&v, effects(&s) == 2);
+    expect_empty_queue(&s);
+    assert_int_equal(dead_letters(&s), 1);
+    service_close(&v);
+    assert_int_equal(broker_ready(&broker, dead), 1);
+    broker_delete_queue(&broker, dead);
+    service_case_close(&s);
+}
+
+/* --- fault messages --------------------------------------------------------------------------- */
 
 typedef struct fault_case {
-    scene *s;
+    service_case *s;
     char exchange[BROKER_NAME_ROOM]; /* and the queue of faults */
 } fault_case;
 
@@ -132,12 +191,12 @@ static int publish_and_die(void *context)
     return PROCESS_OK;
 }
 
-static void make_dead_letters(scene *s)
+static void make_dead_letters(service_case *s)
 {
     service v;
     semel_inbox_options options = {
-        .size = sizeof options, .attempts_max = 2, .fault_topic = "stock.fault"};
-    semel_route route = {"*", NULL, scene_handle, s};
+        .size = sizeof options, .attempts_max = 2, .fault_topic = "stock.fault", .fault_body = 1};
+    semel_route route = {"*", NULL, service_case_handle, s};
     semel_consumer_options consumer = brisk;
     consumer.size = sizeof consumer;
     service_open_store(&v, s, NULL);
@@ -203,7 +262,7 @@ static void open_faults(fault_case *c)
     broker_make_exchange(broker, c->exchange, "topic");
     broker_make_queue(broker, c->exchange, "quorum");
     broker_bind(broker, c->exchange, c->exchange, "*.fault");
-    scene_publish(c->s, "f0 g0 f1");
+    service_case_publish(c->s, "f0 g0 f1");
     make_dead_letters(c->s);
     assert_int_equal(unsent(c->s), 2);
 }
@@ -249,10 +308,10 @@ static void a_killed_relay_announces_a_dead_letter_again_under_the_same_id(void 
     close_faults(&c);
 }
 
-/* --- several routes ----------------------------------------------------------------------------------- */
+/* --- several routes --------------------------------------------------------------------------- */
 
 typedef struct route_work {
-    const scene *s;
+    const service_case *s;
     const char *name;
     unsigned failures; /* so many runs fail first */
     unsigned runs;
@@ -264,7 +323,7 @@ static semel_status do_route(semel_unit *unit, const semel_message *message, voi
     route_work *w = context;
     (void)message;
     w->runs++;
-    semel_status status = effect_write(unit, w->s->store, "effect", w->name, 0, err);
+    semel_status status = effect_write(&w->s->effect, unit, w->name, 0, err);
     if (!status && w->runs <= w->failures)
         status = semel_fail(err, SEMEL_EHANDLER, "%s fails", w->name);
     return status;
@@ -273,8 +332,8 @@ static semel_status do_route(semel_unit *unit, const semel_message *message, voi
 enum { ROUTES = 3 };
 
 /* One message for inboxes of the same names as their work. */
-static void run_routes(scene *s, route_work works[ROUTES], uint32_t batch, int64_t letters_expected,
-                       int64_t effects_expected)
+static void run_routes(service_case *s, route_work works[ROUTES], uint32_t batch,
+                       int64_t letters_expected, int64_t effects_expected)
 {
     static const char *const patterns[ROUTES] = {"order.*", "*", "order.paid"};
     semel_consumer_options options = brisk;
@@ -283,7 +342,7 @@ static void run_routes(scene *s, route_work works[ROUTES], uint32_t batch, int64
     service v;
     options.size = sizeof options;
     options.batch = batch;
-    scene_publish(s, "g0");
+    service_case_publish(s, "g0");
     service_open_store(&v, s, NULL);
     OK(semel_transport_open(&v.transport, s->kit.url, NULL, &last_error));
     for (size_t i = 0; i < ROUTES; i++) {
@@ -303,7 +362,7 @@ static void run_routes(scene *s, route_work works[ROUTES], uint32_t batch, int64
 
 static void a_route_that_fails_comes_again_and_the_others_are_done_once(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     route_work works[ROUTES] = {
         {s, "stock", ATTEMPTS - 1, 0}, {s, "audit", 0, 0}, {s, "mail", 1, 0}};
     run_routes(s, works, 1, 0, ROUTES);
@@ -315,7 +374,7 @@ static void a_route_that_fails_comes_again_and_the_others_are_done_once(void **s
 
 static void a_route_that_fails_for_good_is_a_dead_letter_of_its_own(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     route_work works[ROUTES] = {{s, "stock", 0, 0}, {s, "audit", 1000, 0}, {s, "mail", 0, 0}};
     run_routes(s, works, 3, 1, ROUTES - 1);
     assert_int_equal(works[1].runs, ATTEMPTS);
@@ -342,6 +401,8 @@ int main(void)
         ON_POSTGRES(what_fails_does_not_go_back_to_the_queue, QUORUM),
         IN(what_fails_uses_up_no_delivery_limit, "sqlite", (server_kind)0),
         IN(what_fails_uses_up_no_delivery_limit, "postgres", SERVER_POSTGRES),
+        IN(what_dies_reaches_the_dead_letter_exchange_once, "sqlite", (server_kind)0),
+        IN(what_dies_reaches_the_dead_letter_exchange_once, "postgres", SERVER_POSTGRES),
         ON_SQLITE(every_dead_letter_is_announced_once, CLASSIC),
         ON_POSTGRES(every_dead_letter_is_announced_once, CLASSIC),
         ON_SQLITE(a_killed_relay_announces_a_dead_letter_again_under_the_same_id, CLASSIC),

@@ -1,13 +1,13 @@
-/* Messages of a client that is not ours (pika), through inboxes: known by their message-id, routed by their routing key
- * where they have no type, and each policy for those without an id does what it says. And a handler that takes
- * longer than the broker's patience. */
+/* Messages of a client that is not ours (pika), through inboxes: known by their message-id, routed
+ * by their routing key where they have no type, and each policy for those without an id does what
+ * it says. And a handler that takes longer than the broker's patience. */
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { RUNS_ROOM = 8 };
 
 typedef struct seen {
-    const scene *s;
+    const service_case *s;
     unsigned runs;
     char bodies[RUNS_ROOM][16], types[RUNS_ROOM][32], topics[RUNS_ROOM][32];
 } seen;
@@ -26,11 +26,11 @@ static semel_status look_at(semel_unit *unit, const semel_message *message, void
                    (const char *)message->body.data);
     copy_text(all->types[at], sizeof all->types[at], message->type);
     copy_text(all->topics[at], sizeof all->topics[at], message->topic);
-    return effect_write(unit, all->s->store, "effect", all->bodies[at], 0, err);
+    return effect_write(&all->s->effect, unit, all->bodies[at], 0, err);
 }
 
 /* Lines of publish(key, body, properties...) by pika. */
-static void publish_by_pika(const scene *s, const char *lines)
+static void publish_by_pika(const service_case *s, const char *lines)
 {
     char script[KIT_COMMAND / 2], said[KIT_SAID];
     int len = snprintf(script, sizeof script,
@@ -44,7 +44,7 @@ static void publish_by_pika(const scene *s, const char *lines)
 }
 
 /* By one route of this pattern, until `settled` are. */
-static void consume(scene *s, seen *all, const char *pattern, semel_inbox_options options,
+static void consume(service_case *s, seen *all, const char *pattern, semel_inbox_options options,
                     size_t settled)
 {
     semel_consumer_options consumer = {.size = sizeof consumer};
@@ -67,11 +67,11 @@ static void consume(scene *s, seen *all, const char *pattern, semel_inbox_option
     EVENTUALLY(broker_ready(&s->kit.broker, s->kit.queue) == 0);
 }
 
-/* --- with an id --------------------------------------------------------------------------------------- */
+/* --- with an id ------------------------------------------------------------------------------- */
 
 static void a_foreign_message_is_known_by_its_message_id(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     seen all = {0};
     publish_by_pika(s, "publish(\"orders\", \"one\", message_id=\"m1\", type=\"order.paid\")\n"
                        "publish(\"orders\", \"two\", message_id=\"m2\", type=\"order.paid\")\n"
@@ -88,7 +88,7 @@ static void a_foreign_message_is_known_by_its_message_id(void **state)
 
 static void without_a_type_the_routing_key_decides(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     seen all = {0};
     publish_by_pika(s, "publish(\"order.eu.paid\", \"one\", message_id=\"m1\")\n"
                        "publish(\"invoice.eu\", \"two\", message_id=\"m2\")\n"
@@ -104,9 +104,9 @@ static void without_a_type_the_routing_key_decides(void **state)
     assert_string_equal(found.all[0].error, "no route fits the topic \"invoice.eu\"");
 }
 
-/* --- without ------------------------------------------------------------------------------------------ */
+/* --- without ---------------------------------------------------------------------------------- */
 
-static void publish_without_ids(scene *s)
+static void publish_without_ids(service_case *s)
 {
     publish_by_pika(s, "publish(\"orders\", \"one\", type=\"order.paid\")\n"
                        "publish(\"orders\", \"two\", type=\"order.paid\")\n"
@@ -116,7 +116,7 @@ static void publish_without_ids(scene *s)
 
 static void what_has_no_id_is_refused_and_kept(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     seen all = {0};
     publish_without_ids(s);
     consume(s, &all, "*", (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_REJECT}, 4);
@@ -132,7 +132,7 @@ static void what_has_no_id_is_refused_and_kept(void **state)
 
 static void what_has_no_id_is_handled_each_time_if_asked_for(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     seen all = {0};
     publish_without_ids(s);
     consume(s, &all, "*", (semel_inbox_options){.on_missing_key = SEMEL_MISSING_KEY_PROCESS}, 4);
@@ -145,7 +145,7 @@ static void what_has_no_id_is_handled_each_time_if_asked_for(void **state)
 
 static void what_has_no_id_is_known_by_its_content_if_asked_for(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     seen all = {0};
     publish_without_ids(s);
     publish_by_pika(s, "publish(\"orders\", \"one\", type=\"order.sent\")\n");
@@ -156,15 +156,16 @@ static void what_has_no_id_is_known_by_its_content_if_asked_for(void **state)
     assert_int_equal(dead_letters(s), 0);
 }
 
-/* --- slow --------------------------------------------------------------------------------------------- */
+/* --- slow ------------------------------------------------------------------------------------- */
 
-/* Two of them, each in a transaction of its own store: together longer than three heartbeats, which is when the broker
- * gives up at the latest. It does so after two at the earliest, and that is longer than a busy machine may stop us. */
+/* Two of them, each in a transaction of its own store: together longer than three heartbeats, which
+ * is when the broker gives up at the latest. It does so after two at the earliest, and that is
+ * longer than a busy machine may stop us. */
 static semel_status dawdle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
     enum { SLOW_MS = 9100 };
-    semel_status status = scene_handle(unit, message, context, err);
+    semel_status status = service_case_handle(unit, message, context, err);
     for (int64_t until = process_now_ms() + SLOW_MS; process_now_ms() < until;)
         process_nap();
     return status;
@@ -172,18 +173,18 @@ static semel_status dawdle(semel_unit *unit, const semel_message *message, void 
 
 static void a_slow_handler_loses_neither_connection_nor_delivery(void **state)
 {
-    scene *s = *state, other = {.tally = s->tally};
+    service_case *s = *state, other = {.tally = s->tally};
     char through[SERVER_URL_ROOM];
     semel_inbox *second;
     semel_store *file;
     size_t settled = 0;
     service v;
-    scene_open_store(&other, NULL);
-    scene_publish(s, "g0");
+    service_case_open_store(&other, NULL);
+    service_case_publish(s, "g0");
     proxy *between = proxy_open(s->kit.url);
     service_open_store(&v, s, NULL);
     OK(semel_inbox_open(&v.inbox, v.store, "stock", NULL, &last_error));
-    OK(semel_store_open(&file, other.store, NULL, &last_error));
+    OK(semel_store_open(&file, other.place.url, NULL, &last_error));
     OK(semel_inbox_open(&second, file, "stock", NULL, &last_error));
     OK(semel_transport_open(&v.transport, proxy_url(through, between, s->kit.url), NULL,
                             &last_error));
@@ -204,7 +205,7 @@ static void a_slow_handler_loses_neither_connection_nor_delivery(void **state)
     proxy_close(between);
     expect_effects(s, "g0");
     expect_effects(&other, "g0");
-    scratch_close(&other.directory);
+    store_place_close(&other.place);
 }
 
 int main(void)

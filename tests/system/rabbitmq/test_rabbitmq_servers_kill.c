@@ -1,16 +1,17 @@
-/* A consumer that is killed (SIGKILL) at every point that it passes between a real broker and a real store, and
- * another one that goes on after it: every message has its effect and its outgoing message once, what was committed
- * and not acknowledged is a duplicate, and the queue ends empty.
+/* A consumer that is killed (SIGKILL) at every point that it passes between a real broker and a
+ * real store, and another one that goes on after it: every message has its effect and its outgoing
+ * message once, what was committed and not acknowledged is a duplicate, and the queue ends empty.
  *
- * The points are the named ones of the library and three more, around the two calls of the transport that a turn
- * makes: the consumer runs on RabbitMQ's own driver, of which `receive` and `settle` are replaced by ones that pass
- * a point and call the original. So a process dies between the commit and the acknowledgement, and between that
- * and the next message.
+ * The points are the named ones of the library and three more, around the two calls of the
+ * transport that a turn makes: the consumer runs on RabbitMQ's own driver, of which `receive` and
+ * `settle` are replaced by ones that pass a point and call the original. So a process dies between
+ * the commit and the acknowledgement, and between that and the next message.
  *
- * One queue and one store serve all rounds of a test, since making them takes longer than a round. Each round has
- * messages of its own. A quorum queue may forget an acknowledgement that came right before its connection ended;
- * then the message comes again in a later round, as a duplicate, which adds to what that round passes: so a round
- * kills at a time (first, second, ...) that also comes when there is more to do. */
+ * One queue and one store serve all rounds of a test, since making them takes longer than a round.
+ * Each round has messages of its own. A quorum queue may forget an acknowledgement that came right
+ * before its connection ended; then the message comes again in a later round, as a duplicate, which
+ * adds to what that round passes: so a round kills at a time (first, second, ...) that also comes
+ * when there is more to do. */
 #include "core/transport.h"
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
@@ -21,7 +22,7 @@ enum {
     MESSAGES_MAX = 512,
     DELIVERIES_MAX = 512,
     NAME_ROOM = 48,
-    GLANCE_MS = 5 /* how long one who is asked to stop may wait for messages */
+    GLANCE_MS = 5 /* how long a consumer that is asked to stop may wait for messages */
 };
 
 #define RECEIVED "delivery.received" /* the transport gave some out */
@@ -33,13 +34,14 @@ static const char *const points[] = {SEMEL_FAULT_POINTS(NAME) RECEIVED, SETTLING
 #undef NAME
 enum { POINT_COUNT = sizeof points / sizeof *points };
 
-/* A way to consume. Of its messages `g` are well, `f` fail at their first attempt, `d` are given up. */
+/* A way to consume. Of its messages `g` are well, `f` fail at their first attempt, `d` are given
+ * up. */
 typedef struct flow {
     const char *name;
     const char *messages;
     semel_mode mode;
     uint32_t batch;
-    int redelivered;    /* somebody had taken them all, and was killed */
+    int redelivered;    /* a consumer had taken them all, and was killed */
     const char *deaths; /* one for each round: the point, and the how many-th time */
 } flow;
 
@@ -78,16 +80,16 @@ typedef struct ledger {
 } ledger;
 
 /* One store and one queue, through all the rounds. */
-typedef struct drill {
-    scene *s;
+typedef struct kill_case {
+    service_case *s;
     ledger *shared;
     unsigned published, given_up; /* messages so far */
     uint32_t passed[POINT_COUNT]; /* by all processes */
     uint32_t deaths[POINT_COUNT];
-} drill;
+} kill_case;
 
 typedef struct life {
-    drill *d;
+    kill_case *d;
     const flow *flow;
     const char *point; /* where it ends; NULL: nowhere */
     uint32_t nth;
@@ -100,7 +102,7 @@ typedef struct life {
     } out[DELIVERIES_MAX];
 } life;
 
-/* --- in the process that dies ------------------------------------------------------------------------- */
+/* --- in the process that dies ----------------------------------------------------------------- */
 
 static size_t index_of(const char *point)
 {
@@ -180,21 +182,24 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
     semel_message answer = text_message(NULL, id);
     answer.topic = id;
     int by_claim = l->flow->mode == SEMEL_CLAIM;
-    semel_status status = effect_write(unit, l->d->s->store, "effect", id, by_claim, err);
+    semel_status status = effect_write(&l->d->s->effect, unit, id, by_claim, err);
     if (!status)
         status = semel_unit_send(unit, l->outbox, &answer, err);
     if (!status && id[0] == 'f' && semel_unit_attempt(unit) == 1)
         status = semel_fail(err, SEMEL_EHANDLER, "%s is out of paper", id);
     if (!status && id[0] == 'd')
-        status = semel_fail(err, SEMEL_EGIVEUP, "%s is for nobody", id);
+        status = semel_fail(err, SEMEL_EGIVEUP, "%s is hopeless", id);
     return status;
 }
 
 static void open_service(service *v, life *l, const semel_seam *seam)
 {
     static semel_transport_driver observed;
-    semel_inbox_options inbox = {
-        .size = sizeof inbox, .mode = l->flow->mode, .lease_ms = LEASE_MS, .wait_ms = KIT_WAIT_MS};
+    semel_inbox_options inbox = {.size = sizeof inbox,
+                                 .mode = l->flow->mode,
+                                 .lease_ms = LEASE_MS,
+                                 .wait_ms = KIT_WAIT_MS,
+                                 .accept_changes = 1};
     semel_consumer_options consumer = {
         .size = sizeof consumer, .batch = l->flow->batch, .backoff_ms = 10, .backoff_max_ms = 100};
     semel_route route = {"*", NULL, handle, l};
@@ -220,8 +225,7 @@ static int live(void *context)
     semel_counters counters;
     self = context;
     open_service(&v, self, &seam);
-    child_consumer = v.consumer;
-    (void)signal(SIGTERM, stop_child);
+    stop_at_sigterm(v.consumer);
     atomic_fetch_add(&self->d->s->tally->ready, 1);
     PROCESS_REQUIRE_OK(semel_consumer_run(v.consumer, &v.err), &v.err);
     PROCESS_REQUIRE_OK(semel_store_counters(&counters, sizeof counters, v.store, &v.err), &v.err);
@@ -230,21 +234,21 @@ static int live(void *context)
     return PROCESS_OK;
 }
 
-/* --- one process after the other ---------------------------------------------------------------------- */
+/* --- one process after the other -------------------------------------------------------------- */
 
-static void clear_passed(drill *d)
+static void clear_passed(kill_case *d)
 {
     memset(d->shared->passed, 0, sizeof d->shared->passed);
     d->shared->duplicates = 0;
 }
 
-static void collect_passed(drill *d)
+static void collect_passed(kill_case *d)
 {
     for (size_t i = 0; i < POINT_COUNT; i++)
         d->passed[i] += d->shared->passed[i];
 }
 
-static void die_at(drill *d, const flow *f, const char *point, uint32_t nth)
+static void die_at(kill_case *d, const flow *f, const char *point, uint32_t nth)
 {
     life l = {.d = d, .flow = f, .point = point, .nth = nth, .expected = strlen(f->messages)};
     clear_passed(d);
@@ -253,7 +257,7 @@ static void die_at(drill *d, const flow *f, const char *point, uint32_t nth)
     d->deaths[index_of(point)]++;
 }
 
-static int all_are_acknowledged(const drill *d)
+static int all_are_acknowledged(const kill_case *d)
 {
     for (unsigned i = 0; i < d->published; i++)
         if (!d->shared->acknowledged[i])
@@ -262,7 +266,7 @@ static int all_are_acknowledged(const drill *d)
 }
 
 /* It can be asked to stop when this returns. */
-static void start_survivor(drill *d, life *l)
+static void start_survivor(kill_case *d, life *l)
 {
     unsigned before = atomic_load(&d->s->tally->ready);
     clear_passed(d);
@@ -270,7 +274,7 @@ static void start_survivor(drill *d, life *l)
     EVENTUALLY(atomic_load(&d->s->tally->ready) > before || has_ended(d->s->children[0]));
 }
 
-static void stop_survivor(drill *d)
+static void stop_survivor(kill_case *d)
 {
     EVENTUALLY(kill(d->s->children[0], SIGTERM) == 0);
     int end = process_wait(d->s->children[0], KIT_WAIT_MS);
@@ -279,7 +283,7 @@ static void stop_survivor(drill *d)
     collect_passed(d);
 }
 
-static void survive(drill *d, const flow *f)
+static void survive(kill_case *d, const flow *f)
 {
     life l = {.d = d, .flow = f};
     start_survivor(d, &l);
@@ -289,9 +293,9 @@ static void survive(drill *d, const flow *f)
     stop_survivor(d);
 }
 
-/* --- rounds ------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
-static void publish(drill *d, const flow *f)
+static void publish(kill_case *d, const flow *f)
 {
     char ids[KIT_SAID];
     size_t used = 0;
@@ -300,11 +304,11 @@ static void publish(drill *d, const flow *f)
         used += (size_t)snprintf(ids + used, sizeof ids - used, "%c%u ", *initial, d->published++);
         d->given_up += *initial == 'd';
     }
-    scene_publish(d->s, ids);
+    service_case_publish(d->s, ids);
 }
 
 /* Once each; nothing is left open, and dead is what was given up. */
-static void check_store(const drill *d)
+static void check_store(const kill_case *d)
 {
     static const char *const counts[] = {
         "SELECT count(*) FROM effect",
@@ -317,7 +321,7 @@ static void check_store(const drill *d)
     };
     enum { DONE = 5, MARKERS = 5, DEAD = 6, COUNTS = 7 };
     int64_t found[COUNTS];
-    inspect_numbers(found, d->s->store, counts, COUNTS);
+    inspect_numbers(found, d->s->place.url, counts, COUNTS);
     for (size_t i = 0; i < DONE; i++)
         if (found[i] != d->published - d->given_up)
             fail_msg("%s: %d, not %u", counts[i], (int)found[i], d->published - d->given_up);
@@ -332,7 +336,7 @@ static int leaves_a_duplicate(const char *point)
            strcmp(point, "finish.committed") == 0 || strcmp(point, SETTLING) == 0;
 }
 
-static void round_of(drill *d, const flow *f, const char *point, uint32_t nth)
+static void round_of(kill_case *d, const flow *f, const char *point, uint32_t nth)
 {
     publish(d, f);
     if (f->redelivered)
@@ -347,7 +351,7 @@ static void round_of(drill *d, const flow *f, const char *point, uint32_t nth)
 }
 
 /* Also what was acknowledged and forgotten, if there is any, is a duplicate. */
-static void expect_nothing_left(drill *d)
+static void expect_nothing_left(kill_case *d)
 {
     life l = {.d = d, .flow = &flows[0]};
     start_survivor(d, &l);
@@ -356,18 +360,18 @@ static void expect_nothing_left(drill *d)
     check_store(d);
 }
 
-static void expect_a_death_at_every_point(const drill *d)
+static void expect_a_death_at_every_point(const kill_case *d)
 {
     for (size_t i = 0; i < POINT_COUNT; i++)
         if (d->passed[i] && !d->deaths[i])
-            fail_msg("nobody was killed at %s, which is passed", points[i]);
+            fail_msg("no process was killed at %s, which is passed", points[i]);
 }
 
 static char under_way[2 * NAME_ROOM]; /* "" if nothing failed */
 
 static void a_consumer_killed_anywhere_does_everything_once(void **state)
 {
-    drill d = {.s = *state, .shared = process_share(sizeof(ledger))};
+    kill_case d = {.s = *state, .shared = process_share(sizeof(ledger))};
     for (size_t i = 0; i < sizeof flows / sizeof *flows; i++) {
         char point[NAME_ROOM];
         uint32_t nth;
@@ -390,17 +394,17 @@ static int tell_and_tear_down(void **state)
     if (under_way[0])
         print_error("that was: %s\n", under_way);
     under_way[0] = 0;
-    return scene_teardown(state);
+    return service_case_teardown(state);
 }
 
-#define ON(store, kind)                                                                       \
-    {                                                                                         \
-        "a_consumer_killed_anywhere_does_everything_once, " store,                            \
-            a_consumer_killed_anywhere_does_everything_once, scene_setup, tell_and_tear_down, \
-            &(variant)                                                                        \
-        {                                                                                     \
-            kind, QUORUM                                                                      \
-        }                                                                                     \
+#define ON(store, kind)                                                          \
+    {                                                                            \
+        "a_consumer_killed_anywhere_does_everything_once, " store,               \
+            a_consumer_killed_anywhere_does_everything_once, service_case_setup, \
+            tell_and_tear_down, &(variant)                                       \
+        {                                                                        \
+            kind, QUORUM                                                         \
+        }                                                                        \
     }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* Order by group with many workers, on a queue that one consumer at a time may have: when the one that has it is
- * killed the next takes over, and in each group every message is handled for the first time before those behind it. */
+/* Order by group with many workers, on a queue that one consumer at a time may have: when the one
+ * that has it is killed the next takes over, and in each group every message is handled for the
+ * first time before those behind it. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 #include <time.h>
@@ -10,7 +11,7 @@ enum { GROUPS = 6, EACH = 10, MESSAGES = GROUPS * EACH, WORKERS = 8 };
 static semel_status handle(semel_unit *unit, const semel_message *message, void *context,
                            semel_error *err)
 {
-    semel_status status = scene_handle(unit, message, context, err);
+    semel_status status = service_case_handle(unit, message, context, err);
     wait_for_harm(context, 2 * MESSAGES / 3);
     const char *id = message->id.data;
     struct timespec rest = {0, (id[0] * 7 + id[1] * 5) % 11 * 1000000L};
@@ -22,7 +23,7 @@ static semel_status handle(semel_unit *unit, const semel_message *message, void 
 
 static int consume(void *context)
 {
-    scene *s = context;
+    service_case *s = context;
     service v;
     service_open_consumer(&v, s, handle, (semel_inbox_options){.attempts_max = 10},
                           (semel_consumer_options){.workers = WORKERS,
@@ -41,8 +42,8 @@ static const char *interleaved(char ids[KIT_SAID])
     return ids;
 }
 
-/* 0: nobody yet. The last runs may have been counted and not noted yet. */
-static pid_t last_at_work(const scene *s)
+/* 0: none yet. The last runs may have been counted and not noted yet. */
+static pid_t last_at_work(const service_case *s)
 {
     for (unsigned i = atomic_load(&s->tally->begun); i > 0; i--)
         if (s->tally->runs[i - 1].pid > 0)
@@ -50,7 +51,7 @@ static pid_t last_at_work(const scene *s)
     return 0;
 }
 
-static void kill_child(scene *s, pid_t pid)
+static void kill_child(service_case *s, pid_t pid)
 {
     for (size_t i = 0; i < CHILDREN_MAX; i++)
         if (pid > 0 && s->children[i] == pid) {
@@ -62,7 +63,7 @@ static void kill_child(scene *s, pid_t pid)
     fail_msg("no child %d is at work", (int)pid);
 }
 
-static void stop_children(scene *s)
+static void stop_children(service_case *s)
 {
     for (size_t i = 0; i < CHILDREN_MAX; i++) {
         pid_t pid = s->children[i];
@@ -73,7 +74,7 @@ static void stop_children(scene *s)
     }
 }
 
-static void check_order(const scene *s, pid_t killed)
+static void check_order(const service_case *s, pid_t killed)
 {
     int reached[GROUPS];
     unsigned by_another = 0;
@@ -94,17 +95,17 @@ static void check_order(const scene *s, pid_t killed)
 static void groups_keep_their_order_when_another_consumer_takes_over(void **state)
 {
     char ids[KIT_SAID];
-    scene *s = *state;
+    service_case *s = *state;
     s->children[0] = process_start(consume, s);
     s->children[1] = process_start(consume, s);
     EVENTUALLY(atomic_load(&s->tally->ready) == 2);
-    scene_publish(s, interleaved(ids));
+    service_case_publish(s, interleaved(ids));
     EVENTUALLY(atomic_load(&s->tally->begun) >= MESSAGES / 3);
     pid_t active = last_at_work(s);
     kill_child(s, active);
     atomic_store(&s->tally->struck, 1);
     EVENTUALLY(effects(s) >= MESSAGES);
-    expect_empty_queue(s); /* copies, too: who is stopped gives back what it has */
+    expect_empty_queue(s); /* copies, too: a stopped consumer gives back what it has */
     stop_children(s);
     expect_effects(s, ids);
     check_order(s, active);
@@ -113,7 +114,7 @@ static void groups_keep_their_order_when_another_consumer_takes_over(void **stat
 }
 
 /* Those of a group, in this order. */
-static void expect_runs(const scene *s, char group, const char *expected)
+static void expect_runs(const service_case *s, char group, const char *expected)
 {
     char ids[KIT_SAID] = "";
     size_t used = 0;
@@ -123,13 +124,14 @@ static void expect_runs(const scene *s, char group, const char *expected)
     assert_string_equal(ids, expected);
 }
 
-/* What the workers do at the same time is of different groups: without that the test above would say little. The pauses
- * are long enough for the others to be received and handled in them, on a busy machine, too. */
+/* What the workers do at the same time is of different groups: without that the test above would
+ * say little. The pauses are long enough for the others to be received and handled in them, on a
+ * busy machine, too. */
 static void a_group_that_fails_does_not_hold_up_the_others(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     service v;
-    scene_publish(s, "f1 f2 f3 q1 q2 r1 r2");
+    service_case_publish(s, "f1 f2 f3 q1 q2 r1 r2");
     service_open_consumer(&v, s, NULL, (semel_inbox_options){.attempts_max = 3},
                           (semel_consumer_options){.order = SEMEL_ORDER_GROUP, .backoff_ms = 400});
     STEP_UNTIL(&v, dead_letters(s) == 3);

@@ -1,12 +1,13 @@
-/* Handlers that kill their own process, on a real broker: the consumer is started anew each time, and the broker
- * delivers again what the dead one had. Such a message becomes one dead letter at the limit of attempts, with no help
- * from the broker, and takes none of those with it that came in the same window. */
+/* Handlers that kill their own process, on a real broker: the consumer is started anew each time,
+ * and the broker delivers again what the dead one had. Such a message becomes one dead letter at
+ * the limit of attempts, with no help from the broker, and takes none of those with it that came in
+ * the same window. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { ATTEMPTS = 3, LIVES_MAX = 20 };
 
 typedef struct life {
-    scene *s;
+    service_case *s;
     uint32_t attempts_max, batch;
     semel_mode mode;
 } life;
@@ -22,13 +23,14 @@ static int consume(void *context)
 }
 
 /* Nothing is in its hands, either, which it would give back. */
-static int queue_is_done(const scene *s)
+static int queue_is_done(const service_case *s)
 {
     return broker_count(&s->kit.broker, s->kit.queue) == 0;
 }
 
 /* Consumers are started until one lives to see the end; how many died. */
-static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good, int64_t dead),
+static unsigned live_until(life *l,
+                           int (*is_over)(const service_case *s, int64_t good, int64_t dead),
                            int64_t good, int64_t dead)
 {
     int64_t deadline = process_now_ms() + 2 * KIT_WAIT_MS;
@@ -52,12 +54,12 @@ static unsigned live_until(life *l, int (*is_over)(const scene *s, int64_t good,
     return 0;
 }
 
-static int all_is_done(const scene *s, int64_t good, int64_t dead)
+static int all_is_done(const service_case *s, int64_t good, int64_t dead)
 {
     return dead_letters(s) >= dead && effects(s) >= good && runs_of(s, "g3") > 0;
 }
 
-/* --- one ---------------------------------------------------------------------------------------------- */
+/* --- one -------------------------------------------------------------------------------------- */
 
 static void check_letter(const letter *l, const char *id)
 {
@@ -70,11 +72,11 @@ static void check_letter(const letter *l, const char *id)
 #define WINDOW "g0 g1 g2 p0 g4 g5 g6 g7 g3"
 #define GOODS  "g0 g1 g2 g3 g4 g5 g6 g7"
 
-static void one_poison(scene *s, life l)
+static void one_poison(service_case *s, life l)
 {
     l.s = s;
     l.attempts_max = ATTEMPTS;
-    scene_publish(s, WINDOW);
+    service_case_publish(s, WINDOW);
     assert_int_equal(live_until(&l, all_is_done, l.mode == SEMEL_CLAIM ? 0 : 8, 1), ATTEMPTS);
     expect_empty_queue(s);
     letters found = read_letters(s);
@@ -95,23 +97,29 @@ static void a_poison_in_a_batch_is_one_dead_letter_and_its_window_is_well(void *
     expect_effects(*state, GOODS);
 }
 
+static void a_poison_with_default_options_is_one_dead_letter_and_its_window_is_well(void **state)
+{
+    one_poison(*state, (life){.batch = 0});
+    expect_effects(*state, GOODS);
+}
+
 /* The handler has no transaction then, so its effects are its runs. */
 static void a_poison_under_claims_is_one_dead_letter_and_its_window_is_well(void **state)
 {
-    const scene *s = *state;
+    const service_case *s = *state;
     one_poison(*state, (life){.batch = 1, .mode = SEMEL_CLAIM});
     for (char id[] = "g0"; id[1] <= '7'; id[1]++)
         assert_int_equal(runs_of(s, id), 1);
 }
 
-/* --- several ------------------------------------------------------------------------------------------ */
+/* --- several ---------------------------------------------------------------------------------- */
 
 /* Those behind the first were delivered before they were tried once: each has one attempt less. */
 static void several_poisons_are_one_dead_letter_each_and_their_window_is_well(void **state)
 {
-    scene *s = *state;
+    service_case *s = *state;
     life l = {.s = s, .attempts_max = ATTEMPTS, .batch = 1};
-    scene_publish(s, "p0 g0 g1 p1 g2 p2 g3");
+    service_case_publish(s, "p0 g0 g1 p1 g2 p2 g3");
     assert_int_equal(live_until(&l, all_is_done, 4, 3), ATTEMPTS + 2 * (ATTEMPTS - 1));
     letters found = read_letters(s);
     assert_int_equal(found.count, 3);
@@ -120,10 +128,11 @@ static void several_poisons_are_one_dead_letter_each_and_their_window_is_well(vo
     expect_effects(s, "g0 g1 g2 g3");
 }
 
-/* --- the broker's own limit --------------------------------------------------------------------------- */
+/* --- the broker's own limit ------------------------------------------------------------------- */
 
-/* A scene on a queue with a delivery limit, and the queue for what is over it. */
-static void open_limited(scene *s, server_kind kind, unsigned limit, char dead[BROKER_NAME_ROOM])
+/* A service_case on a queue with a delivery limit, and the queue for what is over it. */
+static void open_limited(service_case *s, server_kind kind, unsigned limit,
+                         char dead[BROKER_NAME_ROOM])
 {
     char parameters[SERVER_URL_ROOM];
     server_place broker;
@@ -134,21 +143,21 @@ static void open_limited(scene *s, server_kind kind, unsigned limit, char dead[B
     broker_bind(&broker, dead, dead, "");
     (void)snprintf(parameters, sizeof parameters, QUORUM "&delivery_limit=%u&dead_letter=%s", limit,
                    dead);
-    scene_open(s, kind, parameters);
+    service_case_open(s, kind, parameters);
 }
 
-static void close_limited(scene *s, const char *dead)
+static void close_limited(service_case *s, const char *dead)
 {
     broker_delete_queue(&s->kit.broker, dead);
     broker_delete_exchange(&s->kit.broker, dead);
-    scene_close(s);
+    service_case_close(s);
 }
 
 static void the_broker_gives_nothing_up_while_its_limit_is_the_higher_one(void **state)
 {
     const variant *on = *state;
     char dead[BROKER_NAME_ROOM];
-    scene s;
+    service_case s;
     open_limited(&s, on->kind, ATTEMPTS + 1, dead);
     one_poison(&s, (life){.batch = 1});
     expect_effects(&s, GOODS);
@@ -156,23 +165,23 @@ static void the_broker_gives_nothing_up_while_its_limit_is_the_higher_one(void *
     close_limited(&s, dead);
 }
 
-static int the_broker_has_given_up(const scene *s, int64_t good, int64_t dead)
+static int the_broker_has_given_up(const service_case *s, int64_t good, int64_t dead)
 {
     (void)good, (void)dead;
     return runs_of(s, "p0") == 2 && effects_of(s, "g2") == 1;
 }
 
-/* What went over the limit is in the broker's dead letters, and nothing is lost: the counterpart to the test before,
- * which would see it if it happened there. */
+/* What went over the limit is in the broker's dead letters, and nothing is lost: the counterpart to
+ * the test before, which would see it if it happened there. */
 static void with_a_lower_limit_the_broker_gives_up_first(void **state)
 {
     const variant *on = *state;
     char dead[BROKER_NAME_ROOM];
-    scene s;
+    service_case s;
     broker_message given_up;
     open_limited(&s, on->kind, 1, dead);
     life l = {.s = &s, .attempts_max = 10, .batch = 1};
-    scene_publish(&s, "g0 p0");
+    service_case_publish(&s, "g0 p0");
     for (int lives = 0; runs_of(&s, "p0") < 2; lives++) {
         assert_true(lives < LIVES_MAX);
         assert_int_equal(process_run(consume, &l), PROCESS_KILLED + SIGKILL);
@@ -181,7 +190,7 @@ static void with_a_lower_limit_the_broker_gives_up_first(void **state)
     assert_int_equal(given_up.message.properties.message_id.len, 2);
     assert_memory_equal(given_up.message.properties.message_id.bytes, "p0", 2);
     broker_message_free(&given_up);
-    scene_publish(&s, "g2");
+    service_case_publish(&s, "g2");
     assert_int_equal(live_until(&l, the_broker_has_given_up, 0, 0), 0);
     expect_empty_queue(&s);
     expect_effects(&s, "g0 g2");
@@ -203,6 +212,9 @@ int main(void)
         ON_SQLITE(a_poison_is_one_dead_letter_and_its_window_is_well, CLASSIC),
         ON_POSTGRES(a_poison_is_one_dead_letter_and_its_window_is_well, QUORUM),
         ON_SQLITE(a_poison_in_a_batch_is_one_dead_letter_and_its_window_is_well, QUORUM),
+        ON_SQLITE(a_poison_with_default_options_is_one_dead_letter_and_its_window_is_well, QUORUM),
+        ON_POSTGRES(a_poison_with_default_options_is_one_dead_letter_and_its_window_is_well,
+                    CLASSIC),
         ON_POSTGRES(a_poison_under_claims_is_one_dead_letter_and_its_window_is_well, CLASSIC),
         ON_SQLITE(several_poisons_are_one_dead_letter_each_and_their_window_is_well, QUORUM),
         ON_POSTGRES(several_poisons_are_one_dead_letter_each_and_their_window_is_well, CLASSIC),

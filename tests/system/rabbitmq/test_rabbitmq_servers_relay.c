@@ -1,6 +1,6 @@
-/* The relay between a real store and a real broker. Killed at each of its points it sends again what may not have
- * arrived, under the same id and in order; what no queue is bound for waits for its queue, and an exchange that is
- * gone is waited for. */
+/* The relay between a real store and a real broker. Killed at each of its points it sends again
+ * what may not have arrived, under the same id and in order; what no queue is bound for waits for
+ * its queue, and an exchange that is gone is waited for. */
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
 enum { POLL_MS = 20 };
@@ -9,7 +9,7 @@ static const semel_relay_options patient = {
     .batch = 2, .poll_ms = POLL_MS, .backoff_ms = 20, .backoff_max_ms = 100};
 
 /* Those that end in x have a topic of their own. */
-static void send_to_outbox(const scene *s, const char *ids)
+static void send_to_outbox(const service_case *s, const char *ids)
 {
     char id[ID_ROOM], group[2];
     service v;
@@ -26,10 +26,10 @@ static void send_to_outbox(const scene *s, const char *ids)
     service_close(&v);
 }
 
-/* --- killed ------------------------------------------------------------------------------------------- */
+/* --- killed ----------------------------------------------------------------------------------- */
 
 typedef struct lethal_relay {
-    const scene *s;
+    const service_case *s;
     const char *point;
 } lethal_relay;
 
@@ -45,7 +45,7 @@ static int relay_and_die(void *context)
     return PROCESS_OK;
 }
 
-static void relay_all(const scene *s)
+static void relay_all(const service_case *s)
 {
     service v;
     service_open_relay(&v, s, s->kit.queue, patient, NULL);
@@ -59,7 +59,7 @@ typedef struct arrivals {
     size_t count;
 } arrivals;
 
-static arrivals take_arrivals(const scene *s)
+static arrivals take_arrivals(const service_case *s)
 {
     arrivals all = {.count = 0};
     broker_message message;
@@ -112,7 +112,7 @@ static void a_relay_killed_anywhere_sends_all_in_order_under_the_same_ids(void *
 {
     static const char *const points[] = {"relay.leased", "relay.taken", "relay.published",
                                          "relay.settled", "relay.done"};
-    const scene *s = *state;
+    const service_case *s = *state;
     send_to_outbox(s, MESSAGES);
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         lethal_relay l = {s, points[i]};
@@ -130,10 +130,10 @@ static void a_relay_killed_anywhere_sends_all_in_order_under_the_same_ids(void *
     assert_int_equal(dead_letters(s), 0);
 }
 
-/* --- unroutable --------------------------------------------------------------------------------------- */
+/* --- unroutable ------------------------------------------------------------------------------- */
 
-/* The scene's own queue is bound to everything: this exchange has none yet. */
-static void make_lonely(const scene *s, char exchange[BROKER_NAME_ROOM])
+/* The service_case's own queue is bound to everything: this exchange has none yet. */
+static void make_lonely(const service_case *s, char exchange[BROKER_NAME_ROOM])
 {
     broker_name(exchange);
     broker_make_exchange(&s->kit.broker, exchange, "topic");
@@ -148,7 +148,7 @@ static uint64_t failed_sends(service *v)
 
 static void what_is_unroutable_waits_for_its_queue_and_holds_up_its_group_only(void **state)
 {
-    const scene *s = *state;
+    const service_case *s = *state;
     char exchange[BROKER_NAME_ROOM];
     service v;
     make_lonely(s, exchange);
@@ -170,7 +170,7 @@ static void what_is_unroutable_waits_for_its_queue_and_holds_up_its_group_only(v
 
 static void what_is_unroutable_is_a_dead_letter_if_asked_for(void **state)
 {
-    const scene *s = *state;
+    const service_case *s = *state;
     char exchange[BROKER_NAME_ROOM];
     semel_relay_options strict = patient;
     service v;
@@ -192,7 +192,7 @@ static void what_is_unroutable_is_a_dead_letter_if_asked_for(void **state)
     broker_delete_exchange(&s->kit.broker, exchange);
 }
 
-/* --- the exchange is deleted -------------------------------------------------------------------------- */
+/* --- the exchange is deleted ------------------------------------------------------------------ */
 
 /* Steps; what it says must be nothing, or something that may pass. */
 static int step_troubled(service *v)
@@ -207,7 +207,7 @@ static int step_troubled(service *v)
 
 static void an_exchange_that_is_deleted_is_waited_for(void **state)
 {
-    const scene *s = *state;
+    const service_case *s = *state;
     char exchange[BROKER_NAME_ROOM];
     unsigned troubled = 0;
     service v;

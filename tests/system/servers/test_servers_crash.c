@@ -1,53 +1,57 @@
-/* SIGKILL at every named point of the library, on real servers: what test_crash.c does on SQLite, and the same in
- * queued mode and with queued statements. The server rolls back what the dead client had open. */
+/* SIGKILL at every named point of the library, on real servers: what test_crash.c does on SQLite,
+ * and the same in queued mode and with queued statements. The server rolls back what the dead
+ * client had open. */
 #include "support/base/check.h"
 #include "support/scenario/crash_kill.h"
 #include "support/servers/server_each.h"
 
 #include <stdio.h>
 
-typedef struct scene {
+typedef struct crash_case {
     server_kind kind;
     const crash_workflow *flow;
-} scene;
+} crash_case;
 
 static uint32_t covered[SERVER_MARIADB + 1][CRASH_POINTS_MAX];
 
 static void survives_a_kill_everywhere(void **state)
 {
-    const scene *on = *state;
+    const crash_case *on = *state;
     crash_stage stage;
-    crash_stage_open_on(&stage, on->kind);
+    store_place place;
+    store_place_open_shared(&place, on->kind);
+    crash_stage_open(&stage, &place);
     crash_kill_everywhere(&stage, on->flow, covered[on->kind]);
     crash_stage_close(&stage);
+    store_place_close(&place);
 }
 
 static void every_point_was_covered(void **state)
 {
-    const scene *on = *state;
+    const crash_case *on = *state;
     crash_check_covered(covered[on->kind]);
 }
 
-enum { SCENES_MAX = 40, NAME_ROOM = 128 };
+enum { CASES_MAX = 60, NAME_ROOM = 128 };
 
 typedef struct programme {
-    struct CMUnitTest tests[2 * SCENES_MAX];
-    char names[2 * SCENES_MAX][NAME_ROOM];
-    scene scenes[2 * SCENES_MAX];
+    struct CMUnitTest tests[2 * CASES_MAX];
+    char names[2 * CASES_MAX][NAME_ROOM];
+    crash_case crash_cases[2 * CASES_MAX];
     size_t count;
 } programme;
 
 static void add(programme *all, server_kind kind, const crash_workflow *flow)
 {
     size_t i = all->count++;
-    assert_true(i < 2 * SCENES_MAX);
-    all->scenes[i] = (scene){kind, flow};
+    assert_true(i < 2 * CASES_MAX);
+    all->crash_cases[i] = (crash_case){kind, flow};
     (void)snprintf(all->names[i], NAME_ROOM, "%s: %s%s", server_name(kind),
                    flow ? "survives a kill everywhere: " : "every point was covered",
                    flow ? flow->name : "");
     all->tests[i] = (struct CMUnitTest){all->names[i],
                                         flow ? survives_a_kill_everywhere : every_point_was_covered,
-                                        NULL, NULL, &all->scenes[i]};
+                                        NULL, NULL, &all->crash_cases[i]};
 }
 
 int main(void)

@@ -1,6 +1,7 @@
-/* P5, P13 on servers: eight processes with eight threads each on a thousand hot keys. All threads go through the keys
- * in the same order, so that the copies of a key are received at the same moment from everywhere. Each key is
- * handled once; a copy waits and is a duplicate; every call ends in an outcome or in an error that passes. */
+/* P5, P13 on servers: eight processes with eight threads each on a thousand hot keys. All threads
+ * go through the keys in the same order, so that the copies of a key are received at the same
+ * moment from everywhere. Each key is handled once; a copy waits and is a duplicate; every call
+ * ends in an outcome or in an error that passes. */
 #include "support/base/check.h"
 #include "support/fixture/shop.h"
 #include "support/inspect/inspect.h"
@@ -32,8 +33,9 @@ typedef struct variant {
 
 struct race {
     const variant *how;
-    char url[SERVER_URL_ROOM];
-    unsigned index; /* of the process that is started next */
+    store_place bare;  /* as the server was asked for it */
+    store_place place; /* the same, with a limit of connections in its URL */
+    unsigned index;    /* of the process that is started next */
     struct shared {
         shop_tally tally;
         atomic_uint ready;
@@ -42,7 +44,7 @@ struct race {
     } * shared;
 };
 
-/* --- the threads ------------------------------------------------------------------------------------- */
+/* --- the threads ------------------------------------------------------------------------------ */
 
 static void wait_for_the_others(struct shared *shared)
 {
@@ -60,7 +62,8 @@ static void note(race *r, semel_outcome outcome)
     atomic_fetch_add(&r->shared->outcomes[outcome], 1);
 }
 
-/* A conflict that is left when semel's own tries are used up passes, too, but it is one too many. */
+/* A conflict that is left when semel's own tries are used up passes, too, but it is one too
+ * many. */
 static void try_again(race *r, semel_status status, const semel_error *err)
 {
     if (status != SEMEL_EBUSY && status != SEMEL_ECONFLICT)
@@ -89,9 +92,10 @@ static void one_by_one(race *r, shop *s, unsigned thread)
         }
 }
 
-/* Batches of different threads overlap, each in an order of its own: without an order of semel's they would lock each
- * other up. */
-static void deal(semel_message messages[], char texts[][SHOP_TEXT], unsigned first, uint32_t *seed)
+/* Batches of different threads overlap, each in an order of its own: without an order of semel's
+ * they would lock each other up. */
+static void draw_batch(semel_message messages[], char texts[][SHOP_TEXT], unsigned first,
+                       uint32_t *seed)
 {
     unsigned keys[BATCH];
     for (unsigned i = 0; i < BATCH; i++)
@@ -111,7 +115,7 @@ static void in_batches(race *r, shop *s, unsigned thread)
     semel_status status;
     uint32_t seed = thread + 1;
     for (unsigned first = thread % EVERY * BATCH; first < KEYS; first += EVERY * BATCH) {
-        deal(messages, texts, first + thread / EVERY * (BATCH / COPIES), &seed);
+        draw_batch(messages, texts, first + thread / EVERY * (BATCH / COPIES), &seed);
         for (unsigned i = 0; i < BATCH; i++)
             list[i] = &messages[i];
         while ((status = semel_inbox_receive_batch(outcomes, s->inbox, list, BATCH, shop_handler, s,
@@ -140,20 +144,14 @@ static int compete(void *context)
     p.r = context;
     semel_inbox_options options = {
         .size = sizeof options, .mode = p.r->how->mode, .wait_ms = DEADLINE_MS};
-    semel_store_options patient = {.size = sizeof patient, .busy_ms = DEADLINE_MS};
-    semel_error err;
-    PROCESS_REQUIRE_OK(semel_store_open(&p.s.store, p.r->url, &patient, &err), &err);
-    PROCESS_REQUIRE_OK(semel_outbox_open(&p.s.outbox, p.s.store, "out", &err), &err);
-    PROCESS_REQUIRE_OK(semel_inbox_open(&p.s.inbox, p.s.store, "orders", &options, &err), &err);
-    (void)snprintf(p.s.url, sizeof p.s.url, "%s", p.r->url);
-    p.s.tally = &p.r->shared->tally;
+    shop_open(&p.s, &p.r->place, &options, &p.r->shared->tally);
     p.s.queued = p.r->how->queued;
     PROCESS_REQUIRE(threads_run(THREADS, work, &p));
     shop_close(&p.s);
     return PROCESS_OK;
 }
 
-/* --- the races --------------------------------------------------------------------------------------- */
+/* --- the races -------------------------------------------------------------------------------- */
 
 static void check_counts(const race *r)
 {
@@ -164,7 +162,7 @@ static void check_counts(const race *r)
     };
     enum { COUNTS = sizeof counts / sizeof *counts };
     int64_t n[COUNTS];
-    inspect_numbers(n, r->url, counts, COUNTS);
+    inspect_numbers(n, r->bare.url, counts, COUNTS);
     for (int i = 0; i < COUNTS; i++)
         if (n[i] != KEYS)
             fail_msg("%s: %lld, not %d", counts[i], (long long)n[i], KEYS);
@@ -187,27 +185,25 @@ static void check_once_per_key(race *r)
 
 static void set_pool(race *r)
 {
-    size_t len = strlen(r->url);
-    (void)snprintf(r->url + len, sizeof r->url - len, "%cpool=%u", strchr(r->url, '?') ? '&' : '?',
+    char *url = r->place.url;
+    r->place = r->bare;
+    size_t len = strlen(url);
+    (void)snprintf(url + len, sizeof r->place.url - len, "%cpool=%u", strchr(url, '?') ? '&' : '?',
                    r->how->pool);
 }
 
 static int build(void *context)
 {
     const race *r = context;
-    shop_build(r->url);
+    shop_build(&r->bare);
     return PROCESS_OK;
 }
 
 static void run(void **state, const variant *how)
 {
     race r = {.how = how};
-    server_place at;
     pid_t pids[PROCESSES];
-    char bare[SERVER_URL_ROOM];
-    server_find(&at, kind_of_state(state));
-    server_fresh(bare, &at);
-    memcpy(r.url, bare, sizeof bare);
+    store_place_open_shared(&r.bare, kind_of_state(state));
     r.shared = process_share(sizeof *r.shared);
     assert_int_equal(process_run(build, &r), PROCESS_OK);
     set_pool(&r);
@@ -215,10 +211,9 @@ static void run(void **state, const variant *how)
         pids[r.index] = process_start(compete, &r);
     for (unsigned i = 0; i < PROCESSES; i++)
         assert_int_equal(process_wait(pids[i], DEADLINE_MS), PROCESS_OK);
-    memcpy(r.url, bare, sizeof bare);
     check_once_per_key(&r);
     process_unshare(r.shared, sizeof *r.shared);
-    server_drop(bare);
+    store_place_close(&r.bare);
 }
 
 static void hot_keys_are_handled_once(void **state)

@@ -1,7 +1,8 @@
-/* The server itself dies (SIGKILL to all of its processes) and comes back, several times, under load: a fleet of
- * processes receives and relays all the while, and nobody restarts any of those. What was committed is there;
- * what was under way comes again by redelivery; a commit whose answer was lost is settled by asking again. One of
- * the times it is shut down in order, so that clients are told goodbye. */
+/* The server itself dies (SIGKILL to all of its processes) and comes back, several times, under
+ * load: a fleet of processes receives and relays all the while, and none of those is restarted.
+ * What was committed is there; what was under way comes again by redelivery; a commit whose answer
+ * was lost is settled by asking again. One of the times it is shut down in order, so that it ends
+ * the connections itself. */
 #include "support/base/check.h"
 #include "support/fixture/shop.h"
 #include "support/process/process.h"
@@ -20,7 +21,7 @@ static void wait_until_noticed(const fleet *f, unsigned before)
     int64_t deadline = process_now_ms() + FLEET_DEADLINE_MS;
     while (fleet_cuts(f) == before) {
         if (process_now_ms() > deadline)
-            fail_msg("nobody notices that the server is gone");
+            fail_msg("no process notices that the server is gone");
         process_nap();
     }
 }
@@ -39,11 +40,11 @@ static void crash_and_restart(fleet *f, server_own *own, unsigned time)
 static void a_server_that_dies_under_load_loses_nothing_and_repeats_nothing(void **state)
 {
     server_own own;
-    char url[SERVER_URL_ROOM];
+    store_place place;
     static fleet f;
     server_own_start(&own, kind_of_state(state));
-    server_fresh(url, &own.at);
-    fleet_open(&f, url, COMMON, OWN, 3);
+    store_place_open_on(&place, &own.at);
+    fleet_open(&f, &place, COMMON, OWN, 3);
     unsigned stretch = FLEET_RECEIVERS * f.planned / (CRASHES + 1);
     atomic_store(&f.shared->allowed, f.planned);
     fleet_start_all(&f);
@@ -54,6 +55,7 @@ static void a_server_that_dies_under_load_loses_nothing_and_repeats_nothing(void
     fleet_finish(&f);
     fleet_check(&f);
     fleet_close(&f);
+    store_place_close(&place);
     server_own_stop(&own);
 }
 

@@ -1,10 +1,10 @@
-/* What goes wrong in systems like this one, and needs a server to go wrong: P1 to P16. P18 to P21 are in
- * test_servers_pitfalls_p18_p21.c, P6 in test_servers_conflicts.c, P12 in test_servers_sweep.c. Above each test
- * stands what the naive design does. */
+/* What goes wrong in systems like this one, and needs a server to go wrong: P1 to P16. P18 to P21
+ * are in test_servers_pitfalls_p18_p21.c, P6 in test_servers_conflicts.c, P12 in
+ * test_servers_sweep.c. Above each test stands what the naive design does. */
 #include "support/fake/broker_file.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
-#include "support/servers/sql/server_guest.h"
+#include "support/servers/sql/app_session.h"
 
 #include <semel/test.h>
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CROWD = 64, LEASE_MS = 60000 };
+enum { THREADS = 64, LEASE_MS = 60000 };
 
 static void reopen(server_case *c, const semel_inbox_options *options)
 {
@@ -20,7 +20,7 @@ static void reopen(server_case *c, const semel_inbox_options *options)
     case_open(c, CASE_BUSY_MS, options);
 }
 
-/* --- a relay and its broker ------------------------------------------------------------------------ */
+/* --- a relay and its broker ------------------------------------------------------------------- */
 
 typedef struct desk {
     server_case *c;
@@ -65,24 +65,24 @@ static void send(server_case *c, const char *id, const char *group)
     OK(semel_outbox_send(c->outbox, &mail, &last_error));
 }
 
-/* --- P1 -------------------------------------------------------------------------------------------- */
+/* --- P1 --------------------------------------------------------------------------------------- */
 
-/* In a transaction that stays open: the message has its number, and nobody can see it. */
-static server_guest *send_and_stall(server_case *c, const char *id, const char *group)
+/* In a transaction that stays open: the message has its number, and no other session can see it. */
+static app_session *send_and_stall(server_case *c, const char *id, const char *group)
 {
-    server_guest *slow = guest_open(c);
+    app_session *slow = app_session_open(c);
     semel_unit *unit = NULL;
     semel_message mail = text_message(id, "paid");
     mail.group = group;
-    guest_run(slow, "BEGIN");
-    OK(guest_join(&unit, c, slow, &last_error));
+    app_session_run(slow, "BEGIN");
+    OK(app_session_join(&unit, c, slow, &last_error));
     OK(semel_unit_send(unit, c->outbox, &mail, &last_error));
     OK(semel_unit_commit(unit, &last_error));
     return slow;
 }
 
-/* A relay that remembers the last id it has seen has passed 1 when 1 commits after 2, and never looks back: the
- * message is lost. */
+/* A relay that remembers the last id it has seen has passed 1 when 1 commits after 2, and never
+ * looks back: the message is lost. */
 static void p1_late_committer(void **state)
 {
     server_case *c = *state;
@@ -90,29 +90,30 @@ static void p1_late_committer(void **state)
     for (int i = 0; i < 2; i++) {
         desk d;
         desk_open(&d, c, NULL);
-        server_guest *slow = send_and_stall(c, "1", groups[i]);
+        app_session *slow = send_and_stall(c, "1", groups[i]);
         send(c, "2", groups[i]);
         assert_int_equal(step(&d), 1);
         assert_true(has_sent(&d, "2"));
         assert_int_equal(step(&d), 0);
-        guest_run(slow, "COMMIT");
+        app_session_run(slow, "COMMIT");
         assert_int_equal(step(&d), 1);
         assert_true(has_sent(&d, "1"));
-        guest_close(slow);
+        app_session_close(slow);
         desk_close(&d);
     }
 }
 
-/* One that looks only where it has last found something is as bad while there is always something to find. */
+/* One that looks only where it has last found something is as bad while there is always something
+ * to find. */
 static void p1_late_committer_among_many(void **state)
 {
     server_case *c = *state;
     desk d;
     semel_relay_options options = {.size = sizeof options, .batch = 2};
     desk_open(&d, c, &options);
-    server_guest *slow = send_and_stall(c, "late", NULL);
-    guest_run(slow, "UPDATE semel_outbox SET wake_ms = wake_ms - 60000, "
-                    "captured_ms = captured_ms - 60000"); /* its own one: a minute ago */
+    app_session *slow = send_and_stall(c, "late", NULL);
+    app_session_run(slow, "UPDATE semel_outbox SET wake_ms = wake_ms - 60000, "
+                          "captured_ms = captured_ms - 60000"); /* its own one: a minute ago */
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
     for (unsigned i = 0; !has_sent(&d, "late") && process_now_ms() < deadline; i++) {
         for (int j = 0; j < 4; j++) { /* more than a step takes */
@@ -122,29 +123,30 @@ static void p1_late_committer_among_many(void **state)
         }
         assert_int_equal(step(&d), 2);
         if (i == 4)
-            guest_run(slow, "COMMIT");
+            app_session_run(slow, "COMMIT");
     }
     assert_true(has_sent(&d, "late"));
-    guest_close(slow);
+    app_session_close(slow);
     desk_close(&d);
 }
 
-/* --- P2 -------------------------------------------------------------------------------------------- */
+/* --- P2 --------------------------------------------------------------------------------------- */
 
-typedef enum owner { MINE_BUT_LATE, ANOTHER, NOBODY, DONE, GONE, OWNERS } owner;
+typedef enum owner { MINE_BUT_LATE, ANOTHER, UNOWNED, DONE, GONE, OWNERS } owner;
 typedef enum verb { COMMIT, FAIL, RENEW, ROLLBACK, VERBS } verb;
 
 static semel_unit *claim(server_case *c, const semel_message *message)
 {
     semel_unit *unit = NULL;
     semel_outcome out;
-    OK(semel_unit_begin(&unit, c->store, &last_error));
+    OK(semel_unit_begin(&unit, c->base.store, &last_error));
     OK(semel_unit_claim(&out, unit, c->inbox, message, &last_error));
     assert_int_equal(out, SEMEL_CLAIMED);
     return unit;
 }
 
-/* What happened to the key after its first owner's lease was over; the new owner's unit, if it has one. */
+/* What happened to the key after its first owner's lease was over; the new owner's unit, if it has
+ * one. */
 static semel_unit *pass_on(server_case *c, const semel_message *message, owner to)
 {
     semel_outcome out;
@@ -153,7 +155,7 @@ static semel_unit *pass_on(server_case *c, const semel_message *message, owner t
     semel_unit *unit = claim(c, message);
     if (to == ANOTHER)
         return unit;
-    if (to == NOBODY)
+    if (to == UNOWNED)
         OK(semel_unit_fail(&out, unit, NULL, &last_error));
     else
         OK(semel_unit_commit(unit, &last_error));
@@ -179,12 +181,12 @@ static void act(semel_unit *stale, verb what)
     }
 }
 
-/* An UPDATE by key alone lets a worker whose lease is over complete, fail, extend or delete what another one is
- * working on: the other's work is lost, or done a third time. */
+/* An UPDATE by key alone lets a worker whose lease is over complete, fail, extend or delete what
+ * another one is working on: the other's work is lost, or done a third time. */
 static void p2_stale_owner(void **state)
 {
     server_case *c = *state;
-    static const uint32_t attempt[OWNERS] = {[MINE_BUT_LATE] = 2, [NOBODY] = 3, [GONE] = 1};
+    static const uint32_t attempt[OWNERS] = {[MINE_BUT_LATE] = 2, [UNOWNED] = 3, [GONE] = 1};
     for (owner to = MINE_BUT_LATE; to < OWNERS; to++)
         for (verb what = COMMIT; what < VERBS; what++) {
             char id[16];
@@ -192,7 +194,7 @@ static void p2_stale_owner(void **state)
             semel_message message = text_message(id, "10 EUR");
             case_work todo = {.wrong = SEMEL_OK};
             semel_unit *stale = claim(c, &message);
-            server_pass_ms(c->url, LEASE_MS);
+            server_pass_ms(c->base.place.url, LEASE_MS);
             semel_unit *theirs = pass_on(c, &message, to);
             act(stale, what);
             if (theirs)
@@ -203,7 +205,7 @@ static void p2_stale_owner(void **state)
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_dead"), 0);
 }
 
-/* --- P5 -------------------------------------------------------------------------------------------- */
+/* --- P5 --------------------------------------------------------------------------------------- */
 
 static atomic_uint runs;
 
@@ -223,23 +225,23 @@ static void receive_the_one(test_thread *member)
             process_give_up(__FILE__, __LINE__, err.text);
 }
 
-/* Sixty-four look, see nothing, and act; or insert, and do not look at how many rows that were; or look again
- * in a snapshot in which the winner's row is not to be seen. */
+/* Sixty-four look, see nothing, and act; or insert, and do not look at how many rows that were; or
+ * look again in a snapshot in which the winner's row is not to be seen. */
 static void p5_check_then_act(void **state)
 {
     server_case *c = *state;
     char url[SERVER_URL_ROOM];
     case_close(c);
-    (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->url, CROWD);
+    (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->base.place.url, THREADS);
     case_open_at(c, url, CASE_WAIT_MS, NULL);
     atomic_store(&runs, 0);
-    assert_true(threads_run(CROWD, receive_the_one, c));
+    assert_true(threads_run(THREADS, receive_the_one, c));
     assert_int_equal(case_times(c, "m"), 1);
-    if (c->mode == BY_TRANSACTION && strstr(c->url, "read-committed"))
+    if (c->mode == BY_TRANSACTION && strstr(c->base.place.url, "read-committed"))
         assert_int_equal(atomic_load(&runs), 1);
 }
 
-/* --- P13 ------------------------------------------------------------------------------------------- */
+/* --- P13 -------------------------------------------------------------------------------------- */
 
 typedef struct slow_broker {
     server_case *c;
@@ -274,13 +276,13 @@ static void take_time(void *context)
     case_nap(b->c);
     b->open = case_open_transactions(b->c);
     for (int i = 0; i < 2; i++)
-        OK(semel_unit_begin(&units[i], b->c->store, &last_error));
+        OK(semel_unit_begin(&units[i], b->c->base.store, &last_error));
     for (int i = 0; i < 2; i++)
         semel_unit_rollback(units[i]);
 }
 
-/* SELECT ... FOR UPDATE, publish, COMMIT: a broker that is slow for half a minute keeps a connection and a
- * transaction for as long, and then all of them. */
+/* SELECT ... FOR UPDATE, publish, COMMIT: a broker that is slow for half a minute keeps a
+ * connection and a transaction for as long, and then all of them. */
 static void p13_transaction_over_broker_io(void **state)
 {
     server_case *c = *state;
@@ -289,7 +291,7 @@ static void p13_transaction_over_broker_io(void **state)
     char url[SERVER_URL_ROOM];
     size_t sent = 0;
     case_close(c);
-    (void)snprintf(url, sizeof url, "%.490s&pool=2", c->url);
+    (void)snprintf(url, sizeof url, "%.490s&pool=2", c->base.place.url);
     case_open_at(c, url, CASE_BUSY_MS, NULL);
     broker_open(&b, c, take_time);
     OK(semel_relay_open(&relay, c->outbox, b.transport, NULL, &last_error));
@@ -321,8 +323,8 @@ static void drain(test_thread *member)
     semel_transport_close(recorder);
 }
 
-/* FOR UPDATE SKIP LOCKED in a snapshot: what another relay has changed meanwhile is a serialization failure, and
- * with several relays most of what they do. */
+/* FOR UPDATE SKIP LOCKED in a snapshot: what another relay has changed meanwhile is a serialization
+ * failure, and with several relays most of what they do. */
 static void p13_skip_locked_in_a_snapshot(void **state)
 {
     server_case *c = *state;
@@ -338,7 +340,7 @@ static void p13_skip_locked_in_a_snapshot(void **state)
     assert_int_equal(case_unsent(c), 0);
 }
 
-/* --- P15 ------------------------------------------------------------------------------------------- */
+/* --- P15 -------------------------------------------------------------------------------------- */
 
 static void lose_commit(case_work *self, semel_unit *unit, const semel_message *message)
 {
@@ -348,8 +350,8 @@ static void lose_commit(case_work *self, semel_unit *unit, const semel_message *
     proxy_lose_request(c->between, case_commit_bytes(c));
 }
 
-/* "Handled" is written into memory when the handler returns, and the commit fails: the message is skipped from
- * then on, or the mail leaves although there is no order. */
+/* "Handled" is written into memory when the handler returns, and the commit fails: the message is
+ * skipped from then on, or the mail leaves although there is no order. */
 static void p15_believed_before_the_commit(void **state)
 {
     server_case *c = *state;
@@ -361,7 +363,7 @@ static void p15_believed_before_the_commit(void **state)
     todo.work.outbox = c->outbox;
     todo.work.sends = &mail;
     CASE_RECEIVES(SEMEL_EUNKNOWN, SEMEL_UNDECIDED, c, "m", &todo);
-    OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
+    OK(semel_store_counters(&counters, sizeof counters, c->base.store, &last_error));
     assert_int_equal(counters.processed + counters.captured + counters.duplicates, 0);
     assert_int_equal(step(&d), 0);
     CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &todo);
@@ -371,7 +373,7 @@ static void p15_believed_before_the_commit(void **state)
     desk_close(&d);
 }
 
-/* --- P16 ------------------------------------------------------------------------------------------- */
+/* --- P16 -------------------------------------------------------------------------------------- */
 
 static int64_t skipped_ms;
 
@@ -387,12 +389,12 @@ static void take_too_long(void *context)
     slow_broker *b = context;
     skipped_ms += b->skip_ms;
     if (b->skip_ms)
-        server_pass_ms(b->c->url, b->skip_ms);
+        server_pass_ms(b->c->base.place.url, b->skip_ms);
     b->skip_ms = 0;
 }
 
-/* Three are leased together, the first takes longer than the lease: by its turn the third belongs to somebody
- * else, and both send it. */
+/* Three are leased together, the first takes longer than the lease: by its turn the third belongs
+ * to another relay, and both send it. */
 static void p16_the_tail_of_a_slow_batch(void **state)
 {
     server_case *c = *state;
@@ -410,7 +412,7 @@ static void p16_the_tail_of_a_slow_batch(void **state)
         send(c, i == 1 ? "1" : i == 2 ? "2" : "3", "g");
     OK(semel_relay_step(&sent, relay, 0, &last_error));
     assert_int_equal(sent, 1);
-    server_pass_ms(c->url, 20000); /* their lease would be over now */
+    server_pass_ms(c->base.place.url, 20000); /* their lease would be over now */
     for (int i = 0; i < 3 && case_unsent(c); i++)
         OK(semel_relay_step(&sent, relay, 0, &last_error));
     broker_log_read(&log, b.path);

@@ -1,10 +1,10 @@
-/* What goes wrong in systems like this one, and needs a server to go wrong: P18 to P21. P1 to P16 are in
- * test_servers_pitfalls.c. Above each test stands what the naive design does. */
+/* What goes wrong in systems like this one, and needs a server to go wrong: P18 to P21. P1 to P16
+ * are in test_servers_pitfalls.c. Above each test stands what the naive design does. */
 #include "support/base/sanitizer.h"
 #include "support/fake/broker_file.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
-#include "support/servers/sql/server_guest.h"
+#include "support/servers/sql/app_session.h"
 
 #include <semel/test.h>
 #include <signal.h>
@@ -77,15 +77,15 @@ static void send(server_case *c, const char *id, const char *body)
 static void start_child(mailer *m, void (*before)(void *context))
 {
     server_case *c = m->c;
-    c->store = NULL;
+    c->base.store = NULL;
     c->inbox = NULL;
     c->outbox = NULL;
     m->file.before = before;
-    case_open_at(c, c->url, CASE_BUSY_MS, NULL);
+    case_open_at(c, c->base.place.url, CASE_BUSY_MS, NULL);
     mailer_open(m);
 }
 
-/* --- P18 ------------------------------------------------------------------------------------------- */
+/* --- P18 -------------------------------------------------------------------------------------- */
 
 static void stop_once(void *context)
 {
@@ -106,7 +106,8 @@ static int relay_and_be_stopped(void *context)
     return PROCESS_OK;
 }
 
-/* The other one has the message, and is at the broker with it, when the first wakes up and goes on. */
+/* The other one has the message, and is at the broker with it, when the first wakes up and goes
+ * on. */
 static void wake_the_stopped(void *context)
 {
     mailer *m = context;
@@ -116,8 +117,8 @@ static void wake_the_stopped(void *context)
     atomic_store(m->settled, (unsigned)case_number(m->c, "SELECT count(*) FROM semel_outbox") + 1);
 }
 
-/* The leader stands still for longer than its lease, another takes over, the first wakes up and marks as sent, or
- * fails, what is not its own any more. */
+/* The leader stands still for longer than its lease, another takes over, the first wakes up and
+ * marks as sent, or fails, what is not its own any more. */
 static void p18_a_relay_that_was_stopped(void **state)
 {
     server_case *c = *state;
@@ -132,7 +133,7 @@ static void p18_a_relay_that_was_stopped(void **state)
     mailer_open(&m);
     OK(semel_relay_step(&sent, m.relay, 0, &last_error));
     assert_int_equal(sent, 0); /* it is leased */
-    server_pass_ms(c->url, LEASE_MS);
+    server_pass_ms(c->base.place.url, LEASE_MS);
     m.file.before = wake_the_stopped;
     OK(semel_relay_step(&sent, m.relay, 0, &last_error));
     assert_int_equal(sent, 1);
@@ -143,7 +144,7 @@ static void p18_a_relay_that_was_stopped(void **state)
     mailer_remove(&m);
 }
 
-/* --- P19 ------------------------------------------------------------------------------------------- */
+/* --- P19 -------------------------------------------------------------------------------------- */
 
 enum { BACKLOG = 4000 / SANITIZER_SLOWDOWN, TAKEN = 40, LOOK_MS = 500 };
 
@@ -151,7 +152,7 @@ static void send_backlog(server_case *c)
 {
     for (int i = 0; i < BACKLOG;) {
         semel_unit *unit = NULL;
-        OK(semel_unit_begin(&unit, c->store, &last_error));
+        OK(semel_unit_begin(&unit, c->base.store, &last_error));
         for (int j = 0; j < 500 && i < BACKLOG; i++, j++) {
             char id[16];
             (void)snprintf(id, sizeof id, "%d", i);
@@ -185,32 +186,34 @@ static int64_t drain(server_case *c)
     return process_now_ms() - began;
 }
 
-/* While somebody has an old snapshot, rows that are gone cannot be removed, and every take reads all of them
- * again: each is slower than the last. What is counted are entries of the index that PostgreSQL looks at. */
+/* While a session has an old snapshot, rows that are gone cannot be removed, and every lease reads
+ * all of them again: each is slower than the last. What is counted are entries of the index that
+ * PostgreSQL looks at. */
 static void p19_an_old_snapshot(void **state)
 {
     server_case *c = *state;
-    server_guest *old = guest_open(c);
-    guest_run(old, c->kind == SERVER_POSTGRES ? "BEGIN ISOLATION LEVEL REPEATABLE READ"
-                                              : "START TRANSACTION WITH CONSISTENT SNAPSHOT");
-    guest_run(old, "SELECT count(*) FROM effect");
+    app_session *old = app_session_open(c);
+    app_session_run(old, c->kind == SERVER_POSTGRES ? "BEGIN ISOLATION LEVEL REPEATABLE READ"
+                                                    : "START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    app_session_run(old, "SELECT count(*) FROM effect");
     send_backlog(c);
-    server_run(c->url, "UPDATE semel_outbox SET wake_ms = wake_ms - (9000 - seq) * 100, "
-                       "captured_ms = captured_ms - (9000 - seq) * 100"); /* ten a second */
+    server_run(c->base.place.url,
+               "UPDATE semel_outbox SET wake_ms = wake_ms - (9000 - seq) * 100, "
+               "captured_ms = captured_ms - (9000 - seq) * 100"); /* ten a second */
     int64_t ms = drain(c);
     case_close(c); /* sessions that end have told what they have read */
     int64_t reads = c->kind == SERVER_POSTGRES ? index_reads(c) : 0;
     int64_t worst = (int64_t)BACKLOG / TAKEN * BACKLOG; /* two entries for each that is gone */
     print_message("P19: %d relayed in %lld ms, %lld entries read; all of them each time: %lld\n",
                   BACKLOG, (long long)ms, (long long)reads, (long long)worst);
-    guest_run(old, "COMMIT");
-    guest_close(old);
+    app_session_run(old, "COMMIT");
+    app_session_close(old);
     if (SANITIZER_SLOWDOWN ==
         1) /* besides, it looks at all of them twice a second: how often that is depends */
         assert_true(reads < worst / 2 + ms / LOOK_MS * 2 * BACKLOG);
 }
 
-/* --- P20 ------------------------------------------------------------------------------------------- */
+/* --- P20 -------------------------------------------------------------------------------------- */
 
 enum { WRITERS = 50, OFFICES = 3, MAILS = 2, ALL = WRITERS * OFFICES * MAILS, FAR_MS = 600000 };
 
@@ -230,18 +233,18 @@ static int be_an_office(void *context)
 {
     server_case *c = context;
     char url[SERVER_URL_ROOM];
-    c->store = NULL;
+    c->base.store = NULL;
     c->inbox = NULL;
     c->outbox = NULL;
-    (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->url, WRITERS);
+    (void)snprintf(url, sizeof url, "%.490s&pool=%d", c->base.place.url, WRITERS);
     case_open_at(c, url, DEADLINE_MS, NULL);
     PROCESS_REQUIRE(threads_run(WRITERS, write_mails, c));
     case_close(c);
     return PROCESS_OK;
 }
 
-/* Looks every ten minutes; whatever it gets before, it was woken for. But first in short steps, until it is seen to
- * listen: who was kept from connecting tries that again with its next look. */
+/* Looks every ten minutes; whatever it gets before, it was woken for. But first in short steps,
+ * until it is seen to listen: a relay that could not connect tries again with its next look. */
 static int relay_what_comes(void *context)
 {
     mailer *m = context;
@@ -291,8 +294,9 @@ static void run_offices(server_case *c, uint32_t poll_ms)
     mailer_remove(&m);
 }
 
-/* A NOTIFY in the transaction of every writer makes all of them commit one after the other; one outside of it, or
- * one that comes while nobody listens, is lost, and the message lies there for ten minutes. */
+/* A NOTIFY in the transaction of every writer makes all of them commit one after the other; one
+ * outside of it, or one that comes while no relay listens, is lost, and the message lies there for
+ * ten minutes. */
 static void p20_writers_with_notify(void **state)
 {
     run_offices(*state, FAR_MS);
@@ -302,7 +306,7 @@ static void p20_writers_without_notify(void **state)
 {
     server_case *c = *state;
     if (c->kind == SERVER_POSTGRES)
-        (void)snprintf(c->url + strlen(c->url), 16, "&notify=off");
+        (void)snprintf(c->base.place.url + strlen(c->base.place.url), 16, "&notify=off");
     run_offices(c, 50);
 }
 
@@ -335,7 +339,7 @@ static void p20_a_listener_that_was_cut_off(void **state)
     mailer_remove(&m);
 }
 
-/* --- P21 ------------------------------------------------------------------------------------------- */
+/* --- P21 -------------------------------------------------------------------------------------- */
 
 static void lose_answer(case_work *self, semel_unit *unit, const semel_message *message)
 {
@@ -345,8 +349,9 @@ static void lose_answer(case_work *self, semel_unit *unit, const semel_message *
     proxy_lose_answer(c->between, case_commit_bytes(c));
 }
 
-/* "The commit failed", says the client, and does it again, or takes the key back: the order is there twice. The
- * redelivery is one that counts its attempt first, and finds that there is none to make. */
+/* "The commit failed", says the client, and does it again, or takes the key back: the order is
+ * there twice. The redelivery is one that counts its attempt first, and finds that there is none to
+ * make. */
 static void p21_the_answer_to_commit_is_lost(void **state)
 {
     server_case *c = *state;

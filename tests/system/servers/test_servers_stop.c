@@ -1,5 +1,6 @@
-/* P18 on servers: relays and receivers that are stopped past their lease, also inside of a transaction, and then go
- * on; and several relays at once on grouped messages, of which now and then one is stopped. */
+/* P18 on servers: relays and receivers that are stopped past their lease, also inside of a
+ * transaction, and then go on; and several relays at once on grouped messages, of which now and
+ * then one is stopped. */
 #include "support/base/check.h"
 #include "support/fake/broker_file.h"
 #include "support/inspect/inspect.h"
@@ -10,28 +11,26 @@
 #include <signal.h>
 #include <stdio.h>
 
+static store_place place;
+
 static int setup(void **state)
 {
-    server_place at;
-    char url[SERVER_URL_ROOM];
-    server_find(&at, kind_of_state(state));
-    server_fresh(url, &at);
-    *state = sigstop_open(url);
+    store_place_open_shared(&place, kind_of_state(state));
+    *state = sigstop_open(&place);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    sigstop *now = *state;
-    server_drop(now->url);
-    sigstop_close(now);
+    sigstop_close(*state);
+    store_place_close(&place);
     return 0;
 }
 
-/* --- inside a transaction ---------------------------------------------------------------------------- */
+/* --- inside a transaction --------------------------------------------------------------------- */
 
-/* The one that is stopped takes one message at a time, and so may hold that one and the groups that it had a look
- * at: no more than HELD_MAX messages. All others must leave. */
+/* The one that is stopped takes one message at a time, and so may hold that one and the groups that
+ * it had a look at: no more than HELD_MAX messages. All others must leave. */
 enum {
     GROUPS = 6,
     OF_GROUP = 3,
@@ -45,7 +44,7 @@ static int send_messages(sigstop *now, unsigned count)
 {
     char text[SHOP_TEXT], group[SHOP_TEXT];
     shop s;
-    shop_open(&s, now->url, NULL, &now->shared->tally);
+    shop_open(&s, now->place, NULL, &now->shared->tally);
     for (unsigned i = 1; i <= count; i++) {
         semel_message message = shop_message(text, i);
         (void)snprintf(group, sizeof group, "group-%u", i % GROUPS);
@@ -122,8 +121,9 @@ static int64_t count_locked(const char *url)
                                " (SELECT 1 AS one FROM semel_outbox FOR UPDATE SKIP LOCKED) AS f)");
 }
 
-/* Stopped in the middle of a transaction, past the end of its lease; another one goes on meanwhile, and does not wait
- * for the first: neither for its lock, which would be EBUSY in the end, nor until the server ends its transaction. */
+/* Stopped in the middle of a transaction, past the end of its lease; another one goes on meanwhile,
+ * and does not wait for the first: neither for its lock, which would be EBUSY in the end, nor until
+ * the server ends its transaction. */
 static pid_t stop_and_overtake(sigstop *now, process_body *filling, process_body *first,
                                process_body *second)
 {
@@ -132,7 +132,7 @@ static pid_t stop_and_overtake(sigstop *now, process_body *filling, process_body
     assert_true(process_wait_stopped(pid, SIGSTOP_DEADLINE_MS));
     wait_until(process_now_ms() + SHORT_LEASE_MS);
     int end = process_wait(process_start(second, now), SIGSTOP_DEADLINE_MS);
-    int64_t held = count_locked(now->url);
+    int64_t held = count_locked(now->place->url);
     if (end != PROCESS_OK || !held)
         kill(pid, SIGCONT);
     assert_int_equal(end, PROCESS_OK);
@@ -203,8 +203,9 @@ static void end_transactions_seen(const char *url)
                          " DO KILL r.id; END FOR; END");
 }
 
-/* What a server does by itself with a transaction in which nothing has happened for a minute. MariaDB may tell of
- * transactions as they were before, so what counts is that nothing is locked any more. */
+/* What a server does by itself with a transaction in which nothing has happened for a minute.
+ * MariaDB may tell of transactions as they were before, so what counts is that nothing is locked
+ * any more. */
 static void end_open_transactions(const char *url)
 {
     int64_t deadline = process_now_ms() + SIGSTOP_DEADLINE_MS;
@@ -217,13 +218,13 @@ static void a_relay_whose_transaction_the_server_ended_does_nothing_more_with_it
 {
     sigstop *now = *state;
     pid_t first = stop_and_overtake(now, fill, stop_in_take, send_what_is_not_held);
-    end_open_transactions(now->url);
+    end_open_transactions(now->place->url);
     assert_int_equal(process_wait(process_start(send_all, now), SIGSTOP_DEADLINE_MS), PROCESS_OK);
     sigstop_check_sent(now, MESSAGES);
     go_on_and_check(now, first, MESSAGES);
 }
 
-/* --- several relays ---------------------------------------------------------------------------------- */
+/* --- several relays --------------------------------------------------------------------------- */
 
 enum { RELAYS = 4, MANY = 900, MANY_GROUPS = 8, STOPS = 12, STOPS_MIN = 3 };
 
@@ -233,8 +234,8 @@ static int fill_groups(void *context)
     char text[SHOP_TEXT], group[SHOP_TEXT];
     semel_unit *unit;
     shop s;
-    shop_open(&s, now->url, NULL, &now->shared->tally);
-    PROCESS_REQUIRE(semel_unit_begin(&unit, s.store, NULL) == SEMEL_OK);
+    shop_open(&s, now->place, NULL, &now->shared->tally);
+    PROCESS_REQUIRE(semel_unit_begin(&unit, s.base.store, NULL) == SEMEL_OK);
     for (unsigned i = 1; i <= MANY; i++) {
         semel_message message = shop_message(text, i);
         (void)snprintf(group, sizeof group, "group-%u", i % MANY_GROUPS);
@@ -281,7 +282,8 @@ static int is_over(const sigstop *now)
     return atomic_load(&now->shared->sent) >= MANY;
 }
 
-/* Stopped for longer than its lease, and until the others have sent something, if there is anything left. */
+/* Stopped for longer than its lease, and until the others have sent something, if there is anything
+ * left. */
 static void stop_for_a_while(sigstop *now, pid_t pid, uint32_t *seed)
 {
     unsigned before = atomic_load(&now->shared->sent);

@@ -98,7 +98,7 @@ static void settle(rig *r, uint64_t tag, semel_verdict verdict, uint32_t delay_m
     assert_int_equal(driver->settle(r->transport, &one, 1, &r->err), SEMEL_OK);
 }
 
-/* --- one thread ---------------------------------------------------------------------------------- */
+/* --- one thread ------------------------------------------------------------------------------- */
 
 static void bad_urls_are_refused_and_named(void **state)
 {
@@ -208,7 +208,7 @@ static void an_unsettled_delivery_comes_back_and_the_first_one_stays_readable(vo
     assert_string_equal(second.text, "a/2");
     assert_true(second.deliveries[0].tag != first.deliveries[0].tag);
     settle(r, second.deliveries[0].tag, SEMEL_VERDICT_ACK, 0);
-    assert_int_equal(first.deliveries[0].message->delivery, 1); /* somebody reads it still */
+    assert_int_equal(first.deliveries[0].message->delivery, 1); /* a handler may still read it */
     assert_memory_equal(first.deliveries[0].message->body.data, "a", 1);
     semel_delivery_settlement late = {first.deliveries[0].tag, SEMEL_VERDICT_RETRY, 0};
     assert_int_equal(driver->settle(r->transport, &late, 1, &r->err), SEMEL_EINVAL);
@@ -263,7 +263,7 @@ static void without_memory_nothing_is_lost_or_doubled(void **state)
     assert_true(failures >= 8);
 }
 
-/* --- a model ------------------------------------------------------------------------------------- */
+/* --- a model ---------------------------------------------------------------------------------- */
 
 static void every_message_comes_until_it_is_acknowledged(void **state)
 {
@@ -301,7 +301,7 @@ static void every_message_comes_until_it_is_acknowledged(void **state)
     rig_close(r);
 }
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static int64_t real_ms(void)
 {

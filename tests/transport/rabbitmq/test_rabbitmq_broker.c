@@ -1,6 +1,6 @@
-/* What the other tests stand on: a broker that can be looked at from outside, hurt, killed and started again
- * (support/broker.h). Nothing of the library is used here, but for the alarm and the closing, which need
- * somebody to notice them. */
+/* The broker that the other tests use can be inspected from outside, disturbed, killed and started
+ * again (support/broker.h). Nothing of the library is used here, but for the alarm and the closing,
+ * which need a client that notices them. */
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
 enum { WAIT_MS = 20000 };
@@ -95,7 +95,7 @@ static semel_transport *open_transport(const char *url)
     return transport;
 }
 
-/* ready does not have what is out with somebody, count has. */
+/* broker_ready() does not count what a consumer has, broker_count() does. */
 static void a_connection_can_be_closed_by_its_name(void **state)
 {
     fixture *f = *state;
@@ -109,7 +109,7 @@ static void a_connection_can_be_closed_by_its_name(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(broker_ready(&f->where, f->name), 0);
     assert_int_equal(broker_count(&f->where, f->name), 1);
-    assert_int_equal(broker_close_connections(&f->where, "nobody's"), 0);
+    assert_int_equal(broker_close_connections(&f->where, "unknown"), 0);
     assert_in_range(broker_close_connections(&f->where, f->name), 1, 2);
     int64_t deadline = process_now_ms() + WAIT_MS;
     while (broker_ready(&f->where, f->name) != 1 && process_now_ms() < deadline)
@@ -144,7 +144,7 @@ static void a_user_has_a_password_and_permissions(void **state)
     broker_ctl(NULL, 0, &f->where, (const char *const[]){"delete_user", f->name, NULL});
 }
 
-/* --- in a broker of its own ----------------------------------------------------------------------- */
+/* --- in a broker of its own ------------------------------------------------------------------- */
 
 static semel_publish_result publish_with(semel_transport *transport, uint32_t wait_ms)
 {
@@ -166,7 +166,8 @@ static void an_alarm_stops_publishers_until_it_is_over(const server_own *own)
     (void)publish_with(transport, 500);
     assert_int_not_equal(publish_with(transport, 500), SEMEL_PUBLISH_CONFIRMED);
     broker_alarm(&own->at, 0);
-    /* The transport's patience with a broker that is slow to say that it is over ends before its caller's. */
+    /* The transport's patience with a broker that is slow to say that it is over ends before its
+     * caller's. */
     EVENTUALLY(publish_with(transport, WAIT_MS) == SEMEL_PUBLISH_CONFIRMED);
     semel_transport_close(transport);
 }

@@ -1,8 +1,10 @@
-/* What the broker will not have it refuses by closing the channel, without saying which message it was. Whoever
- * publishes finds out: by the next calls each message gets the answer that it deserves, and none that another does.
+/* The broker refuses a message by closing the channel, without saying which message it was. The
+ * publisher finds out: by the next calls each message gets its own answer, and none that belongs to
+ * another.
  *
- * The library sends nothing that RabbitMQ refuses with 406, but for messages over its max_message_size, which is the
- * same for all tests of a broker. So rabbitmq-c's function is replaced here, by one that spoils certain messages. */
+ * The library sends nothing that RabbitMQ refuses with 406, but for messages over its
+ * max_message_size, which is the same for all tests of a broker. So rabbitmq-c's function is
+ * replaced here, by one that spoils certain messages. */
 #include "support/process/threads.h"
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
@@ -13,7 +15,7 @@
 
 enum { HELD_MS = 1500 }; /* mostly enough to send one */
 
-/* --- messages that are refused ---------------------------------------------------------------------- */
+/* --- messages that are refused ---------------------------------------------------------------- */
 
 #define SPOILED "spoiled" /* the id of a message that the broker refuses with 406 */
 
@@ -53,7 +55,7 @@ static semel_message addressed(const char *id, const char *topic)
     return message;
 }
 
-/* --- publishing ------------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 /* What is unknown is published again, as a relay does, until nothing is. */
 static void publish_until_known(rabbit_kit *kit, semel_publish_result results[],
@@ -81,7 +83,8 @@ static void publish_until_known(rabbit_kit *kit, semel_publish_result results[],
     }
 }
 
-/* The bad ones, of which there are some among the others, end like this, and the others are in the queue. */
+/* The bad ones, of which there are some among the others, end like this, and the others are in the
+ * queue. */
 static void expect_bad_ones(rabbit_kit *kit, const semel_message messages[], size_t count,
                             int (*is_bad)(const semel_message *), semel_publish_result expected)
 {
@@ -98,7 +101,7 @@ static void expect_bad_ones(rabbit_kit *kit, const semel_message messages[], siz
     EVENTUALLY(broker_ready(&kit->broker, kit->queue) >= good); /* some of them twice */
 }
 
-/* --- 406 -------------------------------------------------------------------------------------------- */
+/* --- 406 -------------------------------------------------------------------------------------- */
 
 static int has_spoiled_id(const semel_message *message)
 {
@@ -188,7 +191,7 @@ static void a_late_refusal_is_not_taken_for_the_next_message(void **state)
     proxy_close(between);
 }
 
-/* --- 403 -------------------------------------------------------------------------------------------- */
+/* --- 403 -------------------------------------------------------------------------------------- */
 
 /* A user that may publish to topics that begin with "allowed". */
 static void open_with_topics(rabbit_kit *kit, char user[BROKER_NAME_ROOM])

@@ -1,6 +1,6 @@
-/* Limits of frames and of time, none of which may stop the RabbitMQ transport: headers that fill a frame, a broker that
- * is slow while a program connects, a broker that does not read while a program ends. And messages that a receiver
- * would cut off. */
+/* Limits of frames and of time, none of which may stop the RabbitMQ transport: headers that fill a
+ * frame, a broker that is slow while a program connects, a broker that does not read while a
+ * program ends. And messages that a receiver would cut off. */
 #include "support/process/threads.h"
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
@@ -15,7 +15,7 @@
 #define QUORUM  "declare=yes&type=quorum"
 #define CLASSIC "declare=yes&type=classic"
 
-/* --- headers as large as a frame -------------------------------------------------------------------- */
+/* --- headers as large as a frame -------------------------------------------------------------- */
 
 enum { FRAME = 131072, LARGE_HEADERS = 17, LARGE_VALUE = 7800 };
 
@@ -93,7 +93,7 @@ static void publish_full_frame(const rabbit_kit *kit, const char *id)
     broker_publish(&kit->broker, kit->queue, "orders", &properties, "10 EUR", 6);
 }
 
-static void a_frame_that_grows_beyond_what_was_agreed_stops_nobody(void **state)
+static void a_frame_that_grows_beyond_what_was_agreed_stops_no_transport(void **state)
 {
     rabbit_kit kit;
     (void)state;
@@ -111,7 +111,7 @@ static void a_frame_that_grows_beyond_what_was_agreed_stops_nobody(void **state)
     kit_close(&kit);
 }
 
-/* --- what a receiver would cut off ------------------------------------------------------------------ */
+/* --- what a receiver would cut off ------------------------------------------------------------ */
 
 enum { TOO_MANY = SEMEL_HEADERS_MAX + 1, LIMIT_CASES = 4 };
 
@@ -146,7 +146,7 @@ static void what_is_over_a_limit_is_refused_and_its_neighbours_are_not(void **st
     kit_close(&kit);
 }
 
-/* --- a broker that is slow -------------------------------------------------------------------------- */
+/* --- a broker that is slow -------------------------------------------------------------------- */
 
 #define MANY_BINDINGS                                           \
     CLASSIC "&connect_ms=2000&bind=a,b,c,d,e,f,g,h,i,j,k,l,m,n" \
@@ -178,14 +178,15 @@ static void many_bindings_together_have_the_time_that_connecting_has(void **stat
     kit_close(&kit);
 }
 
-/* --- a broker that does not read -------------------------------------------------------------------- */
+/* --- a broker that does not read -------------------------------------------------------------- */
 
 typedef struct middle {
     char url[SERVER_URL_ROOM]; /* of the broker */
     atomic_uint port;          /* ours, when it listens */
 } middle;
 
-/* A process between us and the broker, which can be stopped: then nobody reads what we write. */
+/* A process between transport and broker, which can be stopped: then what the transport writes is
+ * not read. */
 static int stand_between(void *context)
 {
     middle *m = context;
@@ -227,7 +228,8 @@ typedef struct ending {
     semel_publish_result result;
 } ending;
 
-/* There is time for the transport's own thread to have tried to tell the broker of the acknowledgement. */
+/* There is time for the transport's own thread to have tried to tell the broker of the
+ * acknowledgement. */
 static void publish_and_close(test_thread *member)
 {
     ending *e = member->context;
@@ -282,7 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_headers_can_still_be_read_when_the_message_comes_again),
-        cmocka_unit_test(a_frame_that_grows_beyond_what_was_agreed_stops_nobody),
+        cmocka_unit_test(a_frame_that_grows_beyond_what_was_agreed_stops_no_transport),
         cmocka_unit_test(what_is_over_a_limit_is_refused_and_its_neighbours_are_not),
         cmocka_unit_test(many_bindings_together_have_the_time_that_connecting_has),
         cmocka_unit_test(a_broker_that_does_not_read_hangs_neither_publishing_nor_closing),

@@ -1,6 +1,6 @@
-/* Connections that are lost: closed by the broker, cut on the way at any moment, silent; and a queue that is deleted
- * under its receiver. The transport goes on by itself, nothing is confirmed that is not there, and what is not
- * acknowledged comes again. */
+/* Connections that are lost: closed by the broker, cut on the way at any moment, silent; and a
+ * queue that is deleted under its receiver. The transport goes on by itself, nothing is confirmed
+ * that is not there, and what is not acknowledged comes again. */
 #include "support/process/threads.h"
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
@@ -53,11 +53,11 @@ static void expect_lost(rabbit_kit *kit, const char *why)
     SAYS(why);
 }
 
-/* --- closed by the broker --------------------------------------------------------------------------- */
+/* --- closed by the broker --------------------------------------------------------------------- */
 
-/* Both begin by opening a connection, or with rabbitmqctl: meanwhile the receiver waits in its call, where it
- * hears of it. If it comes late, the transport's own thread has heard before, the call connects anew, perhaps in the
- * middle of the next closing, and the same is done once more. */
+/* Both begin by opening a connection, or with rabbitmqctl: meanwhile the receiver waits in its
+ * call, where it hears of it. If it comes late, the transport's own thread has heard before, the
+ * call connects anew, perhaps in the middle of the next closing, and the same is done once more. */
 typedef struct closing {
     const rabbit_kit *kit;
     const char *name; /* of the connection; NULL: the queue is deleted */
@@ -127,7 +127,7 @@ static void a_publisher_whose_connection_is_closed_goes_on(void **state)
     kit_close(&kit);
 }
 
-/* --- the queue is deleted --------------------------------------------------------------------------- */
+/* --- the queue is deleted --------------------------------------------------------------------- */
 
 static void a_queue_deleted_under_its_receiver_is_made_again_if_asked_for(void **state)
 {
@@ -177,7 +177,7 @@ static void a_queue_deleted_under_its_receiver_is_waited_for(void **state)
     kit_close(&kit);
 }
 
-/* --- cut on the way --------------------------------------------------------------------------------- */
+/* --- cut on the way --------------------------------------------------------------------------- */
 
 static void a_lost_confirmation_leaves_the_result_unknown(void **state)
 {
@@ -285,7 +285,8 @@ static void what_is_confirmed_between_cuts_is_there(void **state)
     close_through(&kit, what.between);
 }
 
-/* Received, acknowledged, and cut in between: nothing is lost, and what comes twice was not acknowledged. */
+/* Received, acknowledged, and cut in between: nothing is lost, and what comes twice was not
+ * acknowledged. */
 static void nothing_is_lost_to_a_receiver_that_is_cut_off(void **state)
 {
     enum { COUNT = 160 };
@@ -323,11 +324,11 @@ static void nothing_is_lost_to_a_receiver_that_is_cut_off(void **state)
     close_through(&kit, between);
 }
 
-/* --- silence ---------------------------------------------------------------------------------------- */
+/* --- silence ---------------------------------------------------------------------------------- */
 
-/* With two seconds of heartbeat it is not only the peer that may be silent for too long: a machine that is busy with
- * other things may let any of us sleep, and the connection is lost before it was to be, or for another reason. Then the
- * same is done once more. */
+/* With two seconds of heartbeat it is not only the peer that may be silent for too long: a machine
+ * that is busy with other things may let any of us sleep, and the connection is lost before it was
+ * to be, or for another reason. Then the same is done once more. */
 
 static int is_published(rabbit_kit *kit, const char *id)
 {
@@ -390,7 +391,7 @@ static void a_publisher_does_not_wait_for_a_silent_peer(void **state)
     close_through(&kit, between);
 }
 
-/* Somebody listens, but what it says never comes. */
+/* A server listens, but its answers never come. */
 static void expect_no_opening(const char *url)
 {
     char through[SERVER_URL_ROOM];
@@ -429,8 +430,8 @@ static int are_received(rabbit_kit *kit, semel_delivery out[], size_t count)
     return 1;
 }
 
-/* While the handler works nobody calls the transport, for longer than the broker's patience: two heartbeats, and one
- * more if it looks late. */
+/* While the handler works no thread calls the transport, for longer than the broker allows: two
+ * heartbeats, and one more if it checks late. */
 static int handle_slowly(rabbit_kit *kit)
 {
     enum { SLOW_MS = 6500 };

@@ -1,5 +1,5 @@
-/* Who is let in, and with what: passwords, virtual hosts, certificates; queues that could lose messages are refused
- * or warned about; and what may be said of effects with them. Whatever is refused is told in words that help, and
+/* Opening: passwords, virtual hosts and certificates; queues that could lose messages are refused
+ * or warned about; and the grade of guarantee with them. Each refusal has a text that helps,
  * without the password. */
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
@@ -23,7 +23,7 @@ static void expect_refused(semel_status status, const char *url, const char *why
     assert_null(transport);
 }
 
-/* --- users ------------------------------------------------------------------------------------------ */
+/* --- users ------------------------------------------------------------------------------------ */
 
 /* A user of our own, whose name the text of errors may have. */
 static void user_url(char url[URL_ROOM], const rabbit_kit *kit, const char *user,
@@ -64,7 +64,8 @@ static void a_missing_virtual_host_is_named(void **state)
     SAYS("not found");
 }
 
-/* A transport that was let in once waits for better days: passwords are changed by people, on both sides. */
+/* A transport that was let in once waits for better days: passwords are changed by people, on both
+ * sides. */
 static void a_password_changed_meanwhile_is_waited_out(void **state)
 {
     char url[URL_ROOM], user[BROKER_NAME_ROOM];
@@ -99,7 +100,7 @@ static void a_password_changed_meanwhile_is_waited_out(void **state)
     delete_user(&kit, user);
 }
 
-static void who_may_not_write_is_told_so(void **state)
+static void a_user_that_may_not_write_is_told_so(void **state)
 {
     char url[URL_ROOM], user[BROKER_NAME_ROOM];
     semel_message message = text_message("1", "x");
@@ -122,7 +123,7 @@ static void who_may_not_write_is_told_so(void **state)
     delete_user(&kit, user);
 }
 
-/* --- TLS -------------------------------------------------------------------------------------------- */
+/* --- TLS -------------------------------------------------------------------------------------- */
 
 /* By TLS, to this host, with these parameters more. */
 static void tls_url(char url[URL_ROOM], const rabbit_kit *kit, const char *host, const char *more)
@@ -190,7 +191,7 @@ static void a_certificate_for_another_host_is_refused(void **state)
     kit_close(&kit);
 }
 
-static void whoever_it_is_is_accepted_with_verify_no(void **state)
+static void any_certificate_is_accepted_with_verify_no(void **state)
 {
     char url[URL_ROOM];
     rabbit_kit kit;
@@ -201,7 +202,8 @@ static void whoever_it_is_is_accepted_with_verify_no(void **state)
     kit_close(&kit);
 }
 
-/* How many connections of that name showed the certificate. The others are not asked for: there may be any number. */
+/* How many connections of that name showed the certificate. The others are not asked for: there may
+ * be any number. */
 static long certified(const rabbit_kit *kit, const char *name)
 {
     char expression[1024], said[KIT_SAID];
@@ -253,7 +255,7 @@ static void plain_text_to_a_port_of_tls_ends_in_an_error(void **state)
     SAYS("cannot connect");
 }
 
-/* --- losses and grades ------------------------------------------------------------------------------ */
+/* --- losses and grades ------------------------------------------------------------------------ */
 
 static void what_could_lose_messages_is_refused_or_warned_about(void **state)
 {
@@ -353,10 +355,10 @@ int main(void)
         cmocka_unit_test(a_wrong_password_is_refused_and_not_repeated),
         cmocka_unit_test(a_missing_virtual_host_is_named),
         cmocka_unit_test(a_password_changed_meanwhile_is_waited_out),
-        cmocka_unit_test(who_may_not_write_is_told_so),
+        cmocka_unit_test(a_user_that_may_not_write_is_told_so),
         cmocka_unit_test(a_certificate_of_an_unknown_authority_is_refused),
         cmocka_unit_test(a_certificate_for_another_host_is_refused),
-        cmocka_unit_test(whoever_it_is_is_accepted_with_verify_no),
+        cmocka_unit_test(any_certificate_is_accepted_with_verify_no),
         cmocka_unit_test(a_client_shows_its_own_certificate),
         cmocka_unit_test(plain_text_to_a_port_of_tls_ends_in_an_error),
         cmocka_unit_test(what_could_lose_messages_is_refused_or_warned_about),

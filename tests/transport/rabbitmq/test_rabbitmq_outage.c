@@ -1,6 +1,6 @@
-/* The broker itself in trouble: killed while messages are out or under way, or out of memory or disk, when it takes no
- * messages but still gives some. It is one of our own, which is killed and started again; the transport is never
- * opened anew. */
+/* The broker itself in trouble: killed while messages are out or under way, or out of memory or
+ * disk, when it takes no messages but still gives some. It is one of our own, which is killed and
+ * started again; the transport is never opened anew. */
 #include "support/process/threads.h"
 #include "support/servers/rabbitmq/rabbitmq_servers_kit.h"
 
@@ -26,15 +26,16 @@ static void open_own(rabbit_kit *kit, const char *parameters)
     OK(semel_transport_open(&kit->transport, kit->url, NULL, &last_error));
 }
 
-/* A quorum queue of RabbitMQ 3.10 is entered into a file that is written half a second later: killed before that,
- * the broker has the queue for ever without its contents. */
+/* A quorum queue of RabbitMQ 3.10 is entered into a file that is written half a second later:
+ * killed before that, the broker has the queue for ever without its contents. */
 static void let_the_broker_remember_its_queues(void)
 {
     char said[KIT_SAID];
     broker_eval(said, sizeof said, &own.at, "lists:foreach(fun dets:sync/1, dets:all()).");
 }
 
-/* A delivery in spite of the trouble; whatever else a call says must be that the broker is not available. */
+/* A delivery in spite of the trouble; whatever else a call says must be that the broker is not
+ * available. */
 static semel_delivery take_at_last(rabbit_kit *kit)
 {
     int64_t until = process_now_ms() + KIT_WAIT_MS;
@@ -61,7 +62,7 @@ static void publish_at_last(rabbit_kit *kit, const semel_message *message)
     }
 }
 
-/* --- killed ----------------------------------------------------------------------------------------- */
+/* --- killed ----------------------------------------------------------------------------------- */
 
 enum { OUT = 6 };
 
@@ -88,7 +89,7 @@ static void collect_letters(rabbit_kit *kit, char seen[OUT + 1], int count)
     EVENTUALLY(broker_count(&kit->broker, kit->queue) == 0);
 }
 
-/* Two acknowledged, two out, two that nobody took: prefetch is 4. */
+/* Two acknowledged, two out, two that no consumer took: prefetch is 4. */
 static void what_was_not_acknowledged_comes_again_after_a_crash(void **state)
 {
     semel_message another = text_message("z", "20 EUR");
@@ -132,7 +133,8 @@ typedef struct stream {
     int wrong; /* a result that no broker in trouble may give */
 } stream;
 
-/* The kill may be late: it must not come to the end of the stream, nor find more than can be read again. */
+/* The kill may be late: it must not come to the end of the stream, nor find more than can be read
+ * again. */
 static void pause_stream(unsigned sent)
 {
     int64_t until = process_now_ms() + (sent < STREAM_FAST ? 0 : STREAM_PAUSE_MS);
@@ -170,8 +172,8 @@ static void publish_stream(test_thread *member)
     }
 }
 
-/* Until all that was confirmed has come; what is lost is waited for in vain. How many there are nobody knows: a
- * queue that has just come back may not have read all of its log. */
+/* Until all that was confirmed has come; the wait for a lost one fails. The test cannot ask how
+ * many there are: a queue that has just come back may not have read all of its log. */
 static void expect_confirmed(rabbit_kit *kit, stream *s)
 {
     for (unsigned left = atomic_load(&s->known); left > 0;) {
@@ -229,9 +231,10 @@ static void what_was_confirmed_is_there_after_a_crash_in_a_classic_queue(void **
     kill_while_publishing(CLASSIC);
 }
 
-/* --- out of patience -------------------------------------------------------------------------------- */
+/* --- out of patience -------------------------------------------------------------------------- */
 
-/* After half an hour the broker takes a delivery back, and closes the channel; here after a moment. */
+/* After half an hour the broker takes a delivery back, and closes the channel; here after a
+ * moment. */
 static void what_is_held_for_too_long_comes_again(void **state)
 {
     char said[KIT_SAID];
@@ -245,7 +248,7 @@ static void what_is_held_for_too_long_comes_again(void **state)
     open_own(&kit, QUORUM);
     kit_send(&kit, "1");
     semel_delivery held = take_at_last(&kit); /* late, it may come together with the end */
-    /* Who is late to call does not hear it, and has the message once more. */
+    /* A call that comes late does not get this error, and has the message once more. */
     EVENTUALLY(semel_transport_receive(kit.transport, &none, 1, &got, KIT_WAIT_MS, &last_error) !=
                SEMEL_OK);
     assert_int_equal(last_error.status, SEMEL_EUNAVAILABLE);
@@ -260,7 +263,7 @@ static void what_is_held_for_too_long_comes_again(void **state)
     kit_close(&kit);
 }
 
-/* --- out of memory or disk -------------------------------------------------------------------------- */
+/* --- out of memory or disk -------------------------------------------------------------------- */
 
 enum { ALARM_WAIT_MS = 1500, ALARM_LATE_MS = 20000, LARGE_COUNT = 4 };
 
@@ -365,7 +368,7 @@ static void closing_does_not_wait_for_a_broker_out_of_memory(void **state)
     free(body);
 }
 
-/* --- and those who depend on it --------------------------------------------------------------------- */
+/* --- relays and consumers on it --------------------------------------------------------------- */
 
 enum { EARLY = 6, LATE = 5 };
 
@@ -409,14 +412,15 @@ static void send_from_outbox(service *v, char initial, unsigned count)
     }
 }
 
-/* How often the relay has spoken of trouble so far, none of which lasts: a slow machine may have had some. */
+/* How often the relay has spoken of trouble so far, none of which lasts: a slow machine may have
+ * had some. */
 static unsigned troubles_before(heard *by_relay)
 {
     EVENTUALLY(atomic_load(&by_relay->troubles) == atomic_load(&by_relay->relief));
     return atomic_load(&by_relay->troubles);
 }
 
-static void start_relay(test_thread *runner, service *v, const scene *s, heard *notices)
+static void start_relay(test_thread *runner, service *v, const service_case *s, heard *notices)
 {
     notices->seam =
         (semel_seam){.size = sizeof notices->seam, .context = notices, .fault = count_tries};
@@ -432,7 +436,7 @@ static void start_relay(test_thread *runner, service *v, const scene *s, heard *
     test_thread_start(runner, run_service, v);
 }
 
-static void start_consumer(test_thread *runner, service *v, scene *s, heard *notices)
+static void start_consumer(test_thread *runner, service *v, service_case *s, heard *notices)
 {
     service_open_consumer(v, s, NULL, (semel_inbox_options){0},
                           (semel_consumer_options){.notice = hear, .notice_context = notices});
@@ -449,16 +453,16 @@ static void stop_service(test_thread *runner, service *v)
     service_close(v);
 }
 
-/* What is in the queue already is handled and acknowledged; what is in the outbox stays there, but for one message that
- * the broker may take before it finds out that this connection publishes. */
+/* What is in the queue already is handled and acknowledged; what is in the outbox stays there, but
+ * for one message that the broker may take before it finds out that this connection publishes. */
 static void a_relay_waits_for_disk_space_while_a_consumer_goes_on(void **state)
 {
     service relay, consumer;
     test_thread relaying = {0}, consuming = {0};
     heard by_relay = {0}, by_consumer = {0};
-    scene s;
+    service_case s;
     (void)state;
-    scene_open_at(&s, &own.at, NULL, QUORUM);
+    service_case_open_at(&s, &own.at, NULL, QUORUM);
     start_relay(&relaying, &relay, &s, &by_relay);
     send_from_outbox(&relay, 'g', EARLY);
     EVENTUALLY(unsent(&s) == 0);
@@ -484,7 +488,7 @@ static void a_relay_waits_for_disk_space_while_a_consumer_goes_on(void **state)
     expect_effects(&s, "g0 g1 g2 g3 g4 g5 h0 h1 h2 h3 h4");
     assert_int_equal(dead_letters(&s), 0);
     assert_int_equal(atomic_load(&by_consumer.troubles), 0);
-    scene_close(&s);
+    service_case_close(&s);
 }
 
 int main(void)

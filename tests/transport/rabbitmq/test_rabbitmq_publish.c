@@ -1,5 +1,6 @@
-/* Publishing to a real broker: one answer for each message, whatever the others get, and never a confirmation of
- * something that is not in a queue. What is there afterwards is looked at with other clients. */
+/* Publishing to a real broker: one answer for each message, whatever the others get, and never a
+ * confirmation of something that is not in a queue. What is there afterwards is looked at with
+ * other clients. */
 #include "support/process/threads.h"
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
@@ -35,7 +36,7 @@ static void expect_ready(rabbit_kit *kit, int64_t count)
     EVENTUALLY(broker_ready(&kit->broker, kit->queue) == count);
 }
 
-/* --- one batch, many results ------------------------------------------------------------------------ */
+/* --- one batch, many results ------------------------------------------------------------------ */
 
 static void each_message_of_a_mixed_batch_has_its_own_result(void **state)
 {
@@ -100,8 +101,9 @@ static void without_an_exchange_a_topic_is_the_name_of_a_queue(void **state)
     kit_close(&kit);
 }
 
-/* Where headers decide, messages that are the same otherwise cannot be told apart by what comes back: then none of them
- * passes for confirmed that was not routed, and those that were may be taken for unroutable. */
+/* Where headers decide, messages that are the same otherwise cannot be told apart by what comes
+ * back: then none of them passes for confirmed that was not routed, and those that were may be
+ * taken for unroutable. */
 static void what_a_headers_exchange_returns_is_not_taken_for_its_twin(void **state)
 {
     static const semel_header good[] = {{"kind", {"good", 4}}}, bad[] = {{"kind", {"bad", 3}}};
@@ -173,7 +175,7 @@ static void thousands_go_in_one_batch(void **state)
     free(messages);
 }
 
-/* --- a full queue ----------------------------------------------------------------------------------- */
+/* --- a full queue ----------------------------------------------------------------------------- */
 
 static void make_small(const rabbit_kit *kit)
 {
@@ -215,7 +217,7 @@ static void a_queue_that_is_full_says_no_until_there_is_room(void **state)
     kit_close(&kit);
 }
 
-/* --- an exchange that goes and comes ---------------------------------------------------------------- */
+/* --- an exchange that goes and comes ---------------------------------------------------------- */
 
 static void an_exchange_deleted_between_calls_is_waited_for(void **state)
 {
@@ -279,32 +281,32 @@ static void an_exchange_that_is_not_there_is_refused_at_open(void **state)
     assert_null(transport);
 }
 
-/* --- several at once, and late answers -------------------------------------------------------------- */
+/* --- several at once, and late answers -------------------------------------------------------- */
 
-typedef struct crowd {
+typedef struct publish_case {
     rabbit_kit *kit;
     atomic_uint wrong;
-} crowd;
+} publish_case;
 
-enum { CROWD = 4, CROWD_BATCHES = 15, CROWD_BATCH = 20 };
+enum { PUBLISHERS = 4, PUBLISHER_BATCHES = 15, PUBLISHER_BATCH = 20 };
 
-static void publish_in_a_crowd(test_thread *member)
+static void publish_beside_others(test_thread *member)
 {
-    crowd *all = member->context;
-    for (unsigned batch = 0; batch < CROWD_BATCHES; batch++) {
-        semel_message messages[CROWD_BATCH];
-        const semel_message *pointers[CROWD_BATCH];
-        semel_publish_result results[CROWD_BATCH];
-        for (unsigned i = 0; i < CROWD_BATCH; i++) { /* all look alike, but for where they go */
+    publish_case *all = member->context;
+    for (unsigned batch = 0; batch < PUBLISHER_BATCHES; batch++) {
+        semel_message messages[PUBLISHER_BATCH];
+        const semel_message *pointers[PUBLISHER_BATCH];
+        semel_publish_result results[PUBLISHER_BATCH];
+        for (unsigned i = 0; i < PUBLISHER_BATCH; i++) { /* all look alike, but for where they go */
             messages[i] =
                 addressed("same", (i + member->index) % 3 ? "here.a" : "nowhere", "the same");
             pointers[i] = &messages[i];
         }
         semel_error err;
-        if (semel_transport_publish(results, all->kit->transport, pointers, CROWD_BATCH,
+        if (semel_transport_publish(results, all->kit->transport, pointers, PUBLISHER_BATCH,
                                     KIT_WAIT_MS, &err))
             atomic_fetch_add(&all->wrong, 1000);
-        for (unsigned i = 0; i < CROWD_BATCH; i++)
+        for (unsigned i = 0; i < PUBLISHER_BATCH; i++)
             atomic_fetch_add(&all->wrong,
                              results[i] != ((i + member->index) % 3 ? SEMEL_PUBLISH_CONFIRMED
                                                                     : SEMEL_PUBLISH_UNROUTABLE));
@@ -314,20 +316,21 @@ static void publish_in_a_crowd(test_thread *member)
 static void threads_get_the_results_of_their_own_batches(void **state)
 {
     rabbit_kit kit;
-    crowd all = {.kit = &kit};
+    publish_case all = {.kit = &kit};
     int64_t expected = 0;
     (void)state;
     open_publisher(&kit);
-    assert_true(threads_run(CROWD, publish_in_a_crowd, &all));
+    assert_true(threads_run(PUBLISHERS, publish_beside_others, &all));
     assert_int_equal(atomic_load(&all.wrong), 0);
-    for (unsigned member = 0; member < CROWD; member++)
-        for (unsigned i = 0; i < CROWD_BATCH; i++)
-            expected += (i + member) % 3 ? CROWD_BATCHES : 0;
+    for (unsigned member = 0; member < PUBLISHERS; member++)
+        for (unsigned i = 0; i < PUBLISHER_BATCH; i++)
+            expected += (i + member) % 3 ? PUBLISHER_BATCHES : 0;
     expect_ready(&kit, expected);
     kit_close(&kit);
 }
 
-/* Of the batch, two are for the queue. Again with more time, if this thread slept and not all was sent. */
+/* Of the batch, two are for the queue. Again with more time, if this thread slept and not all was
+ * sent. */
 static void publish_unanswered(rabbit_kit *kit, const semel_message messages[3])
 {
     enum { HELD_MS = 1500, HELD_MAX_MS = 12000 };
@@ -344,7 +347,7 @@ static void publish_unanswered(rabbit_kit *kit, const semel_message messages[3])
     fail_msg("the messages do not arrive");
 }
 
-/* The answers to a batch that nobody waits for any more come while the next one is under way. */
+/* The answers to a batch that the publisher has given up come while the next one is under way. */
 static void late_answers_do_not_count_for_the_next_batch(void **state)
 {
     semel_message messages[] = {addressed("1", "here.a", "a"), addressed("2", "nowhere", "b"),
@@ -373,7 +376,7 @@ static void late_answers_do_not_count_for_the_next_batch(void **state)
     proxy_close(between);
 }
 
-/* --- what others see -------------------------------------------------------------------------------- */
+/* --- what others see -------------------------------------------------------------------------- */
 
 static int same(amqp_bytes_t bytes, const char *text)
 {

@@ -1,5 +1,6 @@
-/* Receiving from a real broker: how much is out at a time, what each verdict does to its own delivery and to no
- * other, how often a message has come, and what other clients make of our messages and we of theirs. */
+/* Receiving from a real broker: how much is out at a time, what each verdict does to its own
+ * delivery and to no other, how often a message has come, and what other clients make of our
+ * messages and we of theirs. */
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
 #define QUORUM  "declare=yes&type=quorum"
@@ -36,7 +37,8 @@ static void expect_the_others(rabbit_kit *kit, const int gone[], int count)
     int left = 0, seen[MANY] = {0};
     for (int i = 0; i < count; i++)
         left += !gone[i];
-    /* Before closing: of many verdicts at once a quorum queue may forget the last, if the channel goes with them. */
+    /* Before closing: of many verdicts at once a quorum queue may forget the last, if the channel
+     * goes with them. */
     EVENTUALLY(broker_count(&kit->broker, kit->queue) == left);
     kit_reopen(kit);
     for (int i = 0; i < left; i++) {
@@ -51,7 +53,7 @@ static void expect_the_others(rabbit_kit *kit, const int gone[], int count)
     EVENTUALLY(broker_count(&kit->broker, kit->queue) == 0);
 }
 
-/* --- prefetch --------------------------------------------------------------------------------------- */
+/* --- prefetch --------------------------------------------------------------------------------- */
 
 static void no_more_is_out_than_the_prefetch_allows(void **state)
 {
@@ -73,7 +75,7 @@ static void no_more_is_out_than_the_prefetch_allows(void **state)
     kit_close(&kit);
 }
 
-/* What nobody has taken yet is out, too, as the broker sees it. */
+/* What the consumer has not taken yet is out, too, as the broker sees it. */
 static void what_waits_in_the_transport_is_bounded_as_well(void **state)
 {
     semel_delivery one;
@@ -107,7 +109,7 @@ static void one_consumer_at_a_time_if_asked_for(void **state)
     kit_close(&kit);
 }
 
-/* --- verdicts --------------------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------- */
 
 static void each_verdict_of_one_call_holds_for_its_own_delivery(void **state)
 {
@@ -126,7 +128,7 @@ static void each_verdict_of_one_call_holds_for_its_own_delivery(void **state)
         {.tag = out[3].tag, .verdict = SEMEL_VERDICT_ACK},
     };
     OK(semel_transport_settle(kit.transport, settles, 5, &last_error));
-    gone[0] = gone[3] = gone[5] = gone[6] = 1; /* not 1, 4 and 7, which nobody settled */
+    gone[0] = gone[3] = gone[5] = gone[6] = 1; /* not 1, 4 and 7, which were not settled */
     semel_delivery again = kit_take_id(&kit, "2");
     assert_int_equal(again.message->delivery, 2);
     expect_the_others(&kit, gone, 8);
@@ -171,7 +173,7 @@ static void verdicts_in_any_order_leave_the_rest_alone(void **state)
     }
 }
 
-/* --- dead letters ----------------------------------------------------------------------------------- */
+/* --- dead letters ----------------------------------------------------------------------------- */
 
 /* A kit whose queue has dead letters in a queue `dead`, by an exchange of that name. */
 static void open_with_dead_letters(rabbit_kit *kit, char dead[BROKER_NAME_ROOM], const char *script)
@@ -221,7 +223,7 @@ static void a_rejected_message_is_a_dead_letter_once(void **state)
     drop_dead_letters(&kit, dead);
 }
 
-/* --- how often it came ------------------------------------------------------------------------------ */
+/* --- how often it came ------------------------------------------------------------------------ */
 
 static void count_over_lost_connections(const char *parameters, const uint32_t expected[3])
 {
@@ -283,7 +285,7 @@ static void rounds_through_a_delay_queue_are_counted(void **state)
     drop_dead_letters(&kit, dead);
 }
 
-/* --- what is no message of ours --------------------------------------------------------------------- */
+/* --- what is no message of ours --------------------------------------------------------------- */
 
 static void reject_unusable(rabbit_kit *kit, const char *id)
 {
@@ -321,7 +323,7 @@ static void bodies_over_our_limit_can_be_rejected_and_headers_are_left_out(void 
     kit_close(&kit);
 }
 
-/* --- other clients ---------------------------------------------------------------------------------- */
+/* --- other clients ---------------------------------------------------------------------------- */
 
 static void expect_header(const semel_message *message, const char *name, const char *value)
 {

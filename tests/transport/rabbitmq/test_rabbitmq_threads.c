@@ -1,6 +1,7 @@
-/* One transport, many threads: some publish, some receive, some settle what others received, while the broker closes
- * the connections under them. At the end every message that was confirmed has been received, and each delivery that
- * was acknowledged without an error on a connection that stayed is gone from the queue. */
+/* One transport, many threads: some publish, some receive, some settle what others received, while
+ * the broker closes the connections under them. At the end every message that was confirmed has
+ * been received, and each delivery that was acknowledged without an error on a connection that
+ * stayed is gone from the queue. */
 #include "support/process/threads.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
@@ -21,7 +22,7 @@ enum {
     DEADLINE_MS = 60000
 };
 
-typedef struct town {
+typedef struct thread_case {
     rabbit_kit kit;
     char name[BROKER_NAME_ROOM];
     int64_t until;
@@ -34,26 +35,26 @@ typedef struct town {
     pthread_mutex_t lock;
     uint64_t held[HELD]; /* tags that wait for a settler */
     size_t held_count;
-} town;
+} thread_case;
 
-static int is_hopeless(const town *t)
+static int is_hopeless(const thread_case *t)
 {
     return process_now_ms() > t->until || atomic_load(&t->wrong);
 }
 
-static int is_over(const town *t)
+static int is_over(const thread_case *t)
 {
     return atomic_load(&t->received) == MESSAGES || is_hopeless(t);
 }
 
-static void expect(town *t, int good)
+static void expect(thread_case *t, int good)
 {
     atomic_fetch_add(&t->wrong, !good);
 }
 
-/* --- what they do ----------------------------------------------------------------------------------- */
+/* --- what they do ----------------------------------------------------------------------------- */
 
-static int publish_batch(town *t, unsigned first)
+static int publish_batch(thread_case *t, unsigned first)
 {
     semel_message messages[BATCH];
     const semel_message *pointers[BATCH];
@@ -76,7 +77,7 @@ static int publish_batch(town *t, unsigned first)
 }
 
 /* Also what has been received already, if the connection was lost before it was confirmed. */
-static void publish(town *t, unsigned first)
+static void publish(thread_case *t, unsigned first)
 {
     for (unsigned batch = 0; batch < BATCHES && !is_hopeless(t);) {
         if (!publish_batch(t, first + batch * BATCH))
@@ -87,7 +88,7 @@ static void publish(town *t, unsigned first)
     atomic_fetch_sub(&t->publishers_left, 1);
 }
 
-static void hold(town *t, const semel_delivery *delivery)
+static void hold(thread_case *t, const semel_delivery *delivery)
 {
     char id[16] = "";
     size_t len = delivery->message->id.len;
@@ -104,7 +105,7 @@ static void hold(town *t, const semel_delivery *delivery)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void receive(town *t)
+static void receive(thread_case *t)
 {
     while (!is_over(t)) {
         semel_delivery out[7];
@@ -118,7 +119,7 @@ static void receive(town *t)
 }
 
 /* The last ones first, so that others stay unfinished before them. */
-static size_t take_held(town *t, semel_delivery_settlement settles[], size_t max)
+static size_t take_held(thread_case *t, semel_delivery_settlement settles[], size_t max)
 {
     size_t count = 0;
     pthread_mutex_lock(&t->lock);
@@ -130,7 +131,7 @@ static size_t take_held(town *t, semel_delivery_settlement settles[], size_t max
     return count;
 }
 
-static void settle(town *t, int to_the_end)
+static void settle(thread_case *t, int to_the_end)
 {
     while (to_the_end || !is_over(t)) {
         semel_delivery_settlement settles[5];
@@ -147,13 +148,14 @@ static void settle(town *t, int to_the_end)
     }
 }
 
-static int goes_on(const town *t)
+static int goes_on(const thread_case *t)
 {
     return !is_over(t) && atomic_load(&t->publishers_left);
 }
 
-/* With pauses, or nobody would get anything done: on a slow machine connecting may take longer than PAUSE_MS. */
-static void close_connections(town *t)
+/* With pauses, or no thread would get anything done: on a slow machine connecting may take longer
+ * than PAUSE_MS. */
+static void close_connections(thread_case *t)
 {
     while (goes_on(t)) {
         unsigned due = atomic_load(&t->published) + PAUSE_BATCHES * BATCH;
@@ -166,7 +168,7 @@ static void close_connections(town *t)
 
 static void live(test_thread *member)
 {
-    town *t = member->context;
+    thread_case *t = member->context;
     if (member->index < PUBLISHERS)
         publish(t, member->index * BATCHES * BATCH);
     else if (member->index < PUBLISHERS + RECEIVERS)
@@ -177,10 +179,10 @@ static void live(test_thread *member)
         close_connections(t);
 }
 
-/* --- what is left ----------------------------------------------------------------------------------- */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 /* Now in peace: what comes still are copies of what has come. */
-static void empty_the_queue(town *t)
+static void empty_the_queue(thread_case *t)
 {
     settle(t, 1);
     t->until = process_now_ms() + DEADLINE_MS;
@@ -201,7 +203,7 @@ static void empty_the_queue(town *t)
 static void live_together(const char *kind, unsigned closers)
 {
     char parameters[3 * BROKER_NAME_ROOM];
-    town *t = calloc(1, sizeof *t);
+    thread_case *t = calloc(1, sizeof *t);
     broker_name(t->name);
     (void)snprintf(parameters, sizeof parameters, "declare=yes&type=%s&name=%s&prefetch=30", kind,
                    t->name);

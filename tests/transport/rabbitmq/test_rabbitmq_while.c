@@ -1,5 +1,5 @@
-/* publish_while on a real broker: what the caller does meanwhile is done once, with the messages on their way, and
- * whatever becomes of the connection. */
+/* publish_while on a real broker: what the caller does meanwhile is done once, with the messages on
+ * their way, and whatever becomes of the connection. */
 #include "support/servers/proxy.h"
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
@@ -79,8 +79,9 @@ static void the_messages_are_on_their_way_meanwhile(void **state)
     kit_close(&kit);
 }
 
-/* The store may be slower than the broker, and what is confirmed is confirmed. If this thread or the broker slept, and
- * not all was sent or answered meanwhile, all have more time: there is never any left when the store is done. */
+/* The store may be slower than the broker, and what is confirmed is confirmed. If this thread or
+ * the broker slept, and not all was sent or answered meanwhile, all have more time: there is never
+ * any left when the store is done. */
 static void answers_that_came_meanwhile_are_taken_though_time_is_over(void **state)
 {
     enum { WAIT_MS = 1000, WAIT_MAX_MS = 8000 };

@@ -1,5 +1,5 @@
-/* The transport suite on RabbitMQ: on quorum queues, which count deliveries, on classic queues, which only
- * tell a redelivery from a first one, and by TLS. */
+/* The transport suite on RabbitMQ: on quorum queues, which count deliveries, on classic queues,
+ * which only tell a redelivery from a first one, and by TLS. */
 #include "support/conformance/conformance_transport.h"
 #include "support/servers/rabbitmq/broker.h"
 

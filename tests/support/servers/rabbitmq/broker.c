@@ -1,5 +1,5 @@
-/* Raw connections to the broker, with rabbitmq-c alone: what a test sees by them owes nothing to the library.
- * See broker.h. */
+/* Raw connections to the broker, with rabbitmq-c alone: what a test sees by them owes nothing to
+ * the library. See broker.h. */
 #include "support/servers/rabbitmq/broker.h"
 
 #include "support/process/process.h"
@@ -12,7 +12,7 @@
 
 enum { CHANNEL = 1, PATIENCE_S = 30, LOGIN_MS = 60000, FRAME_MAX = 131072 };
 
-/* --- a connection --------------------------------------------------------------------------------- */
+/* --- a connection ----------------------------------------------------------------------------- */
 
 /* With the text of the failure, which lies in different places. */
 static void print_reply(char *out, size_t room, amqp_rpc_reply_t reply)
@@ -54,7 +54,7 @@ static amqp_rpc_reply_t log_in(amqp_connection_state_t *out, const char *host, u
     return amqp_login(raw, "/", 0, FRAME_MAX, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest");
 }
 
-/* A broker that is busy itself throws out who has not logged in after ten seconds. */
+/* A busy broker closes a connection that has not logged in after ten seconds. */
 static amqp_connection_state_t open_raw(const char *host, unsigned port)
 {
     int64_t until = process_now_ms() + LOGIN_MS;
@@ -93,7 +93,7 @@ static amqp_bytes_t text(const char *bytes)
     return amqp_cstring_bytes(bytes);
 }
 
-/* --- URLs ----------------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 void broker_name(char name[BROKER_NAME_ROOM])
 {
@@ -130,7 +130,8 @@ void broker_queue_of(char name[BROKER_NAME_ROOM], const char *url)
     server_parameter(name, url, "queue", "");
 }
 
-/* A URL with TLS has another port, so it is the shared broker's; one's own ends with its queues anyway. */
+/* A URL with TLS has another port, so it is the shared broker's; a broker of the test's own ends
+ * with its queues anyway. */
 void broker_drop(const char *url)
 {
     char queue[BROKER_NAME_ROOM], exchange[BROKER_NAME_ROOM];
@@ -147,7 +148,7 @@ void broker_drop(const char *url)
         broker_delete_exchange(&where, exchange);
 }
 
-/* --- exchanges and queues ------------------------------------------------------------------------- */
+/* --- exchanges and queues --------------------------------------------------------------------- */
 
 void broker_make_exchange(const server_place *where, const char *exchange, const char *type)
 {
@@ -211,7 +212,7 @@ int64_t broker_ready(const server_place *where, const char *queue)
     return ready;
 }
 
-/* --- messages ------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void wait_for_confirm(amqp_connection_state_t raw, const char *key)
 {

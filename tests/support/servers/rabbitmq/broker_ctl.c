@@ -1,8 +1,8 @@
 /* rabbitmqctl, for what AMQP has no words for. See broker.h.
  *
- * It starts a virtual machine of its own, which takes more than half a second of work. What can be said in Erlang is
- * therefore said by erl_call, a small program that comes with every Erlang; where there is none, rabbitmqctl does
- * it. */
+ * It starts a virtual machine of its own, which takes more than half a second of work. What can be
+ * said in Erlang is therefore said by erl_call, a small program that comes with every Erlang; where
+ * there is none, rabbitmqctl does it. */
 #include "support/servers/rabbitmq/broker.h"
 
 #include "support/process/process.h"
@@ -126,7 +126,8 @@ static int64_t eval_number(const server_place *where, const char *expression)
     return number;
 }
 
-/* Asks the queue itself, so that it is right at this moment: what RabbitMQ tells of a quorum queue is old. */
+/* Asks the queue itself, so that it is right at this moment: what RabbitMQ tells of a quorum queue
+ * is old. */
 int64_t broker_count(const server_place *where, const char *queue)
 {
     char expression[EXPRESSION_ROOM];
@@ -163,7 +164,8 @@ int64_t broker_close_connections(const server_place *where, const char *name)
     return eval_number(where, expression);
 }
 
-/* Who asks rabbit_alarm for all alarms is answered after it has dealt with this one, and told the connections. */
+/* rabbit_alarm answers a request for all alarms after it has dealt with this one, and told the
+ * connections. */
 static void set_alarm(const server_place *where, const char *resource, int on, const char *setting)
 {
     char expression[EXPRESSION_ROOM], said[SAID_ROOM];

@@ -1,5 +1,5 @@
-/* For the tests of RabbitMQ's own side: a transport with a queue and an exchange that nobody else has, and clients
- * that owe nothing to the library: Debian's python3-pika and amqp-tools. */
+/* For the tests of RabbitMQ's own side: a transport with a queue and an exchange that no other test
+ * uses, and clients that do not use the library: Debian's python3-pika and amqp-tools. */
 #ifndef SEMEL_TESTS_RABBITMQ_KIT_H
 #define SEMEL_TESTS_RABBITMQ_KIT_H
 
@@ -23,7 +23,7 @@ typedef struct rabbit_kit {
     semel_transport *transport;
 } rabbit_kit;
 
-/* --- conditions ------------------------------------------------------------------------------------- */
+/* --- conditions ------------------------------------------------------------------------------- */
 
 #define EVENTUALLY(condition)                                         \
     do {                                                              \
@@ -35,134 +35,40 @@ typedef struct rabbit_kit {
         }                                                             \
     } while (0)
 
-/* --- the transport ---------------------------------------------------------------------------------- */
+/* --- the transport ---------------------------------------------------------------------------- */
+
+/* The broker is there, but a machine under load may keep it from answering in time. */
+semel_status kit_open_transport(semel_transport **out, const char *url, semel_error *err);
 
 /* Names of its own in this broker; nothing is opened. */
-static inline void kit_prepare(rabbit_kit *kit, const server_place *where, const char *parameters)
-{
-    *kit = (rabbit_kit){.broker = *where};
-    broker_fresh(kit->url, where, parameters);
-    broker_queue_of(kit->queue, kit->url);
-}
-
-static inline void kit_open(rabbit_kit *kit, const char *parameters)
-{
-    server_place shared;
-    server_find(&shared, SERVER_RABBITMQ);
-    kit_prepare(kit, &shared, parameters);
-    OK(semel_transport_open(&kit->transport, kit->url, NULL, &last_error));
-}
-
-static inline void kit_reopen(rabbit_kit *kit)
-{
-    semel_transport_close(kit->transport);
-    kit->transport = NULL;
-    OK(semel_transport_open(&kit->transport, kit->url, NULL, &last_error));
-}
+void kit_prepare(rabbit_kit *kit, const server_place *where, const char *parameters);
+void kit_open(rabbit_kit *kit, const char *parameters);
+void kit_reopen(rabbit_kit *kit);
 
 /* From now on it receives nothing: what is published stays in the queue, for others to see. */
-static inline void kit_publish_only(rabbit_kit *kit, const char *parameters)
-{
-    char url[2 * SERVER_URL_ROOM];
-    (void)snprintf(url, sizeof url, "%s?exchange=%s&" BROKER_PATIENCE "%s%s", kit->broker.url,
-                   kit->queue, *parameters ? "&" : "", parameters);
-    semel_transport_close(kit->transport);
-    kit->transport = NULL;
-    OK(semel_transport_open(&kit->transport, url, NULL, &last_error));
-}
+void kit_publish_only(rabbit_kit *kit, const char *parameters);
+void kit_close(rabbit_kit *kit);
 
-static inline void kit_close(rabbit_kit *kit)
-{
-    semel_transport_close(kit->transport);
-    broker_drop(kit->url);
-}
+/* --- messages --------------------------------------------------------------------------------- */
 
-/* --- messages --------------------------------------------------------------------------------------- */
-
-static inline semel_status kit_publish(rabbit_kit *kit, semel_publish_result results[],
-                                       const semel_message messages[], size_t count,
-                                       uint32_t wait_ms)
-{
-    const semel_message **all = calloc(count + 1, sizeof *all);
-    for (size_t i = 0; i < count; i++)
-        all[i] = &messages[i];
-    semel_status status =
-        semel_transport_publish(results, kit->transport, all, count, wait_ms, &last_error);
-    free((void *)all);
-    return status;
-}
+semel_status kit_publish(rabbit_kit *kit, semel_publish_result results[],
+                         const semel_message messages[], size_t count, uint32_t wait_ms);
 
 /* What came of one message; the status must be OK. */
-static inline semel_publish_result kit_publish_one(rabbit_kit *kit, const semel_message *message)
-{
-    semel_publish_result result;
-    OK(kit_publish(kit, &result, message, 1, KIT_WAIT_MS));
-    return result;
-}
+semel_publish_result kit_publish_one(rabbit_kit *kit, const semel_message *message);
+void kit_send(rabbit_kit *kit, const char *id);
+void kit_take(rabbit_kit *kit, semel_delivery deliveries[], size_t count);
+semel_delivery kit_take_id(rabbit_kit *kit, const char *id);
+semel_status kit_settle(rabbit_kit *kit, semel_delivery delivery, semel_verdict verdict);
+void kit_ack(rabbit_kit *kit, semel_delivery delivery);
 
-static inline void kit_send(rabbit_kit *kit, const char *id)
-{
-    semel_message message = text_message(id, "10 EUR");
-    assert_int_equal(kit_publish_one(kit, &message), SEMEL_PUBLISH_CONFIRMED);
-}
-
-static inline void kit_take(rabbit_kit *kit, semel_delivery deliveries[], size_t count)
-{
-    for (size_t have = 0, got; have < count; have += got) {
-        OK(semel_transport_receive(kit->transport, deliveries + have, count - have, &got,
-                                   KIT_WAIT_MS, &last_error));
-        if (!got)
-            fail_msg("%zu of %zu messages came, and no more", have, count);
-    }
-}
-
-static inline semel_delivery kit_take_id(rabbit_kit *kit, const char *id)
-{
-    semel_delivery one;
-    kit_take(kit, &one, 1);
-    BYTES_EQUAL(semel_str(id), one.message->id);
-    return one;
-}
-
-static inline semel_status kit_settle(rabbit_kit *kit, semel_delivery delivery,
-                                      semel_verdict verdict)
-{
-    semel_delivery_settlement settle = {.tag = delivery.tag, .verdict = verdict};
-    return semel_transport_settle(kit->transport, &settle, 1, &last_error);
-}
-
-static inline void kit_ack(rabbit_kit *kit, semel_delivery delivery)
-{
-    OK(kit_settle(kit, delivery, SEMEL_VERDICT_ACK));
-}
-
-/* --- other clients ---------------------------------------------------------------------------------- */
+/* --- other clients ---------------------------------------------------------------------------- */
 
 /* Runs a command of sh, which must succeed, and keeps what it says on standard output. */
-static inline void kit_run(char said[KIT_SAID], const char *command)
-{
-    FILE *from = popen(command, "r"); /* NOLINT: the command is the test's own */
-    size_t used = from ? fread(said, 1, KIT_SAID - 1, from) : 0;
-    said[used] = 0;
-    if (!from || pclose(from) != 0)
-        fail_msg("%s\nfailed: %s", command, said);
-}
+void kit_run(char said[KIT_SAID], const char *command);
 
-/* A script with `channel` of pika open, and `queue`, which is the exchange's name, too. It has no ' in it. */
-static inline void kit_pika(char said[KIT_SAID], const rabbit_kit *kit, const char *script)
-{
-    char command[KIT_COMMAND];
-    int len = snprintf(command, sizeof command,
-                       "/usr/bin/python3 -c 'import pika, sys\n"
-                       "at = pika.URLParameters(\"%s\")\n"
-                       "at.socket_timeout = at.stack_timeout = 60\n" /* for a busy machine */
-                       "connection = pika.BlockingConnection(at)\n"
-                       "channel, queue = connection.channel(), \"%s\"\n"
-                       "%s\n"
-                       "connection.close()'",
-                       kit->broker.url, kit->queue, script);
-    assert_in_range(len, 1, (int)sizeof command - 1);
-    kit_run(said, command);
-}
+/* A script with `channel` of pika open, and `queue`, which is the exchange's name, too. It has
+ * no ' in it. */
+void kit_pika(char said[KIT_SAID], const rabbit_kit *kit, const char *script);
 
 #endif

@@ -30,7 +30,8 @@ static struct pooler {
     const struct passwd *user; /* it does not run as root */
 } running;
 
-/* The usual reset between two clients of a session, DISCARD ALL, would take its search_path away. */
+/* The usual reset between two clients of a session, DISCARD ALL, would take its search_path
+ * away. */
 static void write_settings(const pooler_settings *settings)
 {
     (void)snprintf(running.settings, sizeof running.settings, "%s/ini", running.directory);
@@ -51,7 +52,8 @@ static void write_settings(const pooler_settings *settings)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Who changes its user is not told of its parent's death any more, unless it asks again. */
+/* A process that changes its user is not told of its parent's death any more, unless it asks
+ * again. */
 static int become_pooler(void *context)
 {
     const struct passwd *user = running.user;

@@ -19,7 +19,7 @@
 
 enum { SQL_ROOM = 512, TESTS_MAX = 400 };
 
-/* --- making --------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static semel_status pass_point(void *context, const char *point)
 {
@@ -38,22 +38,21 @@ static const char *level_parameter(case_level level)
 }
 
 /* The schema is in the search path, so that the same SQL does for both servers. */
-static void print_url(server_case *c, const server_place *where, case_level level,
-                      const char *parameters)
+static void print_url(server_case *c, case_level level, const char *parameters)
 {
-    char fresh[SERVER_URL_ROOM];
-    server_fresh(fresh, where);
+    char fresh[SERVER_URL_ROOM], *url = c->base.place.url;
+    memcpy(fresh, url, sizeof fresh);
     const char *name =
-        where->kind == SERVER_POSTGRES ? strstr(fresh, "schema=") + 7 : strrchr(fresh, '/') + 1;
+        c->kind == SERVER_POSTGRES ? strstr(fresh, "schema=") + 7 : strrchr(fresh, '/') + 1;
     (void)snprintf(c->name, sizeof c->name, "%s", name);
-    int len = where->kind == SERVER_POSTGRES
-                  ? snprintf(c->url, sizeof c->url,
+    int len = c->kind == SERVER_POSTGRES
+                  ? snprintf(url, sizeof fresh,
                              "%s&application_name=%s&options=-cdeadlock_timeout%%3D50%%20-csearch_"
                              "path%%3D%s%s%s",
                              fresh, c->name, c->name, level_parameter(level), parameters)
-                  : snprintf(c->url, sizeof c->url, "%s?connect_timeout=60%s%s", fresh,
+                  : snprintf(url, sizeof fresh, "%s?connect_timeout=60%s%s", fresh,
                              level_parameter(level), parameters);
-    if (len < 0 || (size_t)len >= sizeof c->url)
+    if (len < 0 || (size_t)len >= sizeof fresh)
         abort();
 }
 
@@ -61,7 +60,7 @@ semel_store *case_other(const server_case *c)
 {
     semel_store_options how = {.size = sizeof how, .busy_ms = CASE_BUSY_MS};
     semel_store *store = NULL;
-    OK(semel_store_open(&store, c->url, &how, &last_error));
+    OK(semel_store_open(&store, c->base.place.url, &how, &last_error));
     return store;
 }
 
@@ -71,31 +70,22 @@ void case_make(server_case *c, const server_place *where, const server_shape *sh
     semel_store *store;
     *c = (server_case){.kind = where->kind, .mode = shape->mode};
     c->seam = (semel_seam){.size = sizeof c->seam, .context = c, .fault = pass_point};
-    print_url(c, where, shape->level, parameters);
+    store_place_open_on(&c->base.place, where);
+    print_url(c, shape->level, parameters);
     store = case_other(c);
     OK(semel_store_migrate(store, &last_error));
     semel_store_close(store);
-    server_run(c->url, "CREATE TABLE effect (id varchar(64) NOT NULL)");
-    c->between = proxy_open(c->url);
-    proxy_url(c->through, c->between, c->url);
+    server_run(c->base.place.url, "CREATE TABLE effect (id varchar(64) NOT NULL)");
+    c->between = proxy_open(c->base.place.url);
+    proxy_url(c->through, c->between, c->base.place.url);
 }
 
 void case_remove(server_case *c)
 {
     case_close(c);
     proxy_close(c->between);
-    server_drop(c->url);
+    store_place_close(&c->base.place);
 }
-
-/* The store has busy_ms for each of its connections; a test that was kept from working meanwhile tries again. */
-#define OPENED(call)                                                           \
-    do {                                                                       \
-        int64_t opened_by = process_now_ms() + CASE_WAIT_MS;                   \
-        while ((call) && last_error.retryable && process_now_ms() < opened_by) \
-            check_forget();                                                    \
-        if (last_error.status)                                                 \
-            fail_msg("%s", last_error.text);                                   \
-    } while (0)
 
 void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
                   const semel_inbox_options *options)
@@ -108,12 +98,15 @@ void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
     if (options)
         chosen = *options;
     chosen.mode = modes[c->mode];
+    chosen.accept_changes = 1; /* the tests of all modes share the name */
     if (!chosen.wait_ms)
         chosen.wait_ms = CASE_WAIT_MS;
-    check_forget();
-    OPENED(semel_store_open(&c->store, url, &how, &last_error));
-    OPENED(semel_inbox_open(&c->inbox, c->store, "orders", &chosen, &last_error));
-    OPENED(semel_outbox_open(&c->outbox, c->store, "mail", &last_error));
+    store_place here = c->base.place, there = here;
+    (void)snprintf(there.url, sizeof there.url, "%s", url);
+    fixture_open_patiently(&c->base, &there, CASE_WAIT_MS, &how);
+    c->base.place = here;
+    c->inbox = fixture_inbox(&c->base, "orders", &chosen);
+    c->outbox = fixture_outbox(&c->base, "mail");
 }
 
 void case_open(server_case *c, uint32_t busy_ms, const semel_inbox_options *options)
@@ -123,12 +116,9 @@ void case_open(server_case *c, uint32_t busy_ms, const semel_inbox_options *opti
 
 void case_close(server_case *c)
 {
-    semel_outbox_close(c->outbox);
-    semel_inbox_close(c->inbox);
-    semel_store_close(c->store);
+    fixture_close(&c->base);
     c->outbox = NULL;
     c->inbox = NULL;
-    c->store = NULL;
 }
 
 void case_retire(server_case *c)
@@ -138,7 +128,7 @@ void case_retire(server_case *c)
     c->between = NULL;
 }
 
-/* --- running -------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
@@ -227,7 +217,7 @@ int server_case_run(const server_test tests[], size_t count)
     return _cmocka_run_group_tests("tests", all.tests, all.count, NULL, NULL);
 }
 
-/* --- the handler's work --------------------------------------------------------------------------- */
+/* --- the handler's work ----------------------------------------------------------------------- */
 
 #ifdef SEMEL_WITH_POSTGRES
 static const char *run_postgres(PGconn *conn, const char *sql)
@@ -312,7 +302,7 @@ semel_status case_queue(semel_unit *unit, const semel_message *message, void *co
     return handle(unit, message, context, 1, err);
 }
 
-/* --- receiving ------------------------------------------------------------------------------------ */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 static semel_status receive_batch(server_case *c, semel_outcome *out, const char *id,
                                   case_work *todo, semel_error *err)
@@ -380,11 +370,11 @@ semel_outcome case_settle(server_case *c, const char *id, case_work *todo)
     return out;
 }
 
-/* --- looking -------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 int64_t case_number(const server_case *c, const char *sql)
 {
-    return server_number(c->url, sql);
+    return server_number(c->base.place.url, sql);
 }
 
 int case_times(const server_case *c, const char *id)
@@ -400,7 +390,8 @@ int case_times(const server_case *c, const char *id)
     return found % 1000 == keys && found / 1000 % keys == 0 ? (int)(found / 1000 / keys) : -1;
 }
 
-/* MariaDB: a statement that has been at it for some time. Nothing else that the tests do takes so long. */
+/* MariaDB: a statement that has been at it for some time. Nothing else that the tests do takes so
+ * long. */
 int case_blocked(const server_case *c)
 {
     char sql[SQL_ROOM];
@@ -415,7 +406,8 @@ int case_blocked(const server_case *c)
     return (int)case_number(c, sql);
 }
 
-/* MariaDB: what it tells is new if it tells of this look's own transaction; else there may be some, who knows. */
+/* MariaDB: the list is new if it contains the transaction of this query itself; else it may be old,
+ * and counts as one. */
 static int count_transactions(const server_case *c)
 {
     char sql[SQL_ROOM];
@@ -432,8 +424,8 @@ static int count_transactions(const server_case *c)
     return (int)case_number(c, sql);
 }
 
-/* What MariaDB says of transactions is new only if nobody has looked at it for a tenth of a second; and several
- * tests that look should not do so in turns. */
+/* MariaDB's list of transactions is new only if no session has read it for a tenth of a second; and
+ * several tests that read it should not do so in turns. */
 void case_nap(const server_case *c)
 {
     struct timespec pause = {.tv_nsec = (110 + process_now_ms() % 7 * 50) * 1000000L};
@@ -443,7 +435,8 @@ void case_nap(const server_case *c)
         process_nap();
 }
 
-/* One that has nothing to give back is ended without waiting for it, so it may be seen for a moment. */
+/* One that has nothing to give back is ended without waiting for it, so it may be seen for a
+ * moment. */
 int case_open_transactions(const server_case *c)
 {
     int64_t deadline = process_now_ms() + CASE_WAIT_MS;
@@ -475,7 +468,5 @@ const char *case_commit_bytes(const server_case *c)
 
 int64_t case_unsent(server_case *c)
 {
-    semel_counters counters;
-    OK(semel_store_counters(&counters, sizeof counters, c->store, &last_error));
-    return (int64_t)counters.unsent;
+    return (int64_t)fixture_counters(&c->base).unsent;
 }

@@ -1,17 +1,17 @@
-/* What the tests of the servers' own side stand on: a store on a server, by way of a proxy, and a table of the
- * application's, `effect (id)`, into which handlers write. Written once for PostgreSQL and MariaDB, and for each
- * way to receive: a test runs in every shape that it asks for. The clock is the system's and the server's. */
+/* What the tests of the servers' own side stand on: a store on a server, by way of a proxy, and a
+ * table of the application's, `effect (id)`, into which handlers write. Written once for PostgreSQL
+ * and MariaDB, and for each way to receive: a test runs in every shape that it asks for. The clock
+ * is the system's and the server's. */
 #ifndef SEMEL_TESTS_SERVER_CASE_H
 #define SEMEL_TESTS_SERVER_CASE_H
 
-#include "support/base/check.h"
-#include "support/fixture/scripted_handler.h"
+#include "support/fixture/fixture.h"
 #include "support/servers/proxy.h"
-#include "support/servers/server.h"
 
 typedef enum case_mode { BY_TRANSACTION, BY_QUEUE, BY_CLAIM, BY_BATCH, CASE_MODES } case_mode;
 
-/* DEFAULT_...: by the server's setting for the session, and not by the URL's isolation=. PostgreSQL only. */
+/* DEFAULT_...: by the server's setting for the session, and not by the URL's isolation=. PostgreSQL
+ * only. */
 typedef enum case_level {
     LEVEL_SERVERS,
     LEVEL_READ_COMMITTED,
@@ -35,13 +35,12 @@ typedef struct server_shape {
 } server_shape;
 
 typedef struct server_case {
+    fixture base; /* its URL is straight to the server */
     server_kind kind;
     case_mode mode;
-    char name[64];             /* of the schema or database; PostgreSQL: of the application, too */
-    char url[SERVER_URL_ROOM]; /* straight to the server */
+    char name[64]; /* of the schema or database; PostgreSQL: of the application, too */
     char through[SERVER_URL_ROOM]; /* by way of the proxy */
     proxy *between;
-    semel_store *store;
     semel_inbox *inbox;   /* "orders", in the mode */
     semel_outbox *outbox; /* "mail" */
     /* Called at each of the library's named points; NULL: nothing. */
@@ -52,7 +51,7 @@ typedef struct server_case {
     semel_seam seam;
 } server_case;
 
-/* --- running -------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 enum {
     IN_TRANSACTION = 1 << BY_TRANSACTION, /* which modes */
@@ -78,15 +77,16 @@ int server_case_run(const server_test tests[], size_t count);
     }
 #define SERVER_TESTS(tests) server_case_run((tests), sizeof(tests) / sizeof *(tests))
 
-/* --- opening -------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
-/* A fresh store at this server with the table in it. `parameters` go to the end of the URL: "&pool=1". */
+/* A fresh store at this server with the table in it. `parameters` go to the end of the URL:
+ * "&pool=1". */
 void case_make(server_case *c, const server_place *where, const server_shape *shape,
                const char *parameters);
 void case_remove(server_case *c);
 
-/* Opens store, inbox and outbox through the proxy. `options` may be NULL; its mode is the case's, and its wait_ms is
- * CASE_WAIT_MS if it has none: whoever has the key may be kept from going on. */
+/* Opens store, inbox and outbox through the proxy. `options` may be NULL; its mode is the case's,
+ * and its wait_ms is CASE_WAIT_MS if it has none: the unit that has the key may be slow. */
 void case_open(server_case *c, uint32_t busy_ms, const semel_inbox_options *options);
 void case_open_at(server_case *c, const char *url, uint32_t busy_ms,
                   const semel_inbox_options *options);
@@ -94,7 +94,7 @@ semel_store *case_other(const server_case *c); /* another store on the same, as 
 void case_close(server_case *c);
 void case_retire(server_case *c); /* the proxy, too: children may start threads then */
 
-/* --- receiving ------------------------------------------------------------------------------------ */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 /* The context of case_handle(). */
 typedef struct case_work {
@@ -105,12 +105,14 @@ typedef struct case_work {
     semel_status wrong; /* set by one of these: the handler fails with it */
 } case_work;
 
-/* Writes the message's id into `effect`: on the unit's connection or, where it has none, by queueing. */
+/* Writes the message's id into `effect`: on the unit's connection or, where it has none, by
+ * queueing. */
 semel_handler case_handle;
 semel_handler case_queue; /* by queueing in any case */
 
-/* Receives the message with this id, in the case's mode: a batch is CASE_BATCH messages, all of which must
- * be settled or none; if one is processed, the outcome is that. NULL: a work that does nothing. */
+/* Receives the message with this id, in the case's mode: a batch is CASE_BATCH messages, all of
+ * which must be settled or none; if one is processed, the outcome is that. NULL: a work that does
+ * nothing. */
 semel_status case_receive(server_case *c, semel_outcome *out, const char *id, case_work *todo,
                           semel_error *err);
 
@@ -127,7 +129,7 @@ int case_sql(semel_unit *unit, const char *sql);
 const char *case_sqlstate(semel_unit *unit,
                           const char *sql); /* of its failure; "" if it succeeds */
 
-/* --- looking -------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 /* How often the work for this id has been done; -1 if that is not the same for all of a batch. */
 int case_times(const server_case *c, const char *id);

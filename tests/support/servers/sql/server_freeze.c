@@ -1,4 +1,5 @@
-/* See server_freeze.h. The processes of a server are the first one, whose number is in its file, and its children. */
+/* See server_freeze.h. The processes of a server are the first one, whose number is in its file,
+ * and its children. */
 #include "support/servers/sql/server_freeze.h"
 
 #include "support/process/process.h"
@@ -27,7 +28,8 @@ static long first_process(const server_own *own)
     return strtol(line, NULL, 10);
 }
 
-/* Parent and state of a process, from /proc; 0 if there is none. The name in brackets may hold anything. */
+/* Parent and state of a process, from /proc; 0 if there is none. The name in brackets may hold
+ * anything. */
 static long parent_of(long pid, char *state)
 {
     char path[64], text[512];

@@ -1,5 +1,5 @@
-/* A server that is there and does not answer: all of its processes are stopped, and go on later. Its sockets stay open,
- * and the kernel takes what is sent to them. */
+/* A server that is there and does not answer: all of its processes are stopped, and go on later.
+ * Its sockets stay open, and the kernel takes what is sent to them. */
 #ifndef SEMEL_TESTS_SERVER_FREEZE_H
 #define SEMEL_TESTS_SERVER_FREEZE_H
 

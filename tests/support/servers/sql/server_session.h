@@ -1,5 +1,5 @@
-/* For the tests of the servers and of the proxy: a session of either server, in which statements may fail, and
- * a place with a table, of one's own. */
+/* For the tests of the servers and of the proxy: a session of either server, in which statements
+ * may fail, and a database or schema of its own with a table. */
 #ifndef SEMEL_TESTS_SERVER_SESSION_H
 #define SEMEL_TESTS_SERVER_SESSION_H
 
@@ -15,7 +15,7 @@
 
 enum { WAIT_MS = 60000 };
 
-/* --- a session of either server ------------------------------------------------------------------- */
+/* --- a session of either server --------------------------------------------------------------- */
 
 typedef struct session {
     PGconn *pg;
@@ -68,9 +68,10 @@ static inline int session_run(session *s, const char *sql)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-/* --- one test's surroundings ---------------------------------------------------------------------- */
+/* --- one test's surroundings ------------------------------------------------------------------ */
 
-/* With a table t in its own database or schema; t is that table's name with the schema, if there is one. */
+/* With a table t in its own database or schema; t is that table's name with the schema, if there is
+ * one. */
 typedef struct place {
     char url[SERVER_URL_ROOM];
     char through[SERVER_URL_ROOM];
@@ -126,7 +127,7 @@ static inline int64_t rows(const place *p)
     return server_number(p->url, "SELECT count(*) FROM t");
 }
 
-/* --- a test for each server ----------------------------------------------------------------------- */
+/* --- a test for each server ------------------------------------------------------------------- */
 
 #define IN_PLACE(function) ON_EACH(function, setup, teardown) /* *state is a place */
 

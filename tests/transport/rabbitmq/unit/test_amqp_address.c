@@ -1,5 +1,5 @@
-/* The URL of a RabbitMQ transport: what it says, what it does not say, what it must not say, and which
- * messages may get lost by it. */
+/* The URL of a RabbitMQ transport: what it says, what it does not say, what it must not say, and
+ * which messages may get lost by it. */
 #include "support/base/check.h"
 
 #include "base/mem.h"
@@ -211,7 +211,8 @@ static void a_name_has_255_bytes_at_most(void **state)
     }
 }
 
-/* Three patterns of 255 bytes and one of 254, each with its NUL, and the NUL at the end are all there is room for. */
+/* Three patterns of 255 bytes and one of 254, each with its NUL, and the NUL at the end are all
+ * there is room for. */
 static void bindings_end_within_their_room(void **state)
 {
     char url[2048];
@@ -261,7 +262,7 @@ static void reading_survives_the_failure_of_any_allocation(void **state)
     assert_true(failures > 1);
 }
 
-/* --- losses ------------------------------------------------------------------------------------------- */
+/* --- losses ----------------------------------------------------------------------------------- */
 
 static const char *losses_of(const char *url, unsigned broker_major)
 {

@@ -1,5 +1,6 @@
-/* What the broker answers to a batch, frame by frame: each message has the answer that was meant for it, in whatever
- * order they come. A broker confirms in order as long as all is well, so what it does otherwise is played here. */
+/* What the broker answers to a batch, frame by frame: each message has the answer that was meant
+ * for it, in whatever order they come. A broker confirms in order as long as all is well, so what
+ * it does otherwise is played here. */
 #include "amqp_kit.h"
 
 #include "transport/rabbitmq/confirms.h"
@@ -22,7 +23,7 @@ static int setup(void **state)
     if (!e)
         return -1;
     for (size_t i = 0; i < COUNT; i++) {
-        e->messages[i] = full_message();
+        e->messages[i] = kit_full_message();
         e->messages[i].id = semel_str(ids[i]);
         e->pointers[i] = &e->messages[i];
         e->slots[i] = i;
@@ -46,7 +47,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* --- frames -------------------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static void play(exchange *e, amqp_frame_t frame)
 {
@@ -109,9 +110,10 @@ static void check_answers(const exchange *e, const char *expected, const char *f
 }
 #define ANSWERS(expected, exchange) check_answers((exchange), (expected), __FILE__, __LINE__)
 
-/* --- confirmations ------------------------------------------------------------------------------------- */
+/* --- confirmations ---------------------------------------------------------------------------- */
 
-/* A message that is taken for confirmed is removed from its outbox: if the broker has not got it, it is lost. */
+/* A message that is taken for confirmed is removed from its outbox: if the broker has not got it,
+ * it is lost. */
 static void an_answer_is_for_one_message_unless_it_says_otherwise(void **state)
 {
     exchange *e = *state;
@@ -157,7 +159,7 @@ static void answers_to_other_batches_change_nothing(void **state)
     ANSWERS("????", e);
 }
 
-/* --- returns ------------------------------------------------------------------------------------------- */
+/* --- returns ---------------------------------------------------------------------------------- */
 
 static void a_returned_message_is_unroutable_although_it_is_confirmed_then(void **state)
 {

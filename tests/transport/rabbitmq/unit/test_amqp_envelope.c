@@ -1,5 +1,5 @@
-/* Messages into AMQP's properties and headers and back: nothing is lost on the way, foreign consumers find
- * everything where they look for it, and what AMQP cannot carry is refused. */
+/* Messages into AMQP's properties and headers and back: nothing is lost on the way, foreign
+ * consumers find everything where they look for it, and what AMQP cannot carry is refused. */
 #include "amqp_kit.h"
 #include "support/fixture/shop.h"
 
@@ -9,11 +9,11 @@
 
 enum { RANDOM_MESSAGES = 4000, RANDOM_HEADERS_MAX = 6 };
 
-/* --- round trips --------------------------------------------------------------------------------------- */
+/* --- round trips ------------------------------------------------------------------------------ */
 
 static void a_full_message_comes_back(void **state)
 {
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     (void)state;
     assert_comes_back(&message);
     assert_event_comes_back(&message);
@@ -98,7 +98,7 @@ static void the_largest_headers_come_back(void **state)
 {
     static char value[SEMEL_HEADER_MAX];
     static semel_header headers[SEMEL_HEADERS_MAX];
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     (void)state;
     memset(value, 'v', sizeof value);
     for (size_t i = 0; i < SEMEL_HEADERS_MAX; i++)
@@ -109,11 +109,11 @@ static void the_largest_headers_come_back(void **state)
     assert_event_comes_back(&message);
 }
 
-/* --- what is where ----------------------------------------------------------------------------------------- */
+/* --- what is where ---------------------------------------------------------------------------- */
 
 static void members_are_where_foreign_consumers_look(void **state)
 {
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     rabbit_writer writer = {.persistent = 1};
     rabbit_envelope envelope;
     kit_wire wire;
@@ -211,7 +211,7 @@ static void a_header_named_like_a_member_that_is_there_stays_a_header(void **sta
                                     {"semel-time-ms", {"12", 2}},
                                     {"x-delivery-count", {"7", 1}},
                                     {"x-death", {"slow", 4}}};
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     (void)state;
     message.time_ms = 5000; /* which needs no header of ours */
     message.headers = headers;
@@ -219,7 +219,7 @@ static void a_header_named_like_a_member_that_is_there_stays_a_header(void **sta
     assert_comes_back(&message);
 }
 
-/* --- what AMQP cannot carry ----------------------------------------------------------------------------------- */
+/* --- what AMQP cannot carry ------------------------------------------------------------------- */
 
 static void a_topic_has_255_bytes_at_most(void **state)
 {
@@ -237,7 +237,7 @@ static void a_name_of_a_header_has_255_bytes_at_most(void **state)
 {
     char text[257] = "";
     semel_header header = {text + 1, {"v", 1}};
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     (void)state;
     memset(text, 'a', 256);
     message.headers = &header;
@@ -261,7 +261,7 @@ static void headers_that_would_close_the_channel_are_refused(void **state)
     }
 }
 
-/* --- at random --------------------------------------------------------------------------------------------------- */
+/* --- at random -------------------------------------------------------------------------------- */
 
 typedef struct random_message {
     char texts[5][SEMEL_TEXT_MAX + 1];
@@ -346,14 +346,14 @@ static void thousands_of_random_messages_come_back(void **state)
     }
 }
 
-/* --- without memory ---------------------------------------------------------------------------------------------- */
+/* --- without memory --------------------------------------------------------------------------- */
 
 /* More than a chunk of the arena has, so that it needs several. */
 static void writing_survives_the_failure_of_any_allocation(void **state)
 {
     static semel_header headers[SEMEL_HEADERS_MAX];
     static char names[SEMEL_HEADERS_MAX][128];
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     long failures = 0;
     (void)state;
     for (unsigned i = 0; i < SEMEL_HEADERS_MAX; i++) {
@@ -378,7 +378,7 @@ static void writing_survives_the_failure_of_any_allocation(void **state)
 
 static void a_writer_that_has_written_needs_no_more_memory(void **state)
 {
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     rabbit_writer writer = {.cloudevents = 1};
     rabbit_envelope envelope;
     (void)state;

@@ -1,11 +1,12 @@
-/* Deliveries as other people's publishers make them, and as the broker marks them: read into messages. */
+/* Deliveries as other people's publishers make them, and as the broker marks them: read into
+ * messages. */
 #include "amqp_kit.h"
 
 #include <float.h>
 #include <locale.h>
 #include <stdio.h>
 
-/* --- other people's publishers -------------------------------------------------------------------------- */
+/* --- other people's publishers ---------------------------------------------------------------- */
 
 /* channel.basic_publish(..., properties=pika.BasicProperties(...)) */
 static void a_message_of_pika_is_read(void **state)
@@ -107,7 +108,7 @@ static void a_message_of_nothing_but_a_body_is_read(void **state)
     mail_discard(&m);
 }
 
-/* --- values ------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void numbers_become_text(void **state)
 {
@@ -239,7 +240,7 @@ static void an_exact_time_counts_if_it_is_in_the_second_of_the_timestamp(void **
     }
 }
 
-/* --- how often it was delivered ----------------------------------------------------------------------------- */
+/* --- how often it was delivered --------------------------------------------------------------- */
 
 static void a_first_delivery_is_the_first_and_a_redelivery_at_least_the_second(void **state)
 {
@@ -326,7 +327,7 @@ static void deaths_that_make_no_sense_count_for_nothing(void **state)
     mail_discard(&many);
 }
 
-/* --- without memory ------------------------------------------------------------------------------ */
+/* --- without memory --------------------------------------------------------------------------- */
 
 /* Texts as long as they may be, so many that the arena needs several chunks. */
 static void reading_survives_the_failure_of_any_allocation(void **state)
@@ -347,7 +348,8 @@ static void reading_survives_the_failure_of_any_allocation(void **state)
     mail_discard(&m);
 }
 
-/* So many that their array is more than a chunk of the arena has left. What is over the limit is left out. */
+/* So many that their array is more than a chunk of the arena has left. What is over the limit is
+ * left out. */
 static void of_a_thousand_headers_as_many_as_may_be_are_read_or_none_for_want_of_memory(
     void **state)
 {

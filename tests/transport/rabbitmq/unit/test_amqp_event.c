@@ -5,11 +5,11 @@
 
 #include <stdio.h>
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void an_event_has_its_attributes_as_headers_too(void **state)
 {
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     rabbit_writer writer = {.cloudevents = 1, .persistent = 1};
     rabbit_envelope envelope;
     (void)state;
@@ -43,7 +43,7 @@ static void a_header_with_the_name_of_an_attribute_gives_way(void **state)
                                     {"Colour", {"red", 3}},
                                     {"ID", {"no extension", 12}},
                                     {"time", {"no extension", 12}}};
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     rabbit_writer writer = {.cloudevents = 1};
     rabbit_envelope envelope;
     (void)state;
@@ -59,27 +59,27 @@ static void a_header_with_the_name_of_an_attribute_gives_way(void **state)
 
 static void what_is_no_event_is_refused_as_one(void **state)
 {
-    semel_message message = full_message();
+    semel_message message = kit_full_message();
     (void)state;
     message.type = NULL;
     FAILS(SEMEL_EINVAL, kit_write(&message, 1));
     SAYS("message.type is missing");
     OK(kit_write(&message, 0));
-    message = full_message();
+    message = kit_full_message();
     message.id = (semel_bytes){"\xff", 1};
     FAILS(SEMEL_EINVAL, kit_write(&message, 1));
     SAYS("message.id is not UTF-8");
-    message = full_message();
+    message = kit_full_message();
     message.group = "a\nb";
     FAILS(SEMEL_EINVAL, kit_write(&message, 1));
     SAYS("message.group");
-    message = full_message();
+    message = kit_full_message();
     message.time_ms = INT64_MAX;
     FAILS(SEMEL_EINVAL, kit_write(&message, 1));
     SAYS("time_ms");
 }
 
-/* --- reading the binary mode --------------------------------------------------------------------------------- */
+/* --- reading the binary mode ------------------------------------------------------------------ */
 
 static void the_attributes_of_an_event_win_over_properties(void **state)
 {
@@ -186,7 +186,7 @@ static void without_a_version_it_is_no_event(void **state)
     mail_discard(&m);
 }
 
-/* --- reading the structured mode -------------------------------------------------------------------------------- */
+/* --- reading the structured mode -------------------------------------------------------------- */
 
 static void a_structured_event_is_the_message(void **state)
 {

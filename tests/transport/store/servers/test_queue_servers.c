@@ -1,4 +1,5 @@
-/* Queues in PostgreSQL and MariaDB: several processes, leases that are extended, counters, replay. */
+/* Queues in PostgreSQL and MariaDB: several processes, leases that are extended, counters,
+ * replay. */
 #include "support/base/check.h"
 #include "support/fixture/scripted_handler.h"
 #include "support/process/deadline.h"
@@ -40,7 +41,7 @@ static void nothing_is_lost_when_processes_are_killed(void **state)
     queue_processes_are_killed(url);
 }
 
-/* --- by one process ----------------------------------------------------------------------------------------- */
+/* --- by one process --------------------------------------------------------------------------- */
 
 static semel_store *open_store(void)
 {

@@ -1,0 +1,27 @@
+/* Complaints, as all commands make them. */
+#include "program/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int cli_usage(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "semel %s: ", name);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fprintf(stderr, "\ntry: semel help %s\n", name);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+int cli_failed(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "semel %s: ", name);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+    va_end(arguments);
+    return CLI_FAILED;
+}

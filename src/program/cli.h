@@ -1,0 +1,52 @@
+/* What the commands share: the shape of a command, exit statuses, complaints. */
+#ifndef SEMEL_CLI_CLI_H
+#define SEMEL_CLI_CLI_H
+
+#include <semel/export.h>
+#include <stddef.h>
+
+/* Of every command. */
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_CONFIG = 3,    /* the configuration is wrong */
+    CLI_NOT_FOUND = 4, /* what the command names does not exist */
+    CLI_CONFLICT = 5,  /* it exists already */
+    CLI_TEMPORARY = 75 /* unreachable or busy: the same command may work later */
+};
+
+typedef struct command {
+    const char *group; /* of the list; NULL: that of the command before it */
+    const char *name;
+    const char *summary; /* one line for the list; NULL: a command that people do not type */
+    const char *help;    /* the whole page: how it is called, and what the options mean */
+    int (*run)(int argc, char **argv); /* argv[0] is the name of the command */
+} command;
+
+/* The table of commands, in main.c. */
+const command *cli_commands(size_t *count);
+
+extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
+    init_help[], publish_help[], run_help[], schema_help[], test_help[];
+int cmd_check(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+int cmd_config(int argc, char **argv);
+int cmd_schema(int argc, char **argv);
+int cmd_demo(int argc, char **argv);
+int cmd_demo_worker(int argc, char **argv);
+int cmd_init(int argc, char **argv);
+int cmd_manual(int argc, char **argv);
+int cmd_publish(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_test(int argc, char **argv);
+
+int cmd_exec(int argc, char **argv);
+
+/* Says on stderr what is wrong with the command line and where help is; returns CLI_USAGE. */
+int cli_usage(const char *name, const char *format, ...) SEMEL_PRINTF(2, 3);
+
+/* Says on stderr what went wrong; returns CLI_FAILED. */
+int cli_failed(const char *name, const char *format, ...) SEMEL_PRINTF(2, 3);
+
+#endif

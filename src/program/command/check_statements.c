@@ -1,0 +1,119 @@
+/* See check_statements.h.
+ *
+ * The store itself is asked, in transactions that are rolled back. A SQLite store that is not there
+ * yet is not made: a throw-away one in a temporary directory, on which `setup` was run, takes its
+ * place. So it does for a file that is not in WAL mode: to open it as a store would change that. If
+ * the process dies here, the directory stays behind. */
+#include "program/command/check_statements.h"
+
+#include "program/config/verify.h"
+#include "program/handler/sql.h"
+#include "program/handler/value_sql.h"
+#include "program/support/temporary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const inbox_config *first_with_sql(const config *all)
+{
+    for (size_t i = 0; i < all->inbox_count; i++)
+        if (all->inboxes[i].handler == HANDLER_SQL)
+            return &all->inboxes[i];
+    return NULL;
+}
+
+/* --- which store ------------------------------------------------------------------------------ */
+
+/* 1 if the file is a database in WAL mode: the byte 18 of its header says so. */
+static int is_in_use(const char *path)
+{
+    enum { MODE_AT = 18, MODE_WAL = 2 };
+    unsigned char header[MODE_AT + 1];
+    FILE *file = fopen(path, "rbe");
+    size_t len = file ? fread(header, 1, sizeof header, file) : 0;
+    if (file)
+        (void)fclose(file);
+    return len == sizeof header && header[MODE_AT] == MODE_WAL;
+}
+
+static int is_there(const char *store_url)
+{
+    region memory = {0};
+    const char *path = store_url + strlen("sqlite:");
+    int found = is_in_use(region_copy(&memory, path, strcspn(path, "?")));
+    region_free(&memory);
+    return found;
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+static void rejected_setup(diagnostics *found, const config *all, size_t number,
+                           const semel_error *why)
+{
+    const config_node *setup = tree_find(all->root, "setup");
+    const config_node *at =
+        setup->kind == NODE_LIST && number < setup->count ? setup->items[number] : setup;
+    diagnostic_add(found, LEVEL_ERROR, "rejected-by-store", at->at, "setup",
+                   "rejected by the store: %s", why->text);
+}
+
+static semel_status ask_store(diagnostics *found, const config *all, semel_error *err)
+{
+    semel_store *store = NULL;
+    semel_status status = semel_store_open(&store, all->store_url, &all->store, err);
+    if (!status)
+        status = verify_sql(found, all, store, 1, err);
+    semel_store_close(store);
+    if (status != SEMEL_EHANDLER)
+        return status;
+    rejected_setup(found, all, all->setup.count, err); /* which of them is not known */
+    return SEMEL_OK;
+}
+
+static semel_status ask_new_store(diagnostics *found, const config *all, const char *directory,
+                                  semel_error *err)
+{
+    region memory = {0};
+    semel_store *store = NULL;
+    size_t failed = 0;
+    const char *url = region_printf(&memory, "sqlite:%s/check.db", directory);
+    semel_status status = semel_store_open(&store, url, NULL, err);
+    if (!status && sql_setup(store, &all->setup, &failed, err))
+        rejected_setup(found, all, failed, err);
+    else if (!status)
+        status = verify_sql(found, all, store, 0, err);
+    semel_store_close(store);
+    region_free(&memory);
+    return status;
+}
+
+static semel_status ask_throw_away(diagnostics *found, const config *all, semel_error *err)
+{
+    char *directory = temporary_directory();
+    semel_status status =
+        directory ? ask_new_store(found, all, directory, err)
+                  : semel_fail(err, SEMEL_ESTORE, "no temporary directory: %s", strerror(errno));
+    temporary_remove(directory);
+    return status;
+}
+
+void check_statements(diagnostics *found, buffer *unchecked, const config *all, const char *offline)
+{
+    const inbox_config *first = first_with_sql(all);
+    sql_kind kind = sql_kind_of(all->store_url);
+    semel_error why = {0};
+    if (!first)
+        return;
+    int is_new = kind == SQL_KIND_SQLITE && (offline || !is_there(all->store_url));
+    if (!kind)
+        diagnostic_at(found, "no-sql", tree_find(first->at, "sql"),
+                      "the store has no SQL; use sqlite:, postgres: or mariadb:");
+    else if (is_new && !all->setup.count)
+        buffer_printf(unchecked, "%s, and there is no setup",
+                      offline ? offline : "the store does not exist yet");
+    else if (offline && !is_new)
+        buffer_text(unchecked, offline);
+    else if (is_new ? ask_throw_away(found, all, &why) : ask_store(found, all, &why))
+        buffer_text(unchecked, why.text);
+}

@@ -1,0 +1,30 @@
+/* What is wrong across fields of a configuration that was read: names that do not exist, two
+ * handlers, a retention that is too short, a guarantee that cannot be given. Nothing is opened but
+ * a store in memory, which validates key expressions. */
+#ifndef SEMEL_PROGRAM_CONFIG_CHECK_H
+#define SEMEL_PROGRAM_CONFIG_CHECK_H
+
+#include "program/config/diagnostic.h"
+#include "program/config/options.h"
+
+void config_check(const config *all, diagnostics *found);
+
+/* --- for the parts of the check --------------------------------------------------------------- */
+
+typedef struct checking {
+    const config *all;
+    diagnostics *found;
+} checking;
+
+void check_keys(const checking *c);       /* check_key.c */
+void check_retentions(const checking *c); /* check_retention.c */
+void check_passwords(const checking *c);  /* check_password.c */
+void check_tests(const checking *c);      /* check_test.c */
+
+/* Reports a name that is none of those: queue "order" does not exist; did you mean "orders"? */
+void check_unknown(const checking *c, const char *kind, const char *name, place at,
+                   const char *path);
+/* ... if it is none; `node` holds the name. */
+void check_queue_name(const checking *c, const config_node *node);
+
+#endif

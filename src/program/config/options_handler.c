@@ -1,0 +1,267 @@
+/* See options.h: handlers, what they send, and what is around them. */
+#include "program/config/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static const option limits_options[] = {
+    {.name = "memory",
+     .type = OPTION_SIZE,
+     .offset = offsetof(limits_config, memory_bytes),
+     .otherwise = "not limited",
+     .least = 1,
+     .text = "address space of the process",
+     .example = "256MiB"},
+    {.name = "cpu",
+     .type = OPTION_LONG_DURATION,
+     .offset = offsetof(limits_config, cpu_ms),
+     .otherwise = "not limited",
+     .least = 1,
+     .text = "processor time of the process",
+     .example = "10s"},
+    {.name = "files",
+     .type = OPTION_LONG_NUMBER,
+     .offset = offsetof(limits_config, files),
+     .otherwise = "not limited",
+     .least = 4,
+     .text = "open files of the process",
+     .example = "64"},
+    {.name = "output",
+     .type = OPTION_SIZE,
+     .offset = offsetof(limits_config, output_bytes),
+     .fallback = "64KiB",
+     .least = 1,
+     .most = UINT64_C(16) << 20,
+     .text = "of stdout, and of one answer; more is a failure",
+     .example = "64KiB"},
+};
+const section section_limits = {"limits",
+                                "Limits of the processes of a handler.",
+                                limits_options,
+                                COUNT(limits_options),
+                                sizeof(limits_config),
+                                SECTION_NO_OFFSET,
+                                SECTION_NO_OFFSET};
+
+static const option_word outputs[] = {
+    {"none", OUTPUT_NONE}, {"result", OUTPUT_RESULT}, {"answer", OUTPUT_ANSWER}, {NULL, 0}};
+
+static const option exec_options[] = {
+    {.name = "command",
+     .type = OPTION_LIST,
+     .flags = OPTION_MAIN | OPTION_REQUIRED,
+     .offset = offsetof(exec_config, command),
+     .text = "the program and its arguments; no shell. The body is its standard input",
+     .example = "[./send-email.sh]"},
+    {.name = "env",
+     .type = OPTION_PAIRS,
+     .offset = offsetof(exec_config, env),
+     .text = "environment variables, beside SEMEL_*",
+     .example = "{ MAIL_FROM: shop@example.com }"},
+    {.name = "output",
+     .type = OPTION_WORD,
+     .offset = offsetof(exec_config, output),
+     .fallback = "none",
+     .words = outputs,
+     .text = "what stdout is: ignored, stored with the key, or an answer in JSON",
+     .example = "result"},
+    {.name = "limits",
+     .type = OPTION_SECTION,
+     .offset = offsetof(exec_config, limits),
+     .inner = &section_limits,
+     .text = "limits of the process",
+     .example = "{ memory: 256MiB, cpu: 10s }"},
+};
+const section section_exec = {
+    "inboxes.NAME.exec",
+    "A program for each message; exit status 0: done, 75: retry, 65: dead letter, others: retry.",
+    exec_options,
+    COUNT(exec_options),
+    sizeof(exec_config),
+    SECTION_NO_OFFSET,
+    SECTION_NO_OFFSET};
+
+static const option worker_options[] = {
+    {.name = "command",
+     .type = OPTION_LIST,
+     .flags = OPTION_MAIN | OPTION_REQUIRED,
+     .offset = offsetof(worker_config, command),
+     .text = "the program and its arguments; no shell",
+     .example = "[python3, fraud.py]"},
+    {.name = "env",
+     .type = OPTION_PAIRS,
+     .offset = offsetof(worker_config, env),
+     .text = "environment variables",
+     .example = "{ MODEL: small }"},
+    {.name = "processes",
+     .type = OPTION_NUMBER,
+     .offset = offsetof(worker_config, processes),
+     .fallback = "1",
+     .least = 1,
+     .most = 256,
+     .text = "how many of them run",
+     .example = "2"},
+    {.name = "limits",
+     .type = OPTION_SECTION,
+     .offset = offsetof(worker_config, limits),
+     .inner = &section_limits,
+     .text = "limits of each process",
+     .example = "{ memory: 256MiB }"},
+};
+const section section_worker = {
+    "inboxes.NAME.worker", "A program that stays, with JSON lines on stdin and stdout.",
+    worker_options,        COUNT(worker_options),
+    sizeof(worker_config), SECTION_NO_OFFSET,
+    SECTION_NO_OFFSET};
+
+/* --- http ------------------------------------------------------------------------------------- */
+
+static const option_word http_forms[] = {
+    {"binary", HTTP_BINARY}, {"structured", HTTP_STRUCTURED}, {NULL, 0}};
+
+static const option http_options[] = {
+    {.name = "url",
+     .type = OPTION_URL,
+     .flags = OPTION_MAIN | OPTION_REQUIRED,
+     .offset = offsetof(http_config, url),
+     .text = "where messages are sent with POST and an Idempotency-Key",
+     .example = "http://127.0.0.1:3000/invoices"},
+    {.name = "cloudevents",
+     .type = OPTION_WORD,
+     .offset = offsetof(http_config, cloudevents),
+     .fallback = "binary",
+     .words = http_forms,
+     .text = "the form of the CloudEvent",
+     .example = "structured"},
+    {.name = "headers",
+     .type = OPTION_PAIRS,
+     .flags = OPTION_SECRET,
+     .offset = offsetof(http_config, headers),
+     .text = "headers of the request",
+     .example = "{ Authorization: \"Bearer ${file:invoice.token}\" }"},
+    {.name = "private_addresses",
+     .type = OPTION_BOOLEAN,
+     .offset = offsetof(http_config, private_addresses),
+     .fallback = "true",
+     .text = "false: refuse 127.0.0.1, 10.0.0.0/8 and similar",
+     .example = "false"},
+    {.name = "response_max",
+     .type = OPTION_SIZE,
+     .offset = offsetof(http_config, response_bytes),
+     .fallback = "64KiB",
+     .least = 1,
+     .most = UINT64_C(16) << 20,
+     .text = "the most of an answer that is read; more is a failure",
+     .example = "64KiB"},
+};
+const section section_http = {
+    "inboxes.NAME.http", "A POST for each message; 2xx: done, 410: dead letter, others: retry.",
+    http_options,        COUNT(http_options),
+    sizeof(http_config), SECTION_NO_OFFSET,
+    SECTION_NO_OFFSET};
+
+/* --- send ------------------------------------------------------------------------------------- */
+
+static const option send_options[] = {
+    {.name = "to",
+     .type = OPTION_TEXT,
+     .flags = OPTION_MAIN | OPTION_REQUIRED,
+     .offset = offsetof(send_config, to),
+     .text = "the queue that it is sent to",
+     .example = "shipping"},
+    {.name = "type",
+     .type = OPTION_TEXT,
+     .offset = offsetof(send_config, type),
+     .otherwise = "that of the received message",
+     .text = "its type",
+     .example = "order.paid"},
+    {.name = "id",
+     .type = OPTION_TEXT,
+     .offset = offsetof(send_config, id),
+     .otherwise = "made from the received message",
+     .text = "its id; a repetition must have the same",
+     .example = "\":{json:/order_id}\""},
+    {.name = "topic",
+     .type = OPTION_TEXT,
+     .offset = offsetof(send_config, topic),
+     .otherwise = "the type if the URL has an exchange, else its queue",
+     .text = "its topic",
+     .example = "orders"},
+    {.name = "group",
+     .type = OPTION_TEXT,
+     .offset = offsetof(send_config, group),
+     .otherwise = "that of the received message",
+     .text = "its group, which keeps the order",
+     .example = "\":json/customer\""},
+    {.name = "headers",
+     .type = OPTION_PAIRS,
+     .offset = offsetof(send_config, headers),
+     .otherwise = "none",
+     .text = "its headers",
+     .example = "{ X-Tenant: \":{header:X-Tenant}\" }"},
+    {.name = "body",
+     .type = OPTION_VALUE,
+     .offset = offsetof(send_config, body),
+     .otherwise = "that of the received message",
+     .text = "its body; a text that begins with : is a value of the received message, :: is a "
+             "literal colon",
+     .example = "{ order: \":json/order_id\" }"},
+};
+const section section_send = {"inboxes.NAME.send",
+                              "Sent if and only if the work commits.",
+                              send_options,
+                              COUNT(send_options),
+                              sizeof(send_config),
+                              SECTION_NO_OFFSET,
+                              offsetof(send_config, at)};
+
+/* --- log -------------------------------------------------------------------------------------- */
+
+static const option_word log_levels[] = {{"error", LOG_ERROR},
+                                         {"warning", LOG_WARNING},
+                                         {"info", LOG_INFO},
+                                         {"debug", LOG_DEBUG},
+                                         {NULL, 0}};
+static const option_word log_formats[] = {
+    {"auto", LOG_FORMAT_AUTO}, {"text", LOG_FORMAT_TEXT}, {"json", LOG_FORMAT_JSON}, {NULL, 0}};
+static const option_word log_message_words[] = {
+    {"auto", LOG_MESSAGES_AUTO}, {"all", LOG_MESSAGES_ALL}, {"none", LOG_MESSAGES_NONE}, {NULL, 0}};
+
+static const option log_options[] = {
+    {.name = "level",
+     .type = OPTION_WORD,
+     .flags = OPTION_MAIN,
+     .offset = offsetof(log_config, level),
+     .fallback = "info",
+     .words = log_levels,
+     .text = "the least that is logged",
+     .example = "debug"},
+    {.name = "format",
+     .type = OPTION_WORD,
+     .offset = offsetof(log_config, format),
+     .fallback = "auto",
+     .words = log_formats,
+     .text = "auto: text on a terminal, otherwise JSON lines",
+     .example = "json"},
+    {.name = "messages",
+     .type = OPTION_WORD,
+     .offset = offsetof(log_config, messages),
+     .fallback = "auto",
+     .words = log_message_words,
+     .text = "auto: a line for each message on a terminal, otherwise one summary a minute",
+     .example = "all"},
+    {.name = "keys",
+     .type = OPTION_BOOLEAN,
+     .offset = offsetof(log_config, keys),
+     .fallback = "true",
+     .text = "false: keys are logged as 12 hex digits of their SHA-256",
+     .example = "false"},
+};
+const section section_log = {"log",
+                             "What is logged, on stderr.",
+                             log_options,
+                             COUNT(log_options),
+                             sizeof(log_config),
+                             SECTION_NO_OFFSET,
+                             SECTION_NO_OFFSET};

@@ -1,0 +1,198 @@
+/* See options.h: the section `tests`. */
+#include "program/config/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* --- what is given ---------------------------------------------------------------------------- */
+
+static const option given_options[] = {
+    {.name = "to",
+     .type = OPTION_TEXT,
+     .flags = OPTION_REQUIRED,
+     .offset = offsetof(test_message, to),
+     .text = "the queue that it is put into",
+     .example = "orders"},
+    {.name = "id",
+     .type = OPTION_TEXT,
+     .offset = offsetof(test_message, id),
+     .otherwise = "made by the test",
+     .text = "its id",
+     .example = "m-1"},
+    {.name = "type",
+     .type = OPTION_TEXT,
+     .offset = offsetof(test_message, type),
+     .otherwise = "none",
+     .text = "its type",
+     .example = "order.placed"},
+    {.name = "source",
+     .type = OPTION_TEXT,
+     .offset = offsetof(test_message, source),
+     .otherwise = "none",
+     .text = "its source",
+     .example = "/shop"},
+    {.name = "group",
+     .type = OPTION_TEXT,
+     .offset = offsetof(test_message, group),
+     .otherwise = "none",
+     .text = "its group",
+     .example = "customer-7"},
+    {.name = "headers",
+     .type = OPTION_PAIRS,
+     .offset = offsetof(test_message, headers),
+     .otherwise = "none",
+     .text = "its headers",
+     .example = "{ return-id: r-1 }"},
+    {.name = "body",
+     .type = OPTION_VALUE,
+     .offset = offsetof(test_message, body),
+     .otherwise = "empty",
+     .text = "its body; what is not a text becomes JSON",
+     .example = "{ order_id: 7, amount: 10 }"},
+    {.name = "copies",
+     .type = OPTION_NUMBER,
+     .offset = offsetof(test_message, copies),
+     .fallback = "1",
+     .least = 1,
+     .most = 1000,
+     .text = "how often it is delivered",
+     .example = "3"},
+};
+static const section section_given = {"tests.given",        "Messages that are put into queues.",
+                                      given_options,        COUNT(given_options),
+                                      sizeof(test_message), SECTION_NO_OFFSET,
+                                      SECTION_NO_OFFSET};
+
+/* --- answers and expectations ----------------------------------------------------------------- */
+
+static const option_word answers[] = {{"done", 0}, {"retry", 1}, {"dead", 2}, {NULL, 0}};
+static const option_word outcomes[] = {{"processed", SEMEL_PROCESSED},
+                                       {"duplicate", SEMEL_DUPLICATE},
+                                       {"replayed", SEMEL_REPLAYED},
+                                       {"failed", SEMEL_FAILED},
+                                       {"dead", SEMEL_DEAD},
+                                       {"mismatch", SEMEL_MISMATCH},
+                                       {"stale", SEMEL_STALE},
+                                       {"missing-key", SEMEL_MISSING_KEY},
+                                       {NULL, 0}};
+
+static const option answer_options[] = {
+    {.name = "answers",
+     .type = OPTION_LIST,
+     .flags = OPTION_MAIN,
+     .offset = offsetof(test_words, words),
+     .words = answers,
+     .text = "what the stubbed handler answers, one after the other",
+     .example = "[retry, retry, done]"},
+};
+static const section section_answer = {
+    "tests.answers",         "What stubbed handlers answer, by inbox.",
+    answer_options,          COUNT(answer_options),
+    sizeof(test_words),      offsetof(test_words, inbox),
+    offsetof(test_words, at)};
+
+static const option outcome_options[] = {
+    {.name = "outcomes",
+     .type = OPTION_LIST,
+     .flags = OPTION_MAIN | OPTION_EMPTY,
+     .offset = offsetof(test_words, words),
+     .words = outcomes,
+     .text = "the outcomes of the inbox, in their order",
+     .example = "[processed, duplicate]"},
+};
+static const section section_outcome = {"tests.expect.inboxes",  "Outcomes, by inbox.",
+                                        outcome_options,         COUNT(outcome_options),
+                                        sizeof(test_words),      offsetof(test_words, inbox),
+                                        offsetof(test_words, at)};
+
+static const option number_options[] = {
+    {.name = "value",
+     .type = OPTION_VALUE,
+     .flags = OPTION_MAIN,
+     .offset = offsetof(test_number, value),
+     .text = "what is expected",
+     .example = "1"},
+};
+static const section section_number = {"tests.expect.sent, .sql",
+                                       "Numbers and values, by name.",
+                                       number_options,
+                                       COUNT(number_options),
+                                       sizeof(test_number),
+                                       offsetof(test_number, name),
+                                       SECTION_NO_OFFSET};
+
+static const option expect_options[] = {
+    {.name = "inboxes",
+     .type = OPTION_NAMED,
+     .offset = offsetof(test_config, inboxes),
+     .count_offset = offsetof(test_config, inbox_count),
+     .inner = &section_outcome,
+     .text = "outcomes of inboxes",
+     .example = "{ payments: [processed, duplicate] }"},
+    {.name = "sent",
+     .type = OPTION_NAMED,
+     .offset = offsetof(test_config, sent),
+     .count_offset = offsetof(test_config, sent_count),
+     .inner = &section_number,
+     .text = "how many messages were sent to queues",
+     .example = "{ shipping: 1 }"},
+    {.name = "sql",
+     .type = OPTION_NAMED,
+     .offset = offsetof(test_config, sql),
+     .count_offset = offsetof(test_config, sql_count),
+     .inner = &section_number,
+     .text = "what statements return",
+     .example = "{ \"SELECT count(*) FROM ledger\": 1 }"},
+    {.name = "dead",
+     .type = OPTION_COUNT,
+     .offset = offsetof(test_config, dead),
+     .otherwise = "not asked",
+     .most = 1000000,
+     .text = "how many dead letters there are",
+     .example = "0"},
+};
+static const section section_expect = {"tests.expect",
+                                       "What must be true afterwards.",
+                                       expect_options,
+                                       COUNT(expect_options),
+                                       0,
+                                       SECTION_NO_OFFSET,
+                                       SECTION_NO_OFFSET};
+
+/* --- a test ----------------------------------------------------------------------------------- */
+
+static const option test_options[] = {
+    {.name = "name",
+     .type = OPTION_TEXT,
+     .flags = OPTION_REQUIRED,
+     .offset = offsetof(test_config, name),
+     .text = "what it shows",
+     .example = "a copy charges once"},
+    {.name = "given",
+     .type = OPTION_SECTIONS,
+     .flags = OPTION_REQUIRED,
+     .offset = offsetof(test_config, given),
+     .count_offset = offsetof(test_config, given_count),
+     .inner = &section_given,
+     .text = "messages that are put into queues",
+     .example = "{ to: orders, type: order.placed, body: { order_id: 7 }, copies: 3 }"},
+    {.name = "answers",
+     .type = OPTION_NAMED,
+     .offset = offsetof(test_config, answers),
+     .count_offset = offsetof(test_config, answer_count),
+     .inner = &section_answer,
+     .text = "what stubbed handlers answer; by default: done",
+     .example = "{ mail.receipt: [retry, done] }"},
+    {.name = "expect",
+     .type = OPTION_SECTION,
+     .flags = OPTION_REQUIRED,
+     .inner = &section_expect,
+     .text = "what must be true afterwards",
+     .example = "{ inboxes: { payments: [processed] } }"},
+};
+const section section_test = {"tests",
+                              "Run by semel test on a temporary store, with handlers stubbed.",
+                              test_options,
+                              COUNT(test_options),
+                              sizeof(test_config),
+                              SECTION_NO_OFFSET,
+                              offsetof(test_config, at)};

@@ -1,0 +1,98 @@
+/* See verify.h. */
+#include "program/config/verify.h"
+
+#include "program/config/tree.h"
+#include "program/handler/sql.h"
+
+#include <string.h>
+
+/* --- statements ------------------------------------------------------------------------------- */
+
+/* One statement need not be a list. */
+static const config_node *statement_node(const inbox_config *inbox, size_t number)
+{
+    const config_node *sql = tree_find(inbox->at, "sql");
+    if (!sql)
+        return inbox->at;
+    return sql->kind == NODE_LIST && number < sql->count ? sql->items[number] : sql;
+}
+
+static void add_mistake(diagnostics *found, const inbox_config *inbox, const sql_mistake *wrong)
+{
+    const config_node *node = statement_node(inbox, wrong->statement);
+    region memory = {0};
+    place at = wrong->has_place ? tree_part(node, wrong->what.offset, wrong->what.len) : node->at;
+    const char *path = tree_path(&memory, tree_find(inbox->at, "sql"));
+    diagnostic *added = diagnostic_add(found, LEVEL_ERROR, "rejected-by-store", at, path,
+                                       "rejected by the store: %s", wrong->what.text);
+    if (wrong->what.help)
+        diagnostic_help(found, added, "%s", wrong->what.help);
+    region_free(&memory);
+}
+
+/* One by one, so that each that is wrong is reported. */
+static semel_status verify_inbox(diagnostics *found, const config *all, const inbox_config *inbox,
+                                 semel_store *store, int with_setup, semel_error *err)
+{
+    for (size_t i = 0; i < inbox->sql.count; i++) {
+        const config_list one = {&inbox->sql.items[i], 1};
+        sql_mistake wrong = {0};
+        semel_status status =
+            sql_check(store, all->store_url, with_setup ? &all->setup : NULL, &one, &wrong, err);
+        wrong.statement = i;
+        if (status == SEMEL_EINVAL)
+            add_mistake(found, inbox, &wrong);
+        else if (status)
+            return status;
+    }
+    return SEMEL_OK;
+}
+
+semel_status verify_sql(diagnostics *found, const config *all, semel_store *store, int with_setup,
+                        semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (size_t i = 0; !status && i < all->inbox_count; i++)
+        if (all->inboxes[i].handler == HANDLER_SQL)
+            status = verify_inbox(found, all, &all->inboxes[i], store, with_setup, err);
+    return status;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* `inbox "NAME": ...`, as the pipeline begins its errors. */
+static const config_node *named(const config *all, const char *text)
+{
+    for (size_t i = 0; i < all->inbox_count; i++) {
+        size_t len = strlen(all->inboxes[i].name);
+        if (strncmp(text, "inbox \"", 7) == 0 &&
+            strncmp(text + 7, all->inboxes[i].name, len) == 0 && text[7 + len] == '"')
+            return all->inboxes[i].at;
+    }
+    for (size_t i = 0; i < all->queue_count; i++) {
+        size_t len = strlen(all->queues[i].name);
+        if (strncmp(text, "queue \"", 7) == 0 && strncmp(text + 7, all->queues[i].name, len) == 0 &&
+            text[7 + len] == '"')
+            return all->queues[i].at;
+    }
+    return NULL;
+}
+
+int verify_opening(diagnostics *found, const config *all, const semel_error *why)
+{
+    const config_node *node = named(all, why->text);
+    const char *text = strstr(why->text, "\": ");
+    if (!node || !text || (why->status != SEMEL_EINVAL && why->status != SEMEL_EUNSUPPORTED))
+        return 0;
+    region memory = {0};
+    const char *path = tree_path(&memory, node);
+    diagnostic *added = diagnostic_add(found, LEVEL_ERROR, "cannot-be-opened",
+                                       tree_name_place(node), path, "%s", text + 3);
+    if (why->status == SEMEL_EINVAL && strncmp(why->text, "inbox", 5) == 0)
+        diagnostic_help(found, added,
+                        "use a new inbox name; if a change of its key is intended: semel run "
+                        "--accept %s.key",
+                        path);
+    region_free(&memory);
+    return 1;
+}

@@ -1,0 +1,18 @@
+/* What can only be known with the store at hand: whether the database takes the statements of the
+ * sql handlers. Each that it does not take is a problem of the configuration, with its place. */
+#ifndef SEMEL_PROGRAM_CONFIG_VERIFY_H
+#define SEMEL_PROGRAM_CONFIG_VERIFY_H
+
+#include "program/config/diagnostic.h"
+
+/* Asks the store about every statement; nothing changes there. With `with_setup` the statements of
+ * `setup` come first, in the same transaction, which is rolled back: for a store on which they were
+ * not run. A status that is not SEMEL_OK means that the store could not be asked. */
+semel_status verify_sql(diagnostics *found, const config *all, semel_store *store, int with_setup,
+                        semel_error *err);
+
+/* An error of opening a pipeline that names an inbox, queue or outbox is about that element; 1 if
+ * it could be told which. */
+int verify_opening(diagnostics *found, const config *all, const semel_error *why);
+
+#endif

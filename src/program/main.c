@@ -1,0 +1,168 @@
+/* semel, the program: a table of commands and the help for them. A command is a cmd_*.c file and a
+ * line in the table. Data goes to stdout, messages to stderr; cli.h has the exit statuses. */
+#include "program/cli.h"
+#include "program/config/reference.h"
+#include "program/support/nearest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semel/semel.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int cmd_help(int argc, char **argv);
+static int cmd_version(int argc, char **argv);
+
+static const command commands[] = {
+    {"start", "init", "write a ready-to-run config", init_help, cmd_init},
+    {NULL, "check", "validate a config and report all errors", check_help, cmd_check},
+    {NULL, "test", "run the config's tests, with duplicates and crashes", test_help, cmd_test},
+    {NULL, "run", "receive, handle, relay and sweep until stopped", run_help, cmd_run},
+    {NULL, "publish", "publish a message to a queue, once or several times", publish_help,
+     cmd_publish},
+    {NULL, "exec", "run a command once per key", exec_help, cmd_exec},
+    {"set up", "config", "dump: the effective config; explain: one option", config_help,
+     cmd_config},
+    {NULL, "schema", "a JSON Schema of the config, for editors", schema_help, cmd_schema},
+    {NULL, "completion", "for bash, zsh or fish", completion_help, cmd_completion},
+    {"more", "demo", "watch two shops being killed again and again, and what they charge",
+     demo_help, cmd_demo},
+    {NULL, "help", "this list, or what a command does: semel help demo",
+     "usage: semel help [COMMAND]\n\nLists the commands, or says what one of them does.\n",
+     cmd_help},
+    {NULL, "version", "the version of semel, and what is built in",
+     "usage: semel version\n\nPrints the version of semel and what is built into it.\n",
+     cmd_version},
+    {NULL, "demo-worker", NULL, NULL, cmd_demo_worker},
+    {NULL, "manual", NULL, NULL, cmd_manual},
+};
+static const size_t command_count = sizeof commands / sizeof *commands;
+
+const command *cli_commands(size_t *count)
+{
+    *count = command_count;
+    return commands;
+}
+
+/* --- help and version ------------------------------------------------------------------------- */
+
+static const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    nearest meant = {.typed = name};
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].summary) /* those that people type */
+            nearest_offer(&meant, commands[i].name);
+    (void)fprintf(stderr, "semel: there is no command \"%s\"", name);
+    if (meant.name)
+        (void)fprintf(stderr, "; did you mean \"%s\"?\n", meant.name);
+    else
+        (void)fprintf(stderr, "\ntry: semel help\n");
+    return CLI_USAGE;
+}
+
+static void list_commands(FILE *out)
+{
+    (void)fputs("semel: exactly-once effects over at-least-once messaging\n\n"
+                "usage: semel COMMAND [OPTION...]\n\n",
+                out);
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].summary)
+            (void)fprintf(out, "  %-8s %-11s %s\n", commands[i].group ? commands[i].group : "",
+                          commands[i].name, commands[i].summary);
+    (void)fputs("\nMore: semel help COMMAND; all options of a configuration: semel help config\n",
+                out);
+}
+
+/* `semel help config` lists every option. */
+static void print_options(void)
+{
+    buffer text = {0};
+    reference_help(&text);
+    (void)fputs(text.data, stdout);
+    buffer_free(&text);
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    if (argc > 2)
+        return cli_usage("help", "it takes one command, not %d", argc - 1);
+    if (argc < 2) {
+        list_commands(stdout);
+        return CLI_OK;
+    }
+    const command *about = find_command(argv[1]);
+    if (!about || !about->help)
+        return unknown_command(argv[1]);
+    (void)fputs(about->help, stdout);
+    if (about->run == cmd_config)
+        print_options();
+    return CLI_OK;
+}
+
+static int cmd_version(int argc, char **argv)
+{
+    if (argc > 1)
+        return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
+    (void)printf("semel %s\n%s\n", semel_version(), semel_build_options());
+    return CLI_OK;
+}
+
+/* --- dispatch --------------------------------------------------------------------------------- */
+
+static int asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return 1;
+    return 0;
+}
+
+static int run_command(int argc, char **argv)
+{
+    const char *name = argv[0];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const command *called = find_command(name);
+    if (!called)
+        return unknown_command(name);
+    if (called->help && asks_for_help(argc, argv)) {
+        (void)fputs(called->help, stdout);
+        return CLI_OK;
+    }
+    return called->run(argc, argv);
+}
+
+/* A file that is opened later must not become the standard input or output by accident. */
+static int keep_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -1 : close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    if (keep_standard_files() != 0)
+        return CLI_FAILED;
+    if (argc < 2) {
+        list_commands(stdout);
+        return CLI_OK;
+    }
+    int status = run_command(argc - 1, argv + 1);
+    if (fflush(stdout) != 0 && status == CLI_OK)
+        return cli_failed(argv[1], "cannot write the output: %s", strerror(errno));
+    return status;
+}

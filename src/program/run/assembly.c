@@ -1,0 +1,140 @@
+/* See assembly.h. Every outbox of the configuration has one relay to its queue. */
+#include "program/run/assembly.h"
+
+#include "program/handler/handler.h"
+#include "program/support/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char store_name[] = "store";
+
+struct assembly {
+    region memory;
+    handler **handlers; /* one for each inbox */
+    size_t handler_count;
+    semel_pipeline_store stores[2]; /* the last one is empty */
+    semel_pipeline_spec spec;
+};
+
+/* --- elements --------------------------------------------------------------------------------- */
+
+static void add_queues(assembly *a, const config *all)
+{
+    semel_pipeline_queue *queues =
+        region_alloc(&a->memory, (all->queue_count + 1) * sizeof *queues);
+    size_t count = 0;
+    for (size_t i = 0; i < all->queue_count; i++) {
+        const queue_config *from = &all->queues[i];
+        if (from->is_read || from->is_written)
+            queues[count++] = (semel_pipeline_queue){.name = from->name,
+                                                     .url = from->url,
+                                                     .options = from->url ? NULL : &from->queue,
+                                                     .consumer = &from->consumer};
+    }
+    a->spec.queues = queues;
+}
+
+static void add_outboxes(assembly *a, const config *all)
+{
+    semel_pipeline_outbox *outboxes =
+        region_alloc(&a->memory, (all->outbox_count + 1) * sizeof *outboxes);
+    for (size_t i = 0; i < all->outbox_count; i++) {
+        const outbox_config *from = &all->outboxes[i];
+        outboxes[i] =
+            (semel_pipeline_outbox){.name = from->name, .to = from->to, .options = &from->options};
+    }
+    a->spec.outboxes = outboxes;
+}
+
+/* Is the path that of an option of this inbox which is kept with its keys? */
+static int is_accepted(const inbox_config *inbox, const char *path)
+{
+    static const char *const kept[] = {"key", "fingerprint", "mode"};
+    region memory = {0};
+    int found = 0;
+    for (size_t i = 0; !found && i < sizeof kept / sizeof *kept; i++)
+        found =
+            strcmp(path, region_printf(&memory, "inboxes.%s.%s", inbox->name, kept[i])) == 0 ||
+            strcmp(path, region_printf(&memory, "inboxes[\"%s\"].%s", inbox->name, kept[i])) == 0;
+    region_free(&memory);
+    return found;
+}
+
+static semel_inbox_options *inbox_options(assembly *a, const inbox_config *from,
+                                          const assembly_options *options)
+{
+    semel_inbox_options *copy = region_alloc(&a->memory, sizeof *copy);
+    *copy = from->options;
+    for (size_t i = 0; i < options->accept_count; i++)
+        copy->accept_changes |= is_accepted(from, options->accept[i]);
+    return copy;
+}
+
+/* The handler of each inbox is opened on the way. */
+static semel_status add_inboxes(assembly *a, const config *all, const assembly_options *options,
+                                semel_error *err)
+{
+    semel_pipeline_inbox *inboxes =
+        region_alloc(&a->memory, (all->inbox_count + 1) * sizeof *inboxes);
+    a->handlers = region_alloc(&a->memory, all->inbox_count * sizeof(handler *));
+    a->spec.inboxes = inboxes;
+    for (size_t i = 0; i < all->inbox_count; i++) {
+        const inbox_config *from = &all->inboxes[i];
+        semel_status status = handler_open(&a->handlers[i], all, from, err);
+        if (status)
+            return status;
+        a->handler_count++;
+        inboxes[i] = (semel_pipeline_inbox){.name = from->name,
+                                            .from = from->from,
+                                            .types = from->types.count ? from->types.items : NULL,
+                                            .handler = handler_run,
+                                            .context = a->handlers[i],
+                                            .options = inbox_options(a, from, options),
+                                            .faults = from->faults,
+                                            .require = from->require};
+    }
+    return SEMEL_OK;
+}
+
+semel_status assembly_open(assembly **out, const config *all, semel_store *store,
+                           const assembly_options *options, semel_error *err)
+{
+    assembly *a = must_alloc(sizeof *a);
+    a->stores[0] = (semel_pipeline_store){.name = store_name, .opened = store};
+    a->spec = (semel_pipeline_spec){.size = sizeof a->spec,
+                                    .stores = a->stores,
+                                    .notice = options->notice,
+                                    .notice_context = options->notice_context};
+    add_queues(a, all);
+    add_outboxes(a, all);
+    semel_status status = add_inboxes(a, all, options, err);
+    if (status)
+        assembly_close(a);
+    else
+        *out = a;
+    return status;
+}
+
+void assembly_close(assembly *a)
+{
+    if (!a)
+        return;
+    for (size_t i = 0; i < a->handler_count; i++)
+        handler_close(a->handlers[i]);
+    region_free(&a->memory);
+    free(a);
+}
+
+const semel_pipeline_spec *assembly_spec(const assembly *a)
+{
+    return &a->spec;
+}
+
+/* --- grades ----------------------------------------------------------------------------------- */
+
+semel_grade assembly_grade(const semel_pipeline *pipeline, const inbox_config *inbox)
+{
+    return semel_inbox_grade(semel_pipeline_find_inbox(pipeline, inbox->name),
+                             semel_pipeline_find_queue(pipeline, inbox->from));
+}

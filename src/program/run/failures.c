@@ -1,0 +1,227 @@
+/* See failures.h. The caller has the lock. */
+#include "program/run/failures.h"
+
+#include "program/run/cause.h"
+#include "program/support/digest.h"
+#include "program/support/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KINDS_MAX = 64, MINUTE_MS = 60000, KEY_SHOWN_MAX = 255, ERROR_SHOWN_MAX = 300, HASHED = 12 };
+
+typedef struct failure_kind {
+    int used;
+    char id[CAUSE_ID_SIZE];
+    char *name;                      /* of the inbox or outbox */
+    char *cause;                     /* as cause_text() makes it */
+    uint64_t failed, dead;           /* in all */
+    uint64_t more_failed, more_dead; /* since the last line */
+    int64_t last_ms;                 /* of the last failure */
+    int64_t line_ms;                 /* of the last line */
+} failure_kind;
+
+struct failures {
+    log *log;
+    failure_kind kinds[KINDS_MAX];
+};
+
+failures *failures_open(log *l)
+{
+    failures *f = must_alloc(sizeof *f);
+    f->log = l;
+    return f;
+}
+
+static void forget_kind(failure_kind *kind)
+{
+    free(kind->name);
+    free(kind->cause);
+    *kind = (failure_kind){0};
+}
+
+void failures_close(failures *f)
+{
+    for (size_t i = 0; i < KINDS_MAX; i++)
+        forget_kind(&f->kinds[i]);
+    free(f);
+}
+
+/* The place of this kind, or a free one, or, if all are taken, the last: kinds share it then. */
+static failure_kind *find_kind(failures *f, const char *id)
+{
+    failure_kind *free_one = NULL;
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        failure_kind *kind = &f->kinds[i];
+        if (kind->used && strcmp(kind->id, id) == 0)
+            return kind;
+        if (!kind->used && !free_one)
+            free_one = kind;
+    }
+    return free_one ? free_one : &f->kinds[KINDS_MAX - 1];
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+void failures_key(buffer *to, const log *l, semel_bytes key)
+{
+    buffer whole = {0};
+    if (!key.len) {
+        buffer_text(to, "-");
+    } else if (log_options(l).keys) {
+        show_key(&whole, key);
+        show_text(to, whole.data, whole.len, KEY_SHOWN_MAX);
+    } else {
+        char digits[DIGEST_HEX_SIZE];
+        digest_hex(digits, key.data, key.len);
+        buffer_add(to, digits, HASHED);
+    }
+    buffer_free(&whole);
+}
+
+static void describe_first(buffer *to, const char *key, const semel_event *event, uint32_t max)
+{
+    if (event->outcome == SEMEL_FAILED) {
+        buffer_printf(to, "%s failed, attempt %u", key, event->attempt);
+        if (max)
+            buffer_printf(to, " of %u", max);
+    } else if (event->outcome == SEMEL_DEAD) {
+        buffer_printf(to, "%s dead after %u attempt%s", key, event->attempt,
+                      event->attempt == 1 ? "" : "s");
+    } else {
+        buffer_printf(to, "%s refused (%s), kept as a dead letter", key,
+                      semel_outcome_name(event->outcome));
+    }
+}
+
+static void write_first(failures *f, const failure_kind *kind, const semel_event *event,
+                        failure_terms terms)
+{
+    buffer key = {0}, text = {0}, error = {0};
+    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
+    int is_sent = event->kind == SEMEL_EVENT_SENT;
+    failures_key(&key, f->log, is_sent ? event->message->id : event->key);
+    if (terms.hides_values)
+        buffer_text(&error, kind->cause);
+    else
+        show_text(&error, why, strlen(why), ERROR_SHOWN_MAX);
+    describe_first(&text, key.data, event, terms.attempts_max);
+    buffer_printf(&text, ": %s", error.data);
+    log_write(f->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
+                                   .subject = event->name,
+                                   .msg = error.data,
+                                   .text = text.data,
+                                   .fields = {{is_sent ? "outbox" : "inbox", event->name, 0},
+                                              {is_sent ? "message_id" : "key", key.data, 0},
+                                              {"outcome", semel_outcome_name(event->outcome), 0},
+                                              {"attempt", NULL, event->attempt},
+                                              {"cause", kind->id, 0},
+                                              {event->message->type ? "type" : NULL,
+                                               event->message->type, 0}}});
+    buffer_free(&key);
+    buffer_free(&text);
+    buffer_free(&error);
+}
+
+static void write_more(failures *f, failure_kind *kind, int64_t now_ms)
+{
+    buffer text = {0};
+    show_number(&text, kind->more_failed);
+    buffer_text(&text, " more failed, ");
+    show_number(&text, kind->more_dead);
+    buffer_printf(&text, " more dead in the last minute: %s", kind->cause);
+    log_write(f->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = "repeated",
+                                   .subject = kind->name,
+                                   .msg = kind->cause,
+                                   .text = text.data,
+                                   .fields = {{"inbox", kind->name, 0},
+                                              {"cause", kind->id, 0},
+                                              {"failed", NULL, (int64_t)kind->more_failed},
+                                              {"dead", NULL, (int64_t)kind->more_dead},
+                                              {"over_ms", NULL, now_ms - kind->line_ms}}});
+    kind->more_failed = kind->more_dead = 0;
+    kind->line_ms = now_ms;
+    buffer_free(&text);
+}
+
+static void write_quiet(failures *f, const failure_kind *kind)
+{
+    buffer text = {0}, since = {0};
+    show_clock(&since, kind->last_ms);
+    buffer_printf(&text, "no failures since %.8s (", since.data);
+    show_number(&text, kind->failed);
+    buffer_text(&text, " failed, ");
+    show_number(&text, kind->dead);
+    buffer_printf(&text, " dead): %s", kind->cause);
+    log_write(f->log, &(log_entry){.level = LOG_INFO,
+                                   .event = "quiet",
+                                   .subject = kind->name,
+                                   .msg = kind->cause,
+                                   .text = text.data,
+                                   .fields = {{"inbox", kind->name, 0},
+                                              {"cause", kind->id, 0},
+                                              {"failed", NULL, (int64_t)kind->failed},
+                                              {"dead", NULL, (int64_t)kind->dead}}});
+    buffer_free(&text);
+    buffer_free(&since);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void count_failure(failure_kind *kind, const semel_event *event, int folded)
+{
+    int dead = event->outcome != SEMEL_FAILED;
+    kind->dead += (uint64_t)dead;
+    kind->failed += (uint64_t)!dead;
+    if (folded) {
+        kind->more_dead += (uint64_t)dead;
+        kind->more_failed += (uint64_t)!dead;
+    }
+}
+
+void failures_add(failures *f, const semel_event *event, failure_terms terms)
+{
+    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
+    char id[CAUSE_ID_SIZE];
+    buffer cause = {0};
+    cause_text(&cause, why);
+    cause_id(id, event->name, cause.data);
+    failure_kind *kind = find_kind(f, id);
+    int is_first = !kind->used;
+    if (is_first) {
+        *kind = (failure_kind){.used = 1, .line_ms = wall_clock_ms()};
+        memcpy(kind->id, id, sizeof id);
+        kind->name = must_copy(event->name);
+        kind->cause = must_copy(cause.data);
+    }
+    kind->last_ms = wall_clock_ms();
+    count_failure(kind, event, !is_first);
+    if (is_first)
+        write_first(f, kind, event, terms);
+    buffer_free(&cause);
+}
+
+void failures_tick(failures *f, int64_t now_ms)
+{
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        failure_kind *kind = &f->kinds[i];
+        if (!kind->used)
+            continue;
+        if (kind->more_failed + kind->more_dead && now_ms - kind->line_ms >= MINUTE_MS)
+            write_more(f, kind, now_ms);
+        if (now_ms - kind->last_ms < MINUTE_MS)
+            continue;
+        if (kind->failed + kind->dead > 1)
+            write_quiet(f, kind);
+        forget_kind(kind);
+    }
+}
+
+void failures_flush(failures *f)
+{
+    for (size_t i = 0; i < KINDS_MAX; i++)
+        if (f->kinds[i].used && f->kinds[i].more_failed + f->kinds[i].more_dead)
+            write_more(f, &f->kinds[i], wall_clock_ms());
+}

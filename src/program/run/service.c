@@ -1,0 +1,151 @@
+/* See service.h. The main thread waits for signals and does what comes once in a second; the
+ * pipeline has threads of its own.
+ *
+ * Whenever the process is killed, what was not committed has not happened: there is nothing to
+ * clean up at the next start. */
+#include "program/run/service.h"
+
+#include "program/cli.h"
+#include "program/handler/drain.h"
+#include "program/run/notify.h"
+#include "program/run/service_internal.h"
+#include "program/support/show.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TICK_MS = 1000, ONCE_MS = 100, STATUS_MS = 5000, GRACE_MS = 5000, NS_PER_MS = 1000000 };
+
+static int64_t steady_ms(void)
+{
+    return steady_clock_ns() / NS_PER_MS;
+}
+
+/* --- once in a second ------------------------------------------------------------------------- */
+
+static void send_status(service *s, int64_t now)
+{
+    outcome_totals totals = outcomes_totals(s->outcomes);
+    double seconds = (double)(now - (s->status_due_ms - STATUS_MS)) / 1000;
+    buffer dead = {0};
+    show_number(&dead, totals.dead + totals.refused);
+    notify_send("STATUS=%.1f/s processed, %.1f/s duplicates, %s dead letters",
+                (double)(totals.processed - s->status_totals.processed) / seconds,
+                (double)(totals.duplicates - s->status_totals.duplicates) / seconds, dead.data);
+    buffer_free(&dead);
+    s->status_totals = totals;
+    s->status_due_ms = now + STATUS_MS;
+}
+
+void service_tick(service *s)
+{
+    int64_t now = steady_ms();
+    outcomes_tick(s->outcomes, wall_clock_ms());
+    if (now >= s->status_due_ms)
+        send_status(s, now);
+}
+
+static int64_t tick_ms(const service *s)
+{
+    return s->options->once ? ONCE_MS : TICK_MS;
+}
+
+/* --- running and ending ----------------------------------------------------------------------- */
+
+/* Ends by a signal, by an error of the pipeline, or, with --once, when nothing is left to do. */
+static void run_until_end(service *s)
+{
+    while (!s->stop_signal && !atomic_load(&s->now.ended)) {
+        service_wait(s, tick_ms(s));
+        service_tick(s);
+        if (s->wants_reload && !s->stop_signal)
+            service_reload(s);
+        if (s->options->once && service_is_idle(s))
+            return;
+    }
+}
+
+/* When the time is over, handlers end what they have begun (handler/drain.h). What does not
+ * end even then, a statement that hangs, is given up: the process ends without waiting for it,
+ * and the message is delivered again. */
+static void give_up_draining(service *s)
+{
+    log_write(s->log,
+              &(log_entry){.level = LOG_WARNING,
+                           .event = "stopped",
+                           .subject = NULL,
+                           .msg = "the time for draining is over; what is still in progress "
+                                  "was not completed and will be delivered again"});
+    outcomes_flush(s->outcomes);
+    service_end_at_once(CLI_OK);
+}
+
+static int drain(service *s)
+{
+    int64_t until = steady_ms() + s->all->drain_ms + GRACE_MS;
+    service_say_stopping(s);
+    notify_send("STOPPING=1");
+    drain_begin(s->all->drain_ms);
+    semel_pipeline_stop(s->now.pipeline);
+    for (int64_t left; !atomic_load(&s->now.ended);
+         service_wait(s, left < TICK_MS ? left : TICK_MS)) {
+        left = until - steady_ms();
+        if (left <= 0)
+            give_up_draining(s);
+        service_tick(s);
+    }
+    outcomes_flush(s->outcomes);
+    return CLI_OK;
+}
+
+static int report_end(service *s)
+{
+    const running *r = &s->now;
+    if (!r->status) {
+        service_say_stopped(s);
+        return CLI_OK;
+    }
+    log_write(s->log, &(log_entry){.level = LOG_ERROR, .event = "stopped", .msg = r->why.text});
+    return CLI_FAILED;
+}
+
+static int open_and_run(service *s)
+{
+    int status = service_open_store(s);
+    if (!status)
+        status = service_verify(s, s->all);
+    if (!status)
+        status = service_open_pipeline(s, s->all, &s->now);
+    if (!status) {
+        service_say_ready(s);
+        status = service_start(s, &s->now);
+    }
+    if (status)
+        return status == EXIT_STOPPED ? CLI_OK : status;
+    notify_send("READY=1");
+    run_until_end(s);
+    if (!atomic_load(&s->now.ended))
+        status = drain(s);
+    return status ? status : report_end(s);
+}
+
+int service_run(config *all, const service_options *options)
+{
+    service s = {.options = options, .all = all};
+    s.log = log_open(&all->log, stderr);
+    s.outcomes = outcomes_open(s.log);
+    s.watchdog_ms = notify_watchdog_ms();
+    s.status_due_ms = steady_ms() + STATUS_MS;
+    outcomes_configure(s.outcomes, all);
+    service_say_start(&s);
+    int status = service_block_signals(&s) ? CLI_FAILED : open_and_run(&s);
+    service_close_pipeline(&s.now);
+    semel_store_close(s.store);
+    outcomes_close(s.outcomes);
+    log_close(s.log);
+    options->unload(s.all);
+    (void)close(s.signal_fd);
+    (void)close(s.wake_fd);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* The service as its parts share it. */
+#ifndef SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
+#define SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
+
+#include "program/run/assembly.h"
+#include "program/run/changes.h"
+#include "program/run/outcomes.h"
+#include "program/run/service.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A pipeline that is open, and the thread that waits for its end. */
+typedef struct running {
+    assembly *assembly;
+    semel_pipeline *pipeline;
+    pthread_t waiter;
+    int waits;        /* the thread was started, and not joined yet */
+    atomic_int ended; /* the pipeline has ended by itself or was stopped */
+    int wake_fd;      /* the thread writes here when it has */
+    semel_status status;
+    semel_error why;
+} running;
+
+typedef struct service {
+    const service_options *options;
+    config *all;
+    log *log;
+    outcomes *outcomes;
+    semel_store *store;
+    running now;
+    int signal_fd;
+    int wake_fd;
+    int stop_signal; /* that was received; 0: none */
+    int wants_reload;
+    int64_t watchdog_ms, watchdog_due_ms;
+    int64_t status_due_ms;
+    outcome_totals status_totals;
+    outcome_totals once_totals; /* at the last look of --once */
+    int quiet_rounds;
+} service;
+
+/* service.c: what comes once in a second. */
+void service_tick(service *s);
+
+/* service_open.c: each returns an exit status, 0 if it succeeded. With a signal to stop
+ * meanwhile it returns EXIT_STOPPED. */
+enum { EXIT_STOPPED = -1 };
+int service_open_store(service *s);
+/* Prints what the store says of the statements. */
+int service_verify(service *s, const config *all);
+int service_open_pipeline(service *s, const config *all, running *out);
+int service_start(service *s, running *r);
+void service_close_pipeline(running *r);
+void service_print(const service *s, diagnostics *found, const config *all);
+void service_notice(void *context, const char *component, const semel_error *trouble);
+
+/* service_signals.c: signals come by a descriptor, so that they are received where the service
+ * waits and nowhere else. */
+int service_block_signals(service *s);
+void service_read_signals(service *s);
+
+/* Ends the process without waiting for anything; what handlers have started ends with it. */
+_Noreturn void service_end_at_once(int status);
+
+/* Waits for a signal, for the end of the pipeline, or until the time is over. */
+void service_wait(service *s, int64_t wait_ms);
+
+/* service_reload.c: replaces the configuration; the old one stays if the new one cannot be
+ * used. */
+void service_reload(service *s);
+
+/* service_once.c: is anything left to do? Asks the store, so not too often. 1: nothing. */
+int service_is_idle(service *s);
+
+/* service_lines.c: what is said at the start and the end. */
+void service_say_start(const service *s);
+void service_say_ready(const service *s);
+void service_say_stopping(const service *s);
+void service_say_stopped(const service *s);
+
+/* service_changes.c: a line for each of them, and how many they were. */
+void service_say_changes(const service *s, const changes *all);
+void service_say_reloaded(const service *s, const changes *all);
+
+#endif

@@ -1,0 +1,242 @@
+/* Opening: a database or broker that is away is waited for, which is said once and once when it is
+ * over. What will not pass ends the program. */
+#include "program/cli.h"
+#include "program/config/verify.h"
+#include "program/handler/sql.h"
+#include "program/run/notify.h"
+#include "program/run/service_internal.h"
+#include "program/support/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RETRY_LEAST_MS = 200, RETRY_MOST_MS = 5000 };
+
+/* --- what is away ----------------------------------------------------------------------------- */
+
+static void say_outage(log *l, const char *component, const char *why)
+{
+    buffer text = {0};
+    buffer_printf(&text, "unreachable: %s; retrying", why);
+    log_write(l, &(log_entry){.level = LOG_WARNING,
+                              .event = "outage",
+                              .subject = component,
+                              .msg = why,
+                              .text = text.data,
+                              .fields = {{"component", component, 0}}});
+    buffer_free(&text);
+}
+
+static void say_outage_over(log *l, const char *component, int64_t after_ns)
+{
+    buffer text = {0};
+    buffer_text(&text, "connected after ");
+    show_duration(&text, after_ns);
+    log_write(l, &(log_entry){.level = LOG_INFO,
+                              .event = "outage_over",
+                              .subject = component,
+                              .msg = text.data,
+                              .fields = {{"component", component, 0},
+                                         {"after_ms", NULL, after_ns / 1000000}}});
+    buffer_free(&text);
+}
+
+void service_notice(void *context, const char *component, const semel_error *trouble)
+{
+    service *s = context;
+    if (trouble)
+        say_outage(s->log, component, trouble->text);
+    else
+        log_write(s->log, &(log_entry){.level = LOG_INFO,
+                                       .event = "outage_over",
+                                       .subject = component,
+                                       .msg = "works again",
+                                       .fields = {{"component", component, 0}}});
+}
+
+static int fail(const service *s, const char *component, const semel_error *why)
+{
+    log_write(s->log, &(log_entry){.level = LOG_ERROR,
+                                   .event = "failed",
+                                   .subject = component,
+                                   .msg = why->text,
+                                   .fields = {{"component", component, 0}}});
+    return CLI_FAILED;
+}
+
+/* Tries until it works, or cannot work, or the program is to stop. With --once it does not wait. */
+typedef semel_status attempt(service *s, void *context, semel_error *err);
+
+static int keep_trying(service *s, const char *component, attempt *try_it, void *context,
+                       semel_error *last)
+{
+    semel_error why = {0};
+    int64_t began = steady_clock_ns(), pause_ms = RETRY_LEAST_MS;
+    int was_said = 0;
+    while (try_it(s, context, &why)) {
+        *last = why;
+        if (!why.retryable)
+            return CLI_FAILED;
+        if (!was_said) {
+            say_outage(s->log, component, why.text);
+            notify_send("STATUS=waiting for %s", component);
+        }
+        was_said = 1;
+        if (s->options->once)
+            return CLI_TEMPORARY;
+        service_wait(s, pause_ms);
+        if (s->stop_signal)
+            return EXIT_STOPPED;
+        pause_ms = pause_ms * 2 < RETRY_MOST_MS ? pause_ms * 2 : RETRY_MOST_MS;
+    }
+    if (was_said)
+        say_outage_over(s->log, component, steady_clock_ns() - began);
+    return CLI_OK;
+}
+
+/* --- the store -------------------------------------------------------------------------------- */
+
+static semel_status try_store(service *s, void *context, semel_error *err)
+{
+    semel_store_options options = s->all->store;
+    semel_store *store = NULL;
+    (void)context;
+    options.observer = outcomes_observe;
+    options.observer_context = s->outcomes;
+    semel_status status = semel_store_open(&store, s->all->store_url, &options, err);
+    if (!status)
+        status = semel_store_migrate(store, err);
+    if (!status)
+        status = sql_setup(store, &s->all->setup, NULL, err);
+    if (status)
+        semel_store_close(store);
+    else
+        s->store = store;
+    return status;
+}
+
+int service_open_store(service *s)
+{
+    semel_error why = {0};
+    int status = keep_trying(s, "store", try_store, NULL, &why);
+    return status == CLI_FAILED ? fail(s, "store", &why) : status;
+}
+
+/* --- what the store says of the configuration ------------------------------------------------- */
+
+/* In the form of the log, so that one that programs read has JSON only. */
+void service_print(const service *s, diagnostics *found, const config *all)
+{
+    diagnostic_print(stderr, found, all->path, (diagnostic_form){.json = !log_is_text(s->log)});
+}
+
+/* Prints what was found; 0 if there are no errors. */
+static int print_found(const service *s, diagnostics *found, const config *all)
+{
+    service_print(s, found, all);
+    return found->errors ? CLI_CONFIG : CLI_OK;
+}
+
+typedef struct asking {
+    const config *all;
+    diagnostics found;
+} asking;
+
+static semel_status try_statements(service *s, void *context, semel_error *err)
+{
+    asking *a = context;
+    diagnostic_clear(&a->found);
+    return verify_sql(&a->found, a->all, s->store, 0, err);
+}
+
+int service_verify(service *s, const config *all)
+{
+    asking a = {.all = all};
+    semel_error why = {0};
+    int status = keep_trying(s, "store", try_statements, &a, &why);
+    if (status == CLI_FAILED)
+        status = fail(s, "store", &why);
+    if (!status)
+        status = print_found(s, &a.found, all);
+    diagnostic_free(&a.found);
+    return status;
+}
+
+/* An error that is about one element of the configuration is shown as one of the configuration. */
+static int fail_opening(const service *s, const config *all, const semel_error *why)
+{
+    diagnostics found = {0};
+    int status =
+        verify_opening(&found, all, why) ? print_found(s, &found, all) : fail(s, "pipeline", why);
+    diagnostic_free(&found);
+    return status;
+}
+
+/* --- the pipeline ----------------------------------------------------------------------------- */
+
+typedef struct opening {
+    const config *all;
+    running *out;
+} opening;
+
+static semel_status try_pipeline(service *s, void *context, semel_error *err)
+{
+    opening *o = context;
+    running *r = o->out;
+    const assembly_options options = {.notice = service_notice,
+                                      .notice_context = s,
+                                      .accept = s->options->accept,
+                                      .accept_count = s->options->accept_count};
+    semel_status status =
+        r->assembly ? SEMEL_OK : assembly_open(&r->assembly, o->all, s->store, &options, err);
+    return status ? status : semel_pipeline_open(&r->pipeline, assembly_spec(r->assembly), err);
+}
+
+int service_open_pipeline(service *s, const config *all, running *out)
+{
+    opening o = {all, out};
+    *out = (running){.wake_fd = s->wake_fd};
+    semel_error why = {0};
+    int status = keep_trying(s, "pipeline", try_pipeline, &o, &why);
+    if (status == CLI_FAILED)
+        status = fail_opening(s, all, &why);
+    if (status)
+        service_close_pipeline(out);
+    return status;
+}
+
+static void *wait_for_end(void *context)
+{
+    running *r = context;
+    const uint64_t one = 1;
+    r->status = semel_pipeline_wait(r->pipeline, &r->why);
+    atomic_store(&r->ended, 1);
+    (void)!write(r->wake_fd, &one, sizeof one);
+    return NULL;
+}
+
+int service_start(service *s, running *r)
+{
+    semel_error why = {0};
+    if (semel_pipeline_start(r->pipeline, &why))
+        return fail(s, "pipeline", &why);
+    int error = pthread_create(&r->waiter, NULL, wait_for_end, r);
+    if (error) {
+        semel_fail(&why, SEMEL_ENOMEM, "cannot start a thread: %s", strerror(error));
+        return fail(s, "pipeline", &why);
+    }
+    r->waits = 1;
+    return CLI_OK;
+}
+
+void service_close_pipeline(running *r)
+{
+    if (r->pipeline)
+        semel_pipeline_stop(r->pipeline);
+    if (r->waits)
+        (void)pthread_join(r->waiter, NULL);
+    semel_pipeline_close(r->pipeline);
+    assembly_close(r->assembly);
+    *r = (running){0};
+}

@@ -1,0 +1,144 @@
+/* SIGHUP: the configuration is read again. If it has errors, or the store refuses its statements,
+ * that is said, and the old one stays: it has worked all the time. Otherwise the pipeline is
+ * stopped as at the end of the program (handlers finish, deliveries that wait go back), and the
+ * new one is opened on the same store; if that fails, the old one is opened again. A crash
+ * anywhere here is a crash as any other: the next start reads the file.
+ *
+ * The store itself is not exchanged: another URL or other options of the store need a restart,
+ * and a configuration that changes them is refused. */
+#include "program/cli.h"
+#include "program/handler/sql.h"
+#include "program/run/notify.h"
+#include "program/run/service_internal.h"
+
+#include <string.h>
+
+static void refuse(const service *s, const char *why)
+{
+    log_write(s->log,
+              &(log_entry){
+                  .level = LOG_ERROR, .event = "reload_refused", .subject = "reload", .msg = why});
+}
+
+static int same_store(const config *a, const config *b)
+{
+    return strcmp(a->store_url, b->store_url) == 0 && a->store.busy_ms == b->store.busy_ms &&
+           a->store.answer_ms == b->store.answer_ms;
+}
+
+static void refuse_errors(const service *s, const diagnostics *found)
+{
+    buffer text = {0};
+    buffer_printf(&text, "%s has %zu error%s (below); keeping the old config", s->all->path,
+                  found->errors, found->errors == 1 ? "" : "s");
+    refuse(s, text.data);
+    buffer_free(&text);
+}
+
+static config *load(service *s)
+{
+    diagnostics found = {0};
+    config *fresh = NULL;
+    int is_good = s->options->load(&fresh, s->options->load_context, &found);
+    if (!is_good)
+        refuse_errors(s, &found);
+    service_print(s, &found, s->all);
+    diagnostic_free(&found);
+    if (!is_good || same_store(s->all, fresh))
+        return fresh;
+    refuse(s, "store: another store needs a restart; keeping the old config");
+    s->options->unload(fresh);
+    return NULL;
+}
+
+/* Asked while the old one still works. */
+static int store_accepts(service *s, const config *fresh)
+{
+    semel_error why;
+    if (sql_setup(s->store, &fresh->setup, NULL, &why))
+        refuse(s, why.text);
+    else if (service_verify(s, fresh) == CLI_OK)
+        return 1;
+    else if (!s->stop_signal)
+        refuse(s, "the statements of the new config cannot be used; keeping the old config");
+    return 0;
+}
+
+static void use(service *s, const config *all)
+{
+    outcomes_configure(s->outcomes, all);
+    log_configure(s->log, &all->log);
+}
+
+static int open_and_start(service *s, const config *all)
+{
+    int status = service_open_pipeline(s, all, &s->now);
+    if (status)
+        return status;
+    use(s, all);
+    status = service_start(s, &s->now);
+    if (status)
+        service_close_pipeline(&s->now);
+    return status;
+}
+
+/* The program cannot go on without a pipeline: it ends, and its supervisor starts it again. */
+static void go_back(service *s)
+{
+    refuse(s, "the new config cannot be opened; going back to the old one");
+    if (open_and_start(s, s->all) != CLI_OK && !s->stop_signal) {
+        s->now.status = SEMEL_EMISUSE;
+        semel_fail(&s->now.why, SEMEL_EMISUSE, "the old configuration cannot be opened any more");
+        atomic_store(&s->now.ended, 1);
+    }
+}
+
+/* 0 if a signal to stop comes first: then the old pipeline is drained as always. */
+static int stop_old(service *s)
+{
+    enum { TICK_MS = 1000 };
+    semel_pipeline_stop(s->now.pipeline);
+    while (!s->stop_signal && !atomic_load(&s->now.ended)) {
+        service_wait(s, TICK_MS);
+        service_tick(s);
+    }
+    return !s->stop_signal;
+}
+
+/* `fresh` is used from now on, or freed. */
+static void replace(service *s, config *fresh)
+{
+    changes all = {0};
+    config *unused = fresh;
+    changes_find(&all, s->all, fresh);
+    service_say_changes(s, &all);
+    if (stop_old(s)) {
+        service_close_pipeline(&s->now);
+        if (open_and_start(s, fresh) == CLI_OK) {
+            unused = s->all;
+            s->all = fresh;
+            service_say_reloaded(s, &all);
+        } else if (!s->stop_signal) {
+            go_back(s);
+        }
+    }
+    if (!s->now.pipeline) /* a signal to stop came while none was open */
+        atomic_store(&s->now.ended, 1);
+    s->options->unload(unused);
+    changes_free(&all);
+}
+
+void service_reload(service *s)
+{
+    s->wants_reload = 0;
+    notify_reloading();
+    log_write(s->log,
+              &(log_entry){
+                  .level = LOG_INFO, .event = "reload", .subject = "reload", .msg = s->all->path});
+    config *fresh = load(s);
+    if (fresh && store_accepts(s, fresh))
+        replace(s, fresh);
+    else if (fresh)
+        s->options->unload(fresh);
+    notify_send("READY=1");
+}

@@ -1,0 +1,249 @@
+/* What the log shows of outcomes: failures of one kind are folded, keys can be hidden, nothing of a
+ * message breaks a line. */
+#include "program/run/cause.h"
+#include "program/run/outcomes.h"
+#include "program/support/show.h"
+
+#include "support/base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MINUTE = 60000 };
+
+typedef struct logged {
+    char *text;
+    size_t len;
+    FILE *file;
+    log *log;
+    outcomes *outcomes;
+    inbox_config inboxes[1];
+    config all;
+} logged;
+
+static logged *open_logged(log_format format)
+{
+    logged *l = must_alloc(sizeof *l);
+    log_config options = {.level = LOG_INFO, .format = format, .keys = 1};
+    l->file = open_memstream(&l->text, &l->len);
+    assert_non_null(l->file);
+    l->log = log_open(&options, l->file);
+    l->outcomes = outcomes_open(l->log);
+    l->inboxes[0] = (inbox_config){.name = "invoices", .options = {.attempts_max = 5}};
+    l->all = (config){.inboxes = l->inboxes, .inbox_count = 1};
+    outcomes_configure(l->outcomes, &l->all);
+    return l;
+}
+
+static void close_logged(logged *l)
+{
+    outcomes_close(l->outcomes);
+    log_close(l->log);
+    (void)fclose(l->file);
+    free(l->text);
+    free(l);
+}
+
+static void observe(logged *l, const char *key, semel_outcome outcome, uint32_t attempt,
+                    const char *error)
+{
+    semel_message message = {
+        .size = sizeof message, .id = semel_str("m-1"), .type = "order.placed"};
+    outcomes_observe(l->outcomes, &(semel_event){.size = sizeof(semel_event),
+                                                 .kind = SEMEL_EVENT_RECEIVED,
+                                                 .name = "invoices",
+                                                 .message = &message,
+                                                 .key = semel_str(key),
+                                                 .outcome = outcome,
+                                                 .attempt = attempt,
+                                                 .handler_ns = attempt ? 2100000 : 0,
+                                                 .error = error});
+}
+
+static size_t count_lines(const logged *l)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < l->len; i++)
+        count += l->text[i] == '\n';
+    return count;
+}
+
+static void causes_have_no_numbers(void **state)
+{
+    static const struct {
+        const char *error, *cause;
+    } cases[] = {
+        {"http 422: no tax rate for order 20688", "http 422: no tax rate for order <n>"},
+        {"exit 1: mailbox \"a@b\" is not available", "exit 1: mailbox <s> is not available"},
+        {"id 019cea02-bda2-773c-a25f-40feb8824b1b", "id <n>"},
+        {"it's broken", "it's broken"},
+        {"line\nline", "line\\nline"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        buffer cause = {0};
+        cause_text(&cause, cases[i].error);
+        assert_string_equal(cause.data, cases[i].cause);
+        buffer_free(&cause);
+    }
+    char one[CAUSE_ID_SIZE], other[CAUSE_ID_SIZE];
+    cause_id(one, "a", "x");
+    cause_id(other, "b", "x");
+    assert_int_equal(strlen(one), CAUSE_ID_SIZE - 1);
+    assert_string_not_equal(one, other);
+}
+
+static void failures_of_one_kind_are_folded(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    int64_t now = wall_clock_ms();
+    (void)state;
+    observe(l, "20688", SEMEL_FAILED, 1, "http 422: no tax rate for order 20688");
+    observe(l, "20689", SEMEL_FAILED, 1, "http 422: no tax rate for order 20689");
+    observe(l, "20688", SEMEL_DEAD, 5, "http 422: no tax rate for order 20688");
+    assert_int_equal(count_lines(l), 1);
+    assert_non_null(strstr(l->text,
+                           "  warning: invoices: 20688 failed, attempt 1 of 5: http 422: no "
+                           "tax rate for order 20688\n"));
+    outcomes_tick(l->outcomes, now + MINUTE / 2);
+    assert_int_equal(count_lines(l), 1);
+    outcomes_tick(l->outcomes, now + 2 * MINUTE);
+    assert_non_null(strstr(l->text, "invoices: 1 more failed, 1 more dead in the last minute: http "
+                                    "422: no tax rate for order <n>\n"));
+    assert_non_null(strstr(l->text, "  invoices: no failures since "));
+    assert_non_null(strstr(l->text, " (2 failed, 1 dead): http 422"));
+    assert_int_equal(count_lines(l), 3);
+    outcomes_tick(l->outcomes, now + 4 * MINUTE);
+    assert_int_equal(count_lines(l), 3);
+    close_logged(l);
+}
+
+static void another_kind_is_another_line(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    observe(l, "1", SEMEL_FAILED, 1, "exit 1: a");
+    observe(l, "1", SEMEL_FAILED, 2, "exit 2: a");
+    assert_int_equal(count_lines(l), 2);
+    assert_non_null(strstr(l->text,
+                           "\"level\":\"warning\",\"event\":\"failed\",\"msg\":\"exit 1: a\","
+                           "\"inbox\":\"invoices\",\"key\":\"1\""));
+    close_logged(l);
+}
+
+/* Without bound the table of kinds would be a leak that messages can fill. */
+static void many_kinds_do_not_grow_for_ever(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        char error[8] = {(char)('a' + i % 26), (char)('a' + i / 26 % 26), (char)('a' + i / 676), 0};
+        observe(l, "1", SEMEL_FAILED, 1, error);
+    }
+    assert_int_equal(count_lines(l), 64);
+    close_logged(l);
+}
+
+static void a_terminal_shows_ten_in_a_second(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    (void)state;
+    for (int i = 0; i < 30; i++)
+        observe(l, "1042", i ? SEMEL_DUPLICATE : SEMEL_PROCESSED, i ? 0 : 1, NULL);
+    assert_int_equal(count_lines(l), 10);
+    assert_non_null(
+        strstr(l->text, "  invoices  1042                                  processed  2.1 ms\n"));
+    assert_non_null(
+        strstr(l->text, "  invoices  1042                                  duplicate\n"));
+    outcomes_tick(l->outcomes, wall_clock_ms());
+    assert_non_null(strstr(l->text, "... and 20 more this second: 0 processed, 20 duplicates\n"));
+    outcome_totals totals = outcomes_totals(l->outcomes);
+    assert_int_equal(totals.processed, 1);
+    assert_int_equal(totals.duplicates, 29);
+    close_logged(l);
+}
+
+static void a_pipe_gets_one_summary_in_a_minute(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_JSON);
+    int64_t now = wall_clock_ms();
+    (void)state;
+    outcomes_tick(l->outcomes, now);
+    for (int i = 0; i < 30; i++)
+        observe(l, "1042", i ? SEMEL_DUPLICATE : SEMEL_PROCESSED, i ? 0 : 1, NULL);
+    assert_int_equal(count_lines(l), 0);
+    outcomes_tick(l->outcomes, now + MINUTE);
+    assert_int_equal(count_lines(l), 1);
+    assert_non_null(strstr(l->text, "\"processed\":1,\"duplicates\":29,"));
+    outcomes_tick(l->outcomes, now + 2 * MINUTE);
+    assert_int_equal(count_lines(l), 1); /* nothing happened since */
+    close_logged(l);
+}
+
+static void keys_can_be_hidden(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_JSON);
+    log_config options = log_options(l->log);
+    (void)state;
+    options.keys = 0;
+    log_configure(l->log, &options);
+    observe(l, "customer@example.com", SEMEL_FAILED, 1, "broken");
+    assert_null(strstr(l->text, "customer"));
+    assert_non_null(strstr(l->text, "\"key\":\"e233d4a29013\""));
+    close_logged(l);
+}
+
+/* A database quotes values of the message in its errors. */
+static void values_in_errors_of_a_database_are_hidden(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    (void)state;
+    l->inboxes[0].handler = HANDLER_SQL;
+    observe(l, "1", SEMEL_FAILED, 1, "Duplicate entry 'canary' for key 'ledger.order'; 4711 rows");
+    assert_null(strstr(l->text, "canary"));
+    assert_null(strstr(l->text, "4711"));
+    assert_non_null(strstr(l->text, "Duplicate entry <s> for key <s>; <n> rows"));
+    close_logged(l);
+}
+
+static void a_copy_of_a_dead_letter_is_a_duplicate(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    observe(l, "1", SEMEL_DEAD, 5, "broken");
+    observe(l, "1", SEMEL_DEAD, 0, NULL);
+    assert_int_equal(count_lines(l), 1);
+    assert_int_equal(outcomes_totals(l->outcomes).dead, 1);
+    assert_int_equal(outcomes_totals(l->outcomes).duplicates, 1);
+    close_logged(l);
+}
+
+static void nothing_of_a_message_breaks_a_line(void **state)
+{
+    logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    observe(text, "a\nb\x1b[0m", SEMEL_FAILED, 1, "x\ny\x1b[31m\xff");
+    observe(json, "a\nb\x1b[0m", SEMEL_FAILED, 1, "x\ny\x1b[31m\xff");
+    assert_int_equal(count_lines(text), 1);
+    assert_int_equal(count_lines(json), 1);
+    assert_null(strchr(text->text, 0x1b));
+    assert_null(strchr(json->text, 0x1b));
+    close_logged(text);
+    close_logged(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(causes_have_no_numbers),
+        cmocka_unit_test(failures_of_one_kind_are_folded),
+        cmocka_unit_test(another_kind_is_another_line),
+        cmocka_unit_test(many_kinds_do_not_grow_for_ever),
+        cmocka_unit_test(a_terminal_shows_ten_in_a_second),
+        cmocka_unit_test(a_pipe_gets_one_summary_in_a_minute),
+        cmocka_unit_test(keys_can_be_hidden),
+        cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
+        cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
+        cmocka_unit_test(nothing_of_a_message_breaks_a_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
