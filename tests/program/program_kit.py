@@ -47,9 +47,11 @@ def wait_until(condition, what, deadline_s=DEADLINE_S):
 
 
 def write(path, text, mode=0o600):
-    with open(path, "w", encoding="utf-8") as file:
+    """In one step: a program that reads the file meanwhile sees all of the old text or all of the new."""
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(text)
-    os.chmod(path, mode)
+    os.chmod(f"{path}.new", mode)
+    os.replace(f"{path}.new", path)
 
 
 def read(path):

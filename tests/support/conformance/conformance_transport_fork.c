@@ -137,8 +137,8 @@ static void end_waiter(waiter *self)
     assert_int_equal(pthread_join(self->thread, NULL), 0);
 }
 
-/* Wherever the other thread is at that moment: so several times. Under the address sanitizer the
- * other thread ends before the fork. */
+/* Wherever the other thread is at that moment: so several times. Under a sanitizer the other thread
+ * ends before the fork. */
 static void a_child_is_not_held_up_by_threads_of_its_parents(void **state)
 {
     enum { TIMES = 20 };
