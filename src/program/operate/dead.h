@@ -59,7 +59,9 @@ typedef struct dead_page {
     int64_t after; /* where the next step begins; 0 at first */
     int64_t last;  /* no letter behind this one; 0: none is excluded */
     size_t next;   /* of the ids that were typed */
-    int is_last;   /* there is nothing behind this page */
+    size_t limit;  /* of the set; 0: none */
+    size_t taken;
+    int is_last; /* there is nothing behind this page */
 } dead_page;
 
 /* The next step of the set: those of its rows that match, possibly none. 0 when there are no

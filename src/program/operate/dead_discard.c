@@ -84,7 +84,8 @@ static int say_stopped(const discarding *d)
 static int discard_all(dead_work *w, const dead_summary *set)
 {
     discarding d = {.w = w, .set = set};
-    dead_page p = {.step = DEAD_STEP, .last = set->last_id};
+    dead_page p = {
+        .step = DEAD_STEP, .last = set->last_id, .limit = w->options->filter.limit};
     buffer what = {0};
     int status = begin_audit(&d, &what);
     interruption_begin();

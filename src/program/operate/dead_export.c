@@ -101,7 +101,7 @@ static int tell_missing(dead_work *w)
 int dead_export(dead_work *w)
 {
     exporting e = {.w = w};
-    dead_page p = {.step = DEAD_STEP};
+    dead_page p = {.step = DEAD_STEP, .limit = w->options->filter.limit};
     int status = tell_missing(w);
     while (!status && !ferror(stdout) && dead_next(w, &p, &status) > 0)
         for (size_t i = 0; !status && i < p.count; i++)

@@ -166,15 +166,13 @@ static uint64_t count_rest(dead_work *w, dead_page *p, size_t shown_of_page, int
 
 static void say_more(dead_work *w, uint64_t more, int64_t last)
 {
-    char after[24];
     buffer line = {0};
     filter_options rest = w->options->filter;
-    (void)snprintf(after, sizeof after, "%lld", (long long)last);
-    rest.after = after;
     rest.limit = 0;
     show_number(&line, more);
-    buffer_text(&line, " more: semel dead ls ");
+    buffer_text(&line, " more: semel dead ls");
     filters_text(&line, &rest);
+    buffer_printf(&line, " --after %lld", (long long)last);
     tool_say(&w->tool, "%s", line.data);
     buffer_free(&line);
 }

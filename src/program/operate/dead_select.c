@@ -3,6 +3,7 @@
  * part of the set. */
 #include "program/cli.h"
 #include "program/operate/dead.h"
+#include "program/operate/names.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,46 +55,24 @@ static int read_ids(dead_work *w)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-typedef struct name_search {
-    const char *name;
-    int found;
-} name_search;
-
-static semel_status compare_name(const semel_name *name, void *context, semel_error *err)
+/* Letters that are no inbox's own. */
+static int is_special(const char *name)
 {
-    name_search *s = context;
-    (void)err;
-    s->found |= strcmp(name->name, s->name) == 0;
-    return SEMEL_OK;
-}
-
-static int config_has(const config *all, semel_name_kind kind, const char *name)
-{
-    for (size_t i = 0; all && kind == SEMEL_NAME_INBOX && i < all->inbox_count; i++)
-        if (strcmp(all->inboxes[i].name, name) == 0)
-            return 1;
-    for (size_t i = 0; all && kind == SEMEL_NAME_OUTBOX && i < all->outbox_count; i++)
-        if (strcmp(all->outboxes[i].name, name) == 0)
-            return 1;
-    return kind == SEMEL_NAME_INBOX &&
-           (strcmp(name, "unrouted") == 0 || strcmp(name, "unusable") == 0);
+    return strcmp(name, "unrouted") == 0 || strcmp(name, "unusable") == 0;
 }
 
 /* A name without letters is fine; one that nothing knows is a typing mistake. */
 static int check_names(dead_work *w, const argument_list *names, semel_name_kind kind,
                        const char *word)
 {
-    for (size_t i = 0; i < names->count; i++) {
-        name_search search = {.name = names->items[i]};
-        semel_error why = {0};
-        if (strchr(search.name, '*') || config_has(w->tool.all, kind, search.name))
-            continue;
-        if (semel_store_names(w->tool.store, kind, compare_name, &search, &why))
-            return tool_failed(&w->tool, &why);
-        if (!search.found)
-            return tool_no_such_name(&w->tool, word, search.name);
-    }
-    return CLI_OK;
+    known_names all = {0};
+    int status = names->count ? names_read(&all, &w->tool, kind) : CLI_OK;
+    for (size_t i = 0; !status && i < names->count; i++)
+        if (!strchr(names->items[i], '*') && !names_find(&all, names->items[i]) &&
+            !is_special(names->items[i]))
+            status = tool_no_such_name(&w->tool, word, names->items[i]);
+    names_free(&all);
+    return status;
 }
 
 int dead_begin(dead_work *w, const char *command, const dead_options *options)
@@ -102,6 +81,8 @@ int dead_begin(dead_work *w, const char *command, const dead_options *options)
     int status = tool_open(&w->tool, command, &options->tool);
     if (!status)
         status = filters_read(&w->filters, &w->tool, &options->filter);
+    if (!status)
+        status = filters_read_after_id(&w->filters, &w->tool);
     if (!status)
         status = read_ids(w);
     if (!status)
@@ -231,6 +212,17 @@ static semel_status next_by_filter(dead_work *w, reading *r, semel_error *err)
     return status;
 }
 
+static void cut_to_limit(dead_page *p)
+{
+    if (!p->limit)
+        return;
+    if (p->taken + p->count >= p->limit) {
+        p->count = p->limit - p->taken;
+        p->is_last = 1;
+    }
+    p->taken += p->count;
+}
+
 int dead_next(dead_work *w, dead_page *p, int *status)
 {
     reading r = {.w = w, .page = p};
@@ -240,8 +232,10 @@ int dead_next(dead_work *w, dead_page *p, int *status)
     region_free(&p->memory);
     p->count = 0;
     p->items = region_alloc(&p->memory, p->step * sizeof *p->items);
-    if (!(w->ids ? next_by_id(w, &r, &why) : next_by_filter(w, &r, &why)))
+    if (!(w->ids ? next_by_id(w, &r, &why) : next_by_filter(w, &r, &why))) {
+        cut_to_limit(p);
         return 1;
+    }
     *status = tool_failed(&w->tool, &why);
     return -1;
 }
@@ -316,7 +310,7 @@ static void say_missing(dead_work *w, const dead_page *p, size_t from)
 int dead_summarize(dead_summary *out, dead_work *w)
 {
     int status = CLI_OK;
-    dead_page p = {.step = DEAD_ROWS};
+    dead_page p = {.step = DEAD_ROWS, .limit = w->options->filter.limit};
     *out = (dead_summary){0};
     for (size_t from = 0; dead_next(w, &p, &status) > 0; from = p.next) {
         for (size_t i = 0; i < p.count; i++)

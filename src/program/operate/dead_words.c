@@ -100,21 +100,12 @@ static void show_options(buffer *to, const dead_work *w)
         buffer_text(to, " --forget");
 }
 
-static void show_filters(buffer *to, const filter_options *given)
-{
-    buffer text = {0};
-    filters_text(&text, given);
-    if (text.len)
-        buffer_printf(to, " %s", text.data);
-    buffer_free(&text);
-}
-
 void dead_show_command(buffer *to, const dead_work *w)
 {
     buffer_text(to, w->tool.command);
     for (size_t i = 0; i < w->id_count; i++)
         buffer_printf(to, " %lld", (long long)w->ids[i]);
-    show_filters(to, &w->options->filter);
+    filters_text(to, &w->options->filter);
     show_options(to, w);
 }
 
@@ -129,7 +120,7 @@ void dead_show_rest(buffer *to, const dead_work *w, int64_t last)
     for (size_t i = 0; i < w->id_count; i++)
         buffer_printf(to, " %lld", (long long)w->ids[i]);
     if (!w->ids)
-        show_filters(to, &rest);
+        filters_text(to, &rest);
     show_options(to, w);
 }
 
