@@ -1,6 +1,7 @@
 /* semel dead: dead letters, from finding them to being done with them. Each of its verbs is a file
  * operate/dead_*.c. */
 #include "program/cli.h"
+#include "program/command/subcommand.h"
 #include "program/operate/dead.h"
 
 #include <string.h>
@@ -8,7 +9,8 @@
 const char dead_help[] =
     "usage: semel dead groups               group letters by common cause\n"
     "       semel dead ls                   list letters, one per line\n"
-    "       semel dead show LETTER          show error, time, headers, body (--body: only the body, "
+    "       semel dead show LETTER          show error, time, headers, body (--body: only the "
+    "body, "
     "as\n"
     "                                       received)\n"
     "       semel dead retry LETTER...      make one more attempt; if it fails, the letter stays\n"
@@ -50,19 +52,17 @@ typedef struct dead_verb {
     int takes_letters;
 } dead_verb;
 
-static const dead_verb verbs[] = {{"groups", "dead groups", dead_groups, 0, 0},
-                                  {"ls", "dead ls", dead_ls, 0, 0},
-                                  {"show", "dead show", dead_show, 0, 1},
-                                  {"retry", "dead retry", dead_retry, 1, 1},
-                                  {"discard", "dead discard", dead_discard, 1, 1},
-                                  {"export", "dead export", dead_export, 0, 1}};
+static const dead_verb verbs[] = {
+    {"groups", "dead groups", dead_groups, 0, 0},    {"ls", "dead ls", dead_ls, 0, 0},
+    {"show", "dead show", dead_show, 0, 1},          {"retry", "dead retry", dead_retry, 1, 1},
+    {"discard", "dead discard", dead_discard, 1, 1}, {"export", "dead export", dead_export, 0, 1}};
 
 static const dead_verb *find_verb(const char *name)
 {
-    for (size_t i = 0; name && i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
-    return NULL;
+    const dead_verb *verb = verbs;
+    while (strcmp(verb->name, name) != 0)
+        verb++;
+    return verb;
 }
 
 static int check_usage(const dead_verb *verb, const dead_options *o)
@@ -91,7 +91,7 @@ static int run_verb(const dead_verb *verb, const dead_options *o)
     return status;
 }
 
-int cmd_dead(int argc, char **argv)
+static int run_dead(int argc, char **argv)
 {
     static dead_options o;
     const argument_option options[] = {TOOL_OPTIONS(&o.tool),
@@ -112,11 +112,19 @@ int cmd_dead(int argc, char **argv)
                                        {"--forget", 0, ARGUMENT_FLAG, &o.forget},
                                        {"--body", 0, ARGUMENT_FLAG, &o.body},
                                        {0}};
-    const dead_verb *verb = find_verb(argc > 1 ? argv[1] : NULL);
-    if (!verb)
-        return argc > 1 ? cli_usage("dead", "there is no \"%s\"; use groups, ls, show, retry, "
-                                            "discard or export", argv[1])
-                        : cli_usage("dead", "use one of groups, ls, show, retry, discard, export");
-    int status = arguments_read(verb->command, argc - 1, argv + 1, options, &o.letters);
+    const dead_verb *verb = find_verb(argv[0]);
+    int status = arguments_read(verb->command, argc, argv, options, &o.letters);
     return status ? status : run_verb(verb, &o);
+}
+
+int cmd_dead(int argc, char **argv)
+{
+    static const subcommand subcommands[] = {{"groups", run_dead},
+                                             {"ls", run_dead},
+                                             {"show", run_dead},
+                                             {"retry", run_dead},
+                                             {"discard", run_dead},
+                                             {"export", run_dead},
+                                             {0}};
+    return subcommand_run("dead", subcommands, argc, argv);
 }

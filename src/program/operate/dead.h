@@ -43,7 +43,7 @@ typedef struct dead_work {
 } dead_work;
 
 /* Opens the tool and reads letters and filters; an exit status. dead_end() in any case. */
-int dead_begin(dead_work *w, const char *command, const dead_options *options);
+int dead_begin(dead_work *w, const char *caller, const dead_options *options);
 void dead_end(dead_work *w);
 
 /* 1 if letters or filters say which set is meant; else it is all there are. */
@@ -98,7 +98,7 @@ int dead_summarize(dead_summary *out, dead_work *w);
 
 void dead_show_cause(char out[DEAD_CAUSE_SIZE], uint32_t cause);
 void dead_show_moment(buffer *to, const dead_work *w, int64_t ms);
-void dead_show_count(buffer *to, uint64_t count); /* 317 letters */
+void dead_show_count(buffer *to, uint64_t count);                             /* 317 letters */
 void dead_show_place(buffer *to, semel_dead_origin origin, const char *name); /* outbox shipping */
 
 /* "317 letters in invoices, 2026-03-14 02:41:15 to 03:02:58", without the times if `times` is 0. */

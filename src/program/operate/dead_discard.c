@@ -32,17 +32,14 @@ static int write_audit(discarding *d)
 static int begin_audit(discarding *d, buffer *what)
 {
     dead_show_command(what, d->w);
-    d->audit = (semel_audit){.size = sizeof d->audit,
-                             .who = tool_actor(&d->w->tool),
-                             .what = what->data,
-                             .result = ""};
+    d->audit = (semel_audit){
+        .size = sizeof d->audit, .who = tool_actor(&d->w->tool), .what = what->data, .result = ""};
     return tool_audit(&d->w->tool, &d->audit);
 }
 
 static int discard_page(discarding *d, const dead_page *p)
 {
-    semel_discard how =
-        d->w->options->forget ? SEMEL_DISCARD_FORGET_KEY : SEMEL_DISCARD_KEEP_DEAD;
+    semel_discard how = d->w->options->forget ? SEMEL_DISCARD_FORGET_KEY : SEMEL_DISCARD_KEEP_DEAD;
     for (size_t i = 0; i < p->count && !interrupted(); i++) {
         semel_error why = {0};
         semel_status status = semel_dead_discard(d->w->tool.store, p->items[i].id, how, &why);
@@ -84,8 +81,7 @@ static int say_stopped(const discarding *d)
 static int discard_all(dead_work *w, const dead_summary *set)
 {
     discarding d = {.w = w, .set = set};
-    dead_page p = {
-        .step = DEAD_STEP, .last = set->last_id, .limit = w->options->filter.limit};
+    dead_page p = {.step = DEAD_STEP, .last = set->last_id, .limit = w->options->filter.limit};
     buffer what = {0};
     int status = begin_audit(&d, &what);
     interruption_begin();
@@ -112,8 +108,8 @@ static int ask(dead_work *w, const dead_summary *set)
     buffer question = {0}, action = {0};
     buffer_text(&question, "permanently discard ");
     dead_show_set(&question, w, set, 0);
-    buffer_text(&question, w->options->forget ? " and forget their keys, so that later copies run?"
-                                              : "?");
+    buffer_text(&question,
+                w->options->forget ? " and forget their keys, so that later copies run?" : "?");
     buffer_text(&action, "discarding ");
     dead_show_count(&action, set->count);
     int status = confirm(&w->tool, &(confirmation){.question = question.data,

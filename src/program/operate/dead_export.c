@@ -60,8 +60,8 @@ static int export_one(exporting *e, int64_t id)
         return tool_failed(&e->w->tool, &why);
     if (status) {
         e->failed++;
-        (void)tool_refuse(&e->w->tool, CLI_FAILED, "letter %lld is not exported: %s",
-                          (long long)id, why.text);
+        (void)tool_refuse(&e->w->tool, CLI_FAILED, "letter %lld is not exported: %s", (long long)id,
+                          why.text);
         return CLI_OK;
     }
     (void)printf("%s\n", e->event);
@@ -82,8 +82,7 @@ static void say_exported(const exporting *e)
     else
         tool_say(t, "%s", text.data);
     if (e->headers)
-        tool_say(t,
-                 "%s header%s not written: names in CloudEvents have letters and digits only",
+        tool_say(t, "%s header%s not written: names in CloudEvents have letters and digits only",
                  number.data, e->headers == 1 ? " was" : "s were");
     buffer_free(&text);
     buffer_free(&number);

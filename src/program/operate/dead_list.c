@@ -112,18 +112,12 @@ static int compare_groups(const void *a, const void *b)
 
 static void print_groups(const groups *all)
 {
-    static const table_column columns[] = {{"CAUSE", "cause", 0, 0},
-                                           {"INBOX", "inbox", 0, 0},
-                                           {NULL, "outbox", 0, 0},
-                                           {NULL, "queue", 0, 0},
-                                           {"LETTERS", "letters", 1, 0},
-                                           {"FIRST", "first_at", 0, 0},
-                                           {"LAST", "last_at", 0, 0},
-                                           {"ERROR", "error", 0, 1},
-                                           {0}};
-    table t = {.columns = columns,
-               .json = all->w->options->tool.json,
-               .utc = all->w->options->tool.utc};
+    static const table_column columns[] = {
+        {"CAUSE", "cause", 0, 0},  {"INBOX", "inbox", 0, 0},     {NULL, "outbox", 0, 0},
+        {NULL, "queue", 0, 0},     {"LETTERS", "letters", 1, 0}, {"FIRST", "first_at", 0, 0},
+        {"LAST", "last_at", 0, 0}, {"ERROR", "error", 0, 1},     {0}};
+    table t = {
+        .columns = columns, .json = all->w->options->tool.json, .utc = all->w->options->tool.utc};
     for (size_t i = 0; i < all->count; i++) {
         const group *g = &all->items[i];
         char cause[DEAD_CAUSE_SIZE];
@@ -191,8 +185,7 @@ int dead_ls(dead_work *w)
     size_t left = w->filters.limit, shown = 0;
     int64_t last = 0;
     dead_page p = {.step = DEAD_ROWS};
-    table t = {
-        .columns = dead_columns, .json = w->options->tool.json, .utc = w->options->tool.utc};
+    table t = {.columns = dead_columns, .json = w->options->tool.json, .utc = w->options->tool.utc};
     while (goes_on && left && dead_next(w, &p, &status) > 0) {
         shown = add_page(&t, &p, left);
         left -= shown;

@@ -167,8 +167,8 @@ static int ask_for(retrying *r, retried *one)
 /* --- telling ---------------------------------------------------------------------------------- */
 
 static const char *const people_words[RETRIED_STATES] = {
-    "marked, and no outcome yet", "processed",        "duplicate", "put back",
-    "failed again",               "was gone already", "not begun"};
+    "marked, and no outcome yet", "processed", "duplicate", "put back", "failed again",
+    "was gone already",           "not begun"};
 static const char *const json_words[RETRIED_STATES] = {
     "asked", "processed", "duplicate", "put-back", "failed", "gone", "left"};
 
@@ -194,10 +194,11 @@ static void print_line(const retrying *r, const retried *one)
     buffer_free(&line);
 }
 
-static const table_column json_columns[] = {
-    {NULL, "letter", 0, 0},  {NULL, "inbox", 0, 0}, {NULL, "outbox", 0, 0}, {NULL, "queue", 0, 0},
-    {NULL, "key", 0, 0},     {NULL, "outcome", 0, 0}, {NULL, "took_ms", 0, 0},
-    {NULL, "error", 0, 0},   {NULL, "audit", 0, 0}, {0}};
+static const table_column json_columns[] = {{NULL, "letter", 0, 0},  {NULL, "inbox", 0, 0},
+                                            {NULL, "outbox", 0, 0},  {NULL, "queue", 0, 0},
+                                            {NULL, "key", 0, 0},     {NULL, "outcome", 0, 0},
+                                            {NULL, "took_ms", 0, 0}, {NULL, "error", 0, 0},
+                                            {NULL, "audit", 0, 0},   {0}};
 
 static void add_json(table *t, const retrying *r, const retried *one)
 {
@@ -231,7 +232,8 @@ static void tell_step(const retrying *r)
 
 static void pause_for(int64_t ms)
 {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * NS_PER_MS};
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000),
+                            .tv_nsec = (long)(ms % 1000) * NS_PER_MS};
     (void)nanosleep(&time, NULL);
 }
 
@@ -280,8 +282,9 @@ static void take_back(retrying *r)
         retried *one = &r->items[i];
         if (one->state != RETRIED_PENDING)
             continue;
-        if (!one->asked_ns || !semel_dead_set_retry(r->w->tool.store, one->letter->id,
-                                                    SEMEL_RETRY_ASKED, SEMEL_RETRY_NONE, NULL, NULL))
+        if (!one->asked_ns ||
+            !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
+                                  SEMEL_RETRY_NONE, NULL, NULL))
             one->state = RETRIED_LEFT;
     }
 }
@@ -300,8 +303,8 @@ static int ask_step(retrying *r, const dead_page *p)
 {
     int64_t now = 0;
     semel_error why = {0};
-    int status = semel_store_now(&now, r->w->tool.store, &why) ? tool_failed(&r->w->tool, &why)
-                                                               : CLI_OK;
+    int status =
+        semel_store_now(&now, r->w->tool.store, &why) ? tool_failed(&r->w->tool, &why) : CLI_OK;
     r->count = p->count;
     for (size_t i = 0; i < p->count; i++)
         r->items[i] = (retried){.letter = &p->items[i], .asked_ms = now};
@@ -334,9 +337,8 @@ static int run_step(retrying *r, const dead_page *p)
 static int run_steps(retrying *r)
 {
     int status = CLI_OK;
-    dead_page p = {.step = DEAD_STEP,
-                   .last = r->set->last_id,
-                   .limit = r->w->options->filter.limit};
+    dead_page p = {
+        .step = DEAD_STEP, .last = r->set->last_id, .limit = r->w->options->filter.limit};
     while (!status && !interrupted() && dead_next(r->w, &p, &status) > 0)
         status = run_step(r, &p);
     dead_page_free(&p);
@@ -353,9 +355,8 @@ static void say_marked(const retrying *r)
     for (size_t i = 0; i < r->set->name_count; i++)
         buffer_printf(&names, "%s%s", i ? ", " : "", r->set->names[i]);
     if (r->gave_up)
-        tool_say(&r->w->tool,
-                 "%s without an outcome; %s marked, and a running semel retries %s", count.data,
-                 one ? "it is" : "they are", one ? "it" : "them");
+        tool_say(&r->w->tool, "%s without an outcome; %s marked, and a running semel retries %s",
+                 count.data, one ? "it is" : "they are", one ? "it" : "them");
     else
         tool_say(&r->w->tool,
                  "no process is running %s; %s %s marked, and retried when semel run starts; to "

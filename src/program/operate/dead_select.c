@@ -14,9 +14,9 @@
 int dead_names_a_set(const dead_options *o)
 {
     const filter_options *f = &o->filter;
-    int filters = f->inboxes.count || f->outboxes.count || f->types.count || f->key || f->error ||
-                  f->since || f->until || f->cause || f->up_to;
-    return (o->letters.count > 0) + 2 * filters;
+    int filtered = f->inboxes.count || f->outboxes.count || f->types.count || f->key || f->error ||
+                   f->since || f->until || f->cause || f->up_to;
+    return (o->letters.count > 0) + 2 * filtered;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -75,10 +75,10 @@ static int check_names(dead_work *w, const argument_list *names, semel_name_kind
     return status;
 }
 
-int dead_begin(dead_work *w, const char *command, const dead_options *options)
+int dead_begin(dead_work *w, const char *caller, const dead_options *options)
 {
     *w = (dead_work){.options = options};
-    int status = tool_open(&w->tool, command, &options->tool);
+    int status = tool_open(&w->tool, caller, &options->tool);
     if (!status)
         status = filters_read(&w->filters, &w->tool, &options->filter);
     if (!status)
@@ -113,19 +113,19 @@ static const char *copy_text(region *memory, const char *text)
 dead_letter dead_copy(region *memory, const semel_dead *from)
 {
     const semel_message *message = from->message;
-    return (dead_letter){
-        .id = from->id,
-        .origin = from->origin,
-        .name = copy_text(memory, from->name ? from->name : ""),
-        .key = copy_bytes(memory, from->key),
-        .type = message ? copy_text(memory, message->type) : NULL,
-        .message_id = message ? copy_bytes(memory, message->id) : (semel_bytes){NULL, 0},
-        .attempts = from->attempts,
-        .at_ms = from->at_ms,
-        .cause = from->cause,
-        .retry = from->retry,
-        .error = copy_text(memory, from->error ? from->error : ""),
-        .damaged = !message};
+    return (dead_letter){.id = from->id,
+                         .origin = from->origin,
+                         .name = copy_text(memory, from->name ? from->name : ""),
+                         .key = copy_bytes(memory, from->key),
+                         .type = message ? copy_text(memory, message->type) : NULL,
+                         .message_id =
+                             message ? copy_bytes(memory, message->id) : (semel_bytes){NULL, 0},
+                         .attempts = from->attempts,
+                         .at_ms = from->at_ms,
+                         .cause = from->cause,
+                         .retry = from->retry,
+                         .error = copy_text(memory, from->error ? from->error : ""),
+                         .damaged = !message};
 }
 
 typedef struct visiting {

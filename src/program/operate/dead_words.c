@@ -196,10 +196,9 @@ int dead_say_gone(dead_work *w, int64_t id)
         return tool_refuse(&w->tool, CLI_NOT_FOUND, "letter %lld does not exist (any more)",
                            (long long)id);
     dead_show_age(&age, w->tool.now_ms - c.at_ms);
-    int status = tool_refuse(&w->tool, CLI_NOT_FOUND,
-                             "letter %lld no longer exists: %s %s it %s ago (audit %lld)",
-                             (long long)id, c.who, c.discarded ? "discarded" : "retried", age.data,
-                             (long long)c.id);
+    int status = tool_refuse(
+        &w->tool, CLI_NOT_FOUND, "letter %lld no longer exists: %s %s it %s ago (audit %lld)",
+        (long long)id, c.who, c.discarded ? "discarded" : "retried", age.data, (long long)c.id);
     buffer_free(&age);
     return status;
 }
@@ -222,8 +221,9 @@ const table_column dead_columns[] = {{"LETTER", "letter", 1, 0},
 
 static const char *retry_word(int retry)
 {
-    static const char *const words[] = {
-        [SEMEL_RETRY_ASKED] = "asked", [SEMEL_RETRY_BEGUN] = "begun", [SEMEL_RETRY_FAILED] = "failed"};
+    static const char *const words[] = {[SEMEL_RETRY_ASKED] = "asked",
+                                        [SEMEL_RETRY_BEGUN] = "begun",
+                                        [SEMEL_RETRY_FAILED] = "failed"};
     return retry > 0 && (size_t)retry < sizeof words / sizeof *words ? words[retry] : NULL;
 }
 

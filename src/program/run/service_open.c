@@ -220,11 +220,11 @@ static void *wait_for_end(void *context)
 int service_start(service *s, const config *all, running *r)
 {
     semel_error why = {0};
-    const retry_place place = {
+    const retry_place letters = {
         .store = s->store, .all = all, .pipeline = r->pipeline, .spec = assembly_spec(r->assembly)};
     if (semel_pipeline_start(r->pipeline, &why))
         return fail(s, "pipeline", &why);
-    int error = retrier_start(&r->retrier, &place, s->log);
+    int error = retrier_start(&r->retrier, &letters, s->log);
     if (!error)
         error = pthread_create(&r->waiter, NULL, wait_for_end, r);
     if (error) {
