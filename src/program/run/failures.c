@@ -84,10 +84,12 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
 void failures_error(buffer *to, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
-    if (terms.hides_values)
-        cause_text(to, why);
-    else
-        show_text(to, why, strlen(why), ERROR_SHOWN_MAX);
+    char cause[SEMEL_CAUSE_TEXT_SIZE];
+    if (terms.hides_values) {
+        (void)semel_cause_text(cause, sizeof cause, why);
+        why = cause;
+    }
+    show_text(to, why, strlen(why), ERROR_SHOWN_MAX);
 }
 
 static void describe_first(buffer *to, const char *key, const semel_event *event, uint32_t max)

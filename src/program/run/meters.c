@@ -10,8 +10,8 @@
 
 enum { PLACES = 2048, PROBES_MAX = 256 };
 
-const char *const meter_names[METER_OTHERS] = {
-    "processed", "duplicates", "failed", "dead", "stale", "mismatched", "missing_key"};
+const char *const meter_names[METER_OTHERS] = {"processed", "duplicates", "failed",     "dead",
+                                               "stale",     "mismatched", "missing_key"};
 
 struct meters {
     _Atomic(meter *) places[PLACES];

@@ -185,14 +185,14 @@ void taps_offer(taps *all, const semel_event *event, const outcomes *o, const lo
         event->kind != SEMEL_EVENT_RECEIVED || event->outcome == SEMEL_IN_PROGRESS)
         return;
     for (size_t i = 0; i < TAPS_MAX; i++) {
-        tap_place *place = &all->places[i];
-        if (!atomic_load_explicit(&place->tap, memory_order_relaxed))
+        tap_place *at = &all->places[i];
+        if (!atomic_load_explicit(&at->tap, memory_order_relaxed))
             continue;
-        atomic_fetch_add(&place->writers, 1);
-        tap *one = atomic_load(&place->tap);
+        atomic_fetch_add(&at->writers, 1);
+        tap *one = atomic_load(&at->tap);
         if (one)
             give(one, event, o, l);
-        atomic_fetch_sub(&place->writers, 1);
+        atomic_fetch_sub(&at->writers, 1);
     }
     wake_reader(all);
 }

@@ -34,7 +34,7 @@ void taps_offer(taps *all, const semel_event *event, const outcomes *o, const lo
 
 /* For the one thread that reads. The caller frees the line. */
 char *tap_next(tap *one);
-uint64_t tap_take_lost(tap *one); /* since the last call */
+uint64_t tap_take_lost(tap *one);     /* since the last call */
 void taps_ask_to_be_woken(taps *all); /* and then look once more before sleeping */
 
 #endif
