@@ -4,6 +4,7 @@
 
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
+#include "program/run/live.h"
 #include "program/run/outcomes.h"
 #include "program/run/retrier.h"
 #include "program/run/service.h"
@@ -21,6 +22,7 @@ typedef struct running {
     int waits;        /* the thread was started, and not joined yet */
     atomic_int ended; /* the pipeline has ended by itself or was stopped */
     int wake_fd;      /* the thread writes here when it has */
+    live *live;       /* is told when the pipeline works, and before it is closed */
     semel_status status;
     semel_error why;
 } running;
@@ -30,6 +32,7 @@ typedef struct service {
     config *all;
     log *log;
     outcomes *outcomes;
+    live *live;
     semel_store *store;
     running now;
     int signal_fd;
@@ -65,7 +68,7 @@ int service_block_signals(service *s);
 void service_read_signals(service *s);
 
 /* Ends the process without waiting for anything; what handlers have started ends with it. */
-_Noreturn void service_end_at_once(int status);
+_Noreturn void service_end_at_once(const service *s, int status);
 
 /* Waits for a signal, for the end of the pipeline, or until the time is over. */
 void service_wait(service *s, int64_t wait_ms);
