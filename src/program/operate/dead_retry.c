@@ -215,14 +215,16 @@ static void add_json(table *t, const retrying *r, const retried *one)
     table_end_row(t);
 }
 
-/* A letter that was named has a line of its own; of others only JSON tells each. */
+/* A letter that was named has a line of its own; of others only JSON tells each. What is only
+ * marked, because no process runs its inbox, is told at the end. */
 static void tell_step(const retrying *r)
 {
     table t = {.columns = json_columns, .json = 1};
     for (size_t i = 0; i < r->count; i++)
         if (r->w->options->tool.json)
             add_json(&t, r, &r->items[i]);
-        else if (r->w->ids && r->items[i].state != RETRIED_LEFT)
+        else if (r->w->ids && r->items[i].state != RETRIED_LEFT &&
+                 (r->items[i].state != RETRIED_PENDING || r->gave_up))
             print_line(r, &r->items[i]);
     table_print(&t, stdout);
     (void)fflush(stdout);
