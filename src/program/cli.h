@@ -29,6 +29,11 @@ const command *cli_commands(size_t *count);
 
 extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
     init_help[], publish_help[], run_help[], schema_help[], test_help[];
+extern const char audit_help[], inbox_help[], outbox_help[], queue_help[];
+int cmd_audit(int argc, char **argv);
+int cmd_inbox(int argc, char **argv);
+int cmd_outbox(int argc, char **argv);
+int cmd_queue(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
