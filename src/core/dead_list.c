@@ -17,6 +17,8 @@ semel_status dead_filter_read(semel_dead_filter *out, const semel_dead_filter *g
     out->size = sizeof *out;
     if (!out->limit)
         out->limit = LIMIT_DEFAULT;
+    if (!out->key.len)
+        out->key.data = NULL; /* for the drivers: any key */
     if (!status && out->retry != 0 && out->retry != 1)
         status = semel_fail(err, SEMEL_EINVAL, "semel_dead_filter.retry: %d is neither 0 nor 1",
                             out->retry);

@@ -163,7 +163,7 @@ static void *retrier_main(void *context)
         if (run_all(r, &why) == SEMEL_OK)
             why = (semel_error){0};
         pause_ms = pause_after(r, &why, pause_ms);
-        atomic_store(&r->idle, !why.status && !r->worked);
+        atomic_store(&r->idle, !why.retryable && !r->worked);
     }
     return NULL;
 }
