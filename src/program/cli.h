@@ -27,22 +27,17 @@ typedef struct command {
 /* The table of commands, in main.c. */
 const command *cli_commands(size_t *count);
 
-<<<<<<< HEAD
-extern const char check_help[], completion_help[], config_help[], dead_help[], demo_help[],
-    exec_help[], init_help[], publish_help[], run_help[], schema_help[], test_help[];
-=======
 extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
     init_help[], publish_help[], run_help[], schema_help[], test_help[];
-extern const char audit_help[], inbox_help[], outbox_help[], queue_help[];
+extern const char audit_help[], dead_help[], inbox_help[], outbox_help[], queue_help[];
 int cmd_audit(int argc, char **argv);
+int cmd_dead(int argc, char **argv);
 int cmd_inbox(int argc, char **argv);
 int cmd_outbox(int argc, char **argv);
 int cmd_queue(int argc, char **argv);
->>>>>>> w-tools
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
-int cmd_dead(int argc, char **argv);
 int cmd_schema(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_demo_worker(int argc, char **argv);
