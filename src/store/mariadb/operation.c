@@ -89,7 +89,7 @@ static semel_status mariadb_set_retry(void *unit_state, int64_t id, semel_retry 
     (void)maria_end(&q);
     semel_status status = maria_unit_flush(unit, NULL, "noting a retry", err);
     unit->wrote |= found;
-    return status || found ? status : sql_retry_not_there(id, err);
+    return status || found ? status : sql_retry_missed(id, err);
 }
 
 /* --- audit ------------------------------------------------------------------------------------ */
@@ -137,7 +137,7 @@ static semel_status set_entry(mariadb_unit *unit, const semel_audit *entry, seme
     (void)maria_end(&q);
     unit->wrote = 1;
     semel_status status = maria_unit_flush(unit, NULL, "writing an audit entry", err);
-    return status || found ? status : sql_audit_not_there(entry->id, err);
+    return status || found ? status : sql_audit_missed(entry->id, err);
 }
 
 static semel_status mariadb_audit_put(void *unit, semel_audit *entry, semel_error *err)

@@ -115,6 +115,7 @@ typedef enum maria_statement {
     ST_DEAD_LIST_ASKED,
     ST_DEAD_LIST_CAUSE,
     ST_DEAD_LIST_KEY,
+    ST_DEAD_LIST_LETTER,
     ST_DEAD_LOCK_RETRY,
     ST_DEAD_SET_RETRY,
     ST_NAMES,
