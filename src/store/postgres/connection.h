@@ -100,6 +100,7 @@ typedef enum pg_statement {
     ST_DEAD_LIST_ASKED,
     ST_DEAD_LIST_CAUSE,
     ST_DEAD_LIST_KEY,
+    ST_DEAD_LIST_LETTER,
     ST_DEAD_SET_RETRY,
     ST_NAMES,
     ST_AUDIT_ADD,

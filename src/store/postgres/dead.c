@@ -58,10 +58,9 @@ static semel_status visit_letter(const PGresult *answer, int row, mem_arena *are
 /* By the index that leaves the fewest letters. */
 static pg_statement list_for(const semel_dead_filter *filter)
 {
-    return filter->key.len ? ST_DEAD_LIST_KEY
-           : filter->retry ? ST_DEAD_LIST_ASKED
-           : filter->cause ? ST_DEAD_LIST_CAUSE
-                           : ST_DEAD_LIST;
+    if (filter->key.len)
+        return filter->origin && filter->name ? ST_DEAD_LIST_LETTER : ST_DEAD_LIST_KEY;
+    return filter->retry ? ST_DEAD_LIST_ASKED : filter->cause ? ST_DEAD_LIST_CAUSE : ST_DEAD_LIST;
 }
 
 static pg_query list_query(postgres_unit *unit, const semel_dead_filter *filter)

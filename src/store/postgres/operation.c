@@ -145,7 +145,7 @@ static semel_status postgres_set_retry(void *unit_state, int64_t id, semel_retry
     pg_int(&q, to);
     pg_foreign_text(&q, &unit->on->scratch, error);
     semel_status status = pg_execute_change(&q, &changed, "noting a retry", err);
-    return status || changed ? status : sql_retry_not_there(id, err);
+    return status || changed ? status : sql_retry_missed(id, err);
 }
 
 /* --- audit ------------------------------------------------------------------------------------ */
@@ -179,7 +179,7 @@ static semel_status postgres_audit_put(void *unit_state, semel_audit *entry, sem
     pg_foreign_text(&q, &unit->on->scratch, sql_text_or_empty(entry->result));
     pg_int(&q, (int64_t)entry->count);
     semel_status status = pg_execute_change(&q, &changed, "writing an audit entry", err);
-    return status || changed ? status : sql_audit_not_there(entry->id, err);
+    return status || changed ? status : sql_audit_missed(entry->id, err);
 }
 
 static void bind_audit(pg_query *q, int64_t scope, const void *filter)

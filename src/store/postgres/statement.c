@@ -405,6 +405,8 @@ static const char *const texts[ST_COUNT] = {
         "(SELECT origin, name FROM " DEAD " WHERE (origin, name) > (names.o, names.n) "
         "ORDER BY origin, name LIMIT 1) AS next) " DEAD_COLUMNS
         ", names WHERE origin = o AND name = n AND key = $11 AND " DEAD_WANTED,
+    [ST_DEAD_LIST_LETTER] =
+        DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND key = $11 AND " DEAD_WANTED,
     /* Being asked for (1) does not depend on what it was; having failed (3) changes the cause. */
     [ST_DEAD_SET_RETRY] = "UPDATE " DEAD " SET retry = $3, attempts = attempts + ($3 = 3)::int, "
                           "error = CASE WHEN $3 = 3 THEN $4::text ELSE error END, "

@@ -1,4 +1,4 @@
-/* What the stores' operation has in common: how it is told that a row is not there. */
+/* What the lists of the servers' operation have in common. */
 #ifndef SEMEL_STORE_SQL_OPERATION_H
 #define SEMEL_STORE_SQL_OPERATION_H
 
@@ -32,9 +32,5 @@ static inline const char *sql_text_or_empty(const char *text)
 {
     return text ? text : "";
 }
-
-/* ENOTFOUND. */
-semel_status sql_retry_not_there(int64_t id, semel_error *err);
-semel_status sql_audit_not_there(int64_t id, semel_error *err);
 
 #endif
