@@ -20,6 +20,7 @@ struct semel_inbox {
     fingerprint_plan fingerprint;
     pthread_mutex_t sweep_lock;
     semel_sweep_position sweep_position;
+    semel_sweep_position purge_position; /* of semel_inbox_purge_step() */
     tally_set tallies;
 };
 
