@@ -30,6 +30,8 @@ static const command commands[] = {
     {"start", "publish", "publish a message to a queue, once or several times", publish_help,
      cmd_publish},
     {"start", "exec", "run a command once per key", exec_help, cmd_exec},
+    {"inspect", "dead", "dead letters: groups, ls, show, retry, discard, export", dead_help,
+     cmd_dead},
     {"set up", "config", "dump, explain", config_help, cmd_config},
     {BESIDE, "schema", "for editors", schema_help, cmd_schema},
     {BESIDE, "completion", "for shells", completion_help, cmd_completion},

@@ -81,6 +81,17 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     buffer_free(&whole);
 }
 
+void failures_error(buffer *to, const semel_event *event, failure_terms terms)
+{
+    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
+    char cause[SEMEL_CAUSE_TEXT_SIZE];
+    if (terms.hides_values) {
+        (void)semel_cause_text(cause, sizeof cause, why);
+        why = cause;
+    }
+    show_text(to, why, strlen(why), ERROR_SHOWN_MAX);
+}
+
 static void describe_first(buffer *to, const char *key, const semel_event *event, uint32_t max)
 {
     if (event->outcome == SEMEL_FAILED) {
@@ -100,13 +111,9 @@ static void write_first(failures *f, const failure_kind *kind, const semel_event
                         failure_terms terms)
 {
     buffer key = {0}, text = {0}, error = {0};
-    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
     int is_sent = event->kind == SEMEL_EVENT_SENT;
     failures_key(&key, f->log, is_sent ? event->message->id : event->key);
-    if (terms.hides_values)
-        buffer_text(&error, kind->cause);
-    else
-        show_text(&error, why, strlen(why), ERROR_SHOWN_MAX);
+    failures_error(&error, event, terms);
     describe_first(&text, key.data, event, terms.attempts_max);
     buffer_printf(&text, ": %s", error.data);
     log_write(f->log, &(log_entry){.level = LOG_WARNING,
