@@ -2,6 +2,8 @@
  * line in the table. Data goes to stdout, messages to stderr; cli.h has the exit statuses. */
 #include "program/cli.h"
 #include "program/config/reference.h"
+#include "program/support/arguments.h"
+#include "program/support/colour.h"
 #include "program/support/nearest.h"
 
 #include <errno.h>
@@ -74,10 +76,12 @@ static void list_commands(FILE *out)
     (void)fputs("semel: exactly-once effects over at-least-once messaging\n\n"
                 "usage: semel COMMAND [OPTION...]\n\n",
                 out);
+    int in_colour = colour_on(fileno(out));
     for (size_t i = 0; i < command_count; i++)
         if (commands[i].summary)
-            (void)fprintf(out, "  %-8s %-11s %s\n", commands[i].group ? commands[i].group : "",
-                          commands[i].name, commands[i].summary);
+            (void)fprintf(out, "  %-8s %s%-11s%s %s\n", commands[i].group ? commands[i].group : "",
+                          colour_begin(in_colour, COLOUR_NAME), commands[i].name,
+                          colour_end(in_colour), commands[i].summary);
     (void)fputs("\nMore: semel help COMMAND; all options of a configuration: semel help config\n",
                 out);
 }
@@ -93,15 +97,19 @@ static void print_options(void)
 
 static int cmd_help(int argc, char **argv)
 {
-    if (argc > 2)
-        return cli_usage("help", "it takes one command, not %d", argc - 1);
-    if (argc < 2) {
+    static argument_list names;
+    int status = arguments_read("help", argc, argv, &(argument_option){0}, &names);
+    if (status)
+        return status;
+    if (names.count > 1)
+        return cli_usage("help", "it takes one command, not %zu", names.count);
+    if (!names.count) {
         list_commands(stdout);
         return CLI_OK;
     }
-    const command *about = find_command(argv[1]);
+    const command *about = find_command(names.items[0]);
     if (!about || !about->help)
-        return unknown_command(argv[1]);
+        return unknown_command(names.items[0]);
     (void)fputs(about->help, stdout);
     if (about->run == cmd_config)
         print_options();
