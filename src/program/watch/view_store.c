@@ -103,7 +103,7 @@ static semel_status visit_queue(const semel_name *name, void *context, semel_err
     view *v = context;
     (void)err;
     for (size_t i = 0; i < v->queue_count; i++)
-        if (strcmp(v->queues[i].name, name->name) == 0)
+        if (strcmp(v->queues[i].name, name->name) == 0 && !v->queues[i].is_broker)
             v->queues[i].waiting = 0;
     return SEMEL_OK;
 }
