@@ -111,6 +111,8 @@ SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *trans
 
 /* --- audit ------------------------------------------------------------------------------------ */
 
+#define SEMEL_AUDIT_TEXT_MAX ((size_t)4096) /* longer texts are cut */
+
 /* A change that a person made by hand. */
 typedef struct semel_audit {
     size_t size;

@@ -127,6 +127,9 @@ semel_status inbox_fail_stale(const semel_inbox *inbox, semel_error *err);
  * opened with now. */
 semel_status inbox_register(semel_inbox *inbox, semel_error *err);
 
+/* Rewrites the text of a definition's note as semel_name.definition has it. */
+void inbox_definition_show(semel_note_value *note);
+
 /* Learns whether another process has lowered the horizon, inside a unit. The store has notes. */
 semel_status inbox_learn_horizon(work_unit *unit, semel_inbox *inbox, semel_error *err);
 
