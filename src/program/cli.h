@@ -28,8 +28,8 @@ typedef struct command {
 const command *cli_commands(size_t *count);
 
 extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
-    init_help[], publish_help[], run_help[], schema_help[], test_help[],
-    health_help[], stats_help[], tail_help[], top_help[];
+    init_help[], publish_help[], run_help[], schema_help[], test_help[], health_help[],
+    stats_help[], tail_help[], top_help[];
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);

@@ -148,8 +148,8 @@ static void print_answer(const asking *a, struct json_object *answer, int is_goo
     int ready = a->given->ready;
     buffer text = {0};
     if (a->given->tool.json) {
-        (void)printf("%s\n", json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN |
-                                                                        JSON_C_TO_STRING_NOSLASHESCAPE));
+        (void)printf("%s\n", json_object_to_json_string_ext(
+                                 answer, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
     } else if (is_good) {
         describe_good(&text, answer);
         print_line(a, answer, ready ? "ready" : "healthy", &text);

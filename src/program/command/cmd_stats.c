@@ -37,9 +37,9 @@ static void print_inboxes(const tool *t, const view *v)
         const inbox_view *inbox = &v->inboxes[i];
         table_text(&rows, inbox->name);
         for (size_t k = 0; k < METER_OTHERS; k++)
-            table_number(&rows, inbox->has_counters                   ? (int64_t)inbox->counts[k]
+            table_number(&rows, inbox->has_counters                ? (int64_t)inbox->counts[k]
                                 : k == METER_DEAD && !v->processes ? inbox->dead
-                                                                      : -1);
+                                                                   : -1);
         table_moment(&rows, inbox->has_counters ? v->since_ms : 0);
         table_end_row(&rows);
     }

@@ -21,7 +21,8 @@ const char tail_help[] =
     "  --key KEY                   exact; text, hex:, base64: (semel help keys)\n"
     "  --json                      one JSON object per outcome\n"
     "\n"
-    "Common options: semel help common. Exit status: 0, 2 called wrongly, 4 no such inbox, 75 store\n"
+    "Common options: semel help common. Exit status: 0, 2 called wrongly, 4 no such inbox, 75 "
+    "store\n"
     "unreachable, 130 stopped by Ctrl-C.\n";
 
 static int check_outcome(const char *word)
@@ -59,9 +60,9 @@ int cmd_tail(int argc, char **argv)
     static tool_options given;
     static filter_options filter;
     static argument_list rest;
-    const argument_option options[] = {
-        TOOL_OPTIONS(&given),    FILTER_INBOX(&filter), FILTER_TYPE(&filter),
-        FILTER_OUTCOME(&filter), FILTER_KEY(&filter),   {0}};
+    const argument_option options[] = {TOOL_OPTIONS(&given), FILTER_INBOX(&filter),
+                                       FILTER_TYPE(&filter), FILTER_OUTCOME(&filter),
+                                       FILTER_KEY(&filter),  {0}};
     tool t = {0};
     int status = arguments_read("tail", argc, argv, options, &rest);
     if (!status && rest.count)

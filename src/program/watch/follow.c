@@ -34,9 +34,9 @@ typedef struct following {
     source sources[SOURCES_MAX];
     size_t count;
     outcome_widths widths;
-    int said_none;        /* that no process runs */
-    char *unreachable;    /* what was last said of others */
-    int64_t last_letter;  /* of the store, that was shown */
+    int said_none;       /* that no process runs */
+    char *unreachable;   /* what was last said of others */
+    int64_t last_letter; /* of the store, that was shown */
     int is_first_look;
 } following;
 
@@ -218,8 +218,7 @@ static void look_for_letters(following *f)
 {
     const char *outcome = f->wanted->given->outcome;
     semel_dead_filter wanted = filters_for_letters(f->wanted);
-    if (f->t->options->json ||
-        (outcome && strcmp(outcome, semel_outcome_name(SEMEL_DEAD)) != 0))
+    if (f->t->options->json || (outcome && strcmp(outcome, semel_outcome_name(SEMEL_DEAD)) != 0))
         return;
     wanted.origin = SEMEL_DEAD_INBOX;
     wanted.after_id = f->last_letter;

@@ -5,7 +5,6 @@
 
 #include "program/operate/filters.h"
 
-
 /* Until the output is closed: then CLI_OK. */
 int follow(tool *t, const filters *wanted);
 

@@ -9,8 +9,7 @@ enum { QUESTION_MS = 5000, COUNTED_MAX = 100000 };
 static semel_status count_group(const semel_dead_group *group, void *context, semel_error *err)
 {
     view *v = context;
-    inbox_view *inbox =
-        group->origin == SEMEL_DEAD_INBOX ? view_inbox(v, group->name) : NULL;
+    inbox_view *inbox = group->origin == SEMEL_DEAD_INBOX ? view_inbox(v, group->name) : NULL;
     (void)err;
     v->dead += group->letters;
     if (inbox)
@@ -35,9 +34,8 @@ static void read_outbox(view *v, tool *t, outbox_view *to)
     if (!semel_outbox_stats(&stats, sizeof stats, outbox, QUESTION_MS, &v->trouble)) {
         to->waiting = (int64_t)stats.unsent;
         if (stats.oldest_unsent_ms)
-            to->oldest_ms = stats.at_ms > stats.oldest_unsent_ms
-                                ? stats.at_ms - stats.oldest_unsent_ms
-                                : 0;
+            to->oldest_ms =
+                stats.at_ms > stats.oldest_unsent_ms ? stats.at_ms - stats.oldest_unsent_ms : 0;
     }
     semel_outbox_close(outbox);
 }
