@@ -401,4 +401,5 @@ const semel_store_driver memory_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &memory_lists,
+    .inspection = &memory_inspection,
 };
