@@ -250,9 +250,7 @@ static int holds_password(const config_node *node)
 static void refuse_password(const overriding *o, const char *path, const config_node *value)
 {
     if (holds_password(value))
-        (void)complain(o, path, "password",
-                       "other users on this host can read a password in an argument; use ${NAME} "
-                       "or ${file:PATH} instead");
+        (void)complain(o, path, "password", SECRET_ARGUMENT);
 }
 
 void override_set(const overriding *o, const char *path_and_value)

@@ -251,7 +251,7 @@ static int demo_report(demo *self)
     if (failed)
         return failed;
     (void)fputc('\n', stderr);
-    table_print(&out, self->supervisors, self->verdicts);
+    demo_table_print(&out, self->supervisors, self->verdicts);
     (void)putchar('\n');
     table_conclude(&out, self->supervisors, self->verdicts);
     (void)fflush(stdout);
