@@ -1,20 +1,22 @@
 /* See failures.h. The caller has the lock. */
 #include "program/run/failures.h"
 
-#include "program/run/cause.h"
 #include "program/support/digest.h"
 #include "program/support/show.h"
 
+#include <semel/operate.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KINDS_MAX = 64, MINUTE_MS = 60000, KEY_SHOWN_MAX = 255, ERROR_SHOWN_MAX = 300, HASHED = 12 };
+enum { ID_SIZE = 9 };
 
 typedef struct failure_kind {
-    int used;
-    char id[CAUSE_ID_SIZE];
+    uint32_t number;                 /* semel_cause(); 0: the place is free */
+    char id[ID_SIZE];                /* the number, as it is shown */
     char *name;                      /* of the inbox or outbox */
-    char *cause;                     /* as cause_text() makes it */
+    char *cause;                     /* semel_cause_text(), as it is shown */
     uint64_t failed, dead;           /* in all */
     uint64_t more_failed, more_dead; /* since the last line */
     int64_t last_ms;                 /* of the last failure */
@@ -48,14 +50,14 @@ void failures_close(failures *f)
 }
 
 /* The place of this kind, or a free one, or, if all are taken, the last: kinds share it then. */
-static failure_kind *find_kind(failures *f, const char *id)
+static failure_kind *find_kind(failures *f, uint32_t number)
 {
     failure_kind *free_one = NULL;
     for (size_t i = 0; i < KINDS_MAX; i++) {
         failure_kind *kind = &f->kinds[i];
-        if (kind->used && strcmp(kind->id, id) == 0)
+        if (kind->number == number)
             return kind;
-        if (!kind->used && !free_one)
+        if (!kind->number && !free_one)
             free_one = kind;
     }
     return free_one ? free_one : &f->kinds[KINDS_MAX - 1];
@@ -181,33 +183,38 @@ static void count_failure(failure_kind *kind, const semel_event *event, int fold
     }
 }
 
+static void begin_kind(failure_kind *kind, uint32_t number, const char *name, const char *why)
+{
+    char text[SEMEL_CAUSE_TEXT_SIZE];
+    buffer shown = {0};
+    size_t len = semel_cause_text(text, sizeof text, why);
+    buffer_text(&shown, "");
+    show_text(&shown, text, len, 0);
+    *kind = (failure_kind){.number = number, .line_ms = wall_clock_ms()};
+    (void)snprintf(kind->id, sizeof kind->id, "%08x", (unsigned)number);
+    kind->name = must_copy(name);
+    kind->cause = shown.data;
+}
+
 void failures_add(failures *f, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
-    char id[CAUSE_ID_SIZE];
-    buffer cause = {0};
-    cause_text(&cause, why);
-    cause_id(id, event->name, cause.data);
-    failure_kind *kind = find_kind(f, id);
-    int is_first = !kind->used;
-    if (is_first) {
-        *kind = (failure_kind){.used = 1, .line_ms = wall_clock_ms()};
-        memcpy(kind->id, id, sizeof id);
-        kind->name = must_copy(event->name);
-        kind->cause = must_copy(cause.data);
-    }
+    uint32_t number = semel_cause(event->name, why);
+    failure_kind *kind = find_kind(f, number);
+    int is_first = !kind->number;
+    if (is_first)
+        begin_kind(kind, number, event->name, why);
     kind->last_ms = wall_clock_ms();
     count_failure(kind, event, !is_first);
     if (is_first)
         write_first(f, kind, event, terms);
-    buffer_free(&cause);
 }
 
 void failures_tick(failures *f, int64_t now_ms)
 {
     for (size_t i = 0; i < KINDS_MAX; i++) {
         failure_kind *kind = &f->kinds[i];
-        if (!kind->used)
+        if (!kind->number)
             continue;
         if (kind->more_failed + kind->more_dead && now_ms - kind->line_ms >= MINUTE_MS)
             write_more(f, kind, now_ms);
@@ -222,6 +229,6 @@ void failures_tick(failures *f, int64_t now_ms)
 void failures_flush(failures *f)
 {
     for (size_t i = 0; i < KINDS_MAX; i++)
-        if (f->kinds[i].used && f->kinds[i].more_failed + f->kinds[i].more_dead)
+        if (f->kinds[i].number && f->kinds[i].more_failed + f->kinds[i].more_dead)
             write_more(f, &f->kinds[i], wall_clock_ms());
 }

@@ -1,6 +1,5 @@
 /* What the log shows of outcomes: failures of one kind are folded, keys can be hidden, nothing of a
  * message breaks a line. */
-#include "program/run/cause.h"
 #include "program/run/outcomes.h"
 #include "program/support/show.h"
 
@@ -66,30 +65,6 @@ static size_t count_lines(const logged *l)
     for (size_t i = 0; i < l->len; i++)
         count += l->text[i] == '\n';
     return count;
-}
-
-static void causes_have_no_numbers(void **state)
-{
-    static const struct {
-        const char *error, *cause;
-    } cases[] = {
-        {"http 422: no tax rate for order 20688", "http 422: no tax rate for order <n>"},
-        {"exit 1: mailbox \"a@b\" is not available", "exit 1: mailbox <s> is not available"},
-        {"id 019cea02-bda2-773c-a25f-40feb8824b1b", "id <n>"},
-        {"it's broken", "it's broken"},
-        {"line\nline", "line\\nline"}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        buffer cause = {0};
-        cause_text(&cause, cases[i].error);
-        assert_string_equal(cause.data, cases[i].cause);
-        buffer_free(&cause);
-    }
-    char one[CAUSE_ID_SIZE], other[CAUSE_ID_SIZE];
-    cause_id(one, "a", "x");
-    cause_id(other, "b", "x");
-    assert_int_equal(strlen(one), CAUSE_ID_SIZE - 1);
-    assert_string_not_equal(one, other);
 }
 
 static void failures_of_one_kind_are_folded(void **state)
@@ -234,7 +209,6 @@ static void nothing_of_a_message_breaks_a_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(causes_have_no_numbers),
         cmocka_unit_test(failures_of_one_kind_are_folded),
         cmocka_unit_test(another_kind_is_another_line),
         cmocka_unit_test(many_kinds_do_not_grow_for_ever),
