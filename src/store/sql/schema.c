@@ -62,8 +62,8 @@ semel_status sql_schema_check_target(const sql_migration *steps, int32_t version
 
 void sql_applied_note(sql_applied *all, int64_t version, int64_t at_ms)
 {
-    if (version >= 1 && version <= SQL_STEPS_MAX)
-        all->at_ms[version] = at_ms ? at_ms : 1;
+    if (version >= 1)
+        all->at_ms[version < SQL_STEPS_MAX ? version : SQL_STEPS_MAX] = at_ms ? at_ms : 1;
 }
 
 /* The text up to the next "{...}" of those that are filled in. */
@@ -119,7 +119,11 @@ semel_status sql_schema_show(const sql_migration *steps, const sql_applied *appl
                              void *context, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    for (; !status && steps->version && steps->version <= SQL_STEPS_MAX; steps++)
-        status = show_step(steps, applied, frame, visitor, context, err);
-    return status;
+    int there = 0;
+    for (int version = 1; version <= SQL_STEPS_MAX; version++)
+        there = applied->at_ms[version] ? version : there;
+    for (const sql_migration *at = steps; !status && at->version <= SQL_STEPS_MAX && at->version;
+         at++)
+        status = show_step(at, applied, frame, visitor, context, err);
+    return status ? status : sql_schema_check_not_newer(steps, there, err);
 }
