@@ -342,6 +342,7 @@ semel_status dead_replay_each(replay_counts *counts, semel_store *store,
 {
     semel_dead_filter wanted = *filter;
     int64_t at = wanted.after_id, last = 0;
+    wanted.brief = 0; /* damage may be in the headers */
     page *p = mem_alloc(sizeof *p);
     if (!p)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for replaying letters");

@@ -20,6 +20,7 @@ struct semel_inbox {
     fingerprint_plan fingerprint;
     pthread_mutex_t sweep_lock;
     semel_sweep_position sweep_position;
+    semel_sweep_position purge_position; /* of semel_inbox_purge_step() */
     tally_set tallies;
 };
 
@@ -126,6 +127,9 @@ semel_status inbox_fail_stale(const semel_inbox *inbox, semel_error *err);
 /* inbox_definition.c: compares what the inbox was opened with before, and notes what it is
  * opened with now. */
 semel_status inbox_register(semel_inbox *inbox, semel_error *err);
+
+/* Rewrites the text of a definition's note as semel_name.definition has it. */
+void inbox_definition_show(semel_note_value *note);
 
 /* Learns whether another process has lowered the horizon, inside a unit. The store has notes. */
 semel_status inbox_learn_horizon(work_unit *unit, semel_inbox *inbox, semel_error *err);

@@ -161,7 +161,7 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
                        .message = item->message,
                        .attempts = item->attempts,
                        .error = reason_of(&room, item)};
-    return relay->store->driver->dead->put(unit->state, &dead, err);
+    return unit_put_letter(unit, &dead, err);
 }
 
 typedef struct batch_end {

@@ -238,6 +238,10 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
  * the open transaction. `id` is that of the announcement; empty: a new one. */
 semel_status unit_announce_fault(work_unit *unit, semel_bytes id, const char *why,
                                  semel_error *err);
+
+/* dead.c: stores a letter, with its cause, inside the open transaction. */
+semel_status unit_put_letter(work_unit *unit, semel_dead *dead, semel_error *err);
+
 /* Is a message that failed like this in its attempt a dead letter? */
 static inline int unit_gives_up(const work_unit *unit, semel_status failure)
 {

@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct command {
-    const char *group; /* of the list; NULL: that of the command before it */
+    const char *group; /* of the list; "": named in the line of the command before it */
     const char *name;
     const char *summary; /* one line for the list; NULL: a command that people do not type */
     const char *help;    /* the whole page: how it is called, and what the options mean */

@@ -29,9 +29,9 @@ void progress_begin(progress *p, const tool *t, uint64_t total);
 void progress_show(progress *p, uint64_t done, const char *text); /* "412 of 1,204: TEXT" */
 void progress_end(progress *p);
 
-/* Ctrl-C or SIGTERM during a bulk action ends it after the step in hand: interrupted() is the number
- * of the signal once it came (exit with 128 and it), else 0. begin installs the handlers, end
- * restores the old ones. A second one ends the process at once. */
+/* Ctrl-C or SIGTERM during a bulk action ends it after the step in hand: interrupted() is the
+ * number of the signal once it came (exit with 128 and it), else 0. begin installs the handlers,
+ * end restores the old ones. A second one ends the process at once. */
 void interruption_begin(void);
 int interrupted(void);
 void interruption_end(void);

@@ -326,4 +326,5 @@ const semel_store_driver sqlite_store_driver = {
     .dead = &dead_letters,
     .lists = &sqlite_lists,
     .inspection = &sqlite_inspection,
+    .operation = &sqlite_operation,
 };

@@ -243,6 +243,7 @@ static void wrong_filters_are_usage_errors(void **state)
         assert_int_equal(read_filters(&f, &wrong[i]), CLI_USAGE);
         filters_free(&f);
     }
+    (void)fflush(stderr);
     assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
     (void)close(before);
 }
