@@ -55,6 +55,9 @@ int tool_open(tool *out, const char *caller, const tool_options *options);
 
 /* The same, but tables may be missing or old: for `migrate` and `doctor`. now_ms is the host's. */
 int tool_open_any(tool *out, const char *caller, const tool_options *options);
+
+/* The same, but a file that is not there is not made: then the store is NULL. */
+int tool_open_existing(tool *out, const char *caller, const tool_options *options);
 void tool_close(tool *t);
 
 /* "semel dead ls: TEXT" on stderr; returns the status that fits: CLI_TEMPORARY, CLI_NOT_FOUND,
