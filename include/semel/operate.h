@@ -209,11 +209,13 @@ typedef semel_status semel_schema_visitor(const semel_schema_step *step, void *c
                                           semel_error *err);
 
 /* All steps that this library knows, in their order. Changes nothing, and works on a database
- * without tables of semel's. */
+ * without tables of semel's. SEMEL_ESCHEMA, after all were shown, if the tables are of a newer
+ * version. */
 SEMEL_API semel_status semel_store_schema(semel_store *store, semel_schema_visitor *visitor,
                                           void *context, semel_error *err);
 
-/* As semel_store_migrate(), up to and including this version; 0: all. */
+/* As semel_store_migrate(), up to and including this version; 0: all. SEMEL_EINVAL if there is no
+ * such version. Tables of a later version stay as they are. */
 SEMEL_API semel_status semel_store_migrate_to(semel_store *store, int32_t version,
                                               semel_error *err);
 
@@ -242,6 +244,10 @@ typedef semel_status semel_finding_visitor(const semel_finding *finding, void *c
  * nothing. */
 SEMEL_API semel_status semel_store_inspect(semel_store *store, semel_finding_visitor *visitor,
                                            void *context, semel_error *err);
+
+/* The grade that an inbox of this mode would have, as semel_inbox_grade(); opens nothing. */
+SEMEL_API semel_grade semel_store_grade(const semel_store *store, semel_mode mode,
+                                        const semel_transport *transport);
 
 SEMEL_END_DECLS
 

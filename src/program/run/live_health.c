@@ -72,7 +72,8 @@ static void add_counts(const live *all, const findings *f, buffer *to)
     if (last_ms) {
         buffer_text(to, ",\"last_outcome\":\"");
         show_rfc3339(to, last_ms);
-        buffer_text(to, "\"");
+        buffer_printf(to, "\",\"last_outcome_ago_ms\":%lld",
+                      (long long)(f->now_ms > last_ms ? f->now_ms - last_ms : 0));
     }
 }
 

@@ -124,8 +124,9 @@ static void add_attempt(buffer *to, const semel_event *event, const outcomes *o)
 {
     buffer error = {0};
     failure_terms terms = outcomes_terms(o, event->name);
-    buffer_printf(to, ",\"attempt\":%u", event->attempt);
-    if (terms.attempts_max)
+    if (event->attempt)
+        buffer_printf(to, ",\"attempt\":%u", event->attempt);
+    if (event->attempt && terms.attempts_max)
         buffer_printf(to, ",\"attempts_max\":%u", terms.attempts_max);
     if (event->error) {
         failures_error(&error, event, terms);
@@ -153,7 +154,7 @@ static char *make_line(const semel_event *event, const outcomes *o, const log *l
         buffer_printf(&line, ",\"took_ms\":%lld,\"took_us\":%lld",
                       (long long)(event->handler_ns / NS_PER_MS),
                       (long long)(event->handler_ns / NS_PER_US));
-    if (event->attempt)
+    if (event->attempt || event->error)
         add_attempt(&line, event, o);
     buffer_text(&line, "}");
     buffer_free(&key);

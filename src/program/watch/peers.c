@@ -19,12 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    FRESH_MS = 3 * LIVE_PERIOD_MS,
-    ANSWER_MAX = 8 << 20,
-    DEPTH_MAX = 8,
-    NS_PER_MS = 1000000
-};
+enum { FRESH_MS = 3 * LIVE_PERIOD_MS, ANSWER_MAX = 8 << 20, DEPTH_MAX = 8, NS_PER_MS = 1000000 };
 
 static peer *add_peer(peers *to)
 {

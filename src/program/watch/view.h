@@ -25,6 +25,7 @@ typedef struct outbox_view {
 
 typedef struct queue_view {
     const char *name;
+    int is_broker;
     int64_t waiting;   /* -1: not known: it is a broker's, or cannot be read */
     int64_t oldest_ms; /* as above */
 } queue_view;

@@ -9,8 +9,7 @@ enum { QUESTION_MS = 5000, COUNTED_MAX = 100000 };
 static semel_status count_group(const semel_dead_group *group, void *context, semel_error *err)
 {
     view *v = context;
-    inbox_view *inbox =
-        group->origin == SEMEL_DEAD_INBOX ? view_inbox(v, group->name) : NULL;
+    inbox_view *inbox = group->origin == SEMEL_DEAD_INBOX ? view_inbox(v, group->name) : NULL;
     (void)err;
     v->dead += group->letters;
     if (inbox)
@@ -35,9 +34,8 @@ static void read_outbox(view *v, tool *t, outbox_view *to)
     if (!semel_outbox_stats(&stats, sizeof stats, outbox, QUESTION_MS, &v->trouble)) {
         to->waiting = (int64_t)stats.unsent;
         if (stats.oldest_unsent_ms)
-            to->oldest_ms = stats.at_ms > stats.oldest_unsent_ms
-                                ? stats.at_ms - stats.oldest_unsent_ms
-                                : 0;
+            to->oldest_ms =
+                stats.at_ms > stats.oldest_unsent_ms ? stats.at_ms - stats.oldest_unsent_ms : 0;
     }
     semel_outbox_close(outbox);
 }
@@ -103,7 +101,7 @@ static semel_status visit_queue(const semel_name *name, void *context, semel_err
     view *v = context;
     (void)err;
     for (size_t i = 0; i < v->queue_count; i++)
-        if (strcmp(v->queues[i].name, name->name) == 0)
+        if (strcmp(v->queues[i].name, name->name) == 0 && !v->queues[i].is_broker)
             v->queues[i].waiting = 0;
     return SEMEL_OK;
 }

@@ -1,0 +1,1 @@
+-- SQLite has no functions of its own: the statements are in docs/SQL.md. The step keeps the versions of all stores equal.
