@@ -87,18 +87,18 @@ static semel_status walk(audit_work *w, semel_audit_visitor *visitor, semel_erro
 
 static void say_rest(const audit_work *w)
 {
-    buffer filters = {0};
-    filters_text(&filters, &w->filter);
+    buffer typed = {0};
+    filters_text(&typed, &w->filter);
     if (!w->total)
         tool_say(&w->tool, "no manual changes");
     else if (w->filter.after && w->total > w->count)
         tool_say(&w->tool, "%llu more: semel audit %s%s--after %lld",
-                 (unsigned long long)(w->total - w->count), filters.data, filters.len ? " " : "",
+                 (unsigned long long)(w->total - w->count), typed.data, typed.len ? " " : "",
                  (long long)w->last);
     else if (w->total > w->count)
         tool_say(&w->tool, "%llu earlier; all of them: semel audit --limit %llu",
                  (unsigned long long)(w->total - w->count), (unsigned long long)w->total);
-    buffer_free(&filters);
+    buffer_free(&typed);
 }
 
 static int list(audit_work *w)

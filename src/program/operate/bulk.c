@@ -57,6 +57,15 @@ int bulk_did(bulk *b, uint64_t changed, const char *word)
     return status;
 }
 
+/* --json: one object for what was done. */
+static void print_result(const bulk *b, const char *word)
+{
+    (void)printf("{\"audit\":%lld,\"changed\":%llu,\"of\":%llu,\"result\":\"%s\"}\n",
+                 (long long)b->entry.id, (unsigned long long)b->done, (unsigned long long)b->total,
+                 word);
+    (void)fflush(stdout);
+}
+
 static void say_count(const bulk *b, const char *before, const char *word)
 {
     buffer line = {0};
@@ -79,6 +88,8 @@ int bulk_end(bulk *b, int status, const char *word, const char *again)
     interruption_end();
     int written = write_entry(b, signalled || status ? " %s, then stopped" : " %s", word);
     status = status ? status : written;
+    if (b->tool->options->json)
+        print_result(b, word);
     if (!signalled && !status) {
         say_count(b, "", word);
         return CLI_OK;

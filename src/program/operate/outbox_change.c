@@ -74,15 +74,15 @@ static const char *as_typed(outbox_work *w, const char *name)
 }
 
 /* One that was sent or is being sent meanwhile needs nothing. */
-static int wake_all(outbox_work *w, const waiting_place *place, const waiting_set *set)
+static int wake_all(outbox_work *w, const waiting_place *where, const waiting_set *set)
 {
     bulk b;
     uint64_t woken = 0;
-    const char *typed = as_typed(w, place->name);
+    const char *typed = as_typed(w, where->name);
     int status = bulk_begin(&b, &w->tool, set->count, "%s", typed);
     for (size_t i = 0; !status && i < set->count && !bulk_is_stopped(&b); i++) {
         semel_error why = {0};
-        semel_status done = semel_outbox_wake(place->outbox, set->seqs[i], &why);
+        semel_status done = semel_outbox_wake(where->outbox, set->seqs[i], &why);
         woken += !done;
         if (done && done != SEMEL_ENOTFOUND && done != SEMEL_EBUSY)
             status = tool_failed(&w->tool, &why);
@@ -106,16 +106,16 @@ static int confirm_requeue(outbox_work *w, const char *name, uint64_t count)
     return confirm(&w->tool, &about);
 }
 
-static int requeue_set(outbox_work *w, const waiting_place *place, const waiting_set *set)
+static int requeue_set(outbox_work *w, const waiting_place *where, const waiting_set *set)
 {
     if (!set->count) {
-        tool_say(&w->tool, "no matching messages in %s wait for their next attempt", place->name);
+        tool_say(&w->tool, "no matching messages in %s wait for their next attempt", where->name);
         return CLI_OK;
     }
     if (w->options.dry_run) {
         tool_say(&w->tool,
                  "would make %s in %s due now:", message_count(&w->tool.memory, set->count),
-                 place->name);
+                 where->name);
         (void)printf("%s\n", set->sample.data);
         (void)fflush(stdout);
         if (set->count > SAMPLE)
@@ -124,23 +124,23 @@ static int requeue_set(outbox_work *w, const waiting_place *place, const waiting
             tool_say(&w->tool, "nothing was changed");
         return CLI_OK;
     }
-    int status = confirm_requeue(w, place->name, set->count);
-    return status ? status : wake_all(w, place, set);
+    int status = confirm_requeue(w, where->name, set->count);
+    return status ? status : wake_all(w, where, set);
 }
 
 static int requeue(outbox_work *w)
 {
-    waiting_place place;
+    waiting_place where;
     waiting_set set = {.work = w};
     semel_error why = {0};
-    int status = outbox_open_named(&place, &w->tool, w->rest.items[0]);
-    if (!status && place.outbox) {
-        semel_status walked = waiting_each(&place, collect, &set, &why);
+    int status = outbox_open_named(&where, &w->tool, w->rest.items[0]);
+    if (!status && where.outbox) {
+        semel_status walked = waiting_each(&where, collect, &set, &why);
         status = walked && walked != SEMEL_EGIVEUP ? tool_failed(&w->tool, &why) : CLI_OK;
     }
     if (!status)
-        status = requeue_set(w, &place, &set);
-    waiting_close(&place);
+        status = requeue_set(w, &where, &set);
+    waiting_close(&where);
     buffer_free(&set.sample);
     free(set.seqs);
     return status;
@@ -170,7 +170,7 @@ int outbox_requeue(int argc, char **argv)
 
 /* --- skip ------------------------------------------------------------------------------------- */
 
-static int skip_now(outbox_work *w, const waiting_place *place, int64_t seq, const char *id)
+static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, const char *id)
 {
     bulk b;
     int64_t letter = 0;
@@ -180,7 +180,7 @@ static int skip_now(outbox_work *w, const waiting_place *place, int64_t seq, con
         return status;
     const char *reason = region_printf(&w->tool.memory, "given up by %s (audit %lld)", b.entry.who,
                                        (long long)b.entry.id);
-    if (semel_outbox_skip(&letter, place->outbox, seq, reason, &why))
+    if (semel_outbox_skip(&letter, where->outbox, seq, reason, &why))
         status = tool_failed(&w->tool, &why);
     b.done = !status;
     status = bulk_end(&b, status, "given up",
@@ -190,22 +190,22 @@ static int skip_now(outbox_work *w, const waiting_place *place, int64_t seq, con
     return status;
 }
 
-static int skip(outbox_work *w, const waiting_place *place, int64_t seq)
+static int skip(outbox_work *w, const waiting_place *where, int64_t seq)
 {
     buffer id = {0};
     show_argument(&id, w->rest.items[0]);
     int status = CLI_OK;
     const confirmation about = {
         .question = region_printf(&w->tool.memory, "give up on %s in %s? It becomes a dead letter.",
-                                  id.data, place->name),
+                                  id.data, where->name),
         .action = region_printf(&w->tool.memory, "giving up on %s", id.data),
         .count = 1};
     if (w->options.dry_run)
-        tool_say(&w->tool, "would give up on %s in %s; nothing was changed", id.data, place->name);
+        tool_say(&w->tool, "would give up on %s in %s; nothing was changed", id.data, where->name);
     else
         status = confirm(&w->tool, &about);
     if (!status && !w->options.dry_run)
-        status = skip_now(w, place, seq, id.data);
+        status = skip_now(w, where, seq, id.data);
     buffer_free(&id);
     return status;
 }
@@ -215,7 +215,7 @@ int outbox_skip(int argc, char **argv)
     static outbox_work w;
     const argument_option options[] = {
         TOOL_OPTIONS(&w.options), TOOL_CHANGE_OPTIONS(&w.options), {0}};
-    waiting_place place = {0};
+    waiting_place where = {0};
     int64_t seq = 0;
     int status = arguments_read("outbox skip", argc, argv, options, &w.rest);
     if (!status && w.rest.count != 1)
@@ -224,10 +224,10 @@ int outbox_skip(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox skip", &w.options);
     if (!status)
-        status = outbox_find(&place, &seq, &w.tool, w.rest.items[0]);
+        status = outbox_find(&where, &seq, &w.tool, w.rest.items[0]);
     if (!status)
-        status = skip(&w, &place, seq);
-    waiting_close(&place);
+        status = skip(&w, &where, seq);
+    waiting_close(&where);
     tool_close(&w.tool);
     return status;
 }

@@ -37,12 +37,12 @@ static semel_status keep_error(const semel_outgoing *outgoing, void *context, se
 }
 
 /* Of the first of those that have waited longest. */
-static semel_status find_error(outbox_row *row, tool *t, const waiting_place *place,
+static semel_status find_error(outbox_row *row, tool *t, const waiting_place *where,
                                semel_error *err)
 {
     first_error first = {.memory = &t->memory};
     semel_outgoing_filter filter = {.size = sizeof filter, .limit = HEAD};
-    semel_status status = waiting_page(place, &filter, keep_error, &first, err);
+    semel_status status = waiting_page(where, &filter, keep_error, &first, err);
     row->error = first.text;
     return status == SEMEL_EGIVEUP ? SEMEL_OK : status;
 }
@@ -50,17 +50,17 @@ static semel_status find_error(outbox_row *row, tool *t, const waiting_place *pl
 static int read_row(outbox_row *row, tool *t, const known_name *outbox)
 {
     semel_error why = {0};
-    waiting_place place = {0};
+    waiting_place where = {0};
     *row = (outbox_row){.name = outbox->name};
     if (!outbox->in_store)
         return CLI_OK;
-    semel_status status = waiting_open(&place, t, SEMEL_NAME_OUTBOX, outbox->name, &why);
+    semel_status status = waiting_open(&where, t, SEMEL_NAME_OUTBOX, outbox->name, &why);
     if (!status)
         status =
-            semel_outbox_stats(&row->stats, sizeof row->stats, place.outbox, COUNTING_MS, &why);
+            semel_outbox_stats(&row->stats, sizeof row->stats, where.outbox, COUNTING_MS, &why);
     if (!status && row->stats.unsent)
-        status = find_error(row, t, &place, &why);
-    waiting_close(&place);
+        status = find_error(row, t, &where, &why);
+    waiting_close(&where);
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 
@@ -106,13 +106,13 @@ static int list_outboxes(outbox_work *w, int only_waiting)
 
 static int list_one(outbox_work *w, const char *name)
 {
-    waiting_place place;
-    int status = outbox_open_named(&place, &w->tool, name);
-    if (!status && place.outbox)
-        status = waiting_list(&w->tool, &w->filters, &place, "outbox");
+    waiting_place where;
+    int status = outbox_open_named(&where, &w->tool, name);
+    if (!status && where.outbox)
+        status = waiting_list(&w->tool, &w->filters, &where, "outbox");
     else if (!status)
         tool_say(&w->tool, "no messages waiting to be sent");
-    waiting_close(&place);
+    waiting_close(&where);
     return status;
 }
 

@@ -94,18 +94,18 @@ static semel_status show_one(const semel_outgoing *outgoing, void *context, seme
     return SEMEL_OK;
 }
 
-static int show_found(outbox_work *w, const waiting_place *place, int64_t seq)
+static int show_found(outbox_work *w, const waiting_place *where, int64_t seq)
 {
-    showing s = {.work = w, .outbox = place->name};
+    showing s = {.work = w, .outbox = where->name};
     semel_error why = {0};
     semel_outgoing_filter filter = {
         .size = sizeof filter, .after_seq = seq - 1, .limit = 1, .contents = 1};
-    if (waiting_page(place, &filter, show_one, &s, &why))
+    if (waiting_page(where, &filter, show_one, &s, &why))
         return tool_failed(&w->tool, &why);
     (void)fflush(stdout);
     if (s.shown && !w->options.json && !w->body)
         tool_say(&w->tool, "next: semel outbox requeue %s; to give up on it: semel outbox skip %s",
-                 place->name, w->rest.items[0]);
+                 where->name, w->rest.items[0]);
     return CLI_OK;
 }
 
@@ -114,7 +114,7 @@ int outbox_show(int argc, char **argv)
     static outbox_work w;
     const argument_option options[] = {
         TOOL_OPTIONS(&w.options), {"--body", 0, ARGUMENT_FLAG, &w.body}, {0}};
-    waiting_place place = {0};
+    waiting_place where = {0};
     int64_t seq = 0;
     int status = arguments_read("outbox show", argc, argv, options, &w.rest);
     if (!status && w.rest.count != 1)
@@ -123,10 +123,10 @@ int outbox_show(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox show", &w.options);
     if (!status)
-        status = outbox_find(&place, &seq, &w.tool, w.rest.items[0]);
+        status = outbox_find(&where, &seq, &w.tool, w.rest.items[0]);
     if (!status)
-        status = show_found(&w, &place, seq);
-    waiting_close(&place);
+        status = show_found(&w, &where, seq);
+    waiting_close(&where);
     tool_close(&w.tool);
     return status;
 }

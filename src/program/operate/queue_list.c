@@ -27,10 +27,10 @@ static semel_status count_message(const semel_outgoing *outgoing, void *context,
     return count->all == QUEUE_COUNTED_MAX ? SEMEL_EGIVEUP : SEMEL_OK;
 }
 
-semel_status queue_count_waiting(queue_count *out, const waiting_place *place, semel_error *err)
+semel_status queue_count_waiting(queue_count *out, const waiting_place *where, semel_error *err)
 {
     *out = (queue_count){0};
-    semel_status status = waiting_each(place, count_message, out, err);
+    semel_status status = waiting_each(where, count_message, out, err);
     return status == SEMEL_EGIVEUP ? SEMEL_OK : status;
 }
 
@@ -73,11 +73,11 @@ static int64_t readers_of(const queue_config *queue, size_t processes)
 static int count_named(queue_count *out, tool *t, const char *name)
 {
     semel_error why = {0};
-    waiting_place place = {0};
-    semel_status status = waiting_open(&place, t, SEMEL_NAME_QUEUE, name, &why);
+    waiting_place where = {0};
+    semel_status status = waiting_open(&where, t, SEMEL_NAME_QUEUE, name, &why);
     if (!status)
-        status = queue_count_waiting(out, &place, &why);
-    waiting_close(&place);
+        status = queue_count_waiting(out, &where, &why);
+    waiting_close(&where);
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 
@@ -144,13 +144,13 @@ int queue_open_named(waiting_place *out, tool *t, const char *name)
 
 static int list_one(queue_work *w, const char *name)
 {
-    waiting_place place;
-    int status = queue_open_named(&place, &w->tool, name);
-    if (!status && place.queue)
-        status = waiting_list(&w->tool, &w->filters, &place, "queue");
+    waiting_place where;
+    int status = queue_open_named(&where, &w->tool, name);
+    if (!status && where.queue)
+        status = waiting_list(&w->tool, &w->filters, &where, "queue");
     else if (!status)
         tool_say(&w->tool, "no messages wait in %s", name);
-    waiting_close(&place);
+    waiting_close(&where);
     return status;
 }
 
@@ -178,18 +178,18 @@ int queue_ls(int argc, char **argv)
 
 /* --- purge ------------------------------------------------------------------------------------ */
 
-static int purge_steps(queue_work *w, const waiting_place *place, uint64_t total)
+static int purge_steps(queue_work *w, const waiting_place *where, uint64_t total)
 {
     bulk b;
     buffer again = {0};
     size_t removed = 1;
     buffer_text(&again, "semel queue purge ");
-    show_argument(&again, place->name);
+    show_argument(&again, where->name);
     int status = bulk_begin(&b, &w->tool, total, "%s", again.data + strlen("semel "));
     while (!status && removed && b.done < total && !bulk_is_stopped(&b)) {
         semel_error why = {0};
         uint64_t left = total - b.done;
-        if (semel_queue_purge(&removed, place->queue, left < STEP_ROWS ? (uint32_t)left : STEP_ROWS,
+        if (semel_queue_purge(&removed, where->queue, left < STEP_ROWS ? (uint32_t)left : STEP_ROWS,
                               &why))
             status = tool_failed(&w->tool, &why);
         else if (removed)
@@ -200,12 +200,12 @@ static int purge_steps(queue_work *w, const waiting_place *place, uint64_t total
     return status;
 }
 
-static int purge(queue_work *w, const waiting_place *place)
+static int purge(queue_work *w, const waiting_place *where)
 {
     semel_error why = {0};
     queue_count count = {0};
     buffer shown = {0};
-    if (place->queue && queue_count_waiting(&count, place, &why))
+    if (where->queue && queue_count_waiting(&count, where, &why))
         return tool_failed(&w->tool, &why);
     show_number(&shown, count.waiting);
     const char *what =
@@ -213,19 +213,18 @@ static int purge(queue_work *w, const waiting_place *place)
     buffer_free(&shown);
     const confirmation about = {
         .question =
-            region_printf(&w->tool.memory, "permanently remove %s from %s?", what, place->name),
+            region_printf(&w->tool.memory, "permanently remove %s from %s?", what, where->name),
         .action = region_printf(&w->tool.memory, "removing %s", what),
         .count = count.waiting,
         .irreversible = 1};
-    if (!count.waiting || w->options.dry_run) {
-        tool_say(&w->tool,
-                 count.waiting ? "would remove %s from %s; nothing was changed"
-                               : "no messages wait in %s%s",
-                 count.waiting ? what : "", place->name);
+    if (!count.waiting)
+        tool_say(&w->tool, "no messages wait in %s", where->name);
+    else if (w->options.dry_run)
+        tool_say(&w->tool, "would remove %s from %s; nothing was changed", what, where->name);
+    if (!count.waiting || w->options.dry_run)
         return CLI_OK;
-    }
     int status = confirm(&w->tool, &about);
-    return status ? status : purge_steps(w, place, count.waiting);
+    return status ? status : purge_steps(w, where, count.waiting);
 }
 
 int queue_purge(int argc, char **argv)
@@ -233,7 +232,7 @@ int queue_purge(int argc, char **argv)
     static queue_work w;
     const argument_option options[] = {
         TOOL_OPTIONS(&w.options), TOOL_CHANGE_OPTIONS(&w.options), {0}};
-    waiting_place place = {0};
+    waiting_place where = {0};
     int status = arguments_read("queue purge", argc, argv, options, &w.rest);
     if (!status && w.rest.count != 1)
         status = cli_usage("queue purge", "it takes one queue");
@@ -241,10 +240,10 @@ int queue_purge(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "queue purge", &w.options);
     if (!status)
-        status = queue_open_named(&place, &w.tool, w.rest.items[0]);
+        status = queue_open_named(&where, &w.tool, w.rest.items[0]);
     if (!status)
-        status = purge(&w, &place);
-    waiting_close(&place);
+        status = purge(&w, &where);
+    waiting_close(&where);
     tool_close(&w.tool);
     return status;
 }

@@ -25,7 +25,7 @@ typedef struct queue_count {
     int64_t oldest_ms; /* 0: none waits */
 } queue_count;
 
-semel_status queue_count_waiting(queue_count *out, const waiting_place *place, semel_error *err);
+semel_status queue_count_waiting(queue_count *out, const waiting_place *where, semel_error *err);
 
 /* The queue of this name in the store. One that is only in the configuration is CLI_OK and
  * out->queue is NULL: it is empty. A broker's is refused. */

@@ -20,18 +20,18 @@ semel_status waiting_open(waiting_place *out, tool *t, semel_name_kind kind, con
                                      : semel_queue_open(&out->queue, t->store, name, NULL, err);
 }
 
-void waiting_close(waiting_place *place)
+void waiting_close(waiting_place *where)
 {
-    semel_outbox_close(place->outbox);
-    semel_transport_close(place->queue);
-    *place = (waiting_place){0};
+    semel_outbox_close(where->outbox);
+    semel_transport_close(where->queue);
+    *where = (waiting_place){0};
 }
 
-semel_status waiting_page(const waiting_place *place, const semel_outgoing_filter *filter,
+semel_status waiting_page(const waiting_place *where, const semel_outgoing_filter *filter,
                           semel_outgoing_visitor *visitor, void *context, semel_error *err)
 {
-    return place->outbox ? semel_outbox_list(place->outbox, filter, visitor, context, err)
-                         : semel_queue_list(place->queue, filter, visitor, context, err);
+    return where->outbox ? semel_outbox_list(where->outbox, filter, visitor, context, err)
+                         : semel_queue_list(where->queue, filter, visitor, context, err);
 }
 
 /* --- page by page ----------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static semel_status walk_on(const semel_outgoing *outgoing, void *context, semel
     return w->visitor(outgoing, w->context, err);
 }
 
-static semel_status walk_from(const waiting_place *place, int64_t after,
+static semel_status walk_from(const waiting_place *where, int64_t after,
                               semel_outgoing_visitor *visitor, void *context, semel_error *err)
 {
     walk w = {.visitor = visitor, .context = context, .last = after};
@@ -59,15 +59,15 @@ static semel_status walk_from(const waiting_place *place, int64_t after,
     do {
         semel_outgoing_filter filter = {.size = sizeof filter, .after_seq = w.last, .limit = PAGE};
         w.seen = 0;
-        status = waiting_page(place, &filter, walk_on, &w, err);
+        status = waiting_page(where, &filter, walk_on, &w, err);
     } while (!status && w.seen == PAGE);
     return status;
 }
 
-semel_status waiting_each(const waiting_place *place, semel_outgoing_visitor *visitor,
+semel_status waiting_each(const waiting_place *where, semel_outgoing_visitor *visitor,
                           void *context, semel_error *err)
 {
-    return walk_from(place, 0, visitor, context, err);
+    return walk_from(where, 0, visitor, context, err);
 }
 
 /* --- finding one ------------------------------------------------------------------------------ */
@@ -88,11 +88,11 @@ static semel_status compare_id(const semel_outgoing *outgoing, void *context, se
     return SEMEL_EGIVEUP;
 }
 
-semel_status waiting_find(int64_t *seq, const waiting_place *place, const char *id,
+semel_status waiting_find(int64_t *seq, const waiting_place *where, const char *id,
                           semel_error *err)
 {
     finding f = {.id = id};
-    semel_status status = waiting_each(place, compare_id, &f, err);
+    semel_status status = waiting_each(where, compare_id, &f, err);
     *seq = f.seq;
     return status == SEMEL_EGIVEUP ? SEMEL_OK : status;
 }
@@ -141,7 +141,7 @@ void waiting_show_due(buffer *to, const tool *t, const semel_outgoing *outgoing)
 typedef struct listing {
     tool *tool;
     const filters *filters;
-    const waiting_place *place;
+    const waiting_place *where;
     table to;
     buffer shown; /* the id of the last one that was shown */
     uint32_t count;
@@ -152,7 +152,7 @@ static void add_cells(listing *l, const semel_outgoing *outgoing)
 {
     buffer due = {0};
     const semel_message *m = outgoing->message;
-    table_text(&l->to, l->place->name);
+    table_text(&l->to, l->where->name);
     if (m)
         table_bytes(&l->to, m->id.data, m->id.len);
     else
@@ -199,8 +199,8 @@ static void add_rest(buffer *to, const listing *l)
 {
     enum { COUNTING_MS = 500 };
     semel_stats stats = {0};
-    if (!l->place->outbox || is_filtered(l->filters->given) ||
-        semel_outbox_stats(&stats, sizeof stats, l->place->outbox, COUNTING_MS, NULL) ||
+    if (!l->where->outbox || is_filtered(l->filters->given) ||
+        semel_outbox_stats(&stats, sizeof stats, l->where->outbox, COUNTING_MS, NULL) ||
         stats.unsent <= l->count)
         return;
     show_number(to, stats.unsent - l->count);
@@ -213,7 +213,7 @@ static void say_how_to_continue(const listing *l)
     buffer line = {0};
     add_rest(&line, l);
     buffer_printf(&line, "more: semel %s ", l->tool->command);
-    show_argument(&line, l->place->name);
+    show_argument(&line, l->where->name);
     filters_text(&line, l->filters->given);
     if (l->shown.len) {
         buffer_text(&line, " --after ");
@@ -223,20 +223,20 @@ static void say_how_to_continue(const listing *l)
     buffer_free(&line);
 }
 
-static int read_after(int64_t *seq, tool *t, const filters *f, const waiting_place *place)
+static int read_after(int64_t *seq, tool *t, const filters *f, const waiting_place *where)
 {
     semel_error why = {0};
     *seq = 0;
     if (!f->given->after)
         return CLI_OK;
-    if (waiting_find(seq, place, f->given->after, &why))
+    if (waiting_find(seq, where, f->given->after, &why))
         return tool_failed(t, &why);
     return *seq ? CLI_OK
                 : tool_refuse(t, CLI_NOT_FOUND, "message \"%s\" does not wait in \"%s\" any more",
-                              f->given->after, place->name);
+                              f->given->after, where->name);
 }
 
-int waiting_list(tool *t, const filters *f, const waiting_place *place, const char *field)
+int waiting_list(tool *t, const filters *f, const waiting_place *where, const char *field)
 {
     const table_column columns[] = {{NULL, field, 0, 0},           {"ID", "id", 0, 0},
                                     {"TYPE", "type", 0, 0},        {"ATTEMPTS", "attempts", 1, 0},
@@ -245,18 +245,18 @@ int waiting_list(tool *t, const filters *f, const waiting_place *place, const ch
                                     {"LAST ERROR", "error", 0, 1}, {0}};
     listing l = {.tool = t,
                  .filters = f,
-                 .place = place,
+                 .where = where,
                  .to = {.columns = columns, .json = t->options->json, .utc = t->options->utc}};
     semel_error why = {0};
     int64_t after = 0;
-    int status = read_after(&after, t, f, place);
+    int status = read_after(&after, t, f, where);
     if (!status) {
-        semel_status walked = walk_from(place, after, add_message, &l, &why);
+        semel_status walked = walk_from(where, after, add_message, &l, &why);
         status = walked && walked != SEMEL_EGIVEUP ? tool_failed(t, &why) : CLI_OK;
     }
     table_print(&l.to, stdout);
     if (!status && !l.count)
-        tool_say(t, "no matching messages wait in %s", place->name);
+        tool_say(t, "no matching messages wait in %s", where->name);
     else if (!status && l.more)
         say_how_to_continue(&l);
     buffer_free(&l.shown);
