@@ -262,4 +262,5 @@ const semel_store_driver mariadb_store_driver = {
     .dead = &dead_letters,
     .lists = &mariadb_lists,
     .inspection = &mariadb_inspection,
+    .operation = &mariadb_operation,
 };
