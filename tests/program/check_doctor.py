@@ -12,8 +12,8 @@ import threading
 import urllib.parse
 
 import program_kit
-from program_kit import DEADLINE_S, SEMEL, Failed, environment, expect, expect_true, main, semel, write
-from store_kit import Mariadb, Postgres
+from program_kit import DEADLINE_S, SEMEL, Failed, environment, expect, expect_true, semel, write
+from store_kit import Mariadb, Postgres, main_of_groups
 
 GOOD = """version: 1
 store: {store}
@@ -319,7 +319,7 @@ def on_mariadb():
 def own_server(name):
     """Settings of a whole server are changed on one that no other test uses."""
     state = os.path.abspath(f"{name}.state")
-    start = os.path.join(os.environ["SEMEL_SOURCE"], "dev/servers")
+    start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../dev/servers")
     subprocess.run([start, "start", "--watch", state, name], check=True, stdout=subprocess.DEVNULL, timeout=120)
     return state, lambda: subprocess.run([start, "stop", state], check=False, timeout=120)
 
@@ -459,8 +459,10 @@ def policies(queue):
     expect_true("other users on this host can read a password" in err and "s3cret" not in err, err)
 
 
+GROUPS = {"on_files": [a_good_set_up, wrong_calls, a_config_that_is_not_valid, durability_on_sqlite,
+                       schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers, low_limits,
+                       hostile_names],
+          "on_servers": [on_postgres, strange_tables_on_postgres, on_mariadb, settings_of_mariadb, brokers]}
+
 if __name__ == "__main__":
-    on_servers = [on_postgres, strange_tables_on_postgres, on_mariadb, settings_of_mariadb, brokers]
-    main(a_good_set_up, wrong_calls, a_config_that_is_not_valid, durability_on_sqlite, schemas_on_sqlite,
-         a_damaged_file, a_store_that_cannot_be_made, handlers, low_limits, hostile_names,
-         *(on_servers if "SEMEL_TEST_SERVERS" in os.environ else []))
+    main_of_groups(GROUPS)

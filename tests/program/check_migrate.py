@@ -5,8 +5,8 @@ import os
 import sqlite3
 import subprocess
 
-from program_kit import SEMEL, Failed, expect, expect_true, main, semel
-from store_kit import Mariadb, Postgres
+from program_kit import SEMEL, Failed, expect, expect_true, semel
+from store_kit import Mariadb, Postgres, main_of_groups
 
 CONTENTS = ["markers, outbox, dead letters", "groups of the outbox that wait",
             "notes of inboxes, details of markers, sent messages",
@@ -157,5 +157,4 @@ def killed():
 
 
 if __name__ == "__main__":
-    servers = [on_postgres, on_mariadb] if "SEMEL_TEST_SERVERS" in os.environ else []
-    main(on_sqlite, killed, *servers)
+    main_of_groups({"on_files": [on_sqlite, killed], "on_servers": [on_postgres, on_mariadb]})

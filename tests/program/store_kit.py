@@ -2,9 +2,10 @@
 import os
 import re
 import subprocess
+import sys
 import urllib.parse
 
-from program_kit import Failed, servers
+from program_kit import Failed, main, servers
 
 
 class Server:
@@ -113,3 +114,11 @@ class Mariadb(Server):
         self.run(f"DROP DATABASE IF EXISTS {self.name};")
         for role in self.roles:
             self.run(f"DROP USER IF EXISTS {role}; DROP ROLE IF EXISTS {role};")
+
+
+def main_of_groups(groups):
+    """The checks of a group that the command line names, or all, or those that it names."""
+    if len(sys.argv) == 3 and sys.argv[2] in groups:
+        main(*groups[sys.argv.pop()])
+    else:
+        main(*(check for group in groups.values() for check in group))
