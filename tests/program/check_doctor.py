@@ -13,7 +13,7 @@ import urllib.parse
 
 import program_kit
 from program_kit import DEADLINE_S, SEMEL, Failed, environment, expect, expect_true, semel, write
-from store_kit import Mariadb, Postgres, main_of_groups
+from admin_kit import Mariadb, Postgres, main_of_groups
 
 GOOD = """version: 1
 store: {store}

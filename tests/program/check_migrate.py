@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 
 from program_kit import SEMEL, Failed, expect, expect_true, semel
-from store_kit import Mariadb, Postgres, main_of_groups
+from admin_kit import Mariadb, Postgres, main_of_groups
 
 CONTENTS = ["markers, outbox, dead letters", "groups of the outbox that wait",
             "notes of inboxes, details of markers, sent messages",

@@ -119,15 +119,6 @@ static uint32_t timeout_of(const tool_options *options)
     return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-static int check_color(const tool *t)
-{
-    const char *when = t->options->color;
-    if (!when || strcmp(when, "auto") == 0 || strcmp(when, "always") == 0 ||
-        strcmp(when, "never") == 0)
-        return CLI_OK;
-    return cli_usage(t->command, "--color takes auto, always or never, not \"%s\"", when);
-}
-
 /* What about a file that is not there? */
 typedef enum missing_file { REFUSE_MISSING, LEAVE_MISSING, MAKE_MISSING } missing_file;
 
@@ -138,9 +129,7 @@ static int open_store(tool *out, const char *caller, const tool_options *options
     semel_error why = {0};
     semel_store_options store = {.size = sizeof store};
     *out = (tool){.command = caller, .options = options, .now_ms = wall_clock_ms()};
-    int status = check_color(out);
-    if (!status)
-        status = load(out, &url, &store);
+    int status = load(out, &url, &store);
     if (!status && missing == REFUSE_MISSING)
         status = check_file(out, url);
     if (status || (missing == LEAVE_MISSING && is_missing(out, url)))

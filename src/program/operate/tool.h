@@ -19,7 +19,6 @@ typedef struct tool_options {
     int verbose;
     int utc;
     int no_pager;
-    const char *color;   /* auto, always, never */
     uint64_t timeout_ms; /* of the store; default 10s */
 } tool_options;
 
@@ -30,7 +29,6 @@ typedef struct tool_options {
         {"--quiet", 'q', ARGUMENT_FLAG, &(o)->quiet},                                             \
         {"--verbose", 'v', ARGUMENT_FLAG, &(o)->verbose}, {"--utc", 0, ARGUMENT_FLAG, &(o)->utc}, \
         {"--no-pager", 0, ARGUMENT_FLAG, &(o)->no_pager},                                         \
-        {"--color", 0, ARGUMENT_TEXT, &(o)->color},                                               \
     {                                                                                             \
         "--timeout", 0, ARGUMENT_PERIOD, &(o)->timeout_ms                                         \
     }

@@ -127,13 +127,22 @@ static const char *next_statement(const char *at)
     return at;
 }
 
+/* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
+ * own, with the first line that begins with END. */
+static size_t statement_length(const char *text)
+{
+    static const char function[] = "CREATE OR REPLACE FUNCTION", end[] = "\nEND;";
+    const char *found = strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
+    return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
+}
+
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its
  * name. */
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
                                  semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
-        len = strcspn(text, ";");
+        len = statement_length(text);
         const char *one = arena_copy(&on->scratch, text, len);
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)

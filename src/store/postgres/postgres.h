@@ -200,7 +200,6 @@ semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message
 /* inspect.c */
 extern const semel_store_inspection postgres_inspection;
 
-/* list.c */
 /* list.c: a query, whose parameters `bind` writes, and what shows each row of its answer. The row
  * is shown after the connection was given back; the arena is reset behind each. */
 typedef struct pg_list {
