@@ -261,4 +261,5 @@ const semel_store_driver mariadb_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &mariadb_lists,
+    .operation = &mariadb_operation,
 };

@@ -239,8 +239,24 @@ semel_status mariadb_dead_drop(void *unit, int64_t id, semel_error *err);
 semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
                                semel_dead_visitor *visitor, void *context, semel_error *err);
 
-/* list.c */
+/* list.c: a query, whose parameters `bind` writes, and what shows each row of its answer. */
+typedef struct maria_list {
+    maria_statement which;
+    void (*bind)(maria_query *q, int64_t scope, const void *filter);
+    int64_t scope;
+    const void *filter;
+    maria_row_call *show;
+    void *context; /* for `show` */
+} maria_list;
+semel_status maria_run_list(mariadb_store *store, const maria_list *list, semel_error *err);
 extern const semel_store_lists mariadb_lists;
+
+/* operation.c, outbox_change.c */
+extern const semel_store_operation mariadb_operation;
+semel_status mariadb_wake(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                          size_t *changed, semel_error *err);
+semel_status mariadb_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                            size_t *changed, semel_error *err);
 
 /* columns.c: the ten columns of a message, the same in two tables. */
 /* How much text its values are, at most. */

@@ -37,8 +37,8 @@ static semel_status execute_number(maria_connection *on, maria_query *q, int64_t
 /* No table of ours that tells the version: are there others of our names? */
 static semel_status check_strangers(mariadb_store *store, maria_connection *on, semel_error *err)
 {
-    static const char *const names[] = {"meta", "scope", "marker", "outbox",
-                                        "dead", "group", "note",   "sent"};
+    static const char *const names[] = {"meta",  "scope", "marker", "outbox", "dead",
+                                        "group", "note",  "sent",   "audit",  "process"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
     maria_query q = maria_enqueue(on, ST_SCHEMA_STRANGERS);

@@ -333,4 +333,5 @@ const semel_store_driver postgres_store_driver = {
     .dead = &dead_letters,
     .watch = &watching,
     .lists = &postgres_lists,
+    .operation = &postgres_operation,
 };

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { ROUNDS = 100 }; /* in each of which consumers were faster */
+enum {
+    ROUNDS = 100,   /* in each of which consumers were faster */
+    ROWS_MAX = 1000 /* of a transaction: a server locks the group of each */
+};
 
 typedef struct purging {
     int64_t *seqs;
@@ -82,7 +85,7 @@ semel_status semel_queue_purge(size_t *removed, semel_transport *transport, uint
     if (p.room > SEMEL_PAGE_MAX)
         return semel_fail(err, SEMEL_ELIMIT, "rows is %u; SEMEL_PAGE_MAX is %d", rows,
                           SEMEL_PAGE_MAX);
-    p.room = store_batch(store, (uint32_t)p.room);
+    p.room = store_batch(store, (uint32_t)(p.room < ROWS_MAX ? p.room : ROWS_MAX));
     p.seqs = mem_alloc(p.room * sizeof *p.seqs);
     if (!p.seqs)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu messages", p.room);
