@@ -3,6 +3,8 @@
 #include "program/cli.h"
 #include "program/command/help_topics.h"
 #include "program/config/reference.h"
+#include "program/support/arguments.h"
+#include "program/support/colour.h"
 #include "program/support/nearest.h"
 
 #include <errno.h>
@@ -34,6 +36,11 @@ static const command commands[] = {
     {BESIDE, "tail", "message by message", tail_help, cmd_tail},
     {BESIDE, "stats", "totals", stats_help, cmd_stats},
     {BESIDE, "health", "health check", health_help, cmd_health},
+    {"inspect", "dead", "dead letters: groups, ls, show, retry, discard, export", dead_help,
+     cmd_dead},
+    {"set up", "doctor", "check whether run would work here, and how safely", doctor_help,
+     cmd_doctor},
+    {"set up", "migrate", "semel's own tables: status, up, sql", migrate_help, cmd_migrate},
     {"set up", "config", "dump, explain", config_help, cmd_config},
     {BESIDE, "schema", "for editors", schema_help, cmd_schema},
     {BESIDE, "completion", "for shells", completion_help, cmd_completion},
@@ -84,7 +91,9 @@ static int unknown_command(const char *name)
 /* The commands that are named beside `first` follow it in the table. */
 static void list_line(FILE *out, const command *first, const char *group)
 {
-    (void)fprintf(out, "  %-8s %-11s %s", group, first->name, first->summary);
+    int in_colour = colour_on(fileno(out));
+    (void)fprintf(out, "  %-8s %s%-11s%s %s", group, colour_begin(in_colour, COLOUR_NAME),
+                  first->name, colour_end(in_colour), first->summary);
     for (const command *next = first + 1;
          next < commands + command_count && next->group && strcmp(next->group, BESIDE) == 0; next++)
         (void)fprintf(out, "; %s: %s", next->name, next->summary);
@@ -135,18 +144,23 @@ static void print_options(void)
 
 static int cmd_help(int argc, char **argv)
 {
-    if (argc > 2)
-        return cli_usage("help", "it takes one command, not %d", argc - 1);
-    if (argc < 2) {
+    static argument_list names;
+    int status = arguments_read("help", argc, argv, &(argument_option){0}, &names);
+    if (status)
+        return status;
+    if (names.count > 1)
+        return cli_usage("help", "it takes one command, not %zu", names.count);
+    if (!names.count) {
         list_commands(stdout);
         return CLI_OK;
     }
+    const char *wanted = names.items[0];
     for (const help_topic *topic = help_topics; topic->name; topic++)
-        if (strcmp(topic->name, argv[1]) == 0)
+        if (strcmp(topic->name, wanted) == 0)
             return fputs(topic->text, stdout) < 0 ? CLI_FAILED : CLI_OK;
-    const command *about = find_command(argv[1]);
+    const command *about = find_command(wanted);
     if (!about || !about->help)
-        return unknown_command(argv[1]);
+        return unknown_command(wanted);
     (void)fputs(about->help, stdout);
     if (about->run == cmd_config)
         print_options();

@@ -174,9 +174,11 @@ static int put_value(const overriding *o, const path_parts *path, config_node *v
         (last->name ? at->kind != NODE_MAP : at->kind != NODE_LIST || last->index >= at->count))
         return 0;
     if (last->name) {
+        value->replaced = tree_find(at, last->name);
         tree_put(o->memory, at, last->name, value);
         return 1;
     }
+    value->replaced = at->items[last->index];
     value->parent = at;
     value->index = last->index;
     at->items[last->index] = value;

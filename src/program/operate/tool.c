@@ -96,13 +96,19 @@ static int load(tool *t, const char **url, semel_store_options *store)
     return status;
 }
 
+static int is_missing(tool *t, const char *url)
+{
+    const char *file = store_url_file(&t->memory, url);
+    return file && access(file, F_OK) != 0;
+}
+
 /* A file that is not there would be made by opening it. */
 static int check_file(tool *t, const char *url)
 {
-    const char *file = store_url_file(&t->memory, url);
-    if (!file || access(file, F_OK) == 0)
+    if (!is_missing(t, url))
         return CLI_OK;
-    (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet", file);
+    (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet",
+                      store_url_file(&t->memory, url));
     (void)fprintf(stderr, "next: semel migrate up\n");
     return CLI_FAILED;
 }
@@ -113,27 +119,20 @@ static uint32_t timeout_of(const tool_options *options)
     return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-static int check_color(const tool *t)
-{
-    const char *when = t->options->color;
-    if (!when || strcmp(when, "auto") == 0 || strcmp(when, "always") == 0 ||
-        strcmp(when, "never") == 0)
-        return CLI_OK;
-    return cli_usage(t->command, "--color takes auto, always or never, not \"%s\"", when);
-}
+/* What about a file that is not there? */
+typedef enum missing_file { REFUSE_MISSING, LEAVE_MISSING, MAKE_MISSING } missing_file;
 
-static int open_store(tool *out, const char *caller, const tool_options *options, int must_exist)
+static int open_store(tool *out, const char *caller, const tool_options *options,
+                      missing_file missing)
 {
     const char *url = NULL;
     semel_error why = {0};
     semel_store_options store = {.size = sizeof store};
     *out = (tool){.command = caller, .options = options, .now_ms = wall_clock_ms()};
-    int status = check_color(out);
-    if (!status)
-        status = load(out, &url, &store);
-    if (!status && must_exist)
+    int status = load(out, &url, &store);
+    if (!status && missing == REFUSE_MISSING)
         status = check_file(out, url);
-    if (status)
+    if (status || (missing == LEAVE_MISSING && is_missing(out, url)))
         return status;
     store.busy_ms = store.answer_ms = timeout_of(options);
     return semel_store_open(&out->store, url, &store, &why) ? tool_failed(out, &why) : CLI_OK;
@@ -160,13 +159,18 @@ static int check_tables(tool *t)
 
 int tool_open(tool *out, const char *caller, const tool_options *options)
 {
-    int status = open_store(out, caller, options, 1);
+    int status = open_store(out, caller, options, REFUSE_MISSING);
     return status ? status : check_tables(out);
 }
 
 int tool_open_any(tool *out, const char *caller, const tool_options *options)
 {
-    return open_store(out, caller, options, 0);
+    return open_store(out, caller, options, MAKE_MISSING);
+}
+
+int tool_open_existing(tool *out, const char *caller, const tool_options *options)
+{
+    return open_store(out, caller, options, LEAVE_MISSING);
 }
 
 void tool_close(tool *t)

@@ -19,7 +19,6 @@ typedef struct tool_options {
     int verbose;
     int utc;
     int no_pager;
-    const char *color;   /* auto, always, never */
     uint64_t timeout_ms; /* of the store; default 10s */
 } tool_options;
 
@@ -30,7 +29,6 @@ typedef struct tool_options {
         {"--quiet", 'q', ARGUMENT_FLAG, &(o)->quiet},                                             \
         {"--verbose", 'v', ARGUMENT_FLAG, &(o)->verbose}, {"--utc", 0, ARGUMENT_FLAG, &(o)->utc}, \
         {"--no-pager", 0, ARGUMENT_FLAG, &(o)->no_pager},                                         \
-        {"--color", 0, ARGUMENT_TEXT, &(o)->color},                                               \
     {                                                                                             \
         "--timeout", 0, ARGUMENT_PERIOD, &(o)->timeout_ms                                         \
     }
@@ -57,6 +55,9 @@ int tool_open(tool *out, const char *caller, const tool_options *options);
 
 /* The same, but tables may be missing or old: for `migrate` and `doctor`. now_ms is the host's. */
 int tool_open_any(tool *out, const char *caller, const tool_options *options);
+
+/* The same, but a file that is not there is not made: then the store is NULL. */
+int tool_open_existing(tool *out, const char *caller, const tool_options *options);
 void tool_close(tool *t);
 
 /* "semel dead ls: TEXT" on stderr; returns the status that fits: CLI_TEMPORARY, CLI_NOT_FOUND,

@@ -92,6 +92,7 @@ static void write_outcome(outcomes *o, const semel_event *event)
                                    .event = "outcome",
                                    .msg = outcome,
                                    .text = line.data,
+                                   .name_len = strlen(event->name),
                                    .fields = {{"inbox", event->name, 0},
                                               {"key", key.data, 0},
                                               {"outcome", outcome, 0},

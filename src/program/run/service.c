@@ -88,7 +88,7 @@ static int drain(service *s)
     live_stopping(s->live);
     notify_send("STOPPING=1");
     drain_begin(s->all->drain_ms);
-    semel_pipeline_stop(s->now.pipeline);
+    service_stop_pipeline(&s->now);
     for (int64_t left; !atomic_load(&s->now.ended);
          service_wait(s, left < TICK_MS ? left : TICK_MS)) {
         left = until - steady_ms();
@@ -120,7 +120,7 @@ static int open_and_run(service *s)
         status = service_open_pipeline(s, s->all, &s->now);
     if (!status) {
         service_say_ready(s);
-        status = service_start(s, &s->now);
+        status = service_start(s, s->all, &s->now);
     }
     if (status)
         return status == EXIT_STOPPED ? CLI_OK : status;

@@ -224,17 +224,22 @@ static void *wait_for_end(void *context)
     running *r = context;
     const uint64_t one = 1;
     r->status = semel_pipeline_wait(r->pipeline, &r->why);
+    retrier_join(r->retrier);
     atomic_store(&r->ended, 1);
     (void)!write(r->wake_fd, &one, sizeof one);
     return NULL;
 }
 
-int service_start(service *s, running *r)
+int service_start(service *s, const config *all, running *r)
 {
     semel_error why = {0};
+    const retry_place letters = {
+        .store = s->store, .all = all, .pipeline = r->pipeline, .spec = assembly_spec(r->assembly)};
     if (semel_pipeline_start(r->pipeline, &why))
         return fail(s, "pipeline", &why);
-    int error = pthread_create(&r->waiter, NULL, wait_for_end, r);
+    int error = retrier_start(&r->retrier, &letters, s->log);
+    if (!error)
+        error = pthread_create(&r->waiter, NULL, wait_for_end, r);
     if (error) {
         semel_fail(&why, SEMEL_ENOMEM, "cannot start a thread: %s", strerror(error));
         return fail(s, "pipeline", &why);
@@ -244,14 +249,20 @@ int service_start(service *s, running *r)
     return CLI_OK;
 }
 
+void service_stop_pipeline(running *r)
+{
+    retrier_stop(r->retrier);
+    semel_pipeline_stop(r->pipeline);
+}
+
 void service_close_pipeline(running *r)
 {
     if (r->live)
         live_use_pipeline(r->live, NULL);
-    if (r->pipeline)
-        semel_pipeline_stop(r->pipeline);
+    service_stop_pipeline(r);
     if (r->waits)
         (void)pthread_join(r->waiter, NULL);
+    retrier_free(r->retrier);
     semel_pipeline_close(r->pipeline);
     assembly_close(r->assembly);
     *r = (running){0};
