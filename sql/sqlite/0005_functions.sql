@@ -1,1 +1,1 @@
--- SQLite has no functions of its own: the statements are in docs/SQL.md. The step keeps the versions of all stores equal.
+-- SQLite stores no functions: the same as statements is in docs/SQL.md. The step keeps the numbers of the steps equal.
