@@ -5,19 +5,21 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 import program_kit
-from program_kit import Run, expect, expect_true, wait_until, write
+from program_kit import Run, expect, expect_true, semel, wait_until, write
 
 PEER = sys.argv[2]
 sys.argv[2:3] = []
 import psycopg2  # noqa: E402
 import pymysql  # noqa: E402
-from sql_kit import LEVELS, MariaDB, Postgres  # noqa: E402
+from sql_kit import LEVELS, MariaDB, Postgres, SQLite  # noqa: E402
 
 DAY_MS = 86400000
 
@@ -362,15 +364,15 @@ queues: {{ receipts: store }}
 inboxes:
   receipts:
     from: receipts
-    sql: "INSERT INTO got VALUES (:id, :type, :body, :{{header:a}}, :correlation_id)"
-outboxes: {{ receipts: {{ poll: 30s }} }}
+    sql: "INSERT INTO got VALUES (:id, :type, :body, :{{header:a}}, :{{correlation-id}})"
+outboxes: {{ receipts: {{ poll: {poll} }} }}
 """
 
 
 @on_both
 def messages_reach_a_relay(server):
     server.run("CREATE TABLE got (id VARCHAR(100), type VARCHAR(20), body VARCHAR(200), a VARCHAR(99), c VARCHAR(99))")
-    write("semel.yaml", CONFIG.format(url=server.url))
+    write("semel.yaml", CONFIG.format(url=server.url, poll="30s" if isinstance(server, Postgres) else "100ms"))
     ids = [server.value("SELECT semel_send('receipts', 'one', '{\"n\": 1}')"),
            server.value(*send(server, "receipts", "two", "body", id="my-id", source="s", topic="receipts", grp="g",
                               correlation_id="c", content_type="text/plain", headers='{"a": "ü\\"", "n": null}')),
@@ -380,6 +382,7 @@ def messages_reach_a_relay(server):
     wanted = len(ids)
 
     def arrived():
+        expect_true(run.process.poll() is None, f"it runs:\n{run.text()}")
         return server.value("SELECT COUNT(*) FROM got") >= wanted
     wait_until(arrived, "all have arrived")
     rows = {row[1]: row for row in server.run("SELECT * FROM got")}
@@ -413,7 +416,7 @@ def rights_on_postgres():
             raise program_kit.Failed("works without any rights")
         except psycopg2.errors.InsufficientPrivilege:
             pass
-        for grant in grants_of("postgres"):
+        for grant in shown("rights: postgres"):
             server.run(grant.replace("app", role))
         sql.execute(work, ["a", "a"])
         sql.execute("SELECT semel_receive('i', 'b', 7, now())")
@@ -443,11 +446,10 @@ def hijack(server, role):
     db.close()
 
 
-def grants_of(server):
-    """The statements that docs/SQL.md shows for an application's role."""
+def shown(what):
+    """The statements of a block of docs/SQL.md."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/SQL.md")
-    text = program_kit.read(path)
-    block = text.split(f"<!-- rights: {server} -->")[1].split("```sql\n")[1].split("```")[0]
+    block = program_kit.read(path).split(f"<!-- {what} -->")[1].split("```sql\n")[1].split("```")[0]
     return [statement.strip() for statement in block.split(";") if statement.strip()]
 
 
@@ -456,7 +458,7 @@ def rights_on_mariadb():
     user = f"app_{os.getpid()}"
     server.manage(f"CREATE USER {user}@'127.0.0.1'")
     try:
-        for grant in grants_of("mariadb"):
+        for grant in shown("rights: mariadb"):
             server.run(grant.replace("shop.", f"{server.database}.").replace("app@'%'", f"{user}@'127.0.0.1'"))
         db = server.connect(user=user)
         sql = db.cursor()
@@ -468,4 +470,113 @@ def rights_on_mariadb():
         server.manage(f"DROP USER {user}@'127.0.0.1'")
 
 
-program_kit.main(*CHECKS, rights_on_postgres, rights_on_mariadb)
+def binary_log_on_mariadb():
+    """With a binary log the server forbids functions to users without SUPER: the tables come without them, and the
+    functions later, when they are allowed."""
+    home = tempfile.mkdtemp(prefix="semel-sql-", dir="/dev/shm")
+    user = ["--user=mysql"] if os.geteuid() == 0 else []
+    if user:
+        shutil.chown(home, "mysql")
+        os.chmod(home, 0o755)
+    socket, quiet = f"{home}/socket", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["mariadb-install-db", "--no-defaults", *user, f"--datadir={home}/data", "--skip-test-db",
+                    "--auth-root-authentication-method=normal"], check=True, timeout=60, **quiet)
+    process = subprocess.Popen(["mariadbd", "--no-defaults", *user, f"--datadir={home}/data", f"--socket={socket}",
+                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"], **quiet)
+
+    def root(statement):
+        db = pymysql.connect(unix_socket=socket, user="root")
+        with db.cursor() as sql:
+            sql.execute(statement)
+            rows = sql.fetchall()
+        db.commit()
+        db.close()
+        return rows
+
+    def answers():
+        try:
+            return root("SELECT 1")
+        except pymysql.err.OperationalError:
+            return None
+
+    try:
+        wait_until(answers, "the server answers")
+        for statement in ("CREATE DATABASE shop", "CREATE USER app@localhost", "GRANT ALL ON shop.* TO app@localhost"):
+            root(statement)
+        functions = "SELECT COUNT(*) > 5 FROM information_schema.routines WHERE routine_schema = 'shop'"
+        store = ["exec", "--store", f"mariadb://app@localhost/shop?socket={socket}", "--key"]
+        semel(*store, "a", "--", "true")
+        expect("functions", 0, root(functions)[0][0])
+        expect("steps", 5, root("SELECT MAX(version) FROM shop.semel_schema")[0][0])
+        root("SET GLOBAL log_bin_trust_function_creators = 1")
+        semel(*store, "b", "--", "true")
+        expect("functions", 1, root(functions)[0][0])
+        expect("a copy", 0, root("SELECT shop.semel_receive('exec', 'b')")[0][0])
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+# --- SQLite: the statements of the document -----------------------------------------------------------------------
+
+class Shown:
+    """An application that does what docs/SQL.md says."""
+
+    def __init__(self, server):
+        self.db = server.connect()
+        self.db.isolation_level = None
+
+    def receive(self, inbox, key):
+        given = {"inbox": inbox, "key": key}
+        first = [self.db.execute(statement, given).fetchall() for statement in shown("sqlite: receive")][-1]
+        return "first" if first else self.db.execute(shown("sqlite: state")[0], given).fetchone()[0]
+
+    def send(self, outbox, kind, body, **more):
+        given = {"outbox": outbox, "type": kind, "body": body, "id": "i", "grp": None, "topic": None,
+                 "content_type": None, **more}
+        for statement in shown("sqlite: send"):
+            self.db.execute(statement, given)
+
+
+def statements_on_sqlite():
+    server = SQLite()
+    app = Shown(server)
+    app.db.execute("BEGIN IMMEDIATE")
+    expect("first, copy", ["first", 0], [app.receive("payments", "a") for _ in "12"])
+    app.db.execute("ROLLBACK")
+    app.db.execute("BEGIN IMMEDIATE")
+    expect("after a rollback", ["first", 0, "first"], [app.receive("payments", key) for key in ("a", b"a", b"\x00")])
+    app.send("receipts", "charged", "body", grp="g", topic="t")
+    app.db.execute("COMMIT")
+    peer(server, "payments", "a", "c")
+    expect("charges of C", 1, charges(server))
+    expect("handled by C", 0, app.receive("payments", "c"))
+    now = now_ms()
+    for key, columns in (("live", f"state = 1, token = 5, lease_until_ms = {now + DAY_MS}"), ("dead", "state = 2"),
+                         ("failed", "state = 1, attempts = 3, error = 'why'")):
+        app.receive("payments", key)
+        server.run(f"UPDATE semel_marker SET {columns} WHERE key = CAST(%s AS BLOB)", [key])
+    expect("states", [1, 2, "first", 0], [app.receive("payments", key) for key in ("live", "dead", "failed", "failed")])
+    near = server.value("SELECT max(abs(m.at_ms - c.store_ms)) FROM semel_marker m, semel_clock c")
+    expect_true(near < DAY_MS, f"the time of a marker is {near} ms off the store's clock")
+    app.db.close()
+    server.run("CREATE TABLE got (id, type, body, grp)")
+    write("semel.yaml", RELAY.format(url=server.url))
+    run = Run()
+    wait_until(lambda: server.run("SELECT * FROM got WHERE id = 'i'"), lambda: f"the message arrives:\n{run.text()}")
+    expect("as sent", [("i", "charged", "body", "g")], server.run("SELECT * FROM got WHERE id = 'i'"))
+    run.stop()
+
+
+RELAY = """\
+version: 1
+store: {url}
+queues: {{ receipts: store }}
+inboxes:
+  receipts: {{ from: receipts, sql: "INSERT INTO got VALUES (:id, :type, :body, :group)" }}
+outboxes: {{ receipts: {{ poll: 50ms }} }}
+"""
+
+
+program_kit.main(*CHECKS, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)

@@ -15,7 +15,7 @@ from program_kit import DEADLINE_S, Failed, expect, wait_until
 
 PEER, WORKER, EXAMPLES = sys.argv[2:5]
 sys.argv[2:5] = []
-from sql_kit import LEVELS, MariaDB, Postgres  # noqa: E402
+from sql_kit import LEVELS, MariaDB, Postgres, SQLite  # noqa: E402
 
 KEYS = 40       # hot: all connections are at about the same one
 THREADS = 16    # in each of four processes
@@ -163,6 +163,11 @@ def python_on_mariadb():
     killed(server, ["/usr/bin/python3", f"{EXAMPLES}/mariadb.py", *words], PYTHON_KILLS // 5)
 
 
+def python_on_sqlite():
+    server = SQLite()
+    killed(server, ["/usr/bin/python3", f"{EXAMPLES}/sqlite.py", server.file], PYTHON_KILLS // 3)
+
+
 def node_on_postgres():
     server = Postgres()
     done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "pg"], check=False,
@@ -173,4 +178,5 @@ def node_on_postgres():
     killed(server, ["node", "postgres.js", server.url], PYTHON_KILLS // 10)
 
 
-program_kit.main(mixed_on_postgres, mixed_on_mariadb, python_on_postgres, python_on_mariadb, node_on_postgres)
+program_kit.main(mixed_on_postgres, mixed_on_mariadb, python_on_postgres, python_on_mariadb, python_on_sqlite,
+                 node_on_postgres)

@@ -3,6 +3,7 @@ application makes them."""
 import atexit
 import os
 import re
+import sqlite3
 
 import psycopg2
 import pymysql
@@ -119,3 +120,23 @@ class MariaDB(Server):
     @staticmethod
     def blob(value):
         return value
+
+
+class SQLite(Server):
+    """A file in the directory of the check."""
+
+    def __init__(self):
+        self.file = os.path.abspath("shop.db")
+        self.url = "sqlite:" + self.file
+        self.prepare()
+
+    def connect(self, level=None):
+        return sqlite3.connect(self.file, timeout=60)
+
+    def run(self, statement, values=(), level=None):
+        db = self.connect()
+        try:
+            with db:
+                return db.execute(statement.replace("%s", "?"), values).fetchall()
+        finally:
+            db.close()

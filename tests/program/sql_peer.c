@@ -22,8 +22,8 @@ static semel_status charge(semel_unit *unit, const semel_message *order, void *o
     semel_message receipt = {.size = sizeof receipt, .type = "charged", .body = order->id};
     memcpy(id, order->id.data, order->id.len);
     semel_value row[] = {semel_text(id), semel_int(990)};
-    semel_status status = semel_unit_queue(
-        unit, "INSERT INTO charge (order_id, cents) VALUES (?, ?)", row, 2, err);
+    semel_status status =
+        semel_unit_queue(unit, "INSERT INTO charge (order_id, cents) VALUES (?, ?)", row, 2, err);
     return status ? status : semel_unit_send(unit, outbox, &receipt, err);
 }
 
@@ -39,8 +39,8 @@ static void receive(const peer *p, const char *id)
     semel_error err;
     semel_outcome outcome;
     semel_status status;
-    while (is_passing(status = semel_inbox_receive(&outcome, p->inbox, &order, charge, p->outbox,
-                                                   &err)))
+    while (is_passing(status =
+                          semel_inbox_receive(&outcome, p->inbox, &order, charge, p->outbox, &err)))
         nanosleep(&pause, NULL);
     if (status) {
         fprintf(stderr, "sql_peer: %s: %s\n", id, err.text);

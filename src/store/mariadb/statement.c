@@ -104,6 +104,9 @@ static const char *const texts[ST_COUNT] = {
                        "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB",
     [ST_SCHEMA_RECORD] =
         "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ")",
+    [ST_SCHEMA_FUNCTION] = "SELECT COUNT(*) FROM information_schema.routines "
+                           "WHERE routine_schema = ? AND routine_name = ?",
+    [ST_SCHEMA_MODE] = "SET SESSION sql_mode = @semel_mode",
     [ST_LOCK] = "SELECT GET_LOCK(?, ?)",
     [ST_UNLOCK] = "DO RELEASE_LOCK(?)",
     [ST_IDENTITY] = "SELECT identity FROM `{}meta`",

@@ -40,6 +40,8 @@ typedef enum maria_statement {
     ST_SCHEMA_STRANGERS,
     ST_SCHEMA_MAKE,
     ST_SCHEMA_RECORD,
+    ST_SCHEMA_FUNCTION,
+    ST_SCHEMA_MODE,
     ST_LOCK,
     ST_UNLOCK,
     ST_IDENTITY,
