@@ -292,7 +292,7 @@ def is_waiting(server):
     return server.value("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
                         " AND wait_event_type = 'Lock'" if isinstance(server, Postgres) else
                         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND time_ms > 200"
-                        " AND LOCATE('semel_receive', info) > 0 AND id <> CONNECTION_ID()")
+                        " AND command = 'Query' AND id <> CONNECTION_ID()")
 
 
 @on_both
