@@ -189,9 +189,9 @@ def mistakes():
         for caller, why, words in USAGE:
             out, err = semel("dead", *words, status=2)
             expect(f"dead {words}", ("", f"semel {caller}: {why}"), (out, err.splitlines()[0]))
-        golden("an inbox that is not there", 'semel dead ls: inbox "payment" does not exist; did you mean "payments"?\n',
+        golden("an unknown inbox", 'semel dead ls: inbox "payment" does not exist; did you mean "payments"?\n',
                "ls", "--inbox", "payment", status=4)
-        golden("a letter that never was", "semel dead show: letter 7 does not exist (any more)\n", "show", "7", status=4)
+        golden("an unknown letter", "semel dead show: letter 7 does not exist (any more)\n", "show", "7", status=4)
         make_letters("bills", (41,))
         golden("without a config", "semel dead retry: --here needs a config, which says what the handlers are\n"
                "try: semel help dead\n", "retry", "1", "--here", "--store", store.url, status=2)
