@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """check_incident.py PROGRAM: an incident at three in the morning, as an operator types it who knows only `semel
---help`: an order without its invoice is found by its key, seen, retried, and then all that have failed for the same reason. What
-is shown is compared to the letter, but for times, ids and causes, and the widths that follow from these."""
+--help`: an order without its invoice is found by its key, seen, retried, and then all that have failed for the same
+reason. What is shown is compared to the letter but for times, ids and causes, and the widths that follow from them."""
 import http.server
 import json
 import os
