@@ -99,12 +99,12 @@ static int load(tool *t, const char **url, semel_store_options *store)
         *url = store_url_read(&t->memory, "--store", common->store_url);
         return *url ? CLI_OK : CLI_CONFIG;
     }
-    int status = common_load(&t->all, common);
-    if (!status) {
-        *url = t->all->store_url;
-        *store = t->all->store;
-    }
-    return status;
+    const config_arguments from = common_arguments(common);
+    if (!locate_config(&t->all, &from, (diagnostic_form){.errors_only = 1}))
+        return CLI_CONFIG;
+    *url = t->all->store_url;
+    *store = t->all->store;
+    return CLI_OK;
 }
 
 static int is_missing(tool *t, const char *url)
