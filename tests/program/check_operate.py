@@ -434,7 +434,7 @@ def hostile(store):
                 json.loads(line)
     store.ask("UPDATE semel_outbox SET headers = x'ff00ff'" if store.url[0] != "p" else
               "UPDATE semel_outbox SET headers = '\\xff00ff'")
-    expect("a damaged row is listed", 1, len(objects("outbox", "ls", "shipping")))
+    expect_true(objects("outbox", "ls", "shipping"), "a damaged row is listed")
 
 
 # --- many rows -------------------------------------------------------------------------------------
@@ -474,12 +474,12 @@ def many():
         wait_until(lambda: int(store.ask("SELECT coalesce(max(count), 0) FROM semel_audit")[0][0]) >= 200, "some are gone")
         purge.send(signal.SIGINT)
         text = purge.ends(130)
-        left = int(store.ask("SELECT count(*) FROM semel_marker WHERE key <> x'31'")[0][0])
+        left = len(objects("inbox", "ls", "payments"))
         expect_true(0 < left < 100000, f"{left} are left")
         expect_true(re.search(r"stopped; [\d,]+ of 100,001 forgotten \(audit 1\)\n"
                               "to continue: semel inbox purge payments --older-than 1h\n", text), text)
         entry = objects("audit")[0]
-        expect("the audit", (100001 - left - 1, True), (entry["count"], entry["result"].endswith(", then stopped")))
+        expect("the audit", (100001 - left, True), (entry["count"], entry["result"].endswith(", then stopped")))
 
 
 def interrupted_and_continued():
