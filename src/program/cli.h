@@ -10,10 +10,11 @@ enum {
     CLI_OK = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
-    CLI_CONFIG = 3,    /* the configuration is wrong */
-    CLI_NOT_FOUND = 4, /* what the command names does not exist */
-    CLI_CONFLICT = 5,  /* it exists already */
-    CLI_TEMPORARY = 75 /* unreachable or busy: the same command may work later */
+    CLI_CONFIG = 3,      /* the configuration is wrong */
+    CLI_NOT_FOUND = 4,   /* what the command names does not exist */
+    CLI_CONFLICT = 5,    /* it exists already */
+    CLI_SIGNALLED = 128, /* and the number of the signal that stopped it: 130, 143 */
+    CLI_TEMPORARY = 75   /* unreachable or busy: the same command may work later */
 };
 
 typedef struct command {

@@ -92,6 +92,19 @@ int tool_on_terminal(const tool *t)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Warnings are for those who write the configuration: `check` and `run` say them. */
+static int load_config(tool *t)
+{
+    const common_options *common = &t->options->common;
+    const config_arguments from = common_arguments(common);
+    diagnostics found = {0};
+    int status = common_load_quietly(&t->all, common, &found);
+    if (status)
+        diagnostic_print(stderr, &found, locate_path(&from), (diagnostic_form){0});
+    diagnostic_free(&found);
+    return status;
+}
+
 static int load(tool *t, const char **url, semel_store_options *store)
 {
     const common_options *common = &t->options->common;
@@ -99,12 +112,12 @@ static int load(tool *t, const char **url, semel_store_options *store)
         *url = store_url_read(&t->memory, "--store", common->store_url);
         return *url ? CLI_OK : CLI_CONFIG;
     }
-    const config_arguments from = common_arguments(common);
-    if (!locate_config(&t->all, &from, (diagnostic_form){.errors_only = 1}))
-        return CLI_CONFIG;
-    *url = t->all->store_url;
-    *store = t->all->store;
-    return CLI_OK;
+    int status = load_config(t);
+    if (!status) {
+        *url = t->all->store_url;
+        *store = t->all->store;
+    }
+    return status;
 }
 
 static int is_missing(tool *t, const char *url)
