@@ -288,8 +288,8 @@ def unrouted():
     with place("sqlite") as store:
         write("semel.yaml", UNROUTED.format(types="other"))
         make_letters("orders", (7,))
-        golden("here", "1 unrouted 7#DIGEST: failed again, DURATION: without a route it needs a running semel: leave --here "
-               "out (audit 1)\n", "retry", "1", "--here", status=1)
+        golden("here", "1 unrouted 7#DIGEST: failed again, DURATION: without a route it needs a running semel: "
+               "leave --here out (audit 1)\n", "retry", "1", "--here", status=1)
         write("semel.yaml", UNROUTED.format(types="other, order.placed"))
         run = Run()
         run.says('"event":"ready"')
@@ -546,5 +546,5 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
-main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators, kills_its_process, drained,
-     reloaded, interrupted, prompts, hostile, exported)
+main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
+     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported)
