@@ -461,7 +461,9 @@ def interrupted():
         said = run.ends(130)
         again = re.search(r"To continue: semel (dead retry --inbox invoices --up-to 25 --here)\n", said)
         expect_true(again, f"says how to go on:\n{said}")
-        done = int(re.search(r"(\d+) of 25: (\d+) processed, 0 failed again\n", said)[2])
+        counts = re.search(r"(\d+) of 25: (\d+) processed, 0 failed again\n", said)
+        expect_true(counts, f"says how many are done:\n{said}")
+        done = int(counts[2])
         expect("done", done, len(read("invoices.txt").splitlines()))
         expect("letters that are left, and their states", [None] * (25 - done),
                [one.get("retry") for one in letters()])
