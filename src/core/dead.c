@@ -43,7 +43,9 @@ static semel_status keep_letter(const semel_dead *dead, void *context, semel_err
     found->key = (semel_bytes){arena_copy(&found->unit->arena, dead->key.data, dead->key.len),
                                dead->key.len};
     found->message = message_copy_into(&found->unit->arena, dead->message);
-    return found->message && found->key.data
+    found->attempts = dead->attempts;
+    found->error = arena_copy(&found->unit->arena, dead->error, strlen(dead->error) + 1);
+    return found->message && found->key.data && found->error
                ? SEMEL_OK
                : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
 }

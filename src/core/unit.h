@@ -99,6 +99,10 @@ typedef struct unit_terms {
     int endless;         /* the broker limits the attempts: none of them makes a dead letter */
     unit_pace *pace;     /* NULL: nothing is measured or limited */
     const batch_settler *settler; /* batches only; NULL: none */
+    /* for the observer: the longest time until a message that has failed is tried again; 0: not
+     * known. NULL: it never is */
+    uint32_t (*retry_ms)(void *context, const semel_message *message);
+    void *retry_context;
 } unit_terms;
 
 /* For the next transaction: its first message is handled however long those before took. */
@@ -261,6 +265,8 @@ void unit_count_captured(work_unit *unit);
 
 /* Counts and reports an outcome of the unit's message, before the unit is freed. `err` is what the
  * event says unless the item has a failure; it may be NULL. */
+uint32_t terms_retry_ms(const unit_terms *terms, semel_outcome outcome,
+                        const semel_message *message); /* the terms may be NULL */
 void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcome,
                  const semel_error *err);
 

@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct command {
-    const char *group; /* of the list; NULL: that of the command before it */
+    const char *group; /* of the list; "": named in the line of the command before it */
     const char *name;
     const char *summary; /* one line for the list; NULL: a command that people do not type */
     const char *help;    /* the whole page: how it is called, and what the options mean */
@@ -27,17 +27,25 @@ typedef struct command {
 /* The table of commands, in main.c. */
 const command *cli_commands(size_t *count);
 
-extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
-    init_help[], publish_help[], run_help[], schema_help[], test_help[];
+extern const char check_help[], completion_help[], config_help[], dead_help[], demo_help[],
+    doctor_help[], exec_help[], health_help[], init_help[], migrate_help[], publish_help[],
+    run_help[], schema_help[], stats_help[], tail_help[], test_help[], top_help[];
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_dead(int argc, char **argv);
 int cmd_schema(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_demo_worker(int argc, char **argv);
+int cmd_health(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_manual(int argc, char **argv);
+int cmd_migrate(int argc, char **argv);
 int cmd_publish(int argc, char **argv);
+int cmd_stats(int argc, char **argv);
+int cmd_tail(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 

@@ -3,6 +3,7 @@
 #include "program/command/common.h"
 #include "program/config/tree.h"
 #include "program/support/arguments.h"
+#include "program/support/colour.h"
 #include "program/support/show.h"
 #include "program/support/temporary.h"
 #include "program/test/expect.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const char test_help[] =
     "usage: semel test [OPTION...]\n"
@@ -82,9 +84,18 @@ static void run_test(test_result *result, const test_options *options, const tes
 
 /* --- what is printed -------------------------------------------------------------------------- */
 
+/* "ok    " or "FAIL  " */
+static void print_verdict(int passed)
+{
+    int in_colour = colour_on(STDOUT_FILENO);
+    (void)printf("%s%s%s  ", colour_begin(in_colour, passed ? COLOUR_GOOD : COLOUR_ERROR),
+                 passed ? "ok  " : "FAIL", colour_end(in_colour));
+}
+
 static void print_passed(const test_config *test, const test_result *result)
 {
-    (void)printf("ok    %s: %s", test->name, result->summary.data);
+    print_verdict(1);
+    (void)printf("%s: %s", test->name, result->summary.data);
     if (result->killed)
         (void)printf("; same result when killed at %llu point%s",
                      (unsigned long long)result->killed, result->killed == 1 ? "" : "s");
@@ -95,7 +106,8 @@ static void print_failed(const config *all, const test_config *test, const test_
 {
     enum { PLACE_COLUMN = 84 };
     int width = PLACE_COLUMN - 6;
-    (void)printf("FAIL  %-*s%s:%u\n%s", width, test->name, all->path, test->at->at.line,
+    print_verdict(0);
+    (void)printf("%-*s%s:%u\n%s", width, test->name, all->path, test->at->at.line,
                  result->differences.data);
 }
 

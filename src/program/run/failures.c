@@ -1,6 +1,7 @@
 /* See failures.h. The caller has the lock. */
 #include "program/run/failures.h"
 
+#include "program/handler/environment.h"
 #include "program/support/digest.h"
 #include "program/support/show.h"
 
@@ -81,12 +82,39 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     buffer_free(&whole);
 }
 
+void failures_error(buffer *to, const semel_event *event, failure_terms terms)
+{
+    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
+    char cause[SEMEL_CAUSE_TEXT_SIZE];
+    if (terms.hides_values) {
+        (void)semel_cause_text(cause, sizeof cause, why);
+        why = cause;
+    }
+    show_text(to, why, strlen(why), ERROR_SHOWN_MAX);
+}
+
+/* ", retry in 0.2 s" */
+static void add_retry(buffer *to, uint32_t retry_ms)
+{
+    enum { MS_PER_S = 1000, TENTHS = 10, LONG_MS = 60000 };
+    if (!retry_ms)
+        return;
+    buffer_text(to, ", retry in ");
+    if (retry_ms < MS_PER_S / TENTHS)
+        buffer_printf(to, "%u ms", retry_ms);
+    else if (retry_ms < LONG_MS)
+        buffer_printf(to, "%.1f s", (double)retry_ms / MS_PER_S);
+    else
+        show_duration(to, (int64_t)retry_ms * 1000000);
+}
+
 static void describe_first(buffer *to, const char *key, const semel_event *event, uint32_t max)
 {
     if (event->outcome == SEMEL_FAILED) {
         buffer_printf(to, "%s failed, attempt %u", key, event->attempt);
         if (max)
             buffer_printf(to, " of %u", max);
+        add_retry(to, event->retry_ms);
     } else if (event->outcome == SEMEL_DEAD) {
         buffer_printf(to, "%s dead after %u attempt%s", key, event->attempt,
                       event->attempt == 1 ? "" : "s");
@@ -96,34 +124,72 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
     }
 }
 
+static void add_text(log_entry *to, const char *name, const char *text)
+{
+    size_t i = 0;
+    while (to->fields[i].name)
+        i++;
+    if (text)
+        to->fields[i] = (log_field){name, text, 0};
+}
+
+static void add_number(log_entry *to, const char *name, int64_t number)
+{
+    size_t i = 0;
+    while (to->fields[i].name)
+        i++;
+    to->fields[i] = (log_field){name, NULL, number};
+}
+
+/* What the JSON form says of a message that was received; `memory` keeps the texts. */
+static void add_message(log_entry *to, region *memory, const log *l, const semel_event *event)
+{
+    enum { TRACE_ID_AT = 3, TRACE_ID_LEN = 32 };
+    buffer id = {0};
+    const char *trace = environment_traceparent(memory, event->message);
+    failures_key(&id, l, event->message->id);
+    add_text(to, "message_id", region_copy(memory, id.data, id.len));
+    add_text(to, "type", event->message->type);
+    if (trace)
+        add_text(to, "trace_id", region_copy(memory, trace + TRACE_ID_AT, TRACE_ID_LEN));
+    buffer_free(&id);
+}
+
+static void add_attempt(log_entry *to, const semel_event *event, failure_terms terms)
+{
+    add_number(to, "attempt", event->attempt);
+    if (terms.attempts_max && event->outcome == SEMEL_FAILED)
+        add_number(to, "attempts_max", terms.attempts_max);
+    if (event->retry_ms)
+        add_number(to, "retry_in_ms", event->retry_ms);
+}
+
 static void write_first(failures *f, const failure_kind *kind, const semel_event *event,
                         failure_terms terms)
 {
+    region memory = {0};
     buffer key = {0}, text = {0}, error = {0};
-    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
     int is_sent = event->kind == SEMEL_EVENT_SENT;
     failures_key(&key, f->log, is_sent ? event->message->id : event->key);
-    if (terms.hides_values)
-        buffer_text(&error, kind->cause);
-    else
-        show_text(&error, why, strlen(why), ERROR_SHOWN_MAX);
+    failures_error(&error, event, terms);
     describe_first(&text, key.data, event, terms.attempts_max);
     buffer_printf(&text, ": %s", error.data);
-    log_write(f->log, &(log_entry){.level = LOG_WARNING,
-                                   .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
-                                   .subject = event->name,
-                                   .msg = error.data,
-                                   .text = text.data,
-                                   .fields = {{is_sent ? "outbox" : "inbox", event->name, 0},
-                                              {is_sent ? "message_id" : "key", key.data, 0},
-                                              {"outcome", semel_outcome_name(event->outcome), 0},
-                                              {"attempt", NULL, event->attempt},
-                                              {"cause", kind->id, 0},
-                                              {event->message->type ? "type" : NULL,
-                                               event->message->type, 0}}});
+    log_entry entry = {.level = LOG_WARNING,
+                       .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
+                       .subject = event->name,
+                       .msg = error.data,
+                       .text = text.data,
+                       .fields = {{is_sent ? "outbox" : "inbox", event->name, 0}}};
+    add_text(&entry, "key", is_sent ? NULL : key.data);
+    add_message(&entry, &memory, f->log, event);
+    add_text(&entry, "outcome", semel_outcome_name(event->outcome));
+    add_attempt(&entry, event, terms);
+    add_text(&entry, "cause", kind->id);
+    log_write(f->log, &entry);
     buffer_free(&key);
     buffer_free(&text);
     buffer_free(&error);
+    region_free(&memory);
 }
 
 static void write_more(failures *f, failure_kind *kind, int64_t now_ms)

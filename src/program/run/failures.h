@@ -22,6 +22,9 @@ typedef struct failure_terms {
     int hides_values;
 } failure_terms;
 
+/* Why it failed, as far as the log may show it. */
+void failures_error(buffer *to, const semel_event *event, failure_terms terms);
+
 /* An outcome that is not a success: failed, dead, or refused. */
 void failures_add(failures *f, const semel_event *event, failure_terms terms);
 

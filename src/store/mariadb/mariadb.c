@@ -262,4 +262,5 @@ const semel_store_driver mariadb_store_driver = {
     .dead = &dead_letters,
     .lists = &mariadb_lists,
     .operation = &mariadb_operation,
+    .inspection = &mariadb_inspection,
 };

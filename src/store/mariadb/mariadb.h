@@ -132,16 +132,25 @@ semel_status mariadb_join(void *store, void *unit, void *native, semel_error *er
 /* queue.c */
 semel_status mariadb_check(void *unit, const char *sql, size_t count, size_t *position,
                            semel_error *err);
+/* Prepares it, and does not run it. err->native is the server's number. */
+semel_status maria_check_text(maria_connection *on, const char *text, size_t count,
+                              semel_error *err);
 semel_status mariadb_run(void *store, const char *sql, semel_error *err);
 semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                            semel_error *err);
 
 /* schema.c */
 semel_status mariadb_migrate(void *store, semel_error *err);
+semel_status mariadb_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status mariadb_schema(void *store, semel_schema_visitor *visitor, void *context,
+                            semel_error *err);
 semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err);
 semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, const char *what,
                             uint32_t wait_ms, int *got, semel_error *err);
 void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
+
+/* inspect.c */
+extern const semel_store_inspection mariadb_inspection;
 
 /* marker.c */
 /* Fingerprint, type, source and time of receipt. */

@@ -127,13 +127,22 @@ static const char *next_statement(const char *at)
     return at;
 }
 
+/* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
+ * own, with the first line that begins with END. */
+static size_t statement_length(const char *text)
+{
+    static const char function[] = "CREATE OR REPLACE FUNCTION", end[] = "\nEND;";
+    const char *found = strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
+    return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
+}
+
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its
  * name. */
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
                                  semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
-        len = strcspn(text, ";");
+        len = statement_length(text);
         const char *one = arena_copy(&on->scratch, text, len);
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)
@@ -164,14 +173,14 @@ static semel_status apply_step(mariadb_store *store, maria_connection *on,
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
-/* One step, if one is due. *more is 0 when there is none. */
-static semel_status migrate_step(mariadb_store *store, maria_connection *on, int *more,
-                                 semel_error *err)
+/* One step, if one is due up to this version. *more is 0 when there is none. */
+static semel_status migrate_step(mariadb_store *store, maria_connection *on, int32_t last,
+                                 int *more, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
     const sql_migration *next = sql_schema_next(mariadb_migrations, version);
-    *more = !status && next;
+    *more = !status && next && next->version <= last;
     if (!*more)
         return status;
     status = apply_step(store, on, next, err);
@@ -182,7 +191,8 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
-static semel_status migrate_locked(mariadb_store *store, maria_connection *on, semel_error *err)
+static semel_status migrate_locked(mariadb_store *store, maria_connection *on, int32_t last,
+                                   semel_error *err)
 {
     int more = 1, got = 0;
     semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
@@ -191,21 +201,77 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, s
     if (!got)
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
-        status = migrate_step(store, on, &more, err);
+        status = migrate_step(store, on, last, &more, err);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");
     return status;
 }
 
-semel_status mariadb_migrate(void *state, semel_error *err)
+semel_status mariadb_migrate_to(void *state, int32_t version, semel_error *err)
 {
     mariadb_store *store = state;
     maria_connection *on = NULL;
+    semel_status status = sql_schema_check_target(mariadb_migrations, version, err);
+    if (!status)
+        status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    status = migrate_locked(store, on, version, err);
+    maria_give_back(store, on);
+    return status;
+}
+
+semel_status mariadb_migrate(void *state, semel_error *err)
+{
+    return mariadb_migrate_to(state, sql_schema_newest(mariadb_migrations), err);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+static const char before[] = MARIA_MAKE_SCHEMA ";\n";
+static const char after[] =
+    "INSERT IGNORE INTO `{}schema` (version, name, applied_ms) VALUES ({version}, '{name}',\n"
+    "    TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000);\n"
+    "COMMIT;\n";
+
+static semel_status note_applied(const maria_row *r, void *context, semel_error *err)
+{
+    (void)err;
+    sql_applied_note(context, maria_column_int(r, 0), maria_column_int(r, 1));
+    return SEMEL_OK;
+}
+
+static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_connection *on,
+                                 semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(store, on, &version, err);
+    if (status == SEMEL_ESCHEMA && version)
+        status = SEMEL_OK; /* newer ones: those that are known are shown */
+    if (status || !version)
+        return status;
+    maria_query q = maria_enqueue(on, ST_SCHEMA_STEPS);
+    maria_step *s = maria_end(&q);
+    s->call = note_applied;
+    s->context = out;
+    return maria_flush(on, NULL, "reading the schema's steps", err);
+}
+
+semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *context,
+                            semel_error *err)
+{
+    mariadb_store *store = state;
+    maria_connection *on = NULL;
+    sql_applied applied = {0};
+    sql_script_frame frame = {before, after, store->name};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
-    status = migrate_locked(store, on, err);
+    status = read_applied(&applied, store, on, err);
+    if (!on->lost)
+        maria_push_rollback(on); /* the end of what it sees */
     maria_give_back(store, on);
-    return status;
+    return status ? status
+                  : sql_schema_show(mariadb_migrations, &applied, &frame, visitor, context, err);
 }

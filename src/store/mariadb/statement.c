@@ -115,10 +115,20 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_STRANGERS] =
         "SELECT COUNT(*) FROM information_schema.tables "
         "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [ST_SCHEMA_MAKE] = "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, "
-                       "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB",
+    [ST_SCHEMA_MAKE] = MARIA_MAKE_SCHEMA,
     [ST_SCHEMA_RECORD] =
-        "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ")",
+        "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ") "
+        "ON DUPLICATE KEY UPDATE version = VALUES(version)", /* a script has just taken it */
+    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM `{}schema`",
+    /* inspect.c has the columns by name. */
+    [ST_INSPECT] =
+        "SELECT VERSION(), CURRENT_USER(), @@innodb_flush_log_at_trx_commit, @@log_bin, "
+        "@@sync_binlog, @@innodb_doublewrite, @@tx_isolation, @@read_only, @@max_connections, "
+        "@@max_user_connections, @@max_allowed_packet, @@sql_mode, "
+        "@@GLOBAL.innodb_lock_wait_timeout, " NOW,
+    [ST_INSPECT_ENGINES] = "SELECT table_name, engine FROM information_schema.tables "
+                           "WHERE table_schema = ? AND LEFT(table_name, CHAR_LENGTH(?)) = ? "
+                           "AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'",
     [ST_LOCK] = "SELECT GET_LOCK(?, ?)",
     [ST_UNLOCK] = "DO RELEASE_LOCK(?)",
     [ST_IDENTITY] = "SELECT identity FROM `{}meta`",

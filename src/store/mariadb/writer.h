@@ -40,6 +40,9 @@ typedef enum maria_statement {
     ST_SCHEMA_STRANGERS,
     ST_SCHEMA_MAKE,
     ST_SCHEMA_RECORD,
+    ST_SCHEMA_STEPS,
+    ST_INSPECT,
+    ST_INSPECT_ENGINES,
     ST_LOCK,
     ST_UNLOCK,
     ST_IDENTITY,
@@ -130,6 +133,11 @@ typedef enum maria_statement {
     ST_PROCESS_LIST,
     ST_COUNT
 } maria_statement;
+
+/* The table that says which steps of the schema were taken. */
+#define MARIA_MAKE_SCHEMA                                                       \
+    "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, " \
+    "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB"
 
 /* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is
  * out. */

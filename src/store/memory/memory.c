@@ -402,5 +402,6 @@ const semel_store_driver memory_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &memory_lists,
+    .inspection = &memory_inspection,
     .operation = &memory_operation,
 };

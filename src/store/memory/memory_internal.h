@@ -294,6 +294,9 @@ semel_status memory_remove(void *unit, int64_t outbox, const int64_t seqs[], siz
 
 extern const semel_store_lists memory_lists;
 
+/* inspect.c */
+extern const semel_store_inspection memory_inspection;
+
 /* outbox.c: the first row behind `seq`, NULL: none; *found is 0 if there is no such outbox. And
  * a row as it was last committed. */
 const memory_row *memory_outbox_after(int *found, const memory_store *store, int64_t outbox,

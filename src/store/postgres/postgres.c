@@ -334,4 +334,5 @@ const semel_store_driver postgres_store_driver = {
     .watch = &watching,
     .lists = &postgres_lists,
     .operation = &postgres_operation,
+    .inspection = &postgres_inspection,
 };

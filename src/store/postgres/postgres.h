@@ -109,6 +109,9 @@ void pg_unit_note_began(postgres_unit *unit, const PGresult *answer);
 
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);
+semel_status postgres_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status postgres_schema(void *store, semel_schema_visitor *visitor, void *context,
+                             semel_error *err);
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err);
 
 /* marker.c, marker_claim.c */
@@ -193,6 +196,9 @@ semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresul
                              int first_column, semel_error *err);
 semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                               size_t count, semel_error *err);
+
+/* inspect.c */
+extern const semel_store_inspection postgres_inspection;
 
 /* list.c: a query, whose parameters `bind` writes, and what shows each row of its answer. The row
  * is shown after the connection was given back; the arena is reset behind each. */

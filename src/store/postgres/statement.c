@@ -134,6 +134,23 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_VERSION] = "SELECT coalesce(max(version), 0) FROM {}.semel_schema",
     [ST_SCHEMA_RECORD] =
         "INSERT INTO {}.semel_schema (version, name, applied_ms) VALUES ($1, $2, " NOW ")",
+    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM {}.semel_schema",
+    /* inspect.c has the columns by name. */
+    [ST_INSPECT] =
+        "SELECT current_setting('server_version'), quote_ident(current_user), current_database(), "
+        "current_setting('fsync')::bool, current_setting('synchronous_commit'), "
+        "current_setting('full_page_writes')::bool, "
+        "current_setting('default_transaction_isolation'), pg_is_in_recovery(), "
+        "current_setting('default_transaction_read_only')::bool, "
+        "current_setting('max_connections')::int - "
+        "current_setting('superuser_reserved_connections')::int, "
+        "(SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user), " NOW ", "
+        "coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE')::int, -1)",
+    [ST_INSPECT_RIGHTS] =
+        "SELECT w.place FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS w (name, wanted, "
+        "place) JOIN pg_class c ON c.relname = w.name JOIN pg_namespace n ON n.oid = "
+        "c.relnamespace AND n.nspname = $1 WHERE NOT has_table_privilege(c.oid, w.wanted) "
+        "ORDER BY w.place",
     [ST_IDENTITY] = "SELECT identity::text, current_setting('lock_timeout') FROM {}.semel_meta",
     [ST_SCOPE_FIND] = "SELECT id FROM {}.semel_scope WHERE kind = $1 AND name = $2",
     [ST_SCOPE_ADD] =

@@ -186,7 +186,13 @@ semel_status sqlite_queue_failure(const sqlite_unit *unit,
 
 /* schema.c */
 semel_status sqlite_migrate(void *store, semel_error *err);
+semel_status sqlite_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status sqlite_schema(void *store, semel_schema_visitor *visitor, void *context,
+                           semel_error *err);
 semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err);
+
+/* inspect.c */
+extern const semel_store_inspection sqlite_inspection;
 
 /* clock.c */
 semel_status sqlite_clock_load(sqlite_store *store, semel_error *err);

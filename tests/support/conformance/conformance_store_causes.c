@@ -269,13 +269,67 @@ static void letters_without_a_stored_cause_are_found_and_grouped(void **state)
                         "1:orders 2 no rate for order <n>; ");
 }
 
-/* --- retries ---------------------------------------------------------------------------------- */
-
 static void set_retry(store_fixture *f, const char *key, semel_retry from, semel_retry to)
 {
     OK(semel_dead_set_retry(f->base.store, letter_of(f, key).id, from, to, "failed again 7",
                             &last_error));
 }
+
+/* --- upgrades --------------------------------------------------------------------------------- */
+
+enum { BEFORE = 3 }; /* the version before letters had causes */
+
+static int64_t version_of(store_fixture *f)
+{
+    return inspect_number(f->base.place.url, "SELECT max(version) FROM semel_schema");
+}
+
+static void migrate_until(store_fixture *f, const char *point, uint32_t nth)
+{
+    semel_test_fault(f->base.seam, point, nth, SEMEL_ESTORE);
+    FAILS(SEMEL_ESTORE, semel_store_migrate(f->base.store, &last_error));
+    semel_test_fault(f->base.seam, NULL, 0, SEMEL_OK);
+}
+
+/* As a semel of the version before writes it, which may still run when the tables are new. */
+static void add_old_letter(store_fixture *f, const char *key, const char *error)
+{
+    char sql[512];
+    const char *name = inspect_is_postgres(f->base.place.url) ? "key" : "`key`";
+    int server = inspect_is_server(f->base.place.url);
+    char quoted[64];
+    (void)snprintf(quoted, sizeof quoted, "%s'%s'%s", server ? "" : "CAST(", key,
+                   server ? "" : " AS BLOB)");
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO semel_dead (origin, name, %s, attempts, at_ms, error, id, type) "
+                   "VALUES (1, 'orders', %s, 1, 1000, '%s', %s, 'order.paid')",
+                   name, quoted, error, quoted);
+    inspect_run(f->base.place.url, sql);
+}
+
+static void letters_of_the_version_before_are_there_after_the_upgrade(void **state)
+{
+    store_fixture *f = *state;
+    uint32_t cause = semel_cause("orders", "no rate for order 1");
+    migrate_until(f, "migrate.committed", BEFORE);
+    assert_int_equal(version_of(f), BEFORE);
+    add_old_letter(f, "a", "no rate for order 1");
+    add_old_letter(f, "b", "out of paper");
+    migrate_until(f, "migrate.applied", 1);
+    migrate_until(f, "migrate.applied", 1);
+    OK(semel_store_migrate(f->base.store, &last_error));
+    OK(semel_store_migrate(f->base.store, &last_error));
+    add_old_letter(f, "c", "no rate for order 3");
+    assert_string_equal(read_groups(f, (semel_dead_filter){0}).text,
+                        "1:orders 2 no rate for order <n>; 1:orders 1 out of paper; ");
+    expect_keys(f, (semel_dead_filter){.cause = cause}, "a c ");
+    assert_int_equal(letter_of(f, "b").cause, semel_cause("orders", "out of paper"));
+    assert_int_equal(letter_of(f, "b").retry, SEMEL_RETRY_NONE);
+    set_retry(f, "c", SEMEL_RETRY_NONE, SEMEL_RETRY_ASKED);
+    expect_keys(f, (semel_dead_filter){.retry = 1}, "c ");
+}
+
+/* --- retries ---------------------------------------------------------------------------------- */
 
 static void a_retry_that_was_asked_for_is_taken_once(void **state)
 {
@@ -390,6 +444,8 @@ const store_test store_cause_tests[] = {
     STORE_TEST_WITH(letters_are_grouped_by_name_and_cause, IN_ANY_MODE),
     STORE_TEST_WITH(letters_without_a_stored_cause_are_found_and_grouped,
                     IN_ANY_MODE | NEEDS_MIGRATES),
+    STORE_TEST_WITH(letters_of_the_version_before_are_there_after_the_upgrade,
+                    IN_ANY_MODE | NOT_MIGRATED | NEEDS_MIGRATES),
     STORE_TEST(a_retry_that_was_asked_for_is_taken_once),
     STORE_TEST(a_retry_that_failed_leaves_its_error),
     STORE_TEST_WITH(only_states_that_there_are_can_be_set, IN_ANY_MODE),
