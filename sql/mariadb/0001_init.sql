@@ -6,7 +6,7 @@
 -- each may be run again. Times are milliseconds since 1970 by the server's clock.
 --
 -- Everything that is compared is bytes: a collation would take Order, order and "order " for one key. The texts of
--  messages are bytes, too, since they need not be UTF-8.
+-- messages are bytes, too, since they need not be UTF-8.
 
 -- One row that tells this database from others.
 CREATE TABLE IF NOT EXISTS `{}meta` (

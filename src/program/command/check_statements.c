@@ -30,7 +30,8 @@ static int is_there(const char *store_url)
 {
     region memory = {0};
     const char *path = store_url + strlen("sqlite:");
-    int found = sqlite_file_is_in_use(region_copy(&memory, path, strcspn(path, "?")));
+    int found =
+        sqlite_file_look(region_copy(&memory, path, strcspn(path, "?"))) == SQLITE_FILE_IN_USE;
     region_free(&memory);
     return found;
 }

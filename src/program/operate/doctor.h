@@ -50,6 +50,7 @@ typedef struct doctor {
     const char *store_url; /* NULL: not known */
     semel_store_options store_options;
     semel_store *store;           /* NULL: it could not be opened, or is not there yet */
+    int store_is_new;             /* ... the second */
     semel_transport **transports; /* one for each queue of the configuration, or NULL */
     doctor_finding *found[DOCTOR_CHECKS];
     doctor_grade *grades;

@@ -98,6 +98,11 @@ static void look_at_statements(doctor *d)
     buffer unchecked = {0};
     if (!has_sql(d->all))
         return;
+    if (!d->store && !d->store_is_new) {
+        doctor_find(d, DOCTOR_HANDLERS, SEMEL_SEVERITY_OK, NULL,
+                    "statements of sql were not checked: the store cannot be opened");
+        return;
+    }
     check_statements(&found, &unchecked, d->all, NULL);
     for (size_t i = 0; i < found.count; i++)
         doctor_find(d, DOCTOR_HANDLERS, SEMEL_SEVERITY_ERROR,

@@ -38,7 +38,7 @@ static int is_new(doctor *d)
         find_new_file(d, file);
         return 1;
     }
-    if (sqlite_file_is_in_use(file) || access(file, R_OK) != 0)
+    if (sqlite_file_look(file) != SQLITE_FILE_FREE)
         return 0;
     doctor_find(d, DOCTOR_STORE, SEMEL_SEVERITY_OK, NULL,
                 "%s is no store yet; run makes semel's tables in it, and its journal mode WAL",
@@ -74,7 +74,8 @@ static void inspect(doctor *d)
 void doctor_look_at_store(doctor *d)
 {
     semel_error why = {0};
-    if (is_new(d))
+    d->store_is_new = is_new(d);
+    if (d->store_is_new)
         return;
     semel_status status = semel_store_open(&d->store, d->store_url, &d->store_options, &why);
     if (!status)

@@ -3,7 +3,12 @@
 #ifndef SEMEL_PROGRAM_SUPPORT_SQLITE_FILE_H
 #define SEMEL_PROGRAM_SUPPORT_SQLITE_FILE_H
 
-/* 1 if the file is a database in WAL mode: one that a store is, or has been, kept in. */
-int sqlite_file_is_in_use(const char *path);
+typedef enum sqlite_file_kind {
+    SQLITE_FILE_OTHER, /* it cannot be read, or is no database */
+    SQLITE_FILE_FREE,  /* an empty file, or a database in another mode than WAL */
+    SQLITE_FILE_IN_USE /* a database in WAL mode: a store is, or has been, kept in it */
+} sqlite_file_kind;
+
+sqlite_file_kind sqlite_file_look(const char *path);
 
 #endif

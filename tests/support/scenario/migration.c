@@ -6,6 +6,7 @@
 
 #include <semel/operate.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
