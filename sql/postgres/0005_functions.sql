@@ -118,21 +118,29 @@ BEGIN
     RAISE EXCEPTION 'semel: a marker changes faster than it can be read' USING ERRCODE = '40001';
 END $$;
 
--- True for the first copy, false for every other one. A first copy costs one INSERT.
+-- True for the first copy, false for every other one. A first copy costs one INSERT. Setting search_path would cost it
+-- half as much again; so everything here is named with its schema.
 CREATE FUNCTION {}.semel_receive(inbox text, key bytea, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 BEGIN
-    IF key IS NULL OR length(key) > 255 OR length(key) = 0 OR get_byte(key, 0) = 255 THEN
+    IF pg_catalog.length(key) OPERATOR(pg_catalog.>) 0 AND pg_catalog.length(key) OPERATOR(pg_catalog.<) 256
+       AND pg_catalog.get_byte(key, 0) OPERATOR(pg_catalog.<) 255 THEN
+        NULL; -- as it is
+    ELSE
         key := {}.semel_stored_key(key);
     END IF;
     INSERT INTO {}.semel_marker (inbox, key, state, at_ms, fingerprint)
-        SELECT s.id, key, 0, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint, nullif(fingerprint, 0)
-        FROM {}.semel_scope s WHERE s.kind = 1 AND s.name = inbox COLLATE "C" ON CONFLICT DO NOTHING;
+        SELECT s.id, key, 0, pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())
+                                              OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8,
+               CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END
+        FROM {}.semel_scope s WHERE s.kind OPERATOR(pg_catalog.=) 1 AND
+             s.name OPERATOR(pg_catalog.=) (inbox COLLATE pg_catalog."C") ON CONFLICT DO NOTHING;
     IF FOUND AND made IS NULL THEN
         RETURN true;
     END IF;
-    RETURN {}.semel_receive_known(inbox, key, nullif(fingerprint, 0), made, FOUND) = 'claimed';
+    RETURN {}.semel_receive_known(inbox, key, CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END, made,
+                                  FOUND) OPERATOR(pg_catalog.=) 'claimed';
 END $$;
 
 CREATE FUNCTION {}.semel_receive(inbox text, key text, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)

@@ -439,13 +439,24 @@ def hijack(server, role):
     server.run(f"CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO {role};"
                "CREATE TABLE evil.semel_marker (); CREATE TABLE evil.semel_scope ();"
                "CREATE FUNCTION evil.length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';"
+               "CREATE FUNCTION evil.no(integer, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(smallint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(bigint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE OPERATOR evil.> (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.< (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = smallint, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = text, RIGHTARG = text);"
+               "CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = integer);"
                "CREATE FUNCTION evil.convert_to(text, name) RETURNS bytea LANGUAGE sql AS 'SELECT NULL::bytea'")
     db = server.connect(user=role)
     sql = db.cursor()
     sql.execute("SET search_path = evil, pg_catalog, public")
-    sql.execute("SELECT public.semel_receive('i', 'h'), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
+    sql.execute("SELECT public.semel_receive('i', 'h', 5), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
                 " public.semel_fingerprint('t', 'b')")
     expect("first", True, sql.fetchone()[0])
+    sql.execute("SELECT public.semel_receive('i', 'h', 5)")
+    expect("a copy", False, sql.fetchone()[0])
     db.close()
 
 
