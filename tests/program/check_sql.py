@@ -403,6 +403,80 @@ def messages_reach_a_relay(server):
     run.stop()
 
 
+# --- tables of other outboxes -------------------------------------------------------------------------------------
+
+TABLES = """\
+version: 1
+store: {url}
+queues: {{ events: store }}
+inboxes:
+  events: {{ from: events, sql: "INSERT INTO got VALUES (:id, :type, :body, :topic, :group)" }}
+outboxes:
+  events: {{ table: {table}, poll: 100ms }}
+"""
+DEBEZIUM = {Postgres: "CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, aggregatetype varchar(255) NOT NULL,"
+                      " aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)",
+            MariaDB: "CREATE TABLE outboxevent (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
+                     " aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)"}
+
+
+def insert_event(server, number, then="commit"):
+    one = f"00000000-0000-4000-8000-{number:012}"
+    db = server.connect()
+    with db.cursor() as sql:
+        sql.execute("INSERT INTO outboxevent VALUES (%s, 'order', %s, 'OrderCreated', '{\"n\": 1}')", [one, f"c{number}"])
+        if then == "delete":  # as Debezium's users do: the insertion is what counts
+            sql.execute("DELETE FROM outboxevent WHERE id = %s", [one])
+    db.rollback() if then == "rollback" else db.commit()
+    db.close()
+    return one
+
+
+@on_both
+def debezium_table(server):
+    server.run(DEBEZIUM[type(server)])
+    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    before = insert_event(server, 1)
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: outboxevent, preset: debezium }"))
+    for start in range(2):  # the second start changes nothing
+        run = Run()
+        wait_until(lambda: trigger_is_there(server), lambda: run.text())
+        expect("it runs", None, run.process.poll())
+        some = [insert_event(server, 10 + 3 * start), insert_event(server, 11 + 3 * start, "delete")]
+        insert_event(server, 12 + 3 * start, "rollback")
+        wait_until(lambda: {row[0] for row in server.run("SELECT id FROM got")} >= set(some), lambda: run.text())
+        run.stop()
+    rows = sorted(server.run("SELECT * FROM got"))
+    numbers = [int(row[0][-2:]) for row in rows]
+    expect("sent, each once", ([1] if isinstance(server, Postgres) else []) + [10, 11, 13, 14], numbers)
+    expect("as Debezium routes it", (before if numbers[0] == 1 else rows[0][0], "OrderCreated", '{"n": 1}',
+                                     "outbox.event.order", f"c{numbers[0]}"), rows[0])
+
+
+def trigger_is_there(server):
+    return server.value("SELECT COUNT(*) FROM pg_trigger WHERE tgname = 'semel_capture'" if isinstance(server, Postgres)
+                        else "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
+
+
+@on_both
+def a_table_by_its_columns(server):
+    server.run("CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99))")
+    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: kind, body: data }"))
+    run = Run()
+    wait_until(lambda: trigger_is_there(server), lambda: run.text())
+    server.run("INSERT INTO mine VALUES ('k', 'text')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got"), lambda: run.text())
+    run.stop()
+    expect("sent", [("k", "text")], server.run("SELECT type, body FROM got"))
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: nothing, body: data }"))
+    if isinstance(server, Postgres):
+        expect_true('no column "nothing"' in semel("run", status=1)[1], "the column that is missing is named")
+    for wrong in ("\"a'b\"", "{ name: mine, body: 'x y' }", "{ name: mine, preset: columns }"):
+        write("semel.yaml", TABLES.format(url=server.url, table=wrong))
+        semel("check", "--offline", status=3)
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
