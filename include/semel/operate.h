@@ -40,6 +40,25 @@ SEMEL_API semel_status semel_store_names(semel_store *store, semel_name_kind kin
                                          semel_name_visitor *visitor, void *context,
                                          semel_error *err);
 
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Opens an inbox that the store knows (semel_store_names) without saying what it is: nothing is
+ * defined and nothing is changed, and the retention is SEMEL_RETENTION_FOREVER. For looking, for
+ * semel_inbox_stats(), and for the two below; a message that it receives has no key. */
+SEMEL_API semel_status semel_inbox_open_known(semel_inbox **out, semel_store *store,
+                                              const char *name, semel_error *err);
+
+/* As semel_inbox_forget(), for a key as it is stored (semel_marker.key). */
+SEMEL_API semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key,
+                                              semel_error *err);
+
+/* One bounded step of semel_inbox_purge(): examines up to `rows` markers (0: SEMEL_SWEEP_BATCH) and
+ * goes on where the last call stopped. *more is 0 when all were examined; the next call begins from
+ * the start. For one thread at a time. */
+SEMEL_API semel_status semel_inbox_purge_step(size_t *removed, int *more, semel_inbox *inbox,
+                                              uint64_t older_than_ms, uint32_t rows,
+                                              semel_error *err);
+
 /* --- causes of dead letters ------------------------------------------------------------------- */
 
 #define SEMEL_CAUSE_TEXT_SIZE 201 /* a longer text is cut */
@@ -110,6 +129,8 @@ SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *trans
                                          semel_error *err);
 
 /* --- audit ------------------------------------------------------------------------------------ */
+
+#define SEMEL_AUDIT_TEXT_MAX ((size_t)4096) /* longer texts are cut */
 
 /* A change that a person made by hand. */
 typedef struct semel_audit {
@@ -188,11 +209,13 @@ typedef semel_status semel_schema_visitor(const semel_schema_step *step, void *c
                                           semel_error *err);
 
 /* All steps that this library knows, in their order. Changes nothing, and works on a database
- * without tables of semel's. */
+ * without tables of semel's. SEMEL_ESCHEMA, after all were shown, if the tables are of a newer
+ * version. */
 SEMEL_API semel_status semel_store_schema(semel_store *store, semel_schema_visitor *visitor,
                                           void *context, semel_error *err);
 
-/* As semel_store_migrate(), up to and including this version; 0: all. */
+/* As semel_store_migrate(), up to and including this version; 0: all. SEMEL_EINVAL if there is no
+ * such version. Tables of a later version stay as they are. */
 SEMEL_API semel_status semel_store_migrate_to(semel_store *store, int32_t version,
                                               semel_error *err);
 
@@ -221,6 +244,10 @@ typedef semel_status semel_finding_visitor(const semel_finding *finding, void *c
  * nothing. */
 SEMEL_API semel_status semel_store_inspect(semel_store *store, semel_finding_visitor *visitor,
                                            void *context, semel_error *err);
+
+/* The grade that an inbox of this mode would have, as semel_inbox_grade(); opens nothing. */
+SEMEL_API semel_grade semel_store_grade(const semel_store *store, semel_mode mode,
+                                        const semel_transport *transport);
 
 SEMEL_END_DECLS
 

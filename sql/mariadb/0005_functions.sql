@@ -1,3 +1,6 @@
+-- brings: functions for receiving and sending in SQL
+-- locks: no tables in use, under a second
+--
 -- SQL as an API (docs/SQL.md): an application in any language takes part in semel's guarantees by calling these
 -- functions inside its own transaction. What they write is what the library writes, so both work on the same inboxes
 -- and outboxes at the same time.

@@ -1,3 +1,6 @@
+-- brings: causes and retries of dead letters, audit, running processes
+-- locks: the file while indexes of semel_dead are built, about a second per million rows
+--
 -- What operators need: dead letters by their cause, retries that running processes take over, who changed what by
 -- hand, and which processes are running.
 

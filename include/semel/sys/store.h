@@ -274,14 +274,15 @@ typedef struct semel_store_outbox {
 typedef struct semel_store_dead {
     /* Stores a dead letter; the driver chooses dead->id and at_ms, and first_ms if that is 0.
      * There is at most one per (origin, name, key): a second one replaces the first, and keeps the
-     * id and the earlier first_ms. */
+     * id, the earlier first_ms and `retry`, which put does not read. */
     semel_status (*put)(void *unit, const semel_dead *dead, semel_error *err);
 
     /* Removes a dead letter. ENOTFOUND if there is none with this id. */
     semel_status (*drop)(void *unit, int64_t id, semel_error *err);
 
     /* As semel_dead_list(), but inside the unit, so that the unit changes the rows that it has
-     * read. */
+     * read. The driver does not read filter->error. A letter without a stored cause is shown with
+     * the cause 0 and passes every filter->cause: the core decides. */
     semel_status (*list)(void *unit, const semel_dead_filter *filter, semel_dead_visitor *visitor,
                          void *context, semel_error *err);
 } semel_store_dead;
@@ -344,7 +345,14 @@ typedef struct semel_store_operation {
     semel_status (*remove)(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
                            size_t *changed, semel_error *err);
 
-    /* As semel_dead_set_retry(). ENOTFOUND if no row was changed. */
+    /* Not needed where no seq is ever given to a second message; the core then reads the message
+     * before the unit, by `outgoing` of the lists. Shows the message with this seq, with headers
+     * and body, as the unit sees it; none if it is not there. */
+    semel_status (*outgoing)(void *unit, int64_t outbox, int64_t seq,
+                             semel_outgoing_visitor *visitor, void *context, semel_error *err);
+
+    /* As semel_dead_set_retry(). ENOTFOUND if no row was changed. With SEMEL_RETRY_FAILED the
+     * letter has no cause any more, and is listed with the cause 0: the core computes it. */
     semel_status (*set_retry)(void *unit, int64_t id, semel_retry from, semel_retry to,
                               const char *error, semel_error *err);
 

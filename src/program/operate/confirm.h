@@ -22,15 +22,16 @@ typedef struct progress {
     const tool *tool;
     uint64_t total;
     int64_t begun_ns, said_ns;
-    int open_line; /* the terminal has a line that is not ended */
+    int open_line; /* the length of the terminal's line that is not ended; 0: there is none */
 } progress;
 
 void progress_begin(progress *p, const tool *t, uint64_t total);
 void progress_show(progress *p, uint64_t done, const char *text); /* "412 of 1,204: TEXT" */
 void progress_end(progress *p);
 
-/* Ctrl-C during a bulk action ends it after the step in hand: 1 once it was pressed. begin installs
- * the handler, end restores the old one. A second Ctrl-C ends the process at once. */
+/* Ctrl-C or SIGTERM during a bulk action ends it after the step in hand: interrupted() is the
+ * number of the signal once it came (exit with 128 and it), else 0. begin installs the handlers,
+ * end restores the old ones. A second one ends the process at once. */
 void interruption_begin(void);
 int interrupted(void);
 void interruption_end(void);

@@ -75,16 +75,19 @@ typedef struct filter_options {
 typedef struct filters {
     const filter_options *given;
     semel_marker_state state;
-    buffer key; /* bytes; empty: any */
+    buffer key; /* as it is stored (typed_key_stored); empty: any */
     int64_t since_ms, until_ms;
     int64_t after_id, last_id;
-    uint32_t cause;
+    uint32_t cause; /* as many digits as were typed: those of a shorter one are the last */
     uint32_t limit; /* 50 on a terminal, else UINT32_MAX, unless it was given */
 } filters;
 
 /* 0, or the exit status after saying what is wrong: "--since": "yesterday" is not a time; ... */
 int filters_read(filters *out, const tool *t, const filter_options *given);
 void filters_free(filters *f);
+
+/* --after of a list that is ordered by numbers. What it means in other lists is theirs to read. */
+int filters_read_after_id(filters *out, const tool *t);
 
 /* 1 if the list is empty or one of its items matches: exactly, or by a prefix and *. */
 int filters_match(const argument_list *list, const char *text);
@@ -95,8 +98,8 @@ int filters_match_letter(const filters *f, const semel_dead *letter);
 /* The filter for semel_dead_list(), with everything that the library can filter by. */
 semel_dead_filter filters_for_letters(const filters *f);
 
-/* A time as a person types it: 2h (ago), 02:40 (today), 2026-03-14, '2026-03-14 02:40',
- * 2026-03-14T01:40:00Z. 0 if it is none. */
+/* A time as a person types it: 2h (ago), 02:40 (today, or yesterday if that is still to come),
+ * 2026-03-14, '2026-03-14 02:40', 2026-03-14T01:40:00Z. 0 if it is none. */
 int filters_time(int64_t *out_ms, const char *text, int64_t now_ms, int utc);
 
 /* The filters as they can be typed again, for the audit and for hints: --cause 7f3a --since 2h. */

@@ -19,7 +19,6 @@ typedef struct tool_options {
     int verbose;
     int utc;
     int no_pager;
-    const char *color;   /* auto, always, never */
     uint64_t timeout_ms; /* of the store; default 10s */
 } tool_options;
 
@@ -30,7 +29,6 @@ typedef struct tool_options {
         {"--quiet", 'q', ARGUMENT_FLAG, &(o)->quiet},                                             \
         {"--verbose", 'v', ARGUMENT_FLAG, &(o)->verbose}, {"--utc", 0, ARGUMENT_FLAG, &(o)->utc}, \
         {"--no-pager", 0, ARGUMENT_FLAG, &(o)->no_pager},                                         \
-        {"--color", 0, ARGUMENT_TEXT, &(o)->color},                                               \
     {                                                                                             \
         "--timeout", 0, ARGUMENT_PERIOD, &(o)->timeout_ms                                         \
     }
@@ -43,21 +41,31 @@ typedef struct tool_options {
 typedef struct tool {
     const char *command; /* "dead ls", for messages */
     const tool_options *options;
-    config *all; /* NULL: with --store and without a configuration */
+    config *all; /* NULL: with --store and without -c */
     semel_store *store;
     int64_t now_ms; /* the store's clock when the tool was opened */
     region memory;  /* until the tool is closed */
 } tool;
 
-/* Reads the configuration, if there is one, and opens the store without changing anything in it: a
- * store whose tables are missing or old is an error that names `semel migrate up`. Returns 0, or
- * the exit status after saying what is wrong. */
-int tool_open(tool *out, const char *command, const tool_options *options);
+/* Reads the configuration and opens the store without changing anything in it: a store whose tables
+ * are missing or old is an error that names `semel migrate up`. With --store and without -c there
+ * is no configuration. Returns 0, or the exit status after saying what is wrong. The caller closes
+ * the tool in both cases. */
+int tool_open(tool *out, const char *caller, const tool_options *options);
+
+/* The same, but tables may be missing or old: for `migrate` and `doctor`. now_ms is the host's. */
+int tool_open_any(tool *out, const char *caller, const tool_options *options);
+
+/* The same, but a file that is not there is not made: then the store is NULL. */
+int tool_open_existing(tool *out, const char *caller, const tool_options *options);
 void tool_close(tool *t);
 
 /* "semel dead ls: TEXT" on stderr; returns the status that fits: CLI_TEMPORARY, CLI_NOT_FOUND,
  * CLI_FAILED. */
 int tool_failed(const tool *t, const semel_error *why);
+
+/* The same for a text of the caller; returns `status`. */
+int tool_refuse(const tool *t, int status, const char *format, ...) SEMEL_PRINTF(3, 4);
 
 /* A sentence for people, on stderr, not with --quiet: counts, hints, next: ... */
 void tool_say(const tool *t, const char *format, ...) SEMEL_PRINTF(2, 3);

@@ -25,6 +25,7 @@ typedef struct log_entry {
     const char *subject;              /* begins the line for people: "store"; NULL: none */
     const char *msg;                  /* what happened */
     const char *text;                 /* the same for people, if it says more; NULL: msg */
+    size_t name_len;                  /* bytes of a name that `text` begins with; 0: none */
     log_field fields[LOG_FIELDS_MAX]; /* the first one without a name ends them */
 } log_entry;
 

@@ -68,6 +68,7 @@ static int store_accepts(service *s, const config *fresh)
 static void use(service *s, const config *all)
 {
     outcomes_configure(s->outcomes, all);
+    live_configure(s->live, all);
     log_configure(s->log, &all->log);
 }
 
@@ -77,7 +78,7 @@ static int open_and_start(service *s, const config *all)
     if (status)
         return status;
     use(s, all);
-    status = service_start(s, &s->now);
+    status = service_start(s, all, &s->now);
     if (status)
         service_close_pipeline(&s->now);
     return status;
@@ -98,7 +99,7 @@ static void go_back(service *s)
 static int stop_old(service *s)
 {
     enum { TICK_MS = 1000 };
-    semel_pipeline_stop(s->now.pipeline);
+    service_stop_pipeline(&s->now);
     while (!s->stop_signal && !atomic_load(&s->now.ended)) {
         service_wait(s, TICK_MS);
         service_tick(s);

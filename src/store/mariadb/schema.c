@@ -41,8 +41,8 @@ static semel_status execute_number(maria_connection *on, maria_query *q, int64_t
 /* No table of ours that tells the version: are there others of our names? */
 static semel_status check_strangers(mariadb_store *store, maria_connection *on, semel_error *err)
 {
-    static const char *const names[] = {"meta", "scope", "marker", "outbox",
-                                        "dead", "group", "note",   "sent"};
+    static const char *const names[] = {"meta",  "scope", "marker", "outbox", "dead",
+                                        "group", "note",  "sent",   "audit",  "process"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
     maria_query q = maria_enqueue(on, ST_SCHEMA_STRANGERS);
@@ -200,14 +200,14 @@ static semel_status apply_step(mariadb_store *store, maria_connection *on,
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
-/* One step, if one is due. *more is 0 when there is none. */
-static semel_status migrate_step(mariadb_store *store, maria_connection *on, int *more,
-                                 semel_error *err)
+/* One step, if one is due up to this version. *more is 0 when there is none. */
+static semel_status migrate_step(mariadb_store *store, maria_connection *on, int32_t last,
+                                 int *more, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
     const sql_migration *next = sql_schema_next(mariadb_migrations, version);
-    *more = !status && next;
+    *more = !status && next && next->version <= last;
     if (!*more)
         return status;
     status = apply_step(store, on, next, err);
@@ -218,10 +218,11 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
+enum { FUNCTIONS_VERSION = 5 };
+
 /* Those that a step had to leave out: it is tried once more, and is no reason to fail. */
 static void complete_functions(mariadb_store *store, maria_connection *on)
 {
-    enum { FUNCTIONS_VERSION = 5 };
     char name[SQL_NAME_MAX + 16];
     int64_t there = 1;
     const sql_migration *step = sql_schema_next(mariadb_migrations, FUNCTIONS_VERSION - 1);
@@ -234,7 +235,8 @@ static void complete_functions(mariadb_store *store, maria_connection *on)
         (void)leave_functions_out(on, NULL);
 }
 
-static semel_status migrate_locked(mariadb_store *store, maria_connection *on, semel_error *err)
+static semel_status migrate_locked(mariadb_store *store, maria_connection *on, int32_t last,
+                                   semel_error *err)
 {
     int more = 1, got = 0;
     semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
@@ -243,8 +245,8 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, s
     if (!got)
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
-        status = migrate_step(store, on, &more, err);
-    if (!status)
+        status = migrate_step(store, on, last, &more, err);
+    if (!status && last >= FUNCTIONS_VERSION)
         complete_functions(store, on);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
@@ -252,14 +254,70 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, s
     return status;
 }
 
-semel_status mariadb_migrate(void *state, semel_error *err)
+semel_status mariadb_migrate_to(void *state, int32_t version, semel_error *err)
 {
     mariadb_store *store = state;
     maria_connection *on = NULL;
+    semel_status status = sql_schema_check_target(mariadb_migrations, version, err);
+    if (!status)
+        status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    status = migrate_locked(store, on, version, err);
+    maria_give_back(store, on);
+    return status;
+}
+
+semel_status mariadb_migrate(void *state, semel_error *err)
+{
+    return mariadb_migrate_to(state, sql_schema_newest(mariadb_migrations), err);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+static const char before[] = MARIA_MAKE_SCHEMA ";\n";
+static const char after[] =
+    "INSERT IGNORE INTO `{}schema` (version, name, applied_ms) VALUES ({version}, '{name}',\n"
+    "    TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000);\n"
+    "COMMIT;\n";
+
+static semel_status note_applied(const maria_row *r, void *context, semel_error *err)
+{
+    (void)err;
+    sql_applied_note(context, maria_column_int(r, 0), maria_column_int(r, 1));
+    return SEMEL_OK;
+}
+
+static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_connection *on,
+                                 semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(store, on, &version, err);
+    if (status == SEMEL_ESCHEMA && version)
+        status = SEMEL_OK; /* newer ones: those that are known are shown */
+    if (status || !version)
+        return status;
+    maria_query q = maria_enqueue(on, ST_SCHEMA_STEPS);
+    maria_step *s = maria_end(&q);
+    s->call = note_applied;
+    s->context = out;
+    return maria_flush(on, NULL, "reading the schema's steps", err);
+}
+
+semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *context,
+                            semel_error *err)
+{
+    mariadb_store *store = state;
+    maria_connection *on = NULL;
+    sql_applied applied = {0};
+    sql_script_frame frame = {before, after, store->name};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
-    status = migrate_locked(store, on, err);
+    status = read_applied(&applied, store, on, err);
+    if (!on->lost)
+        maria_push_rollback(on); /* the end of what it sees */
     maria_give_back(store, on);
-    return status;
+    return status ? status
+                  : sql_schema_show(mariadb_migrations, &applied, &frame, visitor, context, err);
 }
