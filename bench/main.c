@@ -32,6 +32,8 @@ static const struct section {
     {"server-batch", "servers, batches of 10, 100 and 1000", section_server_batch},
     {"server-duplicate", "servers, a copy against the first one", section_server_duplicate},
     {"server-mix", "servers, copies among new messages, by share and in runs", section_server_mix},
+    {"sql-receive", "servers, receiving by semel's SQL function, against an INSERT by hand",
+     section_sql_receive},
     {"server-outbox", "servers, putting messages into the outbox", section_server_outbox},
     {"server-relay", "servers, outbox to memory transport, by 1 and 4 relays",
      section_server_relay},
