@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION `{}stored_key`(the_key LONGBLOB) RETURNS VARBINARY(25
     DETERMINISTIC NO SQL SQL SECURITY INVOKER
 BEGIN
     IF the_key IS NULL OR LENGTH(the_key) = 0 THEN
-        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT = 'semel: a key needs at least one byte';
+        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT = 'semel: a key needs at least one byte';
     END IF;
     RETURN IF(LENGTH(the_key) > 255 OR LEFT(the_key, 1) = x'ff', CONCAT(x'ff', UNHEX(SHA2(the_key, 256))), the_key);
 END;
@@ -29,16 +29,16 @@ BEGIN
     END IF;
     IF the_name IS NULL OR LENGTH(the_name) > 255 OR the_name NOT REGEXP '^[A-Za-z0-9._-]+$'
         OR RIGHT(the_name, 1) = x'0a' THEN
-        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT =
+        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT =
             'semel: the name of an inbox or outbox has 1 to 255 letters, digits, dots, dashes and _';
     END IF;
     INSERT INTO `{}scope` (kind, name) VALUES (the_kind, the_name) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id);
     RETURN LAST_INSERT_ID();
 END;
 
--- After a message without a marker has claimed its key: may it have been handled before, by a marker that retention has
--- removed? The notes are those of src/core/inbox_stale.c. The reads lock, and so return the newest note at every level of
--- isolation. 1 if all is well.
+-- After a message without a marker has claimed its key: may it have been handled before, by a marker that retention
+-- has removed? The notes are those of src/core/inbox_stale.c. The reads lock, and so return the newest note at every
+-- level of isolation. 1 if all is well.
 CREATE OR REPLACE FUNCTION `{}check_age`(the_inbox INT UNSIGNED, made_ms BIGINT) RETURNS TINYINT
     NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
@@ -51,7 +51,7 @@ BEGIN
         WHERE n.inbox = the_inbox AND n.note = 2 LOCK IN SHARE MODE);
     IF forgotten_ms > 0 AND age_ms + margin_ms >= COALESCE(horizon_ms, 0)
         AND age_ms + margin_ms >= GREATEST(0, now_ms - forgotten_ms) THEN
-        SIGNAL SQLSTATE 'SM002' SET MYSQL_ERRNO = 45002, MESSAGE_TEXT =
+        SIGNAL SQLSTATE 'SM002' SET MYSQL_ERRNO = 30002, MESSAGE_TEXT =
             'semel: the message may have been handled before: the inbox has forgotten keys that are as old';
     END IF;
     RETURN 1;
@@ -79,7 +79,7 @@ BEGIN
             'semel: another copy of this message is being handled: roll back, and try again later';
     END IF;
     IF known_fingerprint <> the_fingerprint THEN
-        SIGNAL SQLSTATE 'SM001' SET MYSQL_ERRNO = 45001, MESSAGE_TEXT =
+        SIGNAL SQLSTATE 'SM001' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT =
             'semel: a message with this key but other content was handled before, or is a dead letter';
     END IF;
     RETURN IF(known_state = 2, 'dead', 'duplicate');
@@ -133,8 +133,8 @@ BEGIN
     RETURN 1;
 END;
 
--- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the type
--- and the body. A sum that does not fit is an error to the server, so it is made of two halves.
+-- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the
+-- type and the body. A sum that does not fit is an error to the server, so it is made of two halves.
 CREATE OR REPLACE FUNCTION `{}fingerprint`(the_type VARBINARY(1024), the_body LONGBLOB) RETURNS BIGINT
     DETERMINISTIC NO SQL SQL SECURITY INVOKER
 BEGIN
@@ -188,12 +188,12 @@ BEGIN
     DECLARE stored VARBINARY(255) DEFAULT `{}stored_key`(the_key);
     DECLARE number INT UNSIGNED DEFAULT (SELECT s.id FROM `{}scope` s WHERE s.kind = 1 AND s.name = the_inbox);
     IF LENGTH(the_result) > 1048576 THEN
-        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT =
+        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT =
             'semel: a result has more than 1048576 bytes';
     END IF;
     IF NOT EXISTS (SELECT 1 FROM `{}marker` m FORCE INDEX (PRIMARY) WHERE m.inbox = number AND m.`key` = stored
                    AND m.state = 0 FOR UPDATE) THEN
-        SIGNAL SQLSTATE 'SM003' SET MYSQL_ERRNO = 45003, MESSAGE_TEXT =
+        SIGNAL SQLSTATE 'SM003' SET MYSQL_ERRNO = 30003, MESSAGE_TEXT =
             'semel: a result for a key that was not received: call receive first';
     END IF;
     UPDATE `{}marker` m FORCE INDEX (PRIMARY) SET m.result = the_result WHERE m.inbox = number AND m.`key` = stored;
@@ -213,7 +213,7 @@ BEGIN
     DECLARE the_name, the_value LONGBLOB;
     IF headers IS NOT NULL AND (NOT JSON_VALID(headers) OR JSON_TYPE(headers) <> 'OBJECT'
         OR JSON_LENGTH(the_names) <> COALESCE(JSON_LENGTH(the_values), 0)) THEN
-        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT = 'semel: headers are a JSON object';
+        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT = 'semel: headers are a JSON object';
     END IF;
     WHILE place < many DO
         SET the_name = JSON_UNQUOTE(JSON_EXTRACT(the_names, CONCAT('$[', place, ']'))),
@@ -227,7 +227,7 @@ BEGIN
             SET the_name = 'semeldue', the_value = due_ms;
         END IF;
         IF many > 128 OR LENGTH(the_name) = 0 OR LENGTH(the_name) + LENGTH(COALESCE(the_value, '')) > 8192 THEN
-            SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT =
+            SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT =
                 'semel: at most 128 headers, each with a name and at most 8192 bytes';
         END IF;
         IF the_value IS NOT NULL THEN
@@ -243,7 +243,8 @@ CREATE OR REPLACE FUNCTION `{}new_id`(now_ms BIGINT) RETURNS VARCHAR(36) CHARSET
     NOT DETERMINISTIC NO SQL SQL SECURITY INVOKER
 BEGIN
     DECLARE time_part VARCHAR(12) CHARSET ascii DEFAULT LOWER(LPAD(HEX(now_ms), 12, '0'));
-    DECLARE noise VARCHAR(64) CHARSET ascii DEFAULT SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID(), UTC_TIMESTAMP(6)), 256);
+    DECLARE noise VARCHAR(64) CHARSET ascii
+        DEFAULT SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID(), UTC_TIMESTAMP(6)), 256);
     RETURN CONCAT(LEFT(time_part, 8), '-', RIGHT(time_part, 4), '-7', SUBSTR(noise, 1, 3), '-',
                   SUBSTR('89ab', 1 + FLOOR(RAND() * 4), 1), SUBSTR(noise, 4, 3), '-', SUBSTR(noise, 7, 12));
 END;
@@ -263,7 +264,7 @@ BEGIN
                 LENGTH(COALESCE(the_topic, '')), LENGTH(COALESCE(the_group, '')),
                 LENGTH(COALESCE(the_correlation_id, '')), LENGTH(COALESCE(the_content_type, ''))) > 1024
         OR LENGTH(COALESCE(the_body, '')) > 16777216 OR delay_ms NOT BETWEEN 0 AND 4294967295 THEN
-        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 45004, MESSAGE_TEXT =
+        SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT =
             'semel: a text of a message has at most 1024 bytes, a body 16777216; a delay is 0 to 4294967295';
     END IF;
     IF number IS NULL THEN

@@ -5,9 +5,9 @@
 -- functions inside its own transaction. What they write is what the library writes, so both work on the same inboxes
 -- and outboxes at the same time.
 --
--- They run with the rights of the caller. Every table is named with its schema, and everything else is PostgreSQL's own,
--- whatever the caller's search_path says. All are VOLATILE, or a statement in them would not see what was committed
--- while the statement before it waited.
+-- They run with the rights of the caller. Every table is named with its schema, and everything else is PostgreSQL's
+-- own, whatever the caller's search_path says. Those that read tables are VOLATILE, or a statement in them would not
+-- see what was committed while the statement before it waited.
 
 -- In a store a key has at most 255 bytes: a longer one, and one that begins with 0xFF, is kept as 0xFF and its SHA-256.
 CREATE FUNCTION {}.semel_stored_key(key bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -172,8 +172,8 @@ CREATE FUNCTION {}.semel_length_bytes(length integer) RETURNS bytea LANGUAGE sql
         3, (length OPERATOR(pg_catalog.>>) 24) OPERATOR(pg_catalog.&) 255)
 $$;
 
--- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the type
--- and the body. bigint has a sign and no wrapping addition, so a sum is made of two halves.
+-- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the
+-- type and the body. bigint has a sign and no wrapping addition, so a sum is made of two halves.
 CREATE FUNCTION {}.semel_sum(a bigint, b bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (((a OPERATOR(pg_catalog.>>) 32) OPERATOR(pg_catalog.+) (b OPERATOR(pg_catalog.>>) 32)
              OPERATOR(pg_catalog.+) (((a OPERATOR(pg_catalog.&) 4294967295) OPERATOR(pg_catalog.+)
@@ -232,7 +232,7 @@ CREATE FUNCTION {}.semel_fingerprint(type text, body text) RETURNS bigint LANGUA
     SELECT {}.semel_fingerprint(type, pg_catalog.convert_to(body, 'UTF8'))
 $$;
 
--- The result that was stored with a key, for whom a copy reaches: NULL if there is none.
+-- The result that was stored with a key: NULL if there is none.
 CREATE FUNCTION {}.semel_result(inbox text, key bytea) RETURNS bytea LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -283,15 +283,16 @@ END $$;
 CREATE FUNCTION {}.semel_receive_result(inbox text, key text, fingerprint bigint DEFAULT NULL,
                                         made timestamptz DEFAULT NULL, OUT first boolean, OUT result bytea)
 LANGUAGE sql VOLATILE AS $$
-    SELECT r.first, r.result FROM {}.semel_receive_result(inbox, pg_catalog.convert_to(key, 'UTF8'), fingerprint, made) r
+    SELECT r.first, r.result
+    FROM {}.semel_receive_result(inbox, pg_catalog.convert_to(key, 'UTF8'), fingerprint, made) r
 $$;
 
 -- --- sending -------------------------------------------------------------------------------------------------------
 
 -- Headers as the library stores them: of each the length of the name, the name, the length of the value, the value. A
 -- member that is null is left out. due_ms is set if the message is delayed.
-CREATE FUNCTION {}.semel_header_bytes(headers jsonb, due_ms bigint) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION {}.semel_header_bytes(headers jsonb, due_ms bigint) RETURNS bytea LANGUAGE plpgsql IMMUTABLE
+PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     packed bytea;
@@ -301,10 +302,12 @@ BEGIN
     IF headers IS NOT NULL AND jsonb_typeof(headers) <> 'object' THEN
         RAISE EXCEPTION 'semel: headers are a JSON object, not %', jsonb_typeof(headers) USING ERRCODE = '22023';
     END IF;
-    SELECT string_agg({}.semel_length_bytes(length(h.name)) || h.name || {}.semel_length_bytes(length(h.value)) || h.value,
-                      ''::bytea), count(*), max(length(h.name) + length(h.value)) INTO packed, many, longest
+    SELECT string_agg({}.semel_length_bytes(length(h.name)) || h.name || {}.semel_length_bytes(length(h.value))
+                      || h.value, ''::bytea),
+           count(*), max(length(h.name) + length(h.value)) INTO packed, many, longest
         FROM (SELECT convert_to(e.key, 'UTF8') AS name, convert_to(e.value, 'UTF8') AS value
-              FROM jsonb_each_text(headers) e WHERE e.value IS NOT NULL AND NOT (due_ms IS NOT NULL AND e.key = 'semeldue')
+              FROM jsonb_each_text(headers) e
+              WHERE e.value IS NOT NULL AND NOT (due_ms IS NOT NULL AND e.key = 'semeldue')
               UNION ALL
               SELECT 'semeldue'::bytea, convert_to(due_ms::text, 'UTF8') WHERE due_ms IS NOT NULL) h;
     IF many > 128 OR longest > 8192 OR headers ? '' THEN

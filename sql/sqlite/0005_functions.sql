@@ -1,4 +1,4 @@
 -- brings: functions for receiving and sending in SQL
 -- locks: no tables in use, under a second
 --
--- SQLite has no functions of its own: the statements are in docs/SQL.md. The step keeps the versions of all stores equal.
+-- SQLite stores no functions: the same as statements is in docs/SQL.md. The step keeps the numbers of the steps equal.

@@ -10,10 +10,11 @@ enum {
     CLI_OK = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
-    CLI_CONFIG = 3,    /* the configuration is wrong */
-    CLI_NOT_FOUND = 4, /* what the command names does not exist */
-    CLI_CONFLICT = 5,  /* it exists already */
-    CLI_TEMPORARY = 75 /* unreachable or busy: the same command may work later */
+    CLI_CONFIG = 3,      /* the configuration is wrong */
+    CLI_NOT_FOUND = 4,   /* what the command names does not exist */
+    CLI_CONFLICT = 5,    /* it exists already */
+    CLI_SIGNALLED = 128, /* and the number of the signal that stopped it: 130, 143 */
+    CLI_TEMPORARY = 75   /* unreachable or busy: the same command may work later */
 };
 
 typedef struct command {
@@ -27,9 +28,14 @@ typedef struct command {
 /* The table of commands, in main.c. */
 const command *cli_commands(size_t *count);
 
-extern const char check_help[], completion_help[], config_help[], dead_help[], demo_help[],
-    doctor_help[], exec_help[], health_help[], init_help[], migrate_help[], publish_help[],
-    run_help[], schema_help[], stats_help[], tail_help[], test_help[], top_help[];
+extern const char audit_help[], check_help[], completion_help[], config_help[], dead_help[],
+    demo_help[], doctor_help[], exec_help[], health_help[], inbox_help[], init_help[],
+    migrate_help[], outbox_help[], publish_help[], queue_help[], run_help[], schema_help[],
+    stats_help[], tail_help[], test_help[], top_help[];
+int cmd_audit(int argc, char **argv);
+int cmd_inbox(int argc, char **argv);
+int cmd_outbox(int argc, char **argv);
+int cmd_queue(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);

@@ -31,6 +31,7 @@ inboxes:
     from: bills
     exec: [./invoice.sh]
     timeout: 20s
+    lease: 1s
 drain: 20s
 """
 
@@ -186,15 +187,16 @@ def mistakes():
         golden("an inbox that is not there", 'semel dead ls: inbox "payment" does not exist; did you mean "payments"?\n',
                "ls", "--inbox", "payment", status=4)
         golden("a letter that never was", "semel dead show: letter 7 does not exist (any more)\n", "show", "7", status=4)
+        make_letters("bills", (41,))
         golden("without a config", "semel dead retry: --here needs a config, which says what the handlers are\n"
-               "try: semel help dead\n", "retry", "1", "--here", "--store", store.url, status=2) if letters() else None
+               "try: semel help dead\n", "retry", "1", "--here", "--store", store.url, status=2)
 
 
 # --- retries ---------------------------------------------------------------------------------------
 
 
 @on_each
-def retried(_kind, _store):
+def retried(_kind, store):
     """By a running process, here, and when no process is running."""
     make_letters("bills", (41, 42, 43))
     golden("no process", "no process is running invoices; 1 letter is marked, and retried when semel run starts; "
@@ -212,7 +214,7 @@ def retried(_kind, _store):
         "root", semel_user()), "retry", "2", status=4)
     run = Run()
     run.says('"event":"ready"')
-    wait_for_process()
+    wait_until(lambda: count(store, "semel_process"), "the row of the process")
     golden("by the process", "1 invoices 41: processed, DURATION (audit 4)\n", "retry", "1")
     golden("in JSON", '{"letter":3,"inbox":"invoices","key":"43","outcome":"processed","took_ms":N,"audit":5}\n'
            "1 of 1: 1 processed, 0 failed again, DURATION (audit 5)\n",
@@ -227,34 +229,17 @@ def semel_user():
     return subprocess.run(["id", "-un"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
 
 
-def wait_for_process():
-    """Until the process has said that it is there: a first retry that waits for an outcome shows it."""
-    with_row = place_of_rows()
-    wait_until(with_row, "the row of the process")
-
-
-def place_of_rows():
-    def there():
-        return "no process" not in semel("dead", "retry", "--inbox", "nothing*", "--yes")[1] and has_row()
-    return there
-
-
-def has_row():
-    return int(ROWS("SELECT count(*) FROM semel_process")[0][0]) > 0
-
-
-ROWS = None
-
-
 @on_each
-def outboxes_and_refused(_kind, _store):
-    """Letters that are refused at once, and a duplicate."""
-    make_letters("orders", (7,))
-    write("semel.yaml", read("semel.yaml"))
-    _store.ask("INSERT INTO gate VALUES (1)")
-    semel("dead", "discard", "1", "--forget", "--yes")
-    make_letters("orders", (7,))
-    expect("the key was forgotten, and a copy has run", [("7",)], _store.ask("SELECT n FROM effect"))
+def forgotten(_kind, store):
+    """A key stays dead when its letter is discarded, unless it is forgotten."""
+    make_letters("orders", (7, 8))
+    store.ask("INSERT INTO gate VALUES (1)")
+    golden("discard", "1 of 1 discarded (audit 1)\n", "discard", "1", "--yes")
+    golden("discard and forget", "1 of 1 discarded (audit 2)\n", "discard", "2", "--forget", "--yes")
+    make_letters("orders", (7, 8))
+    expect("only the key that was forgotten has run", [("8",)], store.ask("SELECT n FROM effect"))
+    golden("gone", f"semel dead discard: letter 1 no longer exists: {semel_user()} discarded it AGE ago (audit 1)\n",
+           "discard", "1", "--yes", status=4)
 
 
 # --- killed ----------------------------------------------------------------------------------------
@@ -272,7 +257,7 @@ def count(store, what):
 @on_each
 def killed_half_way(kind, store):
     """A thousand letters; the command is killed, then semel run, and both are started again: each effect once."""
-    wanted = 1000 if kind == "sqlite" else 300
+    wanted = 1000 if kind == "sqlite" else 150
     make_letters("orders", range(wanted))
     expect("letters", wanted, count(store, "semel_dead"))
     store.ask("INSERT INTO gate VALUES (1)")
@@ -302,17 +287,23 @@ def killed_half_way(kind, store):
     expect("entries of the audit", [("dead retry --inbox payments",)] * 3, entries)
 
 
+def number(pattern, text):
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0
+
+
 @on_each
 def two_operators(_kind, store):
     """One retries and another discards the same letters at the same time, and two retry them."""
     make_letters("orders", range(100))
     store.ask("INSERT INTO gate VALUES (1)")
-    commands = [start("retry", "--inbox", "payments", "--here", "--yes"), start("discard", "--inbox", "payments",
-                                                                               "--yes")]
+    commands = [start("retry", "--inbox", "payments", "--here", "--yes")]
+    wait_until(lambda: count(store, "effect"), "a first effect")
+    commands.append(start("discard", "--inbox", "payments", "--yes"))
     said = [command.communicate(timeout=DEADLINE_S)[1].decode() for command in commands]
     expect("exit statuses", [0, 0], [command.returncode for command in commands])
-    processed = int(re.search(r": (\d+) processed", said[0])[1])
-    discarded = int(re.search(r"^(\d+) of", said[1])[1])
+    processed = number(r": (\d+) processed", said[0])
+    discarded = number(r"(\d+) of \d+ discarded", said[1])
     expect("effects", processed, count(store, "effect"))
     expect(f"processed and discarded: {said}", 100, processed + discarded)
     expect("letters", 0, count(store, "semel_dead"))
@@ -422,11 +413,10 @@ def hostile():
         out = subprocess.run([SEMEL, "dead", "show", str(found[-1]["letter"]), "--body"], stdout=subprocess.PIPE,
                              env=environment(), check=True).stdout
         expect("the bytes in a pipe", json.dumps({"n": HOSTILE}).encode(), out)
-        semel("dead", "export")
+        semel("dead", "export", status=1)  # control characters are not allowed in an id of a CloudEvent
         store.ask("UPDATE semel_dead SET headers = x'ff00ff' WHERE dead_id = 1")
         expect_true("damaged" in semel("dead", "show", "1")[0], "a damaged letter says so")
         expect("a damaged letter hides no other", len(found), len(letters()))
-        golden("a damaged letter is not retried", 1, "retry", "1", "--here", status=1) if False else None
 
 
 def exported():
@@ -446,5 +436,5 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
-main(shown, mistakes, retried, outboxes_and_refused, killed_half_way, two_operators, kills_its_process, interrupted,
+main(shown, mistakes, retried, forgotten, killed_half_way, two_operators, kills_its_process, interrupted,
      prompts, hostile, exported)

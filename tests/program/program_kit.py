@@ -82,8 +82,8 @@ def semel(*arguments, status=0, stdin=b"", env=None):
 class Run:
     """`semel run`, with its error output in a pipe or, with terminal=True, all of it on a terminal."""
 
-    def __init__(self, *arguments, terminal=False, env=None, command="run"):
-        words = [SEMEL, command, *arguments]
+    def __init__(self, *arguments, terminal=False, env=None, command="run", program=None):
+        words = [program or SEMEL, command, *arguments]
         self.bytes = bytearray()
         if terminal:
             self.keyboard, theirs = pty.openpty()

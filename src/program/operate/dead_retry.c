@@ -252,6 +252,17 @@ static void show_progress(retrying *r)
     buffer_free(&text);
 }
 
+/* What another copy kept from being handled here is tried again, unless another process has taken
+ * it meanwhile. */
+static int look_again(retrying *r, size_t *left)
+{
+    int status = CLI_OK;
+    for (size_t i = 0; r->pipeline && !status && i < r->count && !interrupted(); i++)
+        if (r->items[i].state == RETRIED_PENDING)
+            status = run_here(r, &r->items[i]);
+    return status ? status : retrying_look(r, left);
+}
+
 /* Until all have ended, or nothing has for as long as --wait says. */
 static int wait_for_step(retrying *r)
 {
@@ -272,7 +283,7 @@ static int wait_for_step(retrying *r)
         }
         pause_for(pause_ms);
         pause_ms = pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
-        status = retrying_look(r, &left);
+        status = look_again(r, &left);
     }
     return status;
 }

@@ -301,6 +301,13 @@ static void print_json(const table *t, FILE *to)
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
+void table_free(table *t)
+{
+    t->first = t->last = t->current = NULL;
+    region_free(&t->memory);
+    t->memory = (region){0};
+}
+
 int table_page(table *t, FILE *to)
 {
     table_end_row(t);
@@ -308,9 +315,7 @@ int table_page(table *t, FILE *to)
         print_json(t, to);
     else if (t->first)
         print_people(t, to);
-    t->first = t->last = NULL;
-    region_free(&t->memory);
-    t->memory = (region){0};
+    table_free(t);
     return fflush(to) == 0 && !ferror(to);
 }
 

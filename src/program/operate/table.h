@@ -56,6 +56,9 @@ size_t table_rows(const table *t); /* of all pages */
  * narrower. Returns 0 if the output is closed: then there is nothing to do any more. */
 int table_page(table *t, FILE *to);
 
+/* Frees the rows without printing them. */
+void table_free(table *t);
+
 /* Prints all rows, with headings for people, and frees them. An empty table prints nothing. */
 void table_print(table *t, FILE *to);
 

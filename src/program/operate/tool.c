@@ -52,10 +52,23 @@ int tool_refuse(const tool *t, int status, const char *format, ...)
     return status;
 }
 
-/* The library says which of them are wrong, and how. */
-static int refuse_schema(const tool *t, const semel_error *why)
+typedef struct schema_state {
+    int applied, pending;
+} schema_state;
+
+static semel_status count_step(const semel_schema_step *step, void *context, semel_error *err)
 {
-    (void)tool_refuse(t, CLI_FAILED, "%s", why->text);
+    schema_state *state = context;
+    (void)err;
+    *(step->applied_ms ? &state->applied : &state->pending) += 1;
+    return SEMEL_OK;
+}
+
+static int refuse_pending(const tool *t, const schema_state *state)
+{
+    (void)tool_refuse(t, CLI_FAILED,
+                      state->applied ? "the tables in this store are older than this semel"
+                                     : "the store has no tables of semel's yet");
     (void)fprintf(stderr, "next: semel migrate up\n");
     return CLI_FAILED;
 }
@@ -67,8 +80,6 @@ int tool_failed(const tool *t, const semel_error *why)
                  : why->status == SEMEL_EUNAVAILABLE ? CLI_TEMPORARY
                  : why->status == SEMEL_ENOTFOUND    ? CLI_NOT_FOUND
                                                      : CLI_FAILED;
-    if (why->status == SEMEL_ESCHEMA)
-        return refuse_schema(t, why);
     return tool_refuse(t, status, "%s%s",
                        why->status == SEMEL_EUNAVAILABLE ? "store unreachable: " : "", why->text);
 }
@@ -81,6 +92,19 @@ int tool_on_terminal(const tool *t)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Warnings are for those who write the configuration: `check` and `run` say them. */
+static int load_config(tool *t)
+{
+    const common_options *common = &t->options->common;
+    const config_arguments from = common_arguments(common);
+    diagnostics found = {0};
+    int status = common_load_quietly(&t->all, common, &found);
+    if (status)
+        diagnostic_print(stderr, &found, locate_path(&from), (diagnostic_form){0});
+    diagnostic_free(&found);
+    return status;
+}
+
 static int load(tool *t, const char **url, semel_store_options *store)
 {
     const common_options *common = &t->options->common;
@@ -88,7 +112,7 @@ static int load(tool *t, const char **url, semel_store_options *store)
         *url = store_url_read(&t->memory, "--store", common->store_url);
         return *url ? CLI_OK : CLI_CONFIG;
     }
-    int status = common_load(&t->all, common);
+    int status = load_config(t);
     if (!status) {
         *url = t->all->store_url;
         *store = t->all->store;
@@ -138,22 +162,18 @@ static int open_store(tool *out, const char *caller, const tool_options *options
     return semel_store_open(&out->store, url, &store, &why) ? tool_failed(out, &why) : CLI_OK;
 }
 
-static semel_status ignore_letter(const semel_dead *letter, void *context, semel_error *err)
-{
-    (void)letter, (void)context, (void)err;
-    return SEMEL_OK;
-}
-
-/* The last letter that there can be: a call that every store answers at once, if its tables are as
- * this library needs them. */
+/* A store that keeps no tables has no steps. */
 static int check_tables(tool *t)
 {
     semel_error why = {0};
-    semel_dead_filter none = {
-        .size = sizeof none, .after_id = INT64_MAX - 1, .limit = 1, .brief = 1};
-    semel_status status = semel_store_now(&t->now_ms, t->store, &why);
+    schema_state state = {0};
+    semel_status status = semel_store_schema(t->store, count_step, &state, &why);
+    if (status == SEMEL_EUNSUPPORTED)
+        status = SEMEL_OK;
+    if (!status && state.pending)
+        return refuse_pending(t, &state);
     if (!status)
-        status = semel_dead_list(t->store, &none, ignore_letter, NULL, &why);
+        status = semel_store_now(&t->now_ms, t->store, &why);
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 

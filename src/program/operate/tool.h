@@ -61,7 +61,7 @@ int tool_open_existing(tool *out, const char *caller, const tool_options *option
 void tool_close(tool *t);
 
 /* "semel dead ls: TEXT" on stderr; returns the status that fits: CLI_TEMPORARY, CLI_NOT_FOUND,
- * CLI_FAILED. Tables that are missing or old: with the hint. */
+ * CLI_FAILED. */
 int tool_failed(const tool *t, const semel_error *why);
 
 /* The same for a text of the caller; returns `status`. */

@@ -54,10 +54,11 @@ static void add_queues(assembly *a, const config *all)
     for (size_t i = 0; i < all->queue_count; i++) {
         const queue_config *from = &all->queues[i];
         if (from->is_read || from->is_written)
-            queues[count++] = (semel_pipeline_queue){.name = from->name,
-                                                     .url = from->url,
-                                                     .options = from->url ? NULL : &from->queue,
-                                                     .consumer = &from->consumer};
+            queues[count++] =
+                (semel_pipeline_queue){.name = from->name,
+                                       .url = from->url,
+                                       .options = from->url ? NULL : &from->queue,
+                                       .consumer = from->is_read ? &from->consumer : NULL};
     }
     a->spec.queues = queues;
 }

@@ -8,7 +8,8 @@
 enum { QUESTION_MS = 2000, NS_PER_MS = 1000000 };
 
 typedef struct findings {
-    buffer problems; /* JSON objects with commas between them */
+    const semel_pipeline *pipeline; /* while it is asked */
+    buffer problems;                /* JSON objects with commas between them */
     size_t relays;
     int64_t now_ms;
 } findings;
@@ -39,11 +40,43 @@ static const char *shown(const char *component)
     return strncmp(component, "store ", 6) == 0 ? "store" : component;
 }
 
+static semel_status copy_error(const semel_outgoing *message, void *context, semel_error *err)
+{
+    (void)err;
+    if (!*message->error)
+        return SEMEL_OK;
+    buffer_text(context, message->error);
+    return SEMEL_ESTOPPED;
+}
+
+/* Why an outbox does not move: the error of one of the messages that wait longest. Of a queue that
+ * is not known: its handlers take long. */
+static void find_reason(const findings *f, const char *component, buffer *to)
+{
+    enum { LOOKED_AT = 20 };
+    semel_outgoing_filter first = {.size = sizeof first, .limit = LOOKED_AT};
+    semel_outbox *outbox =
+        is_relay(component) ? semel_pipeline_find_outbox(f->pipeline, component + 7) : NULL;
+    if (outbox)
+        (void)semel_outbox_list(outbox, &first, copy_error, to, NULL);
+}
+
+static void add_stalled(findings *f, const char *component, const semel_health_part *part)
+{
+    buffer reason = {0};
+    find_reason(f, component, &reason);
+    add_problem(f, component, semel_health_name(part->state), part->since_ms, part->waiting,
+                reason.data ? reason.data : "");
+    buffer_free(&reason);
+}
+
 static void visit(void *context, const char *component, const semel_health_part *part)
 {
     findings *f = context;
     f->relays += (size_t)is_relay(component);
-    if (part->state > SEMEL_HEALTH_OK)
+    if (part->state == SEMEL_HEALTH_STALLED)
+        add_stalled(f, component, part);
+    else if (part->state > SEMEL_HEALTH_OK)
         add_problem(f, shown(component), semel_health_name(part->state), part->since_ms,
                     part->waiting, part->error);
 }
@@ -57,6 +90,7 @@ static int ask_pipeline(live *all, findings *f, uint32_t stalled_after_ms)
     semel_error why = {0};
     pthread_mutex_lock(&all->pipeline_lock);
     int is_open = all->pipeline != NULL;
+    f->pipeline = all->pipeline;
     if (is_open && semel_pipeline_health(&state, all->pipeline, &query, visit, f, &why))
         add_problem(f, "pipeline", "cannot be asked", 0, 0, why.text);
     pthread_mutex_unlock(&all->pipeline_lock);

@@ -1,5 +1,6 @@
-/* See retrier.h. An idle process asks one question in a second, which an index answers. While the
- * store is away the retrier asks less often and says nothing: the pipeline says so already.
+/* See retrier.h. An idle process asks one question in a second, which an index answers. After it
+ * had something to do it asks more often for a while: a bulk retry asks for letters in steps. While
+ * the store is away the retrier asks less often and says nothing: the pipeline says so already.
  *
  * A failure that the store could not be told of is kept until it can; nothing else is taken before
  * that. If the process ends first, the letter stays as begun (retry.c). */
@@ -14,7 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { PAGE = 100, LOOK_MS = 1000, AWAY_MOST_MS = 10000, REFUSED_MS = 60000 };
+enum {
+    PAGE = 100,
+    LOOK_MS = 1000,
+    SOON_MS = 50,
+    SOON_LOOKS = 40,
+    AWAY_MOST_MS = 10000,
+    REFUSED_MS = 60000
+};
 
 typedef struct page {
     retry_letter letters[PAGE];
@@ -35,6 +43,7 @@ struct retrier {
     semel_error why; /* its error */
     int was_refused; /* that was said */
     int worked;      /* in this round */
+    int soon;        /* so many looks follow each other quickly */
 };
 
 /* --- waiting ---------------------------------------------------------------------------------- */
@@ -145,7 +154,8 @@ static int64_t pause_after(retrier *r, const semel_error *why, int64_t last_ms)
 {
     if (!why->status) {
         r->was_refused = 0;
-        return r->worked ? 0 : LOOK_MS;
+        r->soon = r->worked ? SOON_LOOKS : r->soon ? r->soon - 1 : 0;
+        return r->worked ? 0 : r->soon ? SOON_MS : LOOK_MS;
     }
     if (why->retryable)
         return last_ms < LOOK_MS            ? LOOK_MS
@@ -163,7 +173,7 @@ static void *retrier_main(void *context)
         if (run_all(r, &why) == SEMEL_OK)
             why = (semel_error){0};
         pause_ms = pause_after(r, &why, pause_ms);
-        atomic_store(&r->idle, !why.status && !r->worked);
+        atomic_store(&r->idle, !why.retryable && !r->worked);
     }
     return NULL;
 }

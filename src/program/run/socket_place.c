@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DIRECTORY_MODE = 0700, SOCKET_MODE = 0600, BACKLOG = 16, STALE_NAMES_MAX = 64 };
+enum { DIRECTORY_MODE = 0700, SOCKET_MODE = 0600, BACKLOG = 64, STALE_NAMES_MAX = 64 };
 
 static const char suffix[] = ".sock";
 

@@ -5,6 +5,10 @@
  * the version is recorded when all of it is done. Dying in between leaves a part, and calling again
  * goes on. One process at a time: a named lock, which the server drops if its owner dies.
  *
+ * Functions are the exception. With a binary log the server lets only users with SUPER create them,
+ * unless log_bin_trust_function_creators is set, and nothing of the library needs them: without that
+ * right the step goes on without them, and a later migration tries again.
+ *
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
  * names that are not semel's, and no tables at all (which migrate makes). */
 #include "base/hash.h"
@@ -160,20 +164,42 @@ static semel_status enqueue_file(maria_connection *on, const char *text, const c
 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
 
+/* The file sets a mode of the session, and resets it at its end. */
+static semel_status leave_functions_out(maria_connection *on, semel_error *err)
+{
+    maria_enqueue_plain(on, ST_SCHEMA_MODE);
+    return maria_flush(on, NULL, "making semel's tables", err);
+}
+
+static semel_status run_file(mariadb_store *store, maria_connection *on, const sql_migration *step,
+                             semel_error *err)
+{
+    semel_error why = {0};
+    maria_failure failed = {0};
+    semel_status status = enqueue_file(on, step->sql, store->name, err);
+    if (status)
+        return status;
+    on->wait_ms = MIGRATION_MS;
+    status = maria_flush(on, &failed, "making semel's tables", &why);
+    on->wait_ms = 0;
+    if (failed.number == ER_BINLOG_CREATE_ROUTINE_NEED_SUPER ||
+        failed.number == ER_BINLOG_UNSAFE_ROUTINE)
+        return leave_functions_out(on, err);
+    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+}
+
 static semel_status apply_step(mariadb_store *store, maria_connection *on,
                                const sql_migration *next, semel_error *err)
 {
     maria_enqueue_plain(on, ST_SCHEMA_MAKE);
-    semel_status status = enqueue_file(on, next->sql, store->name, err);
+    semel_status status = run_file(store, on, next, err);
     if (status)
         return status;
     maria_query q = maria_enqueue(on, ST_SCHEMA_RECORD);
     maria_int(&q, next->version);
     maria_text(&q, next->name);
     (void)maria_end(&q);
-    on->wait_ms = MIGRATION_MS;
     status = maria_flush(on, NULL, "making semel's tables", err);
-    on->wait_ms = 0;
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
@@ -195,6 +221,23 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
+enum { FUNCTIONS_VERSION = 5 };
+
+/* Those that a step had to leave out: it is tried once more, and is no reason to fail. */
+static void complete_functions(mariadb_store *store, maria_connection *on)
+{
+    char name[SQL_NAME_MAX + 16];
+    int64_t there = 1;
+    const sql_migration *step = sql_schema_next(mariadb_migrations, FUNCTIONS_VERSION - 1);
+    (void)snprintf(name, sizeof name, "%ssend", store->at.prefix);
+    maria_query q = maria_enqueue(on, ST_SCHEMA_FUNCTION);
+    maria_text(&q, store->at.database);
+    maria_text(&q, name);
+    semel_status status = execute_number(on, &q, &there, NULL, "looking for functions", NULL);
+    if (!status && !there && step && run_file(store, on, step, NULL) && !on->lost)
+        (void)leave_functions_out(on, NULL);
+}
+
 static semel_status migrate_locked(mariadb_store *store, maria_connection *on, int32_t last,
                                    semel_error *err)
 {
@@ -206,6 +249,8 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, i
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
         status = migrate_step(store, on, last, &more, err);
+    if (!status && last >= FUNCTIONS_VERSION)
+        complete_functions(store, on);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");

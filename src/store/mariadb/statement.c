@@ -129,6 +129,9 @@ static const char *const texts[ST_COUNT] = {
     [ST_INSPECT_ENGINES] = "SELECT table_name, engine FROM information_schema.tables "
                            "WHERE table_schema = ? AND LEFT(table_name, CHAR_LENGTH(?)) = ? "
                            "AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'",
+    [ST_SCHEMA_FUNCTION] = "SELECT COUNT(*) FROM information_schema.routines "
+                           "WHERE routine_schema = ? AND routine_name = ?",
+    [ST_SCHEMA_MODE] = "SET SESSION sql_mode = @semel_mode",
     [ST_LOCK] = "SELECT GET_LOCK(?, ?)",
     [ST_UNLOCK] = "DO RELEASE_LOCK(?)",
     [ST_IDENTITY] = "SELECT identity FROM `{}meta`",

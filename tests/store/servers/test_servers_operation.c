@@ -21,6 +21,7 @@ static void send_to(semel_outbox *outbox, const char *id, const char *group, uin
 {
     semel_message message = text_message(id, "paid");
     message.group = group;
+    message.topic = id;
     message.delay_ms = delay_ms;
     OK(semel_outbox_send(outbox, &message, &last_error));
 }
@@ -90,8 +91,7 @@ static void a_group_goes_on_behind_a_message_that_is_skipped(void **state)
 /* --- beside a relay --------------------------------------------------------------------------- */
 
 /* Another process, which changes message 1 while the relay is about to commit a lease. */
-typedef struct operator
-{
+typedef struct manual_change {
     server_case *c;
     semel_store *store;
     semel_outbox *outbox;
@@ -102,76 +102,92 @@ typedef struct operator
     test_thread thread;
     semel_status status;
     semel_error err;
-}
-operator;
+} manual_change;
 
-static operator* at_work; /* for `passing` */
+static manual_change *at_work; /* for `passing` */
 
 static void change(test_thread *member)
 {
-    operator* o = member->context;
+    manual_change *o = member->context;
     o->status = o->skips ? semel_outbox_skip(NULL, o->outbox, o->seq, "poison", &o->err)
                          : semel_outbox_wake(o->outbox, o->seq, &o->err);
 }
 
-static void await_operator(operator* o)
+static void await_change(manual_change *o)
 {
     if (!o->ended)
         assert_true(test_thread_join(&o->thread, CASE_WAIT_MS));
     o->ended = 1;
 }
 
-/* It begins before the commit of the lease and waits, and has ended before anything is sent. */
-static void change_meanwhile(server_case *c, const char *point)
+static void begin_change(server_case *c)
 {
-    if (strcmp(point, "relay.leased") == 0 && !at_work->started) {
-        at_work->started = 1;
-        test_thread_start(&at_work->thread, change, at_work);
-        assert_true(case_await_blocked(c, 1));
-    }
-    if (strcmp(point, "relay.taken") == 0)
-        await_operator(at_work);
+    if (at_work->started)
+        return;
+    at_work->started = 1;
+    test_thread_start(&at_work->thread, change, at_work);
+    assert_true(case_await_blocked(c, 1));
 }
 
-static void open_operator(operator* o, server_case *c, int skips)
+/* It begins before the commit of the lease and waits, and has ended before anything is sent. */
+static void change_while_leasing(server_case *c, const char *point)
 {
-    *o = (operator){.c = c, .skips = skips, .store = case_other(c)};
+    if (strcmp(point, "relay.leased") == 0)
+        begin_change(c);
+    if (strcmp(point, "relay.taken") == 0)
+        await_change(at_work);
+}
+
+/* Before the commit of a settlement that comes after the lease is over. */
+static void change_while_settling(server_case *c, const char *point)
+{
+    if (strcmp(point, "relay.published") == 0)
+        server_run(c->base.place.url, "UPDATE semel_outbox SET wake_ms = 1 WHERE token > 0");
+    if (strcmp(point, "relay.settled") == 0)
+        begin_change(c);
+}
+
+static void open_change(manual_change *o, server_case *c, int skips)
+{
+    *o = (manual_change){.c = c, .skips = skips, .store = case_other(c)};
     OK(semel_outbox_open(&o->outbox, o->store, "mail", &last_error));
 }
 
-static void close_operator(operator* o)
+static void close_change(manual_change *o)
 {
     semel_outbox_close(o->outbox);
     semel_store_close(o->store);
 }
 
-static size_t step_beside(operator* o, semel_relay *relay, const char *id)
+typedef void pass_call(server_case *c, const char *point);
+
+static size_t step_beside(manual_change *o, pass_call *passing, semel_relay *relay, const char *id)
 {
     size_t sent = 0;
     o->seq = seq_of(o->c, id);
     at_work = o;
-    o->c->passing = change_meanwhile;
+    o->c->passing = passing;
     OK(semel_relay_step(&sent, relay, 0, &last_error));
     o->c->passing = NULL;
     at_work = NULL;
     assert_true(o->started);
-    await_operator(o);
+    await_change(o);
     return sent;
 }
 
 /* The relay has it: the operator waits for the lease, and then leaves the message alone. */
 static void leased_meanwhile(server_case *c, const char *group, int skips)
 {
-    operator o;
+    manual_change o;
     semel_transport *broker;
     semel_relay *relay = open_relay(c, &broker);
-    open_operator(&o, c, skips);
+    open_change(&o, c, skips);
     send_to(c->outbox, "1", group, 0);
-    assert_int_equal(step_beside(&o, relay, "1"), 1);
+    assert_int_equal(step_beside(&o, change_while_leasing, relay, "1"), 1);
     if (o.status != SEMEL_EBUSY)
         fail_msg("%s (%s)", semel_status_name(o.status), o.err.text);
     assert_string_equal(all_sent(broker), "1 ");
-    close_operator(&o);
+    close_change(&o);
 }
 
 static void a_message_that_a_relay_leases_is_left_to_it(void **state)
@@ -187,18 +203,18 @@ static void a_message_of_a_group_that_a_relay_leases_is_left_to_it(void **state)
 /* The relay has seen the message wait, and parks its group, with the time that it has read. */
 static void woken_while_it_is_parked(server_case *c, int skips)
 {
-    operator o;
+    manual_change o;
     semel_transport *broker;
     semel_relay *relay = open_relay(c, &broker);
-    open_operator(&o, c, skips);
+    open_change(&o, c, skips);
     send_to(c->outbox, "1", "g", HOUR_MS);
     send_to(c->outbox, "2", "g", 0);
-    assert_int_equal(step_beside(&o, relay, "1"), 0);
+    assert_int_equal(step_beside(&o, change_while_leasing, relay, "1"), 0);
     if (o.status)
         fail_msg("%s (%s)", semel_status_name(o.status), o.err.text);
     assert_int_equal(fixture_drain(relay), skips ? 1 : 2);
     assert_string_equal(all_sent(broker), skips ? "2 " : "1 2 ");
-    close_operator(&o);
+    close_change(&o);
 }
 
 static void a_message_is_woken_while_its_group_is_parked(void **state)
@@ -209,6 +225,27 @@ static void a_message_is_woken_while_its_group_is_parked(void **state)
 static void a_message_is_skipped_while_its_group_is_parked(void **state)
 {
     woken_while_it_is_parked(*state, 1);
+}
+
+/* The relay adds the group, with the end of the backoff, while the operator waits for the row. */
+static void a_message_is_woken_while_its_failure_is_noted(void **state)
+{
+    server_case *c = *state;
+    manual_change o;
+    semel_transport *broker = fixture_recorder(&c->base);
+    semel_relay_options options = {.size = sizeof options,
+                                   .lease_ms = HOUR_MS,
+                                   .backoff_ms = HOUR_MS,
+                                   .backoff_max_ms = HOUR_MS};
+    semel_relay *relay = fixture_relay(&c->base, c->outbox, broker, &options);
+    open_change(&o, c, 0);
+    send_to(c->outbox, "1", "g", 0);
+    semel_test_recorder_answer(broker, "1", SEMEL_PUBLISH_REFUSED, 1);
+    assert_int_equal(step_beside(&o, change_while_settling, relay, "1"), 0);
+    if (o.status)
+        fail_msg("%s (%s)", semel_status_name(o.status), o.err.text);
+    assert_int_equal(fixture_drain(relay), 1);
+    close_change(&o);
 }
 
 /* --- many ------------------------------------------------------------------------------------- */
@@ -440,6 +477,7 @@ int main(void)
                     IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_woken_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_skipped_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
+        SERVER_TEST(a_message_is_woken_while_its_failure_is_noted, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(many_messages_are_removed_at_once, IN_TRANSACTION),
         SERVER_TEST(a_letter_is_taken_by_one_of_two, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_retry_that_failed_changes_error_and_cause, IN_TRANSACTION | AT_ALL_LEVELS),
