@@ -151,6 +151,9 @@ static const char *const texts[ST_COUNT] = {
         "place) JOIN pg_class c ON c.relname = w.name JOIN pg_namespace n ON n.oid = "
         "c.relnamespace AND n.nspname = $1 WHERE NOT has_table_privilege(c.oid, w.wanted) "
         "ORDER BY w.place",
+    [ST_INSPECT_FUNCTIONS] =
+        "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE "
+        "n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')",
     [ST_IDENTITY] = "SELECT identity::text, current_setting('lock_timeout') FROM {}.semel_meta",
     [ST_SCOPE_FIND] = "SELECT id FROM {}.semel_scope WHERE kind = $1 AND name = $2",
     [ST_SCOPE_ADD] =
