@@ -28,8 +28,9 @@ typedef struct command {
 /* The table of commands, in main.c. */
 const command *cli_commands(size_t *count);
 
-extern const char check_help[], completion_help[], config_help[], demo_help[], exec_help[],
-    init_help[], publish_help[], run_help[], schema_help[], test_help[];
+extern const char bench_help[], check_help[], completion_help[], config_help[], demo_help[],
+    exec_help[], init_help[], publish_help[], run_help[], schema_help[], test_help[];
+int cmd_bench(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);

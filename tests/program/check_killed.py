@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""check_killed.py PROGRAM [on_sqlite|on_servers]: `semel run` is killed with SIGKILL about every second while messages
-come in, each of them one to three times, and a sql, an exec, a worker and an http handler work on each of them.
+"""check_killed.py PROGRAM [on_sqlite|on_servers] [SECONDS]: `semel run` is killed with SIGKILL about every second while
+messages come in, each of them one to three times, and a sql, an exec, a worker and an http handler work on each of
+them.
 
 In the end: each effect of sql exactly once, each key completed once in each inbox, nothing lost, nothing dead, the
 order of each group kept; exec, worker and http were called at least once for each message, and each repetition had the
-same idempotency key. SEMEL_KILL_SECONDS says how long it is killed: 20 unless told."""
+same idempotency key. SECONDS says how long it is killed: a minute unless told."""
 import collections
 import http.server
 import json
@@ -12,13 +13,14 @@ import os
 import random
 import subprocess
 import sqlite3
+import sys
 import threading
 import time
 
 from program_kit import (DEADLINE_S, Failed, Run, expect, expect_true, main, publish_lines, read, semel, servers,
                          wait_until, write)
 
-KILL_S = float(os.environ.get("SEMEL_KILL_SECONDS", "20"))
+KILL_S = float(sys.argv.pop()) if sys.argv[-1].isdigit() else 60
 GROUPS = 6
 BATCH = 5  # messages that are published by one command
 INBOXES = ("charge", "script", "work", "web")
@@ -204,7 +206,7 @@ def story(ask, settings):
     last = Run()
     query = "SELECT count(*) FROM semel_marker WHERE state = 0"
     wait_until(lambda: int(ask(query)[0][0]) >= 5 * count,
-               lambda: f"{5 * count} keys completed, {ask(query)}:\n{last.text()}", 2 * DEADLINE_S)
+               lambda: f"{5 * count} keys completed, {ask(query)}:\n{last.text()}", 5 * DEADLINE_S)
     last.stop()
     Run("--once").ends(0)  # and what was still on its way
     web.shutdown()
