@@ -152,14 +152,21 @@ def check_calls(name, count):
         expect(f"{name}: the order of {part}", sorted(numbers), numbers)
 
 
+def check_numbers(what, numbers, count):
+    """Each from 0 on, once."""
+    times = collections.Counter(numbers)
+    expect(f"{what}: lost", [], [n for n in range(count) if n not in times])
+    expect(f"{what}: more than once", {}, {n: often for n, often in times.items() if often > 1})
+    expect(f"{what}: never published", [], [n for n in times if n >= count])
+
+
 def check_effects(ask, count):
     effects = ask("SELECT part, n FROM effect ORDER BY seq")
-    expect("effects of sql: numbers, each once", list(range(count)), sorted(int(n) for _, n in effects))
+    check_numbers("effects of sql", [int(n) for _, n in effects], count)
     for part in {part for part, _ in effects}:
         numbers = [int(n) for of, n in effects if of == part]
         expect(f"effects of sql: the order of {part}", sorted(numbers), numbers)
-    announced = sorted(int(n) for (n,) in ask("SELECT n FROM announced"))
-    expect("messages that were sent on: each handled once", list(range(count)), announced)
+    check_numbers("messages that were sent on", [int(n) for (n,) in ask("SELECT n FROM announced")], count)
     done = ask("SELECT s.name, m.state, count(*) FROM semel_marker m JOIN semel_scope s ON s.id = m.inbox "
                "WHERE s.kind = 1 GROUP BY s.name, m.state ORDER BY s.name")
     wanted = sorted((name, "0", str(count)) for name in (*INBOXES, "announce"))

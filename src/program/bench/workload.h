@@ -1,7 +1,7 @@
 /* What `semel bench` measures, on a store of its own.
  *
- *     raw        two INSERTs and a commit, without an inbox: a row for the key, its primary key, and
- *                one for the effect. What a program does by hand
+ *     raw        two INSERTs and a commit, without an inbox: a row for the key, its primary key,
+ *                and one for the effect. What a program does by hand
  *     receive    the same effect by an inbox with a sql handler, as `semel run` does it
  *     duplicate  receive, of keys that were handled before
  *     relay      from an outbox to a queue in the store: leased, published, settled
