@@ -248,6 +248,34 @@ static void a_message_is_woken_while_its_failure_is_noted(void **state)
     close_change(&o);
 }
 
+/* --- other processes -------------------------------------------------------------------------- */
+
+static void relay_one(test_thread *member)
+{
+    size_t sent = 0;
+    semel_error err;
+    if (semel_relay_step(&sent, member->context, CASE_WAIT_MS, &err) || sent != 1)
+        member->context = NULL;
+}
+
+/* It would look by itself in an hour. */
+static void a_relay_of_another_process_hears_of_it(void **state)
+{
+    server_case *c = *state;
+    test_thread thread;
+    manual_change o;
+    semel_relay_options options = {.size = sizeof options, .poll_ms = HOUR_MS};
+    semel_relay *relay = fixture_relay(&c->base, c->outbox, fixture_recorder(&c->base), &options);
+    send_to(c->outbox, "1", "g", HOUR_MS);
+    assert_int_equal(fixture_drain(relay), 0);
+    open_change(&o, c, 0);
+    test_thread_start(&thread, relay_one, relay);
+    OK(semel_outbox_wake(o.outbox, seq_of(c, "1"), &last_error));
+    assert_true(test_thread_join(&thread, 2 * CASE_WAIT_MS));
+    assert_non_null(thread.context);
+    close_change(&o);
+}
+
 /* --- many ------------------------------------------------------------------------------------- */
 
 /* Of a queue: with and without groups, due and delayed; those that a consumer has stay. */
@@ -478,6 +506,7 @@ int main(void)
         SERVER_TEST(a_message_is_woken_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_skipped_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_woken_while_its_failure_is_noted, IN_TRANSACTION | AT_ALL_LEVELS),
+        SERVER_TEST(a_relay_of_another_process_hears_of_it, IN_TRANSACTION | POSTGRES_ONLY),
         SERVER_TEST(many_messages_are_removed_at_once, IN_TRANSACTION),
         SERVER_TEST(a_letter_is_taken_by_one_of_two, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_retry_that_failed_changes_error_and_cause, IN_TRANSACTION | AT_ALL_LEVELS),
