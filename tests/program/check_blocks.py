@@ -80,7 +80,9 @@ def check_yaml(semel, scratch, path):
 VARYING = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
     (r"\b\d\d:\d\d:\d\d\.\d\d\d\b", "TIME"),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "DATE"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b( to \d\d:\d\d:\d\d\b)?", "DATE"),
+    (r"\b\d+[smhd] ago\b", "AGE ago"),
+    (r"\b[\w-]+@[\w.-]+(?=  )", "WHO"),
     (r"\b\d+(\.\d+)?(ms|s|m|h)?( \d+s| ms| s)\b", "DURATION"),
     (r"\bsemel \d+\.\d+\.\d+", "semel VERSION"),
     (r"\bpid \d+", "pid PID"),
@@ -140,6 +142,7 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))  # as wide as the documents
             os.chdir(directory)
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
             # Ctrl-C is for the command: the shell waits for it. What a trap catches is not ignored by commands.
             os.execve("/bin/sh", ["sh", "-c", "trap : INT\n" + command], environment)
         self.text = b""
