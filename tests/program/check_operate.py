@@ -277,7 +277,8 @@ def outboxes(store):
     golden("an id that is not there", 'semel outbox show: no message "x" waits in an outbox; it was sent, or is a dead '
            "letter (semel dead ls)\n", "outbox", "show", "x", status=4)
     golden("a dry run", "ID  no queue is bound for \"order.paid\"\n" * 2 +
-           "would make 3 messages in shipping due now:\n1 more; nothing was changed\n", "outbox", "requeue", "shipping", "-n")
+           "would make 3 messages in shipping due now:\n1 more; nothing was changed\n",
+           "outbox", "requeue", "shipping", "-n")
     golden("one is given up", "1 of 1 given up (audit 1)\nnext: semel dead show 1\n", "outbox", "skip", ids[1], "--yes")
     expect_true("given up by" in semel("dead", "show", "1")[0], "the letter says who gave up on it")
     asked = Run("requeue", "shipping", command="outbox", terminal=True)
