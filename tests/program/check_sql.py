@@ -403,6 +403,81 @@ def messages_reach_a_relay(server):
     run.stop()
 
 
+# --- tables of other outboxes -------------------------------------------------------------------------------------
+
+TABLES = """\
+version: 1
+store: {url}
+queues: {{ events: store }}
+inboxes:
+  events: {{ from: events, sql: "INSERT INTO got VALUES (:id, :type, :body, :topic, :group)" }}
+outboxes:
+  events: {{ table: {table}, poll: 100ms }}
+"""
+DEBEZIUM = {Postgres: "CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, aggregatetype varchar(255) NOT NULL,"
+                      " aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)",
+            MariaDB: "CREATE TABLE outboxevent (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
+                     " aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)"}
+
+
+def insert_event(server, number, then="commit"):
+    one = f"00000000-0000-4000-8000-{number:012}"
+    db = server.connect()
+    with db.cursor() as sql:
+        sql.execute("INSERT INTO outboxevent VALUES (%s, 'order', %s, 'OrderCreated', '{\"n\": 1}')", [one, f"c{number}"])
+        if then == "delete":  # as Debezium's users do: the insertion is what counts
+            sql.execute("DELETE FROM outboxevent WHERE id = %s", [one])
+    db.rollback() if then == "rollback" else db.commit()
+    db.close()
+    return one
+
+
+@on_both
+def debezium_table(server):
+    server.run(DEBEZIUM[type(server)])
+    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    before = insert_event(server, 1)
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: outboxevent, preset: debezium }"))
+    for start in range(2):  # the second start changes nothing
+        run = Run()
+        wait_until(lambda: trigger_is_there(server), lambda: run.text())
+        expect("it runs", None, run.process.poll())
+        some = [insert_event(server, 10 + 3 * start), insert_event(server, 11 + 3 * start, "delete")]
+        insert_event(server, 12 + 3 * start, "rollback")
+        wait_until(lambda: {row[0] for row in server.run("SELECT id FROM got")} >= set(some), lambda: run.text())
+        run.stop()
+    rows = sorted(server.run("SELECT * FROM got"))
+    numbers = [int(row[0][-2:]) for row in rows]
+    expect("sent, each once", ([1] if isinstance(server, Postgres) else []) + [10, 11, 13, 14], numbers)
+    expect("as Debezium routes it", (before if numbers[0] == 1 else rows[0][0], "OrderCreated", '{"n": 1}',
+                                     "outbox.event.order", f"c{numbers[0]}"), rows[0])
+
+
+def trigger_is_there(server):
+    return server.value("SELECT COUNT(*) FROM pg_trigger WHERE tgname = 'semel_capture'" if isinstance(server, Postgres)
+                        else "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
+
+
+@on_both
+def a_table_by_its_columns(server):
+    server.run("CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99))")
+    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: kind, body: data }"))
+    run = Run()
+    wait_until(lambda: trigger_is_there(server), lambda: run.text())
+    server.run("INSERT INTO mine VALUES ('k', 'text')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got"), lambda: run.text())
+    run.stop()
+    expect("sent", [("k", "text")], server.run("SELECT type, body FROM got"))
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: nothing, body: data }"))
+    if isinstance(server, Postgres):
+        said = semel("run", status=1)
+        expect_true("no column" in said[1] and "nothing" in said[1], f"the column that is missing is named: {said}")
+    for wrong in ("\"a'b\"", "{ name: mine, body: 'x y' }", "{ name: mine, preset: columns }"):
+        write("semel.yaml", TABLES.format(url=server.url, table=wrong))
+        semel("check", "--offline", status=3)
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
@@ -439,13 +514,24 @@ def hijack(server, role):
     server.run(f"CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO {role};"
                "CREATE TABLE evil.semel_marker (); CREATE TABLE evil.semel_scope ();"
                "CREATE FUNCTION evil.length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';"
+               "CREATE FUNCTION evil.no(integer, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(smallint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(bigint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE OPERATOR evil.> (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.< (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = smallint, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = text, RIGHTARG = text);"
+               "CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = integer);"
                "CREATE FUNCTION evil.convert_to(text, name) RETURNS bytea LANGUAGE sql AS 'SELECT NULL::bytea'")
     db = server.connect(user=role)
     sql = db.cursor()
     sql.execute("SET search_path = evil, pg_catalog, public")
-    sql.execute("SELECT public.semel_receive('i', 'h'), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
+    sql.execute("SELECT public.semel_receive('i', 'h', 5), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
                 " public.semel_fingerprint('t', 'b')")
     expect("first", True, sql.fetchone()[0])
+    sql.execute("SELECT public.semel_receive('i', 'h', 5)")
+    expect("a copy", False, sql.fetchone()[0])
     db.close()
 
 
