@@ -473,7 +473,8 @@ def a_table_by_its_columns(server):
     wait_until(lambda: server.value("SELECT COUNT(*) FROM got"), lambda: run.text())
     run.stop()
     expect("sent", [("k", "text")], server.run("SELECT type, body FROM got"))
-    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: nothing, body: kind }"))
+    missing = "{ name: mine, preset: columns, type: nothing, body: data }"
+    write("semel.yaml", TABLES.format(url=server.url, table=missing))
     if isinstance(server, Postgres):
         said = semel("run", status=1)
         expect_true("no column" in said[1] and "nothing" in said[1], f"the column that is missing is named: {said}")
@@ -575,7 +576,8 @@ def binary_log_on_mariadb():
     subprocess.run(["mariadb-install-db", "--no-defaults", *user, f"--datadir={home}/data", "--skip-test-db",
                     "--auth-root-authentication-method=normal"], check=True, timeout=60, **quiet)
     process = subprocess.Popen(["mariadbd", "--no-defaults", *user, f"--datadir={home}/data", f"--socket={socket}",
-                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"], **quiet)
+                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"],
+                               **quiet)
 
     def root(statement):
         db = pymysql.connect(unix_socket=socket, user="root")
