@@ -42,6 +42,7 @@ static const struct section {
     {"handoff", "all stores, from outbox and queue into an inbox of the same store",
      section_handoff},
     {"server-sweep", "servers, retention, and receiving meanwhile", section_server_sweep},
+    {"lists", "servers, listing and searching a million markers and dead letters", section_lists},
     {"details", "SQLite and servers, with type and time of receipt kept, and without",
      section_details},
     {"retention", "all stores, consuming while retention runs by itself", section_retention},

@@ -6,9 +6,8 @@
 -- and outboxes at the same time.
 --
 -- They run with the rights of the caller. Values that would be cut off are errors, whatever the mode of the session.
--- Their bodies have semicolons, so they end with //, as clients of MariaDB know it, too.
+-- A statement that has a body ends with a line END and a semicolon.
 SET @semel_mode = @@SESSION.sql_mode, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
-DELIMITER //
 
 -- In a store a key has at most 255 bytes: a longer one, and one that begins with 0xFF, is kept as 0xFF and its SHA-256.
 CREATE OR REPLACE FUNCTION `{}stored_key`(the_key LONGBLOB) RETURNS VARBINARY(255)
@@ -18,7 +17,7 @@ BEGIN
         SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT = 'semel: a key needs at least one byte';
     END IF;
     RETURN IF(LENGTH(the_key) > 255 OR LEFT(the_key, 1) = x'ff', CONCAT(x'ff', UNHEX(SHA2(the_key, 256))), the_key);
-END//
+END;
 
 -- The number of an inbox (kind 1) or outbox (kind 2), which the first use of its name creates.
 CREATE OR REPLACE FUNCTION `{}scope_number`(the_kind TINYINT UNSIGNED, the_name LONGBLOB) RETURNS INT UNSIGNED
@@ -35,7 +34,7 @@ BEGIN
     END IF;
     INSERT INTO `{}scope` (kind, name) VALUES (the_kind, the_name) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id);
     RETURN LAST_INSERT_ID();
-END//
+END;
 
 -- After a message without a marker has claimed its key: may it have been handled before, by a marker that retention
 -- has removed? The notes are those of src/core/inbox_stale.c. The reads lock, and so return the newest note at every
@@ -56,7 +55,7 @@ BEGIN
             'semel: the message may have been handled before: the inbox has forgotten keys that are as old';
     END IF;
     RETURN 1;
-END//
+END;
 
 -- A marker that is there, and that the caller has locked: claimed if it was free, duplicate or dead.
 CREATE OR REPLACE FUNCTION `{}receive_known`(the_inbox INT UNSIGNED, stored VARBINARY(255), the_fingerprint BIGINT)
@@ -84,7 +83,7 @@ BEGIN
             'semel: a message with this key but other content was handled before, or is a dead letter';
     END IF;
     RETURN IF(known_state = 2, 'dead', 'duplicate');
-END//
+END;
 
 -- claimed, duplicate or dead. A dead message was given up after too many failures, and is in the table dead; it is not
 -- handled, and a retry of the dead letter decides about it. The fingerprint and the time, in milliseconds since 1970,
@@ -111,7 +110,7 @@ BEGIN
         SET there = `{}check_age`(number, made_ms);
     END IF;
     RETURN 'claimed';
-END//
+END;
 
 -- 1 for the first copy, 0 for every other one.
 CREATE OR REPLACE FUNCTION `{}receive`(the_inbox VARBINARY(1024), the_key LONGBLOB) RETURNS TINYINT(1)
@@ -132,7 +131,7 @@ BEGIN
         RETURN `{}receive_known`(number, stored, NULL) = 'claimed';
     END IF;
     RETURN 1;
-END//
+END;
 
 -- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the
 -- type and the body. A sum that does not fit is an error to the server, so it is made of two halves.
@@ -170,7 +169,7 @@ BEGIN
     SET word = v0 ^ v1 ^ v2 ^ v3;
     SET word = IF(word = 0, 1, word);
     RETURN IF(word > 9223372036854775807, -1 - CAST(~word AS SIGNED), CAST(word AS SIGNED));
-END//
+END;
 
 -- The result that was stored with a key: NULL if there is none. With a lock, so that it is the newest.
 CREATE OR REPLACE FUNCTION `{}result`(the_inbox VARBINARY(1024), the_key LONGBLOB) RETURNS MEDIUMBLOB
@@ -179,7 +178,7 @@ BEGIN
     DECLARE stored VARBINARY(255) DEFAULT `{}stored_key`(the_key);
     RETURN (SELECT m.result FROM `{}scope` s JOIN `{}marker` m FORCE INDEX (PRIMARY) ON m.inbox = s.id
             WHERE s.kind = 1 AND s.name = the_inbox AND m.`key` = stored AND m.state = 0 LOCK IN SHARE MODE);
-END//
+END;
 
 -- Stores a result with a key that this transaction has received. 1 if it is stored.
 CREATE OR REPLACE FUNCTION `{}set_result`(the_inbox VARBINARY(1024), the_key LONGBLOB, the_result LONGBLOB)
@@ -199,7 +198,7 @@ BEGIN
     END IF;
     UPDATE `{}marker` m FORCE INDEX (PRIMARY) SET m.result = the_result WHERE m.inbox = number AND m.`key` = stored;
     RETURN 1;
-END//
+END;
 
 -- Headers as the library stores them: of each the length of the name, the name, the length of the value, the value. A
 -- member that is null is left out. due_ms is set if the message is delayed.
@@ -237,7 +236,7 @@ BEGIN
         END IF;
     END WHILE;
     RETURN packed;
-END//
+END;
 
 -- A UUID of version 7, which begins with the time.
 CREATE OR REPLACE FUNCTION `{}new_id`(now_ms BIGINT) RETURNS VARCHAR(36) CHARSET ascii
@@ -248,7 +247,7 @@ BEGIN
         DEFAULT SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID(), UTC_TIMESTAMP(6)), 256);
     RETURN CONCAT(LEFT(time_part, 8), '-', RIGHT(time_part, 4), '-7', SUBSTR(noise, 1, 3), '-',
                   SUBSTR('89ab', 1 + FLOOR(RAND() * 4), 1), SUBSTR(noise, 4, 3), '-', SUBSTR(noise, 7, 12));
-END//
+END;
 
 -- Puts a message into an outbox, with the caller's transaction, and returns its id. All but the outbox may be NULL; the
 -- headers are a JSON object.
@@ -282,14 +281,13 @@ BEGIN
         VALUES (number, now_ms + delay_ms, 0, 0, now_ms, NULLIF(the_group, ''), the_id, the_source, the_type, the_topic,
                 the_correlation_id, the_content_type, now_ms, packed, the_body);
     RETURN the_id;
-END//
+END;
 
 CREATE OR REPLACE FUNCTION `{}send`(the_outbox VARBINARY(1024), the_type LONGBLOB, the_body LONGBLOB)
     RETURNS VARBINARY(1024)
     NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
     RETURN `{}send_message`(the_outbox, the_type, the_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-END//
+END;
 
-DELIMITER ;
 SET SESSION sql_mode = @semel_mode;

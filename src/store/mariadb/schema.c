@@ -126,26 +126,22 @@ void maria_release_lock(maria_connection *on, const mariadb_store *store, const 
  * only. */
 static const char *next_statement(const char *at)
 {
-    while (*(at += strspn(at, "; \n/")) == '-')
+    while (*(at += strspn(at, "; \n")) == '-')
         at += strcspn(at, "\n");
     return at;
 }
 
-/* A line for clients says what statements end with from here on: those that have a body, with
- * semicolons in it, end with two strokes. */
-static const char delimiter_line[] = "DELIMITER ";
+#define CREATE_FUNCTION "CREATE OR REPLACE FUNCTION"
+#define FUNCTION_END    "\nEND;"
 
-static int is_delimiter(const char *text)
+/* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
+ * own, with the first line that begins with END. */
+static size_t statement_length(const char *text)
 {
-    return strncmp(text, delimiter_line, sizeof delimiter_line - 1) == 0;
-}
-
-static size_t statement_length(const char *text, int has_body)
-{
-    const char *end = has_body ? strstr(text, "//") : NULL;
-    if (is_delimiter(text))
-        return strcspn(text, "\n");
-    return end ? (size_t)(end - text) : strcspn(text, ";");
+    static const char function[] = CREATE_FUNCTION, end[] = FUNCTION_END;
+    const char *found =
+        strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
+    return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
 }
 
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its
@@ -153,13 +149,8 @@ static size_t statement_length(const char *text, int has_body)
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
                                  semel_error *err)
 {
-    int has_body = 0;
     for (size_t len; *(text = next_statement(text)); text += len) {
-        len = statement_length(text, has_body);
-        if (is_delimiter(text)) {
-            has_body = text[sizeof delimiter_line - 1] == '/';
-            continue;
-        }
+        len = statement_length(text);
         const char *one = arena_copy(&on->scratch, text, len);
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)
@@ -322,7 +313,11 @@ semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *co
     mariadb_store *store = state;
     maria_connection *on = NULL;
     sql_applied applied = {0};
-    sql_script_frame frame = {before, after, store->name};
+    sql_script_frame frame = {before,
+                              after,
+                              store->name,
+                              {{CREATE_FUNCTION, "DELIMITER //\n" CREATE_FUNCTION},
+                               {FUNCTION_END, "\nEND//\nDELIMITER ;"}}};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
