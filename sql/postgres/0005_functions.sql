@@ -121,21 +121,29 @@ BEGIN
     RAISE EXCEPTION 'semel: a marker changes faster than it can be read' USING ERRCODE = '40001';
 END $$;
 
--- True for the first copy, false for every other one. A first copy costs one INSERT.
+-- True for the first copy, false for every other one. A first copy costs one INSERT. Setting search_path would cost it
+-- half as much again; so everything here is named with its schema.
 CREATE FUNCTION {}.semel_receive(inbox text, key bytea, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 BEGIN
-    IF key IS NULL OR length(key) > 255 OR length(key) = 0 OR get_byte(key, 0) = 255 THEN
+    IF pg_catalog.length(key) OPERATOR(pg_catalog.>) 0 AND pg_catalog.length(key) OPERATOR(pg_catalog.<) 256
+       AND pg_catalog.get_byte(key, 0) OPERATOR(pg_catalog.<) 255 THEN
+        NULL; -- as it is
+    ELSE
         key := {}.semel_stored_key(key);
     END IF;
     INSERT INTO {}.semel_marker (inbox, key, state, at_ms, fingerprint)
-        SELECT s.id, key, 0, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint, nullif(fingerprint, 0)
-        FROM {}.semel_scope s WHERE s.kind = 1 AND s.name = inbox COLLATE "C" ON CONFLICT DO NOTHING;
+        SELECT s.id, key, 0, pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())
+                                              OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8,
+               CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END
+        FROM {}.semel_scope s WHERE s.kind OPERATOR(pg_catalog.=) 1 AND
+             s.name OPERATOR(pg_catalog.=) (inbox COLLATE pg_catalog."C") ON CONFLICT DO NOTHING;
     IF FOUND AND made IS NULL THEN
         RETURN true;
     END IF;
-    RETURN {}.semel_receive_known(inbox, key, nullif(fingerprint, 0), made, FOUND) = 'claimed';
+    RETURN {}.semel_receive_known(inbox, key, CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END,
+                                  made, FOUND) OPERATOR(pg_catalog.=) 'claimed';
 END $$;
 
 CREATE FUNCTION {}.semel_receive(inbox text, key text, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)
@@ -387,3 +395,74 @@ RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_send(outbox, type, pg_catalog.convert_to(body::pg_catalog.text, 'UTF8'), id, source, topic, grp,
                          correlation_id, content_type, headers, delay)
 $$;
+
+-- --- tables of other outboxes --------------------------------------------------------------------------------------
+
+-- A query that sends what stands in rows of a table: SELECT ... FROM, to be continued. A column that is '' is absent.
+CREATE FUNCTION {}.semel_capture_query(outbox text, id text, type text, grp text, topic text, body text, prefix text,
+                                       body_is_bytes text)
+RETURNS text LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN format('SELECT count({}.semel_send(%L, %s, %s, id => %s, grp => %s, topic => %L || %s)) FROM ', outbox,
+                  CASE type WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', type) END,
+                  CASE body_is_bytes WHEN 'yes' THEN format('t.%I', body) ELSE format('t.%I::text', body) END,
+                  CASE id WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', id) END,
+                  CASE grp WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', grp) END,
+                  prefix, CASE topic WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', topic) END);
+END $$;
+
+-- After each row: what semel_capture_query() takes is in the trigger's arguments.
+CREATE FUNCTION {}.semel_capture() RETURNS trigger LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE {}.semel_capture_query(TG_ARGV[0], TG_ARGV[1], TG_ARGV[2], TG_ARGV[3], TG_ARGV[4], TG_ARGV[5], TG_ARGV[6],
+                                   TG_ARGV[7]) || '(SELECT ($1).*) t' USING NEW;
+    RETURN NULL;
+END $$;
+
+-- From now on every row that is inserted into the table is sent, by a trigger, in the transaction that inserts it; the
+-- rows that are there already are sent with this transaction. Nothing happens if the trigger is there as it should be;
+-- if it is another one, it is replaced. Returns how many rows were there.
+CREATE FUNCTION {}.semel_capture_table(outbox text, source regclass, id text DEFAULT 'id', type text DEFAULT 'type',
+                                       grp text DEFAULT 'aggregateid', topic text DEFAULT 'aggregatetype',
+                                       body text DEFAULT 'payload', prefix text DEFAULT 'outbox.event.')
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    given text[] := ARRAY[outbox, coalesce(id, ''), coalesce(type, ''), coalesce(grp, ''), coalesce(topic, ''),
+                          coalesce(body, ''), coalesce(prefix, '')];
+    missing text;
+    known bytea;
+    wanted bytea;
+    was_there boolean;
+    sent bigint := 0;
+BEGIN
+    SELECT c.name INTO missing FROM unnest(given[2:6]) AS c (name) WHERE (c.name <> '' OR given[6] = '') AND NOT EXISTS
+        (SELECT FROM pg_attribute a WHERE a.attrelid = source AND a.attname = c.name AND a.attnum > 0
+         AND NOT a.attisdropped) LIMIT 1;
+    IF missing IS NOT NULL THEN
+        RAISE EXCEPTION 'semel: the table % has no column "%"', source, missing USING ERRCODE = '42703';
+    END IF;
+    given := given || (SELECT CASE a.atttypid WHEN 'bytea'::regtype THEN 'yes' ELSE 'no' END FROM pg_attribute a
+                       WHERE a.attrelid = source AND a.attname = given[6]);
+    SELECT string_agg(convert_to(g.one, 'UTF8') || '\x00'::bytea, ''::bytea ORDER BY g.place) INTO wanted
+        FROM unnest(given) WITH ORDINALITY AS g (one, place);
+    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
+    IF known = wanted THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', source);
+    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
+    was_there := FOUND;
+    IF known = wanted THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('DROP TRIGGER IF EXISTS semel_capture ON %s', source);
+    EXECUTE format('CREATE TRIGGER semel_capture AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION {}.semel_capture('
+                   '%L, %L, %L, %L, %L, %L, %L, %L)', source, given[1], given[2], given[3], given[4], given[5],
+                   given[6], given[7], given[8]);
+    IF NOT was_there THEN
+        EXECUTE {}.semel_capture_query(given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8])
+            || format('(SELECT * FROM %s ORDER BY ctid) t', source) INTO sent;
+    END IF;
+    RETURN sent;
+END $$;

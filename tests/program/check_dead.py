@@ -22,6 +22,8 @@ setup:
 queues:
   orders: store
   bills: store
+  parcels: store
+  sent: store
 inboxes:
   "*": {{ attempts_max: 1, key: "json:/n" }}
   payments:                   # fails as long as the gate has no row
@@ -32,13 +34,16 @@ inboxes:
     exec: [./invoice.sh]
     timeout: 20s
     lease: 1s
-drain: 20s
+  parcels: {{ from: parcels, send: {{ to: sent }} }}
+  sent: {{ from: sent, key: id, sql: "INSERT INTO effect (n, opened) VALUES (:json/n, 2)" }}
+drain: 2s
 """
 
 INVOICE = """\
 #!/bin/sh
 body=$(cat)
 [ ! -e slow ] || sleep 0.1
+[ ! -e endless ] || sleep 1000
 [ ! -e fatal ] || kill -9 $PPID
 if [ -e rates ]; then echo "$SEMEL_KEY $SEMEL_IDEMPOTENCY_KEY" >>invoices.txt; exit 0; fi
 if [ -e error ]; then cat error >&2; else echo "no tax rate for order $SEMEL_KEY" >&2; fi
@@ -49,7 +54,7 @@ ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def plain(text):
-    text = re.sub(ID, "ID", text)
+    text = re.sub("#[0-9a-f]{16}", "#DIGEST", re.sub(ID, "ID", text))
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( to (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)?", "TIME", text)
     text = re.sub(r"(\"took_ms\":)\d+", r"\1N", text)
@@ -90,7 +95,7 @@ def on_each(check):
                 except Exception as problem:
                     raise Failed(f"on {kind}: {problem}") from problem
                 finally:
-                    for name in ("slow", "fatal", "rates", "error"):
+                    for name in ("slow", "fatal", "rates", "error", "endless"):
                         if os.path.exists(name):
                             os.remove(name)
     run.__name__ = check.__name__
@@ -184,9 +189,9 @@ def mistakes():
         for caller, why, words in USAGE:
             out, err = semel("dead", *words, status=2)
             expect(f"dead {words}", ("", f"semel {caller}: {why}"), (out, err.splitlines()[0]))
-        golden("an inbox that is not there", 'semel dead ls: inbox "payment" does not exist; did you mean "payments"?\n',
+        golden("an unknown inbox", 'semel dead ls: inbox "payment" does not exist; did you mean "payments"?\n',
                "ls", "--inbox", "payment", status=4)
-        golden("a letter that never was", "semel dead show: letter 7 does not exist (any more)\n", "show", "7", status=4)
+        golden("an unknown letter", "semel dead show: letter 7 does not exist (any more)\n", "show", "7", status=4)
         make_letters("bills", (41,))
         golden("without a config", "semel dead retry: --here needs a config, which says what the handlers are\n"
                "try: semel help dead\n", "retry", "1", "--here", "--store", store.url, status=2)
@@ -240,6 +245,50 @@ def forgotten(_kind, store):
     expect("only the key that was forgotten has run", [("8",)], store.ask("SELECT n FROM effect"))
     golden("gone", f"semel dead discard: letter 1 no longer exists: {semel_user()} discarded it AGE ago (audit 1)\n",
            "discard", "1", "--yes", status=4)
+
+
+@on_each
+def duplicates(_kind, store):
+    """A copy was handled meanwhile: the letter has nothing left to do, and goes."""
+    make_letters("bills", (41, 42))
+    store.ask("DELETE FROM semel_marker WHERE state = 2")
+    write("rates", "")
+    publish_lines("bills", ['{"n": 41}', '{"n": 42}'])
+    Run("--once").ends(0)
+    golden("here", "1 invoices 41: duplicate, DURATION (audit 1)\n", "retry", "1", "--here")
+    run = Run()
+    run.says('"event":"ready"')
+    wait_until(lambda: count(store, "semel_process"), "the row of the process")
+    golden("by the process", "2 invoices 42: duplicate, DURATION (audit 2)\n", "retry", "2")
+    run.stop()
+    expect("invoices, each once", 2, len(read("invoices.txt").splitlines()))
+
+
+UNROUTED = """\
+version: 1
+store: sqlite:shop.db
+setup:
+  - CREATE TABLE IF NOT EXISTS effect (n INTEGER)
+queues: {{ orders: store }}
+inboxes:
+  payments: {{ from: orders, types: [{types}], key: "json:/n", sql: "INSERT INTO effect (n) VALUES (:json/n)" }}
+"""
+
+
+def unrouted():
+    """A message that no inbox accepts; a new config accepts it, and a running process retries it through its route."""
+    with place("sqlite") as store:
+        write("semel.yaml", UNROUTED.format(types="other"))
+        make_letters("orders", (7,))
+        golden("here", "1 unrouted 7#DIGEST: failed again, DURATION: without a route it needs a running semel: leave --here "
+               "out (audit 1)\n", "retry", "1", "--here", status=1)
+        write("semel.yaml", UNROUTED.format(types="other, order.placed"))
+        run = Run()
+        run.says('"event":"ready"')
+        wait_until(lambda: count(store, "semel_process"), "the row of the process")
+        golden("by the process", "1 unrouted 7#DIGEST: processed, DURATION (audit 2)\n", "retry", "1")
+        run.stop()
+        expect("effects", [("7",)], store.ask("SELECT n FROM effect"))
 
 
 # --- killed ----------------------------------------------------------------------------------------
@@ -334,6 +383,59 @@ def kills_its_process():
         expect("not taken by itself", [(1, "begun")], [(one["letter"], one["retry"]) for one in letters()])
         out, _ = semel("dead", "retry", "1", "--here")
         expect("asked once more", "1 invoices 41: processed, DURATION (audit 2)\n", plain(out))
+
+
+def drained():
+    """A retry that is running when semel run stops goes on until the time for draining is over, and is asked for
+    again: the letter is what it was."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        make_letters("bills", (41,))
+        before = letters()
+        write("endless", "")
+        semel("dead", "retry", "1")
+        run = Run()
+        wait_until(lambda: letters()[0].get("retry") == "begun", "the retry has begun")
+        run.stop()
+        after = letters()
+        expect("what is different", ["at", "retry"],
+               sorted(name for name in {**before[0], **after[0]} if before[0].get(name) != after[0].get(name)))
+        expect("the state", "asked", after[0]["retry"])
+        os.remove("endless")
+        write("rates", "")
+        Run("--once").ends(0)
+        expect("letters", [], letters())
+        expect("retries that nothing has left behind", 0, count(store, "semel_marker WHERE state <> 0"))
+
+
+def reloaded():
+    """After a reload letters are retried with the new handlers."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        make_letters("bills", (41, 42))
+        run = Run()
+        run.says('"event":"ready"')
+        wait_until(lambda: count(store, "semel_process"), "the row of the process")
+        expect_true("failed again" in semel("dead", "retry", "1", status=1)[0], "with the old handler")
+        write("better.sh", "#!/bin/sh\ncat >/dev/null\necho \"$SEMEL_KEY\" >>better.txt\n", 0o700)
+        write("semel.yaml", read("semel.yaml").replace("./invoice.sh", "./better.sh"))
+        run.send(signal.SIGHUP)
+        run.says("1 changed")
+        golden("with the new one", "1 invoices 41: processed, DURATION (audit 2)\n", "retry", "1")
+        run.stop()
+        expect("what the new handler did", "41\n", read("better.txt"))
+
+
+@on_each
+def put_back(_kind, store):
+    """A letter of an outbox goes back into the outbox, without a running process, and from there to its queue."""
+    make_letters("orders", (7, 8))
+    store.ask("UPDATE semel_dead SET origin = 2, name = 'sent' WHERE dead_id = 1")
+    expect("its place", ("sent", None), (letters()[0].get("outbox"), letters()[0].get("inbox")))
+    golden("retry", "1 sent 7: put back, DURATION (audit 1)\n", "retry", "1")
+    expect("letters of the outbox", [], letters("--outbox", "sent"))
+    Run("--once").ends(0)
+    expect("it was sent and handled", [("7",)], store.ask("SELECT n FROM effect"))
 
 
 def interrupted():
@@ -436,5 +538,5 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
-main(shown, mistakes, retried, forgotten, killed_half_way, two_operators, kills_its_process, interrupted,
-     prompts, hostile, exported)
+main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators, kills_its_process, drained,
+     reloaded, interrupted, prompts, hostile, exported)

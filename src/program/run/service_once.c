@@ -1,8 +1,9 @@
 /* `run --once`: is anything left to do?
  *
  * Nothing is left when no consumer has a delivery, no outbox has a message that is due, no queue in
- * the store has one, no retry of a dead letter is asked for, and all of this was so several times in a row while no outcome came: a message
- * may be on its way from a relay to a broker and back. What waits for a later time is left. */
+ * the store has one, no retry of a dead letter is asked for, and all of this was so several times
+ * in a row while no outcome came: a message may be on its way from a relay to a broker and back.
+ * What waits for a later time is left. */
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
