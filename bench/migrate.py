@@ -15,11 +15,13 @@ ROWS = int(sys.argv[3]) if len(sys.argv) > 3 else 1000000
 FILL = {
     "postgres": """
 INSERT INTO semel.semel_scope (kind, name) VALUES (1, 'orders'), (2, 'mail');
-INSERT INTO semel.semel_marker (inbox, key, state, at_ms) SELECT 1, ('key-' || i)::bytea, 0, 1 FROM generate_series(1, {n}) i;
+INSERT INTO semel.semel_marker (inbox, key, state, at_ms)
+    SELECT 1, ('key-' || i)::bytea, 0, 1 FROM generate_series(1, {n}) i;
 INSERT INTO semel.semel_outbox (outbox, wake_ms, captured_ms, grp, id, body) SELECT 2, 1, 1,
-    CASE WHEN i % 2 = 0 THEN 'g' || i % 1000 END, ('id-' || i)::bytea, repeat('x', 200)::bytea FROM generate_series(1, {n}) i;
-INSERT INTO semel.semel_dead (origin, name, key, attempts, at_ms, error, id, body) SELECT 1, 'orders', ('key-' || i)::bytea,
-    5, 1, 'exit 1', ('id-' || i)::bytea, repeat('x', 200)::bytea FROM generate_series(1, {n}) i;
+    CASE WHEN i % 2 = 0 THEN 'g' || i % 1000 END, ('id-' || i)::bytea, repeat('x', 200)::bytea
+    FROM generate_series(1, {n}) i;
+INSERT INTO semel.semel_dead (origin, name, key, attempts, at_ms, error, id, body) 
+    SELECT 1, 'orders', ('key-' || i)::bytea, 5, 1, 'exit 1', ('id-' || i)::bytea, repeat('x', 200)::bytea FROM generate_series(1, {n}) i;
 ANALYZE;""",
     "mariadb": """
 INSERT INTO semel_scope (kind, name) VALUES (1, 'orders'), (2, 'mail');
@@ -44,15 +46,17 @@ def places():
 def client(kind):
     found = places()
     if kind == "postgres":
-        return ["psql", "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", found["POSTGRES_URL"].rsplit("/", 1)[0] + "/migrate_bench"]
-    return ["mariadb", "--no-defaults", "-N", "-n", "-h", found["MARIADB_HOST"], "-P", found["MARIADB_PORT"], "-u", "root",
-            "migrate_bench"]
+        return ["psql", "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1",
+                found["POSTGRES_URL"].rsplit("/", 1)[0] + "/migrate_bench"]
+    return ["mariadb", "--no-defaults", "-N", "-n", "-h", found["MARIADB_HOST"], "-P", found["MARIADB_PORT"],
+            "-u", "root", "migrate_bench"]
 
 
 def make(kind):
     found = places()
     if kind == "postgres":
-        subprocess.run(["psql", "-X", "-q", found["POSTGRES_URL"], "-c", "DROP DATABASE IF EXISTS migrate_bench WITH (FORCE)", "-c",
+        subprocess.run(["psql", "-X", "-q", found["POSTGRES_URL"],
+                        "-c", "DROP DATABASE IF EXISTS migrate_bench WITH (FORCE)", "-c",
                         "CREATE DATABASE migrate_bench"], check=True)
         return found["POSTGRES_URL"].rsplit("/", 1)[0] + "/migrate_bench?schema=semel"
     subprocess.run([*client(kind)[:-1], "-e",

@@ -54,7 +54,7 @@ ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def plain(text):
-    text = re.sub(ID, "ID", text)
+    text = re.sub("#[0-9a-f]{16}", "#DIGEST", re.sub(ID, "ID", text))
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( to (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)?", "TIME", text)
     text = re.sub(r"(\"took_ms\":)\d+", r"\1N", text)
@@ -245,6 +245,50 @@ def forgotten(_kind, store):
     expect("only the key that was forgotten has run", [("8",)], store.ask("SELECT n FROM effect"))
     golden("gone", f"semel dead discard: letter 1 no longer exists: {semel_user()} discarded it AGE ago (audit 1)\n",
            "discard", "1", "--yes", status=4)
+
+
+@on_each
+def duplicates(_kind, store):
+    """A copy was handled meanwhile: the letter has nothing left to do, and goes."""
+    make_letters("bills", (41, 42))
+    store.ask("DELETE FROM semel_marker WHERE state = 2")
+    write("rates", "")
+    publish_lines("bills", ['{"n": 41}', '{"n": 42}'])
+    Run("--once").ends(0)
+    golden("here", "1 invoices 41: duplicate, DURATION (audit 1)\n", "retry", "1", "--here")
+    run = Run()
+    run.says('"event":"ready"')
+    wait_until(lambda: count(store, "semel_process"), "the row of the process")
+    golden("by the process", "2 invoices 42: duplicate, DURATION (audit 2)\n", "retry", "2")
+    run.stop()
+    expect("invoices, each once", 2, len(read("invoices.txt").splitlines()))
+
+
+UNROUTED = """\
+version: 1
+store: sqlite:shop.db
+setup:
+  - CREATE TABLE IF NOT EXISTS effect (n INTEGER)
+queues: {{ orders: store }}
+inboxes:
+  payments: {{ from: orders, types: [{types}], key: "json:/n", sql: "INSERT INTO effect (n) VALUES (:json/n)" }}
+"""
+
+
+def unrouted():
+    """A message that no inbox accepts; a new config accepts it, and a running process retries it through its route."""
+    with place("sqlite") as store:
+        write("semel.yaml", UNROUTED.format(types="other"))
+        make_letters("orders", (7,))
+        golden("here", "1 unrouted 7#DIGEST: failed again, DURATION: without a route it needs a running semel: leave --here "
+               "out (audit 1)\n", "retry", "1", "--here", status=1)
+        write("semel.yaml", UNROUTED.format(types="other, order.placed"))
+        run = Run()
+        run.says('"event":"ready"')
+        wait_until(lambda: count(store, "semel_process"), "the row of the process")
+        golden("by the process", "1 unrouted 7#DIGEST: processed, DURATION (audit 2)\n", "retry", "1")
+        run.stop()
+        expect("effects", [("7",)], store.ask("SELECT n FROM effect"))
 
 
 # --- killed ----------------------------------------------------------------------------------------
@@ -494,5 +538,5 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
-main(shown, mistakes, retried, forgotten, put_back, killed_half_way, two_operators, kills_its_process, drained,
+main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators, kills_its_process, drained,
      reloaded, interrupted, prompts, hostile, exported)

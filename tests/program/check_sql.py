@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""check_sql.py PROGRAM PEER [CHECK...]: what the SQL functions of docs/SQL.md answer, on PostgreSQL and on MariaDB; that
-they and the library (PEER, which is sql_peer) take each other's keys for handled; and which rights they need."""
+"""check_sql.py PROGRAM PEER [CHECK...]: what the SQL functions of docs/SQL.md answer, on PostgreSQL and on MariaDB;
+that they and the library (PEER, which is sql_peer) take each other's keys for handled; and which rights they need."""
 import hashlib
 import json
 import os
@@ -73,7 +73,8 @@ def first_and_copies(server):
     expect("first", [True, False, False], [receive(server, "shop", "a") for _ in range(3)])
     expect("the same bytes", False, receive(server, "shop", server.blob(b"a")))
     expect("another inbox", True, receive(server, "store-2.b_c", "a"))
-    expect("bytes that are no text", [True, False], [receive(server, "shop", server.blob(b"\x00\xfe\xff")) for _ in "12"])
+    expect("bytes that are no text", [True, False],
+           [receive(server, "shop", server.blob(b"\x00\xfe\xff")) for _ in "12"])
     expect("case and spaces", [True, True], [receive(server, "shop", key) for key in ("A", "a ")])
     expect("words", ["claimed", "duplicate"], [outcome(server, "shop", "b") for _ in "12"])
 
@@ -120,8 +121,9 @@ def long_keys(server):
 def wrong_arguments(server):
     for values in (["in", ""], ["in", None], ["", "k"], [None, "k"], ["a b", "k"], ["n" * 256, "k"], ["a\n", "k"]):
         expect(f"{values}", server.invalid, server.refusal("SELECT semel_receive(%s, %s)", values))
-    expect("nothing is left", ["exec", "semel.exec.retention"], [str(row[0], "ascii") if isinstance(row[0], bytes) else row[0] for row in
-                                         server.run("SELECT name FROM semel_scope ORDER BY id")])
+    names = [row[0] for row in server.run("SELECT name FROM semel_scope ORDER BY id")]
+    expect("nothing is left", ["exec", "semel.exec.retention"],
+           [name.decode() if isinstance(name, bytes) else name for name in names])
 
 
 def set_marker(server, key, columns):
@@ -414,6 +416,7 @@ inboxes:
 outboxes:
   events: {{ table: {table}, poll: 100ms }}
 """
+GOT = "CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))"
 DEBEZIUM = {Postgres: "CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, aggregatetype varchar(255) NOT NULL,"
                       " aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)",
             MariaDB: "CREATE TABLE outboxevent (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
@@ -424,7 +427,8 @@ def insert_event(server, number, then="commit"):
     one = f"00000000-0000-4000-8000-{number:012}"
     db = server.connect()
     with db.cursor() as sql:
-        sql.execute("INSERT INTO outboxevent VALUES (%s, 'order', %s, 'OrderCreated', '{\"n\": 1}')", [one, f"c{number}"])
+        sql.execute("INSERT INTO outboxevent VALUES (%s, 'order', %s, 'OrderCreated', '{\"n\": 1}')",
+                    [one, f"c{number}"])
         if then == "delete":  # as Debezium's users do: the insertion is what counts
             sql.execute("DELETE FROM outboxevent WHERE id = %s", [one])
     db.rollback() if then == "rollback" else db.commit()
@@ -435,7 +439,7 @@ def insert_event(server, number, then="commit"):
 @on_both
 def debezium_table(server):
     server.run(DEBEZIUM[type(server)])
-    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    server.run(GOT)
     before = insert_event(server, 1)
     write("semel.yaml", TABLES.format(url=server.url, table="{ name: outboxevent, preset: debezium }"))
     for start in range(2):  # the second start changes nothing
@@ -461,7 +465,7 @@ def trigger_is_there(server):
 @on_both
 def a_table_by_its_columns(server):
     server.run("CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99))")
-    server.run("CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))")
+    server.run(GOT)
     write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: kind, body: data }"))
     run = Run()
     wait_until(lambda: trigger_is_there(server), lambda: run.text())
@@ -469,7 +473,8 @@ def a_table_by_its_columns(server):
     wait_until(lambda: server.value("SELECT COUNT(*) FROM got"), lambda: run.text())
     run.stop()
     expect("sent", [("k", "text")], server.run("SELECT type, body FROM got"))
-    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: nothing, body: data }"))
+    missing = "{ name: mine, preset: columns, type: nothing, body: data }"
+    write("semel.yaml", TABLES.format(url=server.url, table=missing))
     if isinstance(server, Postgres):
         said = semel("run", status=1)
         expect_true("no column" in said[1] and "nothing" in said[1], f"the column that is missing is named: {said}")
@@ -571,7 +576,8 @@ def binary_log_on_mariadb():
     subprocess.run(["mariadb-install-db", "--no-defaults", *user, f"--datadir={home}/data", "--skip-test-db",
                     "--auth-root-authentication-method=normal"], check=True, timeout=60, **quiet)
     process = subprocess.Popen(["mariadbd", "--no-defaults", *user, f"--datadir={home}/data", f"--socket={socket}",
-                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"], **quiet)
+                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"],
+                               **quiet)
 
     def root(statement):
         db = pymysql.connect(unix_socket=socket, user="root")

@@ -1,9 +1,9 @@
 /* See table.h.
  *
- * On PostgreSQL the function semel_capture_table() does it all, in one transaction: it compares the
- * trigger that is there, replaces it if it is another one, and sends the rows that were in the table
- * before the trigger was. MariaDB creates no trigger in a function and commits with each of them; so
- * the trigger is created unless it is there, and rows from before it are not sent.
+ * On PostgreSQL the function semel_capture_table() does it all, in one transaction: it compares
+ * the trigger that is there, replaces it if it is another one, and sends the rows that were in the
+ * table before the trigger was. MariaDB creates no trigger in a function and commits with each of
+ * them; so the trigger is created unless it is there, and rows from before it are not sent.
  *
  * All names were checked (check_table.c): they have letters, digits, underscores and dots. */
 #include "program/run/table.h"

@@ -1,6 +1,6 @@
 /* Tables of the application whose rows are sent (outboxes.NAME.table): a trigger puts each row that
- * is inserted into the outbox, in the transaction that inserts it. So nothing polls, and a row may be
- * deleted right after it was inserted. */
+ * is inserted into the outbox, in the transaction that inserts it. So nothing polls, and a row may
+ * be deleted right after it was inserted. */
 #ifndef SEMEL_PROGRAM_RUN_TABLE_H
 #define SEMEL_PROGRAM_RUN_TABLE_H
 

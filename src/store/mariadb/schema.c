@@ -5,9 +5,9 @@
  * the version is recorded when all of it is done. Dying in between leaves a part, and calling again
  * goes on. One process at a time: a named lock, which the server drops if its owner dies.
  *
- * Functions are the exception. With a binary log the server lets only users with SUPER create them,
- * unless log_bin_trust_function_creators is set, and nothing of the library needs them: without that
- * right the step goes on without them, and a later migration tries again.
+ * Functions are the exception. With a binary log the server lets only users with SUPER create
+ * them, unless log_bin_trust_function_creators is set, and nothing of the library needs them:
+ * without that right the step goes on without them, and a later migration tries again.
  *
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
  * names that are not semel's, and no tables at all (which migrate makes). */
