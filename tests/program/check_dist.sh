@@ -55,7 +55,7 @@ expect() { # expect WANTED WORD…
 if command -v bash >/dev/null; then
     expect publish semel pub
     expect '--version' semel --v
-    expect '--copies --content-type --config' semel publish orders --co
+    expect '--copies --content-type --config --color' semel publish orders --co
     expect 'dump explain reference' semel config ''
     expect 'bash zsh fish' semel completion ''
     expect 'run' semel help ru
