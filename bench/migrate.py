@@ -20,8 +20,9 @@ INSERT INTO semel.semel_marker (inbox, key, state, at_ms)
 INSERT INTO semel.semel_outbox (outbox, wake_ms, captured_ms, grp, id, body) SELECT 2, 1, 1,
     CASE WHEN i % 2 = 0 THEN 'g' || i % 1000 END, ('id-' || i)::bytea, repeat('x', 200)::bytea
     FROM generate_series(1, {n}) i;
-INSERT INTO semel.semel_dead (origin, name, key, attempts, at_ms, error, id, body) 
-    SELECT 1, 'orders', ('key-' || i)::bytea, 5, 1, 'exit 1', ('id-' || i)::bytea, repeat('x', 200)::bytea FROM generate_series(1, {n}) i;
+INSERT INTO semel.semel_dead (origin, name, key, attempts, at_ms, error, id, body)
+    SELECT 1, 'orders', ('key-' || i)::bytea, 5, 1, 'exit 1', ('id-' || i)::bytea, repeat('x', 200)::bytea
+    FROM generate_series(1, {n}) i;
 ANALYZE;""",
     "mariadb": """
 INSERT INTO semel_scope (kind, name) VALUES (1, 'orders'), (2, 'mail');

@@ -177,7 +177,8 @@ static int cmd_version(int argc, char **argv)
 {
     if (argc > 1)
         return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
-    (void)printf("semel %s\n%s\n", semel_version(), semel_build_options());
+    (void)printf("semel %s\n%s; handlers: sql http exec worker\n", semel_version(),
+                 semel_build_options());
     return CLI_OK;
 }
 

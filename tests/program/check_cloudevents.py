@@ -101,7 +101,7 @@ def exported_letters_come_back():
     exported = semel("dead", "export", "--inbox", "all")[0]
     expect("letters", 3, exported.count("\n"))
     write("letters.jsonl", exported)
-    out = semel("publish", "orders", "--cloudevents", "--lines", "--store", "sqlite:other.db", "--file", "letters.jsonl")
+    out = semel("publish", "orders", "--cloudevents", "--lines", "--store", "sqlite:other.db", "--file=letters.jsonl")
     expect("the ids", "e-1\ne-2\ne-3\n", out[0])
     semel("run", "--once", "--store", "sqlite:other.db")
     again = semel("dead", "export", "--inbox", "all", "--store", "sqlite:other.db")[0]

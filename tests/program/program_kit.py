@@ -58,7 +58,7 @@ def read(path):
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # in /proc, of a process that has just ended
         return ""
 
 

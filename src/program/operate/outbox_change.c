@@ -224,7 +224,7 @@ int outbox_skip(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox skip", &w.options);
     if (!status)
-        status = outbox_find_message(&where, &seq, &w.tool, w.rest.items[0]);
+        status = outboxes_find(&where, &seq, &w.tool, w.rest.items[0]);
     if (!status)
         status = skip(&w, &where, seq);
     waiting_close(&where);

@@ -123,7 +123,7 @@ int outbox_show(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox show", &w.options);
     if (!status)
-        status = outbox_find_message(&where, &seq, &w.tool, w.rest.items[0]);
+        status = outboxes_find(&where, &seq, &w.tool, w.rest.items[0]);
     if (!status)
         status = show_found(&w, &where, seq);
     waiting_close(&where);

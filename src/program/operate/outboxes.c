@@ -29,7 +29,7 @@ static int find_in(waiting_place *out, int64_t *seq, tool *t, const char *outbox
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 
-int outbox_find_message(waiting_place *out, int64_t *seq, tool *t, const char *id)
+int outboxes_find(waiting_place *out, int64_t *seq, tool *t, const char *id)
 {
     known_names all;
     *out = (waiting_place){0};

@@ -25,6 +25,6 @@ int outbox_skip(int argc, char **argv);
 int outbox_open_named(waiting_place *out, tool *t, const char *name);
 
 /* The outbox in which a message with this id waits, and its seq; CLI_NOT_FOUND after saying so. */
-int outbox_find_message(waiting_place *out, int64_t *seq, tool *t, const char *id);
+int outboxes_find(waiting_place *out, int64_t *seq, tool *t, const char *id);
 
 #endif

@@ -1,5 +1,5 @@
-/* Things on their way from threads that must not wait to one that may: a bounded queue without locks
- * for many writers and one reader. When it is full, nothing is taken. */
+/* Things on their way from threads that must not wait to one that may: a bounded queue without
+ * locks for many writers and one reader. When it is full, nothing is taken. */
 #ifndef SEMEL_PROGRAM_RUN_RING_H
 #define SEMEL_PROGRAM_RUN_RING_H
 

@@ -1,5 +1,6 @@
 /* The roles of docs/RIGHTS.md, made by its own statements: each can do its work, and the store
- * finds a right that is missing. The names of roles are the whole server's: each test has its own. */
+ * finds a right that is missing. The names of roles are the whole server's: each test has its
+ * own. */
 #include "support/base/check.h"
 #include "support/fixture/fixture.h"
 #include "support/servers/server_each.h"
