@@ -1,7 +1,7 @@
 /* Outcomes for those who watch them: a tap has a filter, and what passes it is copied into a ring
- * of its own, from which the reader makes lines of JSON. Threads that handle messages never wait for a
- * tap: an outcome that finds the ring full is counted as lost. While there is no tap, an outcome
- * costs one look at a number. */
+ * of its own, from which the reader makes lines of JSON. Threads that handle messages never wait
+ * for a tap: an outcome that finds the ring full is counted as lost. While there is no tap, an
+ * outcome costs one look at a number. */
 #ifndef SEMEL_PROGRAM_RUN_TAPS_H
 #define SEMEL_PROGRAM_RUN_TAPS_H
 
