@@ -1,5 +1,5 @@
-"""mariadb.py HOST PORT USER DATABASE <messages: each message is handled once, whatever the source delivers how often. No
-binding of semel: the functions that semel's tables have are called in the transaction that the work goes into."""
+"""mariadb.py HOST PORT USER DATABASE <messages: each message is handled once, whatever the source delivers how often.
+No binding of semel: the functions that semel's tables have are called in the transaction that the work goes into."""
 import json
 import sys
 import time

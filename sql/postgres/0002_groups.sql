@@ -1,5 +1,5 @@
 -- brings: groups of the outbox that wait
--- locks: semel_outbox while its index is built, about a second per million rows
+-- locks: semel_outbox while an index of it is built: about 8 s per million rows
 --
 -- Groups that wait are visited by time, so that they cost those that are ready nothing.
 --

@@ -1,5 +1,5 @@
 -- brings: notes of inboxes, details of markers, sent messages
--- locks: semel_marker while it is read once, about a second per million rows
+-- locks: semel_marker, semel_outbox and semel_dead: about a second per million keys
 --
 -- What an inbox knows of itself, and more about each message.
 --

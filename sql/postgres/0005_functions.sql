@@ -10,7 +10,7 @@
 -- see what was committed while the statement before it waited.
 
 -- In a store a key has at most 255 bytes: a longer one, and one that begins with 0xFF, is kept as 0xFF and its SHA-256.
-CREATE FUNCTION {}.semel_stored_key(key bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION {}.semel_stored_key(key bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF coalesce(length(key), 0) = 0 THEN
@@ -21,7 +21,7 @@ END $$;
 
 -- The number of an inbox (kind 1) or outbox (kind 2), which the first use of its name creates. NULL if another
 -- transaction has created it just now: it is there for the next statement.
-CREATE FUNCTION {}.semel_scope_number(kind integer, name text) RETURNS integer LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION {}.semel_scope_number(kind integer, name text) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -43,7 +43,7 @@ END $$;
 -- removed? The notes are those of src/core/inbox_stale.c. At READ COMMITTED a plain read returns the newest note. At
 -- stricter levels the read locks, which fails if the note has changed since the snapshot; a note that the snapshot does
 -- not have is added, which fails if it is there.
-CREATE FUNCTION {}.semel_check_age(inbox integer, made timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION {}.semel_check_age(inbox integer, made timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -70,7 +70,8 @@ BEGIN
 END $$;
 
 -- Everything but the first insertion of a marker in an inbox that exists: see semel_receive().
-CREATE FUNCTION {}.semel_receive_known(inbox text, key bytea, fingerprint bigint, made timestamptz, inserted boolean)
+CREATE OR REPLACE FUNCTION {}.semel_receive_known(inbox text, key bytea, fingerprint bigint, made timestamptz,
+    inserted boolean)
 RETURNS text LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -121,32 +122,42 @@ BEGIN
     RAISE EXCEPTION 'semel: a marker changes faster than it can be read' USING ERRCODE = '40001';
 END $$;
 
--- True for the first copy, false for every other one. A first copy costs one INSERT.
-CREATE FUNCTION {}.semel_receive(inbox text, key bytea, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+-- True for the first copy, false for every other one. A first copy costs one INSERT. Setting search_path would cost it
+-- half as much again; so everything here is named with its schema.
+CREATE OR REPLACE FUNCTION {}.semel_receive(inbox text, key bytea, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 BEGIN
-    IF key IS NULL OR length(key) > 255 OR length(key) = 0 OR get_byte(key, 0) = 255 THEN
+    IF pg_catalog.length(key) OPERATOR(pg_catalog.>) 0 AND pg_catalog.length(key) OPERATOR(pg_catalog.<) 256
+       AND pg_catalog.get_byte(key, 0) OPERATOR(pg_catalog.<) 255 THEN
+        NULL; -- as it is
+    ELSE
         key := {}.semel_stored_key(key);
     END IF;
     INSERT INTO {}.semel_marker (inbox, key, state, at_ms, fingerprint)
-        SELECT s.id, key, 0, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint, nullif(fingerprint, 0)
-        FROM {}.semel_scope s WHERE s.kind = 1 AND s.name = inbox COLLATE "C" ON CONFLICT DO NOTHING;
+        SELECT s.id, key, 0, pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())
+                                              OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8,
+               CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END
+        FROM {}.semel_scope s WHERE s.kind OPERATOR(pg_catalog.=) 1 AND
+             s.name OPERATOR(pg_catalog.=) (inbox COLLATE pg_catalog."C") ON CONFLICT DO NOTHING;
     IF FOUND AND made IS NULL THEN
         RETURN true;
     END IF;
-    RETURN {}.semel_receive_known(inbox, key, nullif(fingerprint, 0), made, FOUND) = 'claimed';
+    RETURN {}.semel_receive_known(inbox, key, CASE WHEN fingerprint OPERATOR(pg_catalog.<>) 0 THEN fingerprint END,
+                                  made, FOUND) OPERATOR(pg_catalog.=) 'claimed';
 END $$;
 
-CREATE FUNCTION {}.semel_receive(inbox text, key text, fingerprint bigint DEFAULT NULL, made timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_receive(inbox text, key text, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL)
 RETURNS boolean LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_receive(inbox, pg_catalog.convert_to(key, 'UTF8'), fingerprint, made)
 $$;
 
 -- The same with the reason: claimed (true), duplicate or dead (false). A dead message was given up after too many
 -- failures, and is in semel_dead; it is not handled, and a retry of the dead letter decides about it.
-CREATE FUNCTION {}.semel_receive_outcome(inbox text, key bytea, fingerprint bigint DEFAULT NULL,
-                                         made timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_receive_outcome(inbox text, key bytea, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -157,14 +168,15 @@ BEGIN
     RETURN {}.semel_receive_known(inbox, key, nullif(fingerprint, 0), made, FOUND);
 END $$;
 
-CREATE FUNCTION {}.semel_receive_outcome(inbox text, key text, fingerprint bigint DEFAULT NULL,
-                                         made timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_receive_outcome(inbox text, key text, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL)
 RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_receive_outcome(inbox, pg_catalog.convert_to(key, 'UTF8'), fingerprint, made)
 $$;
 
 -- A length as headers have it: four bytes, the lowest first.
-CREATE FUNCTION {}.semel_length_bytes(length integer) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_length_bytes(length integer)
+RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT pg_catalog.set_byte(pg_catalog.set_byte(pg_catalog.set_byte(pg_catalog.set_byte(
         pg_catalog.decode('00000000', 'hex'), 0, length OPERATOR(pg_catalog.&) 255),
         1, (length OPERATOR(pg_catalog.>>) 8) OPERATOR(pg_catalog.&) 255),
@@ -174,7 +186,7 @@ $$;
 
 -- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the
 -- type and the body. bigint has a sign and no wrapping addition, so a sum is made of two halves.
-CREATE FUNCTION {}.semel_sum(a bigint, b bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_sum(a bigint, b bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (((a OPERATOR(pg_catalog.>>) 32) OPERATOR(pg_catalog.+) (b OPERATOR(pg_catalog.>>) 32)
              OPERATOR(pg_catalog.+) (((a OPERATOR(pg_catalog.&) 4294967295) OPERATOR(pg_catalog.+)
                                       (b OPERATOR(pg_catalog.&) 4294967295)) OPERATOR(pg_catalog.>>) 32))
@@ -183,7 +195,8 @@ CREATE FUNCTION {}.semel_sum(a bigint, b bigint) RETURNS bigint LANGUAGE sql IMM
          OPERATOR(pg_catalog.&) 4294967295)
 $$;
 
-CREATE FUNCTION {}.semel_fingerprint(type text, body bytea) RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION {}.semel_fingerprint(type text, body bytea)
+RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     data bytea := convert_to(coalesce(type, ''), 'UTF8');
@@ -228,12 +241,13 @@ BEGIN
     RETURN CASE word WHEN 0 THEN 1 ELSE word END;
 END $$;
 
-CREATE FUNCTION {}.semel_fingerprint(type text, body text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_fingerprint(type text, body text)
+RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT {}.semel_fingerprint(type, pg_catalog.convert_to(body, 'UTF8'))
 $$;
 
 -- The result that was stored with a key: NULL if there is none.
-CREATE FUNCTION {}.semel_result(inbox text, key bytea) RETURNS bytea LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION {}.semel_result(inbox text, key bytea) RETURNS bytea LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -241,11 +255,12 @@ BEGIN
             WHERE m.inbox = s.id AND m.key = {}.semel_stored_key(key) AND m.state = 0);
 END $$;
 
-CREATE FUNCTION {}.semel_result(inbox text, key text) RETURNS bytea LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_result(inbox text, key text) RETURNS bytea LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_result(inbox, pg_catalog.convert_to(key, 'UTF8'))
 $$;
 
-CREATE FUNCTION {}.semel_set_result(inbox text, key bytea, result bytea) RETURNS void LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION {}.semel_set_result(inbox text, key bytea, result bytea)
+RETURNS void LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -261,17 +276,19 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION {}.semel_set_result(inbox text, key text, result bytea) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_set_result(inbox text, key text, result bytea)
+RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_set_result(inbox, pg_catalog.convert_to(key, 'UTF8'), result)
 $$;
 
-CREATE FUNCTION {}.semel_set_result(inbox text, key text, result text) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION {}.semel_set_result(inbox text, key text, result text)
+RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_set_result(inbox, pg_catalog.convert_to(key, 'UTF8'), pg_catalog.convert_to(result, 'UTF8'))
 $$;
 
 -- Receives, and returns the stored result to a copy.
-CREATE FUNCTION {}.semel_receive_result(inbox text, key bytea, fingerprint bigint DEFAULT NULL,
-                                        made timestamptz DEFAULT NULL, OUT first boolean, OUT result bytea)
+CREATE OR REPLACE FUNCTION {}.semel_receive_result(inbox text, key bytea, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL, OUT first boolean, OUT result bytea)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     first := {}.semel_receive(inbox, key, fingerprint, made);
@@ -280,8 +297,8 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION {}.semel_receive_result(inbox text, key text, fingerprint bigint DEFAULT NULL,
-                                        made timestamptz DEFAULT NULL, OUT first boolean, OUT result bytea)
+CREATE OR REPLACE FUNCTION {}.semel_receive_result(inbox text, key text, fingerprint bigint DEFAULT NULL,
+    made timestamptz DEFAULT NULL, OUT first boolean, OUT result bytea)
 LANGUAGE sql VOLATILE AS $$
     SELECT r.first, r.result
     FROM {}.semel_receive_result(inbox, pg_catalog.convert_to(key, 'UTF8'), fingerprint, made) r
@@ -291,7 +308,7 @@ $$;
 
 -- Headers as the library stores them: of each the length of the name, the name, the length of the value, the value. A
 -- member that is null is left out. due_ms is set if the message is delayed.
-CREATE FUNCTION {}.semel_header_bytes(headers jsonb, due_ms bigint) RETURNS bytea LANGUAGE plpgsql IMMUTABLE
+CREATE OR REPLACE FUNCTION {}.semel_header_bytes(headers jsonb, due_ms bigint) RETURNS bytea LANGUAGE plpgsql IMMUTABLE
 PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -317,7 +334,7 @@ BEGIN
 END $$;
 
 -- A UUID of version 7, which begins with the time.
-CREATE FUNCTION {}.semel_new_id(now_ms bigint) RETURNS text LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION {}.semel_new_id(now_ms bigint) RETURNS text LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bytes bytea := substr(int8send(now_ms), 3) || substr(uuid_send(gen_random_uuid()), 7);
@@ -330,9 +347,10 @@ END $$;
 -- Relays are told by NOTIFY at the commit, by one transaction at a time: commits with a NOTIFY queue behind a lock of
 -- the server, and a relay that was told looks again soon. semel.notify = off leaves it out: a transaction with a NOTIFY
 -- cannot be prepared (PREPARE TRANSACTION), and then the relay finds the message at its next look.
-CREATE FUNCTION {}.semel_send(outbox text, type text, body bytea, id text DEFAULT NULL, source text DEFAULT NULL,
-                              topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
-                              content_type text DEFAULT NULL, headers jsonb DEFAULT NULL, delay interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_send(outbox text, type text, body bytea, id text DEFAULT NULL,
+    source text DEFAULT NULL,
+    topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
+    content_type text DEFAULT NULL, headers jsonb DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -371,19 +389,95 @@ BEGIN
     RETURN id;
 END $$;
 
-CREATE FUNCTION {}.semel_send(outbox text, type text, body text, id text DEFAULT NULL, source text DEFAULT NULL,
-                              topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
-                              content_type text DEFAULT NULL, headers jsonb DEFAULT NULL, delay interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_send(outbox text, type text, body text, id text DEFAULT NULL,
+    source text DEFAULT NULL,
+    topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
+    content_type text DEFAULT NULL, headers jsonb DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_send(outbox, type, pg_catalog.convert_to(body, 'UTF8'), id, source, topic, grp, correlation_id,
                          content_type, headers, delay)
 $$;
 
-CREATE FUNCTION {}.semel_send(outbox text, type text, body jsonb, id text DEFAULT NULL, source text DEFAULT NULL,
-                              topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
-                              content_type text DEFAULT 'application/json', headers jsonb DEFAULT NULL,
-                              delay interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {}.semel_send(outbox text, type text, body jsonb, id text DEFAULT NULL,
+    source text DEFAULT NULL,
+    topic text DEFAULT NULL, grp text DEFAULT NULL, correlation_id text DEFAULT NULL,
+    content_type text DEFAULT 'application/json', headers jsonb DEFAULT NULL,
+    delay interval DEFAULT NULL)
 RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT {}.semel_send(outbox, type, pg_catalog.convert_to(body::pg_catalog.text, 'UTF8'), id, source, topic, grp,
                          correlation_id, content_type, headers, delay)
 $$;
+
+-- --- tables of other outboxes --------------------------------------------------------------------------------------
+
+-- A query that sends what stands in rows of a table: SELECT ... FROM, to be continued. A column that is '' is absent.
+CREATE OR REPLACE FUNCTION {}.semel_capture_query(outbox text, id text, type text, grp text, topic text, body text,
+    prefix text,
+    body_is_bytes text)
+RETURNS text LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN format('SELECT count({}.semel_send(%L, %s, %s, id => %s, grp => %s, topic => %L || %s)) FROM ', outbox,
+                  CASE type WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', type) END,
+                  CASE body_is_bytes WHEN 'yes' THEN format('t.%I', body) ELSE format('t.%I::text', body) END,
+                  CASE id WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', id) END,
+                  CASE grp WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', grp) END,
+                  prefix, CASE topic WHEN '' THEN 'NULL::text' ELSE format('t.%I::text', topic) END);
+END $$;
+
+-- After each row: what semel_capture_query() takes is in the trigger's arguments.
+CREATE OR REPLACE FUNCTION {}.semel_capture()
+RETURNS trigger LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE {}.semel_capture_query(TG_ARGV[0], TG_ARGV[1], TG_ARGV[2], TG_ARGV[3], TG_ARGV[4], TG_ARGV[5], TG_ARGV[6],
+                                   TG_ARGV[7]) || '(SELECT ($1).*) t' USING NEW;
+    RETURN NULL;
+END $$;
+
+-- From now on every row that is inserted into the table is sent, by a trigger, in the transaction that inserts it; the
+-- rows that are there already are sent with this transaction. Nothing happens if the trigger is there as it should be;
+-- if it is another one, it is replaced. Returns how many rows were there.
+CREATE OR REPLACE FUNCTION {}.semel_capture_table(outbox text, source regclass, id text DEFAULT 'id',
+    type text DEFAULT 'type',
+    grp text DEFAULT 'aggregateid', topic text DEFAULT 'aggregatetype',
+    body text DEFAULT 'payload', prefix text DEFAULT 'outbox.event.')
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    given text[] := ARRAY[outbox, coalesce(id, ''), coalesce(type, ''), coalesce(grp, ''), coalesce(topic, ''),
+                          coalesce(body, ''), coalesce(prefix, '')];
+    missing text;
+    known bytea;
+    wanted bytea;
+    was_there boolean;
+    sent bigint := 0;
+BEGIN
+    SELECT c.name INTO missing FROM unnest(given[2:6]) AS c (name) WHERE (c.name <> '' OR given[6] = '') AND NOT EXISTS
+        (SELECT FROM pg_attribute a WHERE a.attrelid = source AND a.attname = c.name AND a.attnum > 0
+         AND NOT a.attisdropped) LIMIT 1;
+    IF missing IS NOT NULL THEN
+        RAISE EXCEPTION 'semel: the table % has no column "%"', source, missing USING ERRCODE = '42703';
+    END IF;
+    given := given || (SELECT CASE a.atttypid WHEN 'bytea'::regtype THEN 'yes' ELSE 'no' END FROM pg_attribute a
+                       WHERE a.attrelid = source AND a.attname = given[6]);
+    SELECT string_agg(convert_to(g.one, 'UTF8') || '\x00'::bytea, ''::bytea ORDER BY g.place) INTO wanted
+        FROM unnest(given) WITH ORDINALITY AS g (one, place);
+    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
+    IF known = wanted THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', source);
+    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
+    was_there := FOUND;
+    IF known = wanted THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('DROP TRIGGER IF EXISTS semel_capture ON %s', source);
+    EXECUTE format('CREATE TRIGGER semel_capture AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION {}.semel_capture('
+                   '%L, %L, %L, %L, %L, %L, %L, %L)', source, given[1], given[2], given[3], given[4], given[5],
+                   given[6], given[7], given[8]);
+    IF NOT was_there THEN
+        EXECUTE {}.semel_capture_query(given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8])
+            || format('(SELECT * FROM %s ORDER BY ctid) t', source) INTO sent;
+    END IF;
+    RETURN sent;
+END $$;

@@ -1,5 +1,5 @@
 -- brings: groups of the outbox that wait
--- locks: the file while an index of semel_outbox is built, about a second per million rows
+-- locks: the file while an index of semel_outbox is built: about 5 s per million rows
 --
 -- Groups that wait are visited by time, so that they cost those that are ready nothing.
 --

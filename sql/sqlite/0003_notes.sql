@@ -1,5 +1,5 @@
 -- brings: notes of inboxes, details of markers, sent messages
--- locks: the file while semel_marker is read once, about a second per million rows
+-- locks: the file: about a second per million keys
 --
 -- What an inbox knows of itself, and more about each message.
 --

@@ -1,5 +1,5 @@
 -- brings: causes and retries of dead letters, audit, running processes
--- locks: the file while indexes of semel_dead are built, about a second per million rows
+-- locks: the file while two indexes of semel_dead are built: about 6 s per million letters
 --
 -- What operators need: dead letters by their cause, retries that running processes take over, who changed what by
 -- hand, and which processes are running.

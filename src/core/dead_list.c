@@ -35,12 +35,6 @@ typedef struct listing {
     int64_t last_id;
 } listing;
 
-/* 1 if the driver may show letters that the filter does not name. */
-static int is_search(const semel_dead_filter *filter)
-{
-    return filter->error || filter->cause;
-}
-
 static int is_wanted(const semel_dead_filter *filter, const semel_dead *dead)
 {
     return (!filter->cause || dead->cause == filter->cause) &&
@@ -69,18 +63,22 @@ static semel_status list_page(work_unit *unit, void *context, semel_error *err)
     return unit->store->driver->dead->list(unit->state, &l->page, show_letter, l, err);
 }
 
+/* Nearly all letters have a cause, so a search for one asks for as many as are wanted first. */
 static semel_status list_pages(semel_store *store, listing *l, semel_error *err)
 {
+    uint32_t search = l->wanted->brief ? SEARCH_ROWS_BRIEF : SEARCH_ROWS, asked;
     semel_status status;
     l->left = l->wanted->limit;
     l->page = *l->wanted;
-    if (is_search(l->wanted))
-        l->page.limit = l->wanted->brief ? SEARCH_ROWS_BRIEF : SEARCH_ROWS;
+    if (l->wanted->error)
+        l->page.limit = search;
     do {
         l->seen = 0;
+        asked = l->page.limit;
         status = store_transact(store, SEMEL_BEGIN_RELAXED, list_page, l, err);
         l->page.after_id = l->last_id;
-    } while (!status && l->left && l->seen == l->page.limit);
+        l->page.limit = search;
+    } while (!status && l->left && l->seen == asked);
     return status;
 }
 

@@ -28,11 +28,12 @@ typedef struct command {
 /* The table of commands, in main.c. */
 const command *cli_commands(size_t *count);
 
-extern const char audit_help[], check_help[], completion_help[], config_help[], dead_help[],
-    demo_help[], doctor_help[], exec_help[], health_help[], inbox_help[], init_help[],
+extern const char audit_help[], bench_help[], check_help[], completion_help[], config_help[],
+    dead_help[], demo_help[], doctor_help[], exec_help[], health_help[], inbox_help[], init_help[],
     migrate_help[], outbox_help[], publish_help[], queue_help[], run_help[], schema_help[],
     stats_help[], tail_help[], test_help[], top_help[];
 int cmd_audit(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_inbox(int argc, char **argv);
 int cmd_outbox(int argc, char **argv);
 int cmd_queue(int argc, char **argv);

@@ -51,6 +51,7 @@ static const command commands[] = {
     {BESIDE, "completion", "for shells", completion_help, cmd_completion},
     {GROUP_MORE, "demo", "watch two shops being killed again and again, and what they charge",
      demo_help, cmd_demo},
+    {GROUP_MORE, "bench", "a quick measurement of your own store", bench_help, cmd_bench},
     {GROUP_MORE, "version", "the version of semel, and what is built in",
      "usage: semel version\n\nPrints the version of semel and what is built into it.\n",
      cmd_version},
@@ -176,7 +177,8 @@ static int cmd_version(int argc, char **argv)
 {
     if (argc > 1)
         return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
-    (void)printf("semel %s\n%s\n", semel_version(), semel_build_options());
+    (void)printf("semel %s\n%s; handlers: sql http exec worker\n", semel_version(),
+                 semel_build_options());
     return CLI_OK;
 }
 

@@ -87,6 +87,8 @@ VARYING = [
     (r"\bsemel \d+\.\d+\.\d+", "semel VERSION"),
     (r"\bpid \d+", "pid PID"),
     (r"\b\d+ in progress", "N in progress"),
+    (r"\b\d+[smhd] ago\b", "AGE ago"),
+    (r"\b[\w-]+@[\w.-]+", "WHO"),
     (r"\bkilled at \d+ points", "killed at N points"),
     (r"\s+", " "),
 ]
@@ -138,6 +140,7 @@ class Terminal:
     def __init__(self, command, directory, environment):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))  # as wide as the documents
             os.chdir(directory)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
             # Ctrl-C is for the command: the shell waits for it. What a trap catches is not ignored by commands.

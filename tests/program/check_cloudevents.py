@@ -92,5 +92,26 @@ def the_event_decides():
     expect("the topic", "t", seen()[0][5])
 
 
+def exported_letters_come_back():
+    """What `semel dead export` prints is the message that died: published elsewhere, it dies the same."""
+    write("semel.yaml", CONFIG.split("inboxes:", maxsplit=1)[0] +
+          "inboxes: { all: { from: orders, attempts_max: 1, exec: [sh, -c, exit 65] } }\n")
+    semel("publish", "orders", "--cloudevents", "--lines", stdin=lines(EVENT, BINARY, TEXT))
+    semel("run", "--once")
+    exported = semel("dead", "export", "--inbox", "all")[0]
+    expect("letters", 3, exported.count("\n"))
+    write("letters.jsonl", exported)
+    out = semel("publish", "orders", "--cloudevents", "--lines", "--store", "sqlite:other.db", "--file=letters.jsonl")
+    expect("the ids", "e-1\ne-2\ne-3\n", out[0])
+    semel("run", "--once", "--store", "sqlite:other.db")
+    again = semel("dead", "export", "--inbox", "all", "--store", "sqlite:other.db")[0]
+    expect("the same events", exported, again)
+    first, second, third = (json.loads(line) for line in exported.splitlines())
+    expect("all that the first event said", EVENT, first)
+    expect("binary data", BINARY["data_base64"], second["data_base64"])
+    expect("text data", TEXT["data"], third["data"])
+
+
 if __name__ == "__main__":
-    main(events_become_messages, one_event_and_its_copies, nothing_of_a_bad_line, the_event_decides)
+    main(events_become_messages, one_event_and_its_copies, nothing_of_a_bad_line, the_event_decides,
+         exported_letters_come_back)

@@ -128,8 +128,8 @@ def durability_on_sqlite():
     set_up(store="sqlite:shop.db?synchronous=normal", more="require: exactly-once-effects\n    ")
     semel("migrate", "up", "--store", "sqlite:shop.db")
     finds("durability", "error", "synchronous is normal|payments is below the grade it requires")
-    set_up(store="\"memory:\"", replace={"setup: CREATE": "# CREATE", "sql: INSERT INTO ledger (order_id, amount) VALUES "
-                                     "(:json/order_id, :json/amount)": "exec: [./send-email.sh]"})
+    statement = "sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
+    set_up(store="\"memory:\"", replace={"setup: CREATE": "# CREATE", statement: "exec: [./send-email.sh]"})
     finds("durability", "warning", "survives nothing", "use sqlite:")
 
 

@@ -43,7 +43,7 @@ def without_a_process():
     expect("stats", "INBOX PROCESSED DUPLICATES FAILED DEAD STALE MISMATCH NO KEY\n"
            "payments - - - 1 - - -\nmail.receipt - - - 0 - - -\nparcels - - - 0 - - -\n", fixed(out))
     expect("what stats says", none, err)
-    expect("as JSON", {"inbox": "payments", "dead": 1}, json.loads(semel("stats", "--json")[0].splitlines()[0]))
+    expect("as JSON", {"inbox": "payments", "dead": 1}, stats())
     out, err = semel("health", status=1)
     expect("health", "unhealthy: no process is running semel.yaml; the store was asked instead: it answers\n", out)
     expect("health says no more", "", err)
@@ -52,7 +52,8 @@ def without_a_process():
     expect("health as JSON", False, json.loads(semel("health", "--json", status=1)[0])["healthy"])
     followed = Run(command="tail")
     followed.says("refused by the inbox: missing key")
-    expect("tail", none + "CLOCK payments #KEY dead attempt 1: refused by the inbox: missing key\n", fixed(followed.text()))
+    expect("tail", none + "CLOCK payments #KEY dead attempt 1: refused by the inbox: missing key\n",
+           fixed(followed.text()))
     followed.stop(status=-signal.SIGTERM)
 
 
@@ -77,7 +78,8 @@ def what_a_process_counts():
     expect("health", "healthy: up TOOK; store, 1 relay; last outcome TOOK ago\n", fixed(semel("health")[0]))
     expect("ready", "ready: up TOOK; store, 1 relay; last outcome TOOK ago\n", fixed(semel("health", "--ready")[0]))
     health = json.loads(semel("health", "--json")[0])
-    expect("health as JSON", (True, True, [], run.pid), tuple(health[k] for k in ("healthy", "ready", "problems", "pid")))
+    expect("health as JSON", (True, True, [], run.pid),
+           tuple(health[name] for name in ("healthy", "ready", "problems", "pid")))
     [row] = rows()
     expect("the row", ["payments", "mail.receipt", "parcels"], row["inboxes"])
     expect("its outboxes and queues", (["shipping"], ["orders", "shipping"]), (row["outboxes"], row["queues"]))
@@ -149,8 +151,8 @@ def closed_pipe():
 
 
 def a_broker_is_away():
-    prepare(more="")
-    write("semel.yaml", read("semel.yaml").replace("orders: { url: store,", "orders: { url: amqp://127.0.0.1:1/?queue=q,"))
+    prepare()
+    write("semel.yaml", read("semel.yaml").replace("url: store", "url: amqp://127.0.0.1:1/?queue=q"))
     run = Run("--log-format", "text")
     run.says("unreachable")
     out, _ = semel("health", status=1)
@@ -274,8 +276,9 @@ def bad_questions():
     prepare()
     run = start()
     [path] = sockets()
-    for question in (b"\n", b"stats\n", b"{}\n", b'{"ask":"stop"}\n', b'{"ask":1}\n', b"\xff\xfe\n", b"[" * 5000 + b"\n",
-                     b'{"ask":"tail","inboxes":[1]}\n', b'{"ask":"tail","key":"xyz"}\n', b"x" * 70000 + b"\n"):
+    for question in (b"\n", b"stats\n", b"{}\n", b'{"ask":"stop"}\n', b'{"ask":1}\n', b"\xff\xfe\n",
+                     b"[" * 5000 + b"\n", b'{"ask":"tail","inboxes":[1]}\n',
+                     b'{"ask":"tail","key":"xyz"}\n', b"x" * 70000 + b"\n"):
         expect_true("error" in ask(path, question), question[:20])
     gone = Client(path, {"ask": "health"})
     gone.close()

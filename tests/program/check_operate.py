@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import time
 
-from program_kit import (DEADLINE_S, RUNNING, SEMEL, Failed, Run, environment, expect, expect_true, main, publish_lines, semel,
+from program_kit import (DEADLINE_S, SEMEL, Failed, Run, environment, expect, expect_true, main, publish_lines, semel,
                          wait_until, write)
 from store_kit import STORES, place
 
@@ -46,6 +46,8 @@ inboxes:
   shipped: {{ from: shipping, exec: ["true"] }}
 """
 
+PARCELS = "  parcels: amqp://shop@127.0.0.1:1/?exchange=shop\n"
+
 INVOICE = """\
 #!/bin/sh
 body=$(cat)
@@ -75,7 +77,7 @@ def objects(*arguments):
 
 
 def set_up(store):
-    write("semel.yaml", CONFIG.format(store=store.url).replace("  parcels: amqp://shop@127.0.0.1:1/?exchange=shop\n", ""))
+    write("semel.yaml", CONFIG.format(store=store.url).replace(PARCELS, ""))
     write("invoice.sh", INVOICE, 0o700)
     Run("--once").ends(0)  # makes the tables
 
@@ -137,7 +139,8 @@ next: semel dead show 1
 
 NOT_FOUND = """\
 semel inbox show: key 99999 not found in any inbox; it was never handled, or has been forgotten
-searched json:/order_id in payments, invoices; header:tenant+json:/order_id in tenants; id in mail.receipt, copies, shipped
+searched json:/order_id in payments, invoices; header:tenant+json:/order_id in tenants; \
+id in mail.receipt, copies, shipped
 """
 
 KEYS = """\
@@ -181,7 +184,8 @@ def keys_of_several_parts(store):
     order(7, queue="returns", options=("--header", "tenant=shop-eu"))
     for typed in (("shop-eu", "7"), ("7:shop-eu,1:7,",), ("base64:NzpzaG9wLWV1LDE6Nyw=",)):
         expect(f"{typed}", ["7:shop-eu,1:7,"], [row["key"] for row in objects("inbox", "show", *typed)])
-    expect("the other inboxes", "payments, invoices, mail.receipt, copies and shipped use other keys (json:/order_id, id)\n",
+    expect("the other inboxes",
+           "payments, invoices, mail.receipt, copies and shipped use other keys (json:/order_id, id)\n",
            semel("inbox", "show", "shop-eu", "7")[1])
 
 
@@ -199,7 +203,8 @@ def forgotten(store):
            "inbox", "forget", "payments", "1042", "--yes", status=4)
     order(1042)
     expect("the next copy runs", [("2",)], store.ask("SELECT count(*) FROM ledger WHERE order_id = 1042"))
-    golden("the audit", "AUDIT  WHEN  WHO  WHAT  RESULT\n1  TIME  WHO  inbox forget payments 1042  1 forgotten\n", "audit")
+    golden("the audit", "AUDIT  WHEN  WHO  WHAT  RESULT\n1  TIME  WHO  inbox forget payments 1042  1 forgotten\n",
+           "audit")
 
 
 @on_each
@@ -271,8 +276,9 @@ def outboxes(store):
     expect("the body", '{"order_id": 0}', semel("outbox", "show", ids[0], "--body")[0])
     golden("an id that is not there", 'semel outbox show: no message "x" waits in an outbox; it was sent, or is a dead '
            "letter (semel dead ls)\n", "outbox", "show", "x", status=4)
-    golden("a dry run", "ID  no queue is bound for \"order.paid\"\n" * 2 + "would make 3 messages in shipping due now:\n"
-           "1 more; nothing was changed\n", "outbox", "requeue", "shipping", "-n")
+    golden("a dry run", "ID  no queue is bound for \"order.paid\"\n" * 2 +
+           "would make 3 messages in shipping due now:\n1 more; nothing was changed\n",
+           "outbox", "requeue", "shipping", "-n")
     golden("one is given up", "1 of 1 given up (audit 1)\nnext: semel dead show 1\n", "outbox", "skip", ids[1], "--yes")
     expect_true("given up by" in semel("dead", "show", "1")[0], "the letter says who gave up on it")
     asked = Run("requeue", "shipping", command="outbox", terminal=True)
@@ -412,8 +418,8 @@ HOSTILE = "\x1b[2J\n\t\x07\u202e\u009b31m\"'\\"
 
 @on_each
 def hostile(store):
-    semel("publish", "orders", json.dumps({"order_id": HOSTILE}), "--type", f"t{HOSTILE[0]}", "--id", f"id-{HOSTILE[0]}",
-          "--header", f"h={HOSTILE[0]}")
+    semel("publish", "orders", json.dumps({"order_id": HOSTILE}), "--type", f"t{HOSTILE[0]}", "--id",
+          f"id-{HOSTILE[0]}", "--header", f"h={HOSTILE[0]}")
     Run("--once").ends(0)
     key = objects("inbox", "ls", "invoices")[0]["key"]
     expect("the key, as it can be typed", "hex:" + HOSTILE.encode().hex(), key)
@@ -445,7 +451,7 @@ def make_keys(path, count):
     columns = [row[1] for row in shop.execute("PRAGMA table_info(semel_marker)")]
     shop.execute("PRAGMA synchronous = off")
     scope = shop.execute("SELECT id FROM semel_scope WHERE kind = 1 AND name = 'payments'").fetchone()[0]
-    some = {"inbox": "?1", "key": "CAST(printf('%08d', n) AS BLOB)", "state": "(SELECT state FROM semel_marker LIMIT 1)"}
+    some = {"inbox": "?1", "key": "CAST(printf('%08d', n) AS BLOB)", "state": "0"}
     model = dict(zip(columns, shop.execute("SELECT * FROM semel_marker LIMIT 1").fetchone() or [None] * len(columns)))
     values = [some.get(name, "NULL" if model[name] is None else repr(model[name])) for name in columns]
     shop.execute(f"WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < {count}) "
@@ -471,7 +477,8 @@ def many():
         expect("all of them in a pipe", 100002, len(semel("inbox", "ls", "payments")[0].splitlines()))
         store.ask("UPDATE semel_marker SET at_ms = at_ms - 7200000")
         purge = Run("purge", "payments", "--older-than", "1h", "--yes", command="inbox")
-        wait_until(lambda: int(store.ask("SELECT coalesce(max(count), 0) FROM semel_audit")[0][0]) >= 200, "some are gone")
+        wait_until(lambda: int(store.ask("SELECT coalesce(max(count), 0) FROM semel_audit")[0][0]) >= 200,
+                   "some are gone")
         purge.send(signal.SIGINT)
         text = purge.ends(130)
         left = len(objects("inbox", "ls", "payments"))
@@ -482,15 +489,15 @@ def many():
         expect("the audit", (100001 - left, True), (entry["count"], entry["result"].endswith(", then stopped")))
 
 
-def interrupted_and_continued():
+def two_purges():
+    """Two operators at once: each key is forgotten by one of them."""
     with place("sqlite") as store:
         set_up(store)
         order(1)
         make_keys("shop.db", 3000)
         store.ask("UPDATE semel_marker SET at_ms = at_ms - 7200000")
-        for _ in range(2):  # two operators at once
-            Run("purge", "payments", "--older-than", "1h", "--yes", command="inbox")
-        for purge in list(RUNNING)[-2:]:
+        both = [Run("purge", "payments", "--older-than", "1h", "--yes", command="inbox") for _ in range(2)]
+        for purge in both:
             purge.ends(0)
         expect("nothing is left", [], objects("inbox", "ls", "payments"))
         expect("together", 3001, sum(entry["count"] for entry in objects("audit")))
@@ -510,5 +517,5 @@ def two_operators(store):
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, closed_pipe, hostile,
-     many, interrupted_and_continued, two_operators)
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, closed_pipe,
+     hostile, many, two_purges, two_operators)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""check_sql.py PROGRAM PEER [CHECK...]: what the SQL functions of docs/SQL.md answer, on PostgreSQL and on MariaDB; that
-they and the library (PEER, which is sql_peer) take each other's keys for handled; and which rights they need."""
+"""check_sql.py PROGRAM PEER [CHECK...]: what the SQL functions of docs/SQL.md answer, on PostgreSQL and on MariaDB;
+that they and the library (PEER, which is sql_peer) take each other's keys for handled; and which rights they need."""
 import hashlib
 import json
 import os
@@ -73,7 +73,8 @@ def first_and_copies(server):
     expect("first", [True, False, False], [receive(server, "shop", "a") for _ in range(3)])
     expect("the same bytes", False, receive(server, "shop", server.blob(b"a")))
     expect("another inbox", True, receive(server, "store-2.b_c", "a"))
-    expect("bytes that are no text", [True, False], [receive(server, "shop", server.blob(b"\x00\xfe\xff")) for _ in "12"])
+    expect("bytes that are no text", [True, False],
+           [receive(server, "shop", server.blob(b"\x00\xfe\xff")) for _ in "12"])
     expect("case and spaces", [True, True], [receive(server, "shop", key) for key in ("A", "a ")])
     expect("words", ["claimed", "duplicate"], [outcome(server, "shop", "b") for _ in "12"])
 
@@ -120,8 +121,9 @@ def long_keys(server):
 def wrong_arguments(server):
     for values in (["in", ""], ["in", None], ["", "k"], [None, "k"], ["a b", "k"], ["n" * 256, "k"], ["a\n", "k"]):
         expect(f"{values}", server.invalid, server.refusal("SELECT semel_receive(%s, %s)", values))
-    expect("nothing is left", ["exec", "semel.exec.retention"], [str(row[0], "ascii") if isinstance(row[0], bytes) else row[0] for row in
-                                         server.run("SELECT name FROM semel_scope ORDER BY id")])
+    names = [row[0] for row in server.run("SELECT name FROM semel_scope ORDER BY id")]
+    expect("nothing is left", ["exec", "semel.exec.retention"],
+           [name.decode() if isinstance(name, bytes) else name for name in names])
 
 
 def set_marker(server, key, columns):
@@ -403,6 +405,84 @@ def messages_reach_a_relay(server):
     run.stop()
 
 
+# --- tables of other outboxes -------------------------------------------------------------------------------------
+
+TABLES = """\
+version: 1
+store: {url}
+queues: {{ events: store }}
+inboxes:
+  events: {{ from: events, sql: "INSERT INTO got VALUES (:id, :type, :body, :topic, :group)" }}
+outboxes:
+  events: {{ table: {table}, poll: 100ms }}
+"""
+GOT = "CREATE TABLE got (id VARCHAR(99), type VARCHAR(99), body VARCHAR(99), topic VARCHAR(99), grp VARCHAR(99))"
+DEBEZIUM = {Postgres: "CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, aggregatetype varchar(255) NOT NULL,"
+                      " aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)",
+            MariaDB: "CREATE TABLE outboxevent (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
+                     " aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)"}
+
+
+def insert_event(server, number, then="commit"):
+    one = f"00000000-0000-4000-8000-{number:012}"
+    db = server.connect()
+    with db.cursor() as sql:
+        sql.execute("INSERT INTO outboxevent VALUES (%s, 'order', %s, 'OrderCreated', '{\"n\": 1}')",
+                    [one, f"c{number}"])
+        if then == "delete":  # as Debezium's users do: the insertion is what counts
+            sql.execute("DELETE FROM outboxevent WHERE id = %s", [one])
+    db.rollback() if then == "rollback" else db.commit()
+    db.close()
+    return one
+
+
+@on_both
+def debezium_table(server):
+    server.run(DEBEZIUM[type(server)])
+    server.run(GOT)
+    before = insert_event(server, 1)
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: outboxevent, preset: debezium }"))
+    for start in range(2):  # the second start changes nothing
+        run = Run()
+        wait_until(lambda: trigger_is_there(server), lambda: run.text())
+        expect("it runs", None, run.process.poll())
+        some = [insert_event(server, 10 + 3 * start), insert_event(server, 11 + 3 * start, "delete")]
+        insert_event(server, 12 + 3 * start, "rollback")
+        wait_until(lambda: {row[0] for row in server.run("SELECT id FROM got")} >= set(some), lambda: run.text())
+        run.stop()
+    rows = sorted(server.run("SELECT * FROM got"))
+    numbers = [int(row[0][-2:]) for row in rows]
+    expect("sent, each once", ([1] if isinstance(server, Postgres) else []) + [10, 11, 13, 14], numbers)
+    expect("as Debezium routes it", (before if numbers[0] == 1 else rows[0][0], "OrderCreated", '{"n": 1}',
+                                     "outbox.event.order", f"c{numbers[0]}"), rows[0])
+
+
+def trigger_is_there(server):
+    return server.value("SELECT COUNT(*) FROM pg_trigger WHERE tgname = 'semel_capture'" if isinstance(server, Postgres)
+                        else "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
+
+
+@on_both
+def a_table_by_its_columns(server):
+    server.run("CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99))")
+    server.run(GOT)
+    write("semel.yaml", TABLES.format(url=server.url, table="{ name: mine, preset: columns, type: kind, body: data }"))
+    run = Run()
+    wait_until(lambda: trigger_is_there(server), lambda: run.text())
+    server.run("INSERT INTO mine VALUES ('k', 'text')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got"), lambda: run.text())
+    run.stop()
+    expect("sent", [("k", "text")], server.run("SELECT type, body FROM got"))
+    missing = "{ name: mine, preset: columns, type: nothing, body: data }"
+    write("semel.yaml", TABLES.format(url=server.url, table=missing))
+    if isinstance(server, Postgres):
+        said = semel("run", status=1)
+        expect_true("no column" in said[1] and "nothing" in said[1], f"the column that is missing is named: {said}")
+    for wrong in ("\"a'b\"", "{ name: mine, body: 'x y' }", "{ name: mine, preset: columns }"):
+        write("semel.yaml", TABLES.format(url=server.url, table=wrong))
+        semel("check", "--offline", status=3)
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
@@ -439,13 +519,24 @@ def hijack(server, role):
     server.run(f"CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO {role};"
                "CREATE TABLE evil.semel_marker (); CREATE TABLE evil.semel_scope ();"
                "CREATE FUNCTION evil.length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 1 / 0';"
+               "CREATE FUNCTION evil.no(integer, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(smallint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE FUNCTION evil.no(bigint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';"
+               "CREATE OPERATOR evil.> (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.< (FUNCTION = evil.no, LEFTARG = integer, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = smallint, RIGHTARG = integer);"
+               "CREATE OPERATOR evil.= (FUNCTION = evil.no, LEFTARG = text, RIGHTARG = text);"
+               "CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = integer);"
                "CREATE FUNCTION evil.convert_to(text, name) RETURNS bytea LANGUAGE sql AS 'SELECT NULL::bytea'")
     db = server.connect(user=role)
     sql = db.cursor()
     sql.execute("SET search_path = evil, pg_catalog, public")
-    sql.execute("SELECT public.semel_receive('i', 'h'), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
+    sql.execute("SELECT public.semel_receive('i', 'h', 5), public.semel_send('o', 't', 'b', headers => '{\"a\": 1}'),"
                 " public.semel_fingerprint('t', 'b')")
     expect("first", True, sql.fetchone()[0])
+    sql.execute("SELECT public.semel_receive('i', 'h', 5)")
+    expect("a copy", False, sql.fetchone()[0])
     db.close()
 
 
@@ -485,7 +576,8 @@ def binary_log_on_mariadb():
     subprocess.run(["mariadb-install-db", "--no-defaults", *user, f"--datadir={home}/data", "--skip-test-db",
                     "--auth-root-authentication-method=normal"], check=True, timeout=60, **quiet)
     process = subprocess.Popen(["mariadbd", "--no-defaults", *user, f"--datadir={home}/data", f"--socket={socket}",
-                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"], **quiet)
+                                "--skip-networking", f"--log-bin={home}/data/log", "--innodb-log-file-size=8M"],
+                               **quiet)
 
     def root(statement):
         db = pymysql.connect(unix_socket=socket, user="root")

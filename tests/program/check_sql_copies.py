@@ -17,9 +17,9 @@ PEER, WORKER, EXAMPLES = sys.argv[2:5]
 sys.argv[2:5] = []
 from sql_kit import LEVELS, MariaDB, Postgres, SQLite  # noqa: E402
 
-KEYS = 40       # hot: all connections are at about the same one
+KEYS = 24       # hot: all connections are at about the same one
 THREADS = 16    # in each of four processes
-KILLS = 6       # at each level
+KILLS = 5       # at each level
 PYTHON_KILLS = int(os.environ.get("SEMEL_SQL_KILLS", "100"))
 
 
@@ -160,12 +160,12 @@ def python_on_postgres():
 def python_on_mariadb():
     server = MariaDB()
     words = [str(word) for word in (server.at["host"], server.at["port"], "root", server.database)]
-    killed(server, ["/usr/bin/python3", f"{EXAMPLES}/mariadb.py", *words], PYTHON_KILLS // 5)
+    killed(server, ["/usr/bin/python3", f"{EXAMPLES}/mariadb.py", *words], PYTHON_KILLS // 6)
 
 
 def python_on_sqlite():
     server = SQLite()
-    killed(server, ["/usr/bin/python3", f"{EXAMPLES}/sqlite.py", server.file], PYTHON_KILLS // 3)
+    killed(server, ["/usr/bin/python3", f"{EXAMPLES}/sqlite.py", server.file], PYTHON_KILLS // 6)
 
 
 def node_on_postgres():
@@ -175,7 +175,7 @@ def node_on_postgres():
     if done.returncode:
         raise Failed(f"npm cannot install pg:\n{done.stdout.decode()}")
     shutil.copy(f"{EXAMPLES}/postgres.js", ".")  # modules are looked for beside it
-    killed(server, ["node", "postgres.js", server.url], PYTHON_KILLS // 10)
+    killed(server, ["node", "postgres.js", server.url], PYTHON_KILLS // 16)
 
 
 program_kit.main(mixed_on_postgres, mixed_on_mariadb, python_on_postgres, python_on_mariadb, python_on_sqlite,

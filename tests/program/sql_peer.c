@@ -1,6 +1,7 @@
-/* sql_peer URL INBOX THREADS transaction|queued: the C side of check_sql.py. Each line of the standard input is an id;
- * a thread receives a message with this id, whose handler inserts a row into `charge` and sends a message, and prints
- * the id when the message is settled. What SQL functions do meanwhile under the same ids must not be done again. */
+/* sql_peer URL INBOX THREADS transaction|queued: the C side of check_sql.py. Each line of the
+ * standard input is an id. A thread receives a message with this id, whose handler inserts a row
+ * into `charge` and sends a message, and prints the id when the message is settled. What SQL
+ * functions do meanwhile under the same ids must not be done again. */
 #include <pthread.h>
 #include <semel/semel.h>
 #include <stdio.h>

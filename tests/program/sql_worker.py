@@ -1,6 +1,6 @@
-"""sql_worker.py postgres|mariadb WHERE INBOX THREADS LEVEL: the SQL side of check_sql_copies.py, as an application writes
-it. Each line of the standard input is an id; a thread receives it in SQL, inserts a row into `charge` and sends a
-message, in one transaction, and prints the id when the transaction is committed."""
+"""sql_worker.py postgres|mariadb WHERE INBOX THREADS LEVEL: the SQL side of check_sql_copies.py, as an application
+writes it. Each line of the standard input is an id; a thread receives it in SQL, inserts a row into `charge` and sends
+a message, in one transaction, and prints the id when the transaction is committed."""
 import sys
 import threading
 import time

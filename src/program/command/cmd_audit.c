@@ -1,5 +1,5 @@
-/* semel audit: what was changed by hand, and who did it. There are few entries, so the last ones are
- * found by reading all. */
+/* semel audit: what was changed by hand, and who did it. There are few entries, so the last ones
+ * are found by reading all. */
 #include "program/cli.h"
 #include "program/operate/filters.h"
 #include "program/operate/table.h"

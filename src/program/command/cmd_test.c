@@ -2,6 +2,7 @@
 #include "program/cli.h"
 #include "program/command/common.h"
 #include "program/config/tree.h"
+#include "program/handler/value_sql.h"
 #include "program/operate/confirm.h"
 #include "program/support/arguments.h"
 #include "program/support/colour.h"
@@ -177,11 +178,12 @@ static int remove_place(test_place *made, int status)
 static int run_in_place(test_options *options, int on_server)
 {
     semel_error why = {0};
-    semel_status failed =
-        place_open(&options->place, on_server ? options->all->store_url : NULL, &why);
-    if (failed == SEMEL_EINVAL)
-        return cli_usage("test", "%s", why.text);
-    if (failed)
+    const char *url = on_server ? options->all->store_url : NULL;
+    sql_kind kind = url ? sql_kind_of(url) : SQL_KIND_POSTGRES;
+    if (kind != SQL_KIND_POSTGRES && kind != SQL_KIND_MARIADB)
+        return cli_usage("test", "--store is for tests on PostgreSQL or MariaDB; without it they "
+                                 "have a temporary SQLite store");
+    if (place_open(&options->place, "test", url, &why))
         return common_failed("test", &why);
     interruption_begin();
     int status = place_fresh(options->place, &why) ? common_failed("test", &why) : CLI_OK;

@@ -9,6 +9,6 @@ typedef struct help_topic {
     const char *text;
 } help_topic;
 
-extern const help_topic help_topics[];
+extern const help_topic help_topics[]; /* the first one is `common` */
 
 #endif

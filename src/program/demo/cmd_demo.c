@@ -117,12 +117,10 @@ static int read_option(demo *out, int option, const char *text)
 
 static int read_options(demo *out, int argc, char **argv)
 {
-    static const struct option options[] = {{"charges", required_argument, NULL, 'c'},
-                                            {"kills", required_argument, NULL, 'k'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"keep", required_argument, NULL, 'd'},
-                                            {"color", required_argument, NULL, 'o'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"charges", required_argument, NULL, 'c'}, {"kills", required_argument, NULL, 'k'},
+        {"seed", required_argument, NULL, 's'},    {"keep", required_argument, NULL, 'd'},
+        {"color", required_argument, NULL, 'o'},   {NULL, 0, NULL, 0}};
     int option, wrong = CLI_OK;
     opterr = 0;
     while (!wrong && (option = getopt_long(argc, argv, ":", options, NULL)) != -1) {

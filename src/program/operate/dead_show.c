@@ -2,15 +2,11 @@
  * terminal obeys it; only a pipe gets the bytes of a body as they are. */
 #include "program/cli.h"
 #include "program/operate/dead.h"
-#include "program/support/binary.h"
-#include "program/support/encoding.h"
+#include "program/operate/message_show.h"
 #include "program/support/show.h"
-#include "program/support/strict_json.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { BODY_SHOWN = 8192, JSON_DEPTH = 64 };
 
 /* A letter with its message, which a visitor must not keep. */
 typedef struct whole_letter {
@@ -45,7 +41,7 @@ static const inbox_config *inbox_of(const dead_work *w, const dead_letter *lette
 
 static void print_line(const char *title, const buffer *text)
 {
-    (void)printf("%-8s  %s\n", title, text->len ? text->data : "-");
+    message_show_line(title, text->len ? text->data : NULL);
 }
 
 static void print_first(const dead_work *w, const dead_letter *letter)
@@ -169,57 +165,6 @@ static void print_message(const dead_work *w, const whole_letter *kept)
     buffer_free(&line);
 }
 
-static void print_headers(const semel_message *m)
-{
-    for (size_t i = 0; i < m->header_count; i++) {
-        buffer line = {0};
-        const semel_header *h = &m->headers[i];
-        show_text(&line, h->name, strlen(h->name), 0);
-        buffer_text(&line, ": ");
-        show_text(&line, h->value.data, h->value.len, 0);
-        print_line(i ? "" : "headers", &line);
-        buffer_free(&line);
-    }
-}
-
-/* Each line of a text is one of the output. */
-static void print_text(const char *text, size_t len)
-{
-    const char *title = "body";
-    for (const char *at = text, *end = text + len; at < end; title = "") {
-        buffer line = {0};
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t length = (size_t)((newline ? newline : end) - at);
-        show_text(&line, at, length, 0);
-        print_line(title, &line);
-        buffer_free(&line);
-        at += length + (newline != NULL);
-    }
-}
-
-static void print_body(const dead_letter *letter, semel_bytes body)
-{
-    buffer line = {0};
-    int is_text = encoding_is_text(body.data, body.len);
-    if (body.len && is_text)
-        print_text(body.data, body.len < BODY_SHOWN
-                                  ? body.len
-                                  : encoding_bytes(body.data, body.len, BODY_SHOWN));
-    if (!body.len)
-        buffer_text(&line, "empty");
-    else if (!is_text)
-        show_number(&line, body.len);
-    if (body.len && !is_text)
-        buffer_printf(&line, " bytes, not text: semel dead show %lld --body >FILE",
-                      (long long)letter->id);
-    if (line.len)
-        print_line("body", &line);
-    if (is_text && body.len > BODY_SHOWN)
-        (void)printf("%-8s  ... all of it: semel dead show %lld --body\n", "",
-                     (long long)letter->id);
-    buffer_free(&line);
-}
-
 static void print_letter(const dead_work *w, const whole_letter *kept)
 {
     print_first(w, &kept->is);
@@ -229,8 +174,10 @@ static void print_letter(const dead_work *w, const whole_letter *kept)
     print_key(w, kept);
     print_message(w, kept);
     if (kept->message) {
-        print_headers(kept->message);
-        print_body(&kept->is, kept->message->body);
+        char how[64];
+        (void)snprintf(how, sizeof how, "semel dead show %lld --body", (long long)kept->is.id);
+        message_show_headers(kept->message);
+        message_show_body(kept->message->body, how);
     }
     (void)fflush(stdout);
     if (kept->message)
@@ -240,71 +187,6 @@ static void print_letter(const dead_work *w, const whole_letter *kept)
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
-
-static void add_member(buffer *to, const char *name, const void *text, size_t len)
-{
-    if (!len)
-        return;
-    buffer_printf(to, "%s\"%s\":", to->data[to->len - 1] == '{' ? "" : ",", name);
-    show_json(to, text, len);
-}
-
-static void add_text_member(buffer *to, const char *name, const char *text)
-{
-    add_member(to, name, text, text ? strlen(text) : 0);
-}
-
-static void add_headers(buffer *to, const semel_message *m)
-{
-    buffer_text(to, ",\"headers\":[");
-    for (size_t i = 0; i < m->header_count; i++) {
-        const semel_header *h = &m->headers[i];
-        buffer_text(to, i ? ",{" : "{");
-        add_text_member(to, "name", h->name);
-        buffer_text(to, ",\"value\":");
-        show_json(to, h->value.data, h->value.len);
-        buffer_text(to, "}");
-    }
-    buffer_text(to, "]");
-}
-
-static void add_body(buffer *to, semel_bytes body)
-{
-    if (!body.len)
-        return;
-    if (strict_json_check(body, JSON_DEPTH, NULL) && !memchr(body.data, '\n', body.len) &&
-        !memchr(body.data, '\r', body.len)) {
-        buffer_text(to, ",\"body\":");
-        buffer_add(to, body.data, body.len);
-    } else if (encoding_is_text(body.data, body.len)) {
-        add_member(to, "body_text", body.data, body.len);
-    } else {
-        buffer_text(to, ",\"body_base64\":\"");
-        binary_add_base64(to, body);
-        buffer_text(to, "\"");
-    }
-}
-
-static void add_message(buffer *to, const semel_message *m)
-{
-    buffer time = {0};
-    buffer_text(to, "{");
-    add_member(to, "id", m->id.data, m->id.len);
-    add_text_member(to, "type", m->type);
-    add_text_member(to, "source", m->source);
-    add_text_member(to, "topic", m->topic);
-    add_text_member(to, "group", m->group);
-    add_member(to, "correlation_id", m->correlation_id.data, m->correlation_id.len);
-    add_text_member(to, "content_type", m->content_type);
-    if (m->time_ms) {
-        show_rfc3339(&time, m->time_ms);
-        add_text_member(to, "time", time.data);
-    }
-    add_headers(to, m);
-    add_body(to, m->body);
-    buffer_text(to, "}");
-    buffer_free(&time);
-}
 
 /* The row of `dead ls`, and the message. */
 static void print_json(const whole_letter *kept)
@@ -318,7 +200,7 @@ static void print_json(const whole_letter *kept)
     table t = {.columns = columns, .json = 1};
     dead_add_cells(&t, &kept->is);
     if (kept->message)
-        add_message(&message, kept->message);
+        message_show_json(&message, kept->message);
     table_cell(&t, NULL, kept->message ? message.data : NULL);
     table_end_row(&t);
     table_print(&t, stdout);
@@ -333,19 +215,7 @@ static int print_raw(const dead_work *w, const whole_letter *kept)
     if (!m)
         return tool_refuse(&w->tool, CLI_FAILED, "letter %lld is damaged: %s",
                            (long long)kept->is.id, kept->is.error);
-    if (!tool_on_terminal(&w->tool)) {
-        (void)fwrite(m->body.data, 1, m->body.len, stdout);
-        return CLI_OK;
-    }
-    for (const char *at = m->body.data, *end = at + m->body.len; m->body.len && at < end;) {
-        buffer line = {0};
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t length = (size_t)((newline ? newline : end) - at);
-        show_text(&line, at, length, 0);
-        (void)printf("%s\n", line.len ? line.data : "");
-        buffer_free(&line);
-        at += length + (newline != NULL);
-    }
+    message_show_raw(m->body, tool_on_terminal(&w->tool));
     return CLI_OK;
 }
 

@@ -31,21 +31,30 @@ static const char *host_of(region *memory, const char *url)
     return region_copy(memory, start, strcspn(start, ":/?#"));
 }
 
+/* The broker's answer has a number for "not found", and not what it is. */
+static const char *name_missing(region *memory, const queue_config *queue)
+{
+    const char *name = doctor_url_parameter(memory, queue->url, "queue");
+    const char *exchange = doctor_url_parameter(memory, queue->url, "exchange");
+    return name && exchange
+               ? region_printf(memory, "queue \"%s\" or exchange \"%s\"", name, exchange)
+           : name     ? region_printf(memory, "queue \"%s\"", name)
+           : exchange ? region_printf(memory, "exchange \"%s\"", exchange)
+                      : region_printf(memory, "what queues.%s.url names", queue->name);
+}
+
 static void find_missing(doctor *d, const queue_config *queue)
 {
     const char *host = host_of(&d->memory, queue->url);
-    const char *name = doctor_url_parameter(&d->memory, queue->url, "queue");
-    const char *exchange = doctor_url_parameter(&d->memory, queue->url, "exchange");
-    const char *what = name ? "queue" : "exchange";
-    name = name ? name : exchange ? exchange : queue->name;
+    const char *what = name_missing(&d->memory, queue);
     if (strstr(queue->url, declares))
         doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_OK, NULL,
-                    "%s \"%s\" does not exist on %s yet; run declares it", what, name, host);
+                    "%s does not exist on %s yet; run declares it", what, host);
     else
         doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_ERROR,
                     region_printf(&d->memory, "add declare=yes to queues.%s.url, or declare the %s",
-                                  queue->name, what),
-                    "%s \"%s\" does not exist on %s", what, name, host);
+                                  queue->name, *what == 'e' ? "exchange" : "queue"),
+                    "%s does not exist on %s", what, host);
 }
 
 static void find_failure(doctor *d, const queue_config *queue, const semel_error *why)

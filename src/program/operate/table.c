@@ -1,8 +1,10 @@
 /* See table.h.
  *
  * A cell is kept as the text that is printed. On a terminal that is too narrow, columns that may be
- * cut become narrower first. Then the widest of the others do: a cell that is wider than its column
- * is printed whole, and the rest of its row goes on in the next line, under its headings. */
+ * cut become narrower first. Then those of the others do that take more than half of the line: a
+ * cell that is wider than its column is printed whole, and the rest of its row goes on in the next
+ * line, under its headings. If that is not enough, the last columns have a second line in all rows,
+ * and in the heading. */
 #include "program/operate/table.h"
 
 #include "program/support/encoding.h"
@@ -14,7 +16,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { GAP = 2, CUT_LEAST = 16, CAP_LEAST = 8, DEFAULT_WIDTH = 80, NS_PER_MS = 1000000 };
+enum { GAP = 2, INDENT = 4, CUT_LEAST = 16, DEFAULT_WIDTH = 80, NS_PER_MS = 1000000 };
 
 struct table_row {
     table_row *next;
@@ -185,6 +187,13 @@ static size_t terminal_width(FILE *to)
     return DEFAULT_WIDTH;
 }
 
+/* Where each column is. */
+typedef struct layout {
+    size_t widths[TABLE_COLUMNS_MAX];
+    size_t starts[TABLE_COLUMNS_MAX];
+    int begins_line[TABLE_COLUMNS_MAX];
+} layout;
+
 static size_t total_width(const table *t, const size_t widths[])
 {
     size_t total = 0;
@@ -194,7 +203,7 @@ static size_t total_width(const table *t, const size_t widths[])
     return total;
 }
 
-/* The widest column that can be made narrower: those that may be cut, or the other texts. */
+/* The widest column that can be made narrower: of those that may be cut, or of the other texts. */
 static size_t *widest(const table *t, size_t widths[], int cut, size_t least)
 {
     size_t *found = NULL;
@@ -209,28 +218,54 @@ static size_t *widest(const table *t, size_t widths[], int cut, size_t least)
     return found;
 }
 
-static void fit(const table *t, size_t widths[], size_t most)
+static void narrow(const table *t, size_t widths[], size_t most)
 {
     size_t *wide;
     while (total_width(t, widths) > most && (wide = widest(t, widths, 1, CUT_LEAST)))
         --*wide;
-    while (total_width(t, widths) > most && (wide = widest(t, widths, 0, CAP_LEAST)))
+    while (total_width(t, widths) > most && (wide = widest(t, widths, 0, most / 2)))
         --*wide;
+}
+
+/* `most` 0: a line may have any length. A column that may be cut gets what is left of its line. */
+static layout lay_out(const table *t, size_t most)
+{
+    layout l = {.widths = {0}};
+    size_t at = 0;
+    memcpy(l.widths, t->widths, sizeof l.widths);
+    if (most)
+        narrow(t, l.widths, most);
+    for (size_t i = 0; is_column(t, i); i++) {
+        if (!t->columns[i].heading)
+            continue;
+        l.begins_line[i] = most && at && at + l.widths[i] > most;
+        at = l.begins_line[i] ? INDENT : at;
+        if (l.begins_line[i] && t->columns[i].cut && most > INDENT + CUT_LEAST)
+            l.widths[i] = t->widths[i] < most - INDENT ? t->widths[i] : most - INDENT;
+        l.starts[i] = at;
+        at += l.widths[i] + GAP;
+    }
+    return l;
 }
 
 /* --- printing for people ---------------------------------------------------------------------- */
 
-/* A line that is written: blanks are written before the next text only, so that none ends it. */
-typedef struct line {
+/* Blanks are written before the next text only, so that none ends a line. */
+typedef struct lines {
     buffer text;
-    size_t at;    /* the column of the terminal that was reached */
-    size_t start; /* where the next cell begins */
-} line;
+    size_t at; /* the column of the terminal that was reached */
+} lines;
 
-static void line_reach(line *l, size_t column)
+static void lines_reach(lines *l, size_t column)
 {
     for (; l->at < column; l->at++)
         buffer_text(&l->text, " ");
+}
+
+static void lines_break(lines *l)
+{
+    buffer_text(&l->text, "\n");
+    l->at = 0;
 }
 
 /* As much of it as fits, and "...". */
@@ -242,46 +277,40 @@ static const char *cut_text(buffer *to, const char *text, size_t most)
     return to->data;
 }
 
-static void line_add(line *l, const table_column *c, const char *text, size_t width)
+static void lines_add(lines *to, const table_column *c, const char *text, const layout *l, size_t i)
 {
     buffer cut = {0};
+    size_t width = l->widths[i], start = l->starts[i];
     if (c->cut && width_of(text) > width)
         text = cut_text(&cut, text, width);
     size_t wide = width_of(text);
-    if (l->start && l->at + GAP > l->start) { /* the cell before it was wider than its column */
-        buffer_text(&l->text, "\n");
-        l->at = 0;
-    }
-    line_reach(l, l->start + (c->right && wide < width ? width - wide : 0));
-    buffer_text(&l->text, text);
-    l->at += wide;
-    l->start += width + GAP;
+    if (l->begins_line[i] || (start && to->at && to->at + GAP > start)) /* one that was too wide */
+        lines_break(to);
+    lines_reach(to, start + (c->right && wide < width ? width - wide : 0));
+    buffer_text(&to->text, text);
+    to->at += wide;
     buffer_free(&cut);
 }
 
-static void print_row(const table *t, const table_row *row, const size_t widths[], FILE *to)
+static void print_row(const table *t, const table_row *row, const layout *l, FILE *to)
 {
-    line l = {.start = 0};
+    lines all = {.at = 0};
     for (size_t i = 0; is_column(t, i); i++)
         if (t->columns[i].heading)
-            line_add(&l, &t->columns[i], row ? shown_cell(row, i) : t->columns[i].heading,
-                     widths[i]);
-    (void)fprintf(to, "%s\n", l.text.data ? l.text.data : "");
-    buffer_free(&l.text);
+            lines_add(&all, &t->columns[i], row ? shown_cell(row, i) : t->columns[i].heading, l, i);
+    (void)fprintf(to, "%s\n", all.text.data ? all.text.data : "");
+    buffer_free(&all.text);
 }
 
 static void print_people(table *t, FILE *to)
 {
-    size_t widths[TABLE_COLUMNS_MAX], most = terminal_width(to);
     measure(t);
-    memcpy(widths, t->widths, sizeof widths);
-    if (most)
-        fit(t, widths, most);
+    const layout l = lay_out(t, terminal_width(to));
     if (!t->has_headings)
-        print_row(t, NULL, widths, to);
+        print_row(t, NULL, &l, to);
     t->has_headings = 1;
     for (const table_row *row = t->first; row; row = row->next)
-        print_row(t, row, widths, to);
+        print_row(t, row, &l, to);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     buffer whole = {0};
     if (!key.len) {
         buffer_text(to, "-");
-    } else if (log_options(l).keys) {
+    } else if (log_shows_keys(l)) {
         show_key(&whole, key);
         show_text(to, whole.data, whole.len, KEY_SHOWN_MAX);
     } else {

@@ -190,7 +190,7 @@ void live_observe(live *all, const semel_event *event)
 {
     meters_count(all->meters, event);
     if (all->taps)
-        taps_offer(all->taps, event, all->outcomes, all->log);
+        taps_offer(all->taps, event, all->outcomes);
 }
 
 meter *live_meter(live *all, const char *inbox)

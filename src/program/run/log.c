@@ -17,7 +17,7 @@ struct log {
     int in_colour;
     pthread_mutex_t lock; /* over the options and the file */
     log_config options;
-    atomic_int shows_messages; /* follows from the options */
+    atomic_int shows_messages, shows_keys; /* follow from the options */
 };
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -31,6 +31,7 @@ static int is_text(const log *l, const log_config *options)
 static void take_options(log *l, const log_config *options)
 {
     l->options = *options;
+    atomic_store(&l->shows_keys, options->keys);
     atomic_store(&l->shows_messages,
                  options->messages == LOG_MESSAGES_ALL ||
                      (options->messages == LOG_MESSAGES_AUTO && is_text(l, options)));
@@ -75,6 +76,11 @@ int log_is_text(const log *l)
 {
     log_config options = log_options(l);
     return is_text(l, &options);
+}
+
+int log_shows_keys(const log *l)
+{
+    return atomic_load_explicit(&l->shows_keys, memory_order_relaxed);
 }
 
 int log_shows_messages(const log *l)

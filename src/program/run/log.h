@@ -43,6 +43,7 @@ void log_write(log *l, const log_entry *entry);
 void log_line(log *l, const char *text);
 
 int log_is_text(const log *l);
+int log_shows_keys(const log *l);     /* without a lock, as the next one */
 int log_shows_messages(const log *l); /* each has a line; without a lock: every message asks */
 log_config log_options(const log *l);
 

@@ -26,7 +26,7 @@ struct presence {
     uint32_t stalled_after_ms;
     buffer answer;
     int64_t started_ms; /* by the store's clock; the thread's own, as what follows */
-    int has_row;
+    int has_row, has_said;
 };
 
 /* --- the row ---------------------------------------------------------------------------------- */
@@ -42,6 +42,18 @@ static int knows_start(presence *p, semel_store *store)
     return 1;
 }
 
+/* Once, if waiting does not help: a right is missing. */
+static void say_no_row(presence *p, const semel_error *why)
+{
+    buffer text = {0};
+    if (why->retryable || p->has_said)
+        return;
+    p->has_said = 1;
+    buffer_printf(&text, "the store does not learn of this process: %s", why->text);
+    log_write(p->all->log, &(log_entry){.level = LOG_WARNING, .event = "row", .msg = text.data});
+    buffer_free(&text);
+}
+
 static void write_row(presence *p, semel_store *store)
 {
     buffer data = {0};
@@ -55,9 +67,11 @@ static void write_row(presence *p, semel_store *store)
                          .started_ms = p->started_ms,
                          .socket = p->all->path,
                          .data = data.data};
-    if (!semel_process_write(&row, store, NULL)) {
-        if (!p->has_row) /* "" is the id of none */
-            (void)semel_process_remove(store, "", LIVE_FORGOTTEN_MS, NULL);
+    semel_error why = {0};
+    if (semel_process_write(&row, store, &why)) {
+        say_no_row(p, &why);
+    } else if (!p->has_row) { /* "" is the id of none */
+        (void)semel_process_remove(store, "", LIVE_FORGOTTEN_MS, NULL);
         p->has_row = 1;
     }
     buffer_free(&data);

@@ -12,7 +12,7 @@
 
 typedef struct place {
     atomic_size_t turn;
-    char *line;
+    void *thing;
 } place;
 
 struct ring {
@@ -33,13 +33,13 @@ ring *ring_open(size_t places)
 
 void ring_close(ring *all)
 {
-    char *line;
-    while (all && (line = ring_pop(all)))
-        free(line);
+    void *thing;
+    while (all && (thing = ring_pop(all)))
+        free(thing);
     free(all);
 }
 
-int ring_push(ring *all, char *line)
+int ring_push(ring *all, void *thing)
 {
     size_t at = atomic_load_explicit(&all->write_at, memory_order_relaxed);
     for (;;) {
@@ -47,7 +47,7 @@ int ring_push(ring *all, char *line)
         size_t turn = atomic_load_explicit(&p->turn, memory_order_acquire);
         if (turn == at) {
             if (atomic_compare_exchange_weak(&all->write_at, &at, at + 1)) {
-                p->line = line;
+                p->thing = thing;
                 atomic_store_explicit(&p->turn, at + 1, memory_order_release);
                 return 1;
             }
@@ -59,13 +59,20 @@ int ring_push(ring *all, char *line)
     }
 }
 
-char *ring_pop(ring *all)
+int ring_is_full(ring *all)
+{
+    size_t at = atomic_load_explicit(&all->write_at, memory_order_relaxed);
+    size_t turn = atomic_load_explicit(&all->places[at & all->mask].turn, memory_order_acquire);
+    return (intptr_t)(turn - at) < 0;
+}
+
+void *ring_pop(ring *all)
 {
     place *p = &all->places[all->read_at & all->mask];
     if (atomic_load_explicit(&p->turn, memory_order_acquire) != all->read_at + 1)
         return NULL;
-    char *line = p->line;
+    void *thing = p->thing;
     atomic_store_explicit(&p->turn, all->read_at + all->mask + 1, memory_order_release);
     all->read_at++;
-    return line;
+    return thing;
 }

@@ -5,6 +5,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/table.h"
 #include "program/support/show.h"
 
 #include <stdlib.h>
@@ -119,6 +120,8 @@ static semel_status try_store(service *s, void *context, semel_error *err)
         status = semel_store_migrate(store, err);
     if (!status)
         status = sql_setup(store, &s->all->setup, NULL, err);
+    if (!status)
+        status = table_capture(store, s->all, err);
     if (status)
         semel_store_close(store);
     else

@@ -10,6 +10,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/table.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (sql_setup(s->store, &fresh->setup, NULL, &why))
+    if (sql_setup(s->store, &fresh->setup, NULL, &why) || table_capture(s->store, fresh, &why))
         refuse(s, why.text);
     else if (service_verify(s, fresh) == CLI_OK)
         return 1;

@@ -117,7 +117,7 @@ static void serve(server *s, client *c, short events)
     if (events & (POLLIN | POLLHUP | POLLERR))
         client_read(c, s->all);
     if (c->fd >= 0 && c->state == CLIENT_TAILS)
-        client_fill(c);
+        client_fill(c, s->all->log);
     if (!client_write(c) || client_hangs(c))
         drop(s, c);
 }
@@ -129,7 +129,7 @@ static int fill_all(server *s)
     for (size_t i = 0; i < CLIENTS_MAX; i++) {
         client *c = &s->clients[i];
         if (c->fd >= 0 && c->state == CLIENT_TAILS)
-            came |= client_fill(c);
+            came |= client_fill(c, s->all->log);
     }
     return came;
 }

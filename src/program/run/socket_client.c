@@ -61,12 +61,12 @@ static void refuse(client *c, const char *why)
     buffer_free(&text);
 }
 
-int client_fill(client *c)
+int client_fill(client *c, const log *l)
 {
     int came = 0;
     uint64_t lost = 0;
     while (c->answer.len - c->written < WAITING_MAX) {
-        char *line = tap_next(c->tap);
+        char *line = tap_next(c->tap, l);
         if (!line)
             break;
         buffer_text(&c->answer, line);

@@ -36,7 +36,7 @@ void client_read(client *c, live *all);
 void client_answer(client *c, const buffer *text);
 
 /* Outcomes from the ring of a client that tails, as many as it may have waiting. 1: some came. */
-int client_fill(client *c);
+int client_fill(client *c, const log *l);
 
 /* 0: the client has gone, or everything is written and it ends. */
 int client_write(client *c);

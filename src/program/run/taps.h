@@ -1,6 +1,7 @@
-/* Outcomes for those who watch them: a tap has a filter, and what passes it becomes a line of JSON
- * in a ring of its own. Threads that handle messages never wait for a tap: a line that finds the
- * ring full is counted as lost. While there is no tap, an outcome costs one look at a number. */
+/* Outcomes for those who watch them: a tap has a filter, and what passes it is copied into a ring
+ * of its own, from which the reader makes lines of JSON. Threads that handle messages never wait
+ * for a tap: an outcome that finds the ring full is counted as lost. While there is no tap, an
+ * outcome costs one look at a number. */
 #ifndef SEMEL_PROGRAM_RUN_TAPS_H
 #define SEMEL_PROGRAM_RUN_TAPS_H
 
@@ -30,10 +31,11 @@ tap *taps_add(taps *all, tap_filter *filter);
 void taps_remove(taps *all, tap *one);
 
 /* From any thread. */
-void taps_offer(taps *all, const semel_event *event, const outcomes *o, const log *l);
+void taps_offer(taps *all, const semel_event *event, const outcomes *o);
 
-/* For the one thread that reads. The caller frees the line. */
-char *tap_next(tap *one);
+/* For the one thread that reads: the next line, which the caller frees. The log says whether keys
+ * are shown. */
+char *tap_next(tap *one, const log *l);
 uint64_t tap_take_lost(tap *one);     /* since the last call */
 void taps_ask_to_be_woken(taps *all); /* and then look once more before sleeping */
 

@@ -7,8 +7,11 @@ enum { LEAST_BITS = 10, STEP_BITS = 3, STEPS = 1 << STEP_BITS };
 static unsigned highest_bit(uint64_t number)
 {
     unsigned bit = 0;
-    while (number >>= 1)
-        bit++;
+    for (unsigned half = 32; half; half /= 2)
+        if (number >> half) {
+            number >>= half;
+            bit += half;
+        }
     return bit;
 }
 

@@ -17,21 +17,21 @@
 struct test_place {
     region memory;
     sql_kind kind;
-    char *directory;        /* SQLite */
-    unsigned number;        /* SQLite: of the store in it */
-    const char *server_url; /* as it was given */
-    const char *name;       /* of the schema or database */
+    char *directory;        /* SQLite; NULL: beside the user's file */
+    unsigned number;        /* SQLite: of the store in the directory */
+    const char *server_url; /* as it was given; NULL: none was */
+    const char *name;       /* of the schema or database, or the path of the file */
     const char *url;        /* of the store */
 };
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static const char *make_name(region *memory)
+static const char *make_name(region *memory, const char *purpose)
 {
     unsigned number = 0;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
         number = (unsigned)getpid();
-    return region_printf(memory, "semel_test_%d_%08x", (int)getpid(), number);
+    return region_printf(memory, "semel_%s_%d_%08x", purpose, (int)getpid(), number);
 }
 
 /* The search_path comes last: of two, the last one counts. */
@@ -44,29 +44,41 @@ static const char *postgres_url(test_place *p)
     return url_with_parameter(&p->memory, url, "options", options);
 }
 
-static semel_status open_on_server(test_place *p, const char *url, semel_error *err)
+/* The parameters stay: they say how durable a commit is. */
+static const char *sqlite_url(test_place *p)
+{
+    const char *file = p->server_url + strlen("sqlite:");
+    size_t len = strcspn(file, "?");
+    p->name = region_printf(&p->memory, "%.*s.%s", (int)len, file, p->name);
+    return region_printf(&p->memory, "sqlite:%s%s", p->name, file + len);
+}
+
+static semel_status open_beside(test_place *p, const char *purpose, const char *url,
+                                semel_error *err)
 {
     p->kind = sql_kind_of(url);
     p->server_url = region_copy(&p->memory, url, strlen(url));
-    p->name = make_name(&p->memory);
+    p->name = make_name(&p->memory, purpose);
     if (p->kind == SQL_KIND_POSTGRES)
         p->url = postgres_url(p);
     else if (p->kind == SQL_KIND_MARIADB)
         p->url = url_with_path(&p->memory, url, p->name);
+    else if (p->kind == SQL_KIND_SQLITE)
+        p->url = sqlite_url(p);
     else
         return semel_fail(err, SEMEL_EINVAL,
-                          "--store is for tests on PostgreSQL or MariaDB; without it they have a "
-                          "temporary SQLite store");
+                          "the store has no SQL; use SQLite, PostgreSQL or "
+                          "MariaDB");
     return SEMEL_OK;
 }
 
-semel_status place_open(test_place **out, const char *server_url, semel_error *err)
+semel_status place_open(test_place **out, const char *purpose, const char *url, semel_error *err)
 {
     test_place *p = must_alloc(sizeof *p);
     semel_status status = SEMEL_OK;
     p->kind = SQL_KIND_SQLITE;
-    if (server_url)
-        status = open_on_server(p, server_url, err);
+    if (url)
+        status = open_beside(p, purpose, url, err);
     else if (!(p->directory = temporary_directory()))
         status = semel_fail(err, SEMEL_ESTORE, "no temporary directory: %s", strerror(errno));
     if (status) {
@@ -105,11 +117,24 @@ static const char *drop_text(region *memory, const test_place *p)
                : region_printf(memory, "DROP SCHEMA IF EXISTS %s CASCADE", p->name);
 }
 
+static void remove_files(const test_place *p)
+{
+    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+    region memory = {0};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        (void)unlink(region_printf(&memory, "%s%s", p->name, endings[i]));
+    region_free(&memory);
+}
+
 semel_status place_fresh(test_place *p, semel_error *err)
 {
     if (p->directory) {
         p->url = region_printf(&p->memory, "sqlite:%s/%u.db?synchronous=normal", p->directory,
                                ++p->number);
+        return SEMEL_OK;
+    }
+    if (p->kind == SQL_KIND_SQLITE) {
+        remove_files(p);
         return SEMEL_OK;
     }
     const char *kind = p->kind == SQL_KIND_MARIADB ? "DATABASE" : "SCHEMA";
@@ -139,7 +164,7 @@ semel_status place_pass(const test_place *p, int64_t ms, semel_error *err)
     enum { TIMES = sizeof times / sizeof *times };
     const char *statements[TIMES];
     region memory = {0};
-    if (p->directory)
+    if (p->kind == SQL_KIND_SQLITE)
         return SEMEL_OK;
     for (size_t i = 0; i < TIMES; i++)
         statements[i] = region_printf(&memory, "UPDATE %s SET %s = %s - %lld WHERE %s > 0",
@@ -164,14 +189,19 @@ void place_describe(buffer *to, const test_place *p)
         buffer_text(to, "temporary SQLite store");
         return;
     }
-    buffer_printf(to, "temporary %s in ", p->kind == SQL_KIND_MARIADB ? "database" : "schema");
+    buffer_printf(to, "temporary %s ",
+                  p->kind == SQL_KIND_SQLITE    ? "file beside"
+                  : p->kind == SQL_KIND_MARIADB ? "database in"
+                                                : "schema in");
     sample_url(to, p->server_url);
 }
 
 void place_removal(buffer *to, const test_place *p)
 {
     region memory = {0};
-    if (p->name)
+    if (p->kind == SQL_KIND_SQLITE)
+        buffer_printf(to, "rm %s*", p->name ? p->name : p->directory);
+    else
         buffer_text(to, drop_text(&memory, p));
     region_free(&memory);
 }
@@ -182,7 +212,9 @@ semel_status place_close(test_place *p, semel_error *err)
     if (!p)
         return SEMEL_OK;
     temporary_remove(p->directory);
-    if (p->name) {
+    if (p->kind == SQL_KIND_SQLITE && p->name) {
+        remove_files(p);
+    } else if (p->name) {
         const char *drop = drop_text(&p->memory, p);
         status = run_all(outside_url(p), &drop, 1, err);
     }

@@ -1,8 +1,8 @@
-/* Where the stores of tests are: SQLite files in a temporary directory; or, with --store, a schema
- * (PostgreSQL) or a database (MariaDB) that is created on a server for this run and dropped after
- * it. The application's own tables are there, too: on PostgreSQL the search_path has this schema
- * and no other, on MariaDB it is the connection's database. A statement that names a schema or a
- * database itself goes there instead.
+/* A store that is made for one run of `semel test` or `semel bench` and removed after it: SQLite
+ * files in a temporary directory, or beside a file of the user's, on the same disk; or a schema
+ * (PostgreSQL) or a database (MariaDB) on a server. The application's own tables are there, too: on
+ * PostgreSQL the search_path has this schema and no other, on MariaDB it is the connection's
+ * database. A statement that names a schema or a database itself goes there instead.
  *
  * A process that is killed with SIGKILL leaves what it made: place_removal() says what removes
  * it. */
@@ -15,8 +15,9 @@
 
 typedef struct test_place test_place;
 
-/* On the server of this URL; NULL: SQLite. Nothing is made on a server before place_fresh(). */
-semel_status place_open(test_place **out, const char *server_url, semel_error *err);
+/* `purpose` is part of its name: semel_test_... . `url` is that of a store of the user's, which is
+ * not touched; NULL: a temporary directory. Nothing else is made before place_fresh(). */
+semel_status place_open(test_place **out, const char *purpose, const char *url, semel_error *err);
 
 /* An empty store at place_url(): another one, or the same after all that was in it is gone. */
 semel_status place_fresh(test_place *place, semel_error *err);

@@ -43,8 +43,8 @@ static void put(gatherer *g, view *read, buffer *groups)
     }
 }
 
-/* The lock is held, but not while the store is asked. */
-static void gather(gatherer *g)
+/* The lock is held, but not while the store is asked. Returns how long to wait for the next one. */
+static uint64_t gather(gatherer *g)
 {
     view *read = must_alloc(sizeof *read);
     buffer groups = {0};
@@ -56,8 +56,10 @@ static void gather(gatherer *g)
         top_page_groups(&groups, g->t);
     pthread_mutex_lock(&g->lock);
     g->is_busy = 0;
+    uint64_t pause_ms = view_pause_ms(read, g->every_ms);
     put(g, read, &groups);
     wake_reader(g);
+    return pause_ms;
 }
 
 static void pause_for(gatherer *g, uint64_t ms)
@@ -77,12 +79,10 @@ static void pause_for(gatherer *g, uint64_t ms)
 static void *run(void *context)
 {
     gatherer *g = context;
-    uint64_t wait_ms = g->every_ms < MS_PER_S ? g->every_ms : MS_PER_S;
     pthread_mutex_lock(&g->lock);
-    while (!g->stops) {
-        gather(g);
-        pause_for(g, wait_ms);
-        wait_ms = g->every_ms;
+    for (uint64_t most_ms = MS_PER_S; !g->stops; most_ms = UINT64_MAX) {
+        uint64_t pause_ms = gather(g);
+        pause_for(g, pause_ms < most_ms ? pause_ms : most_ms);
     }
     pthread_mutex_unlock(&g->lock);
     return NULL;

@@ -1,4 +1,4 @@
-/* Views of the last minute, for rates: what was counted between the oldest of them and the newest. */
+/* Views of the last minute, for rates: what was counted between the oldest and the newest. */
 #ifndef SEMEL_PROGRAM_WATCH_HISTORY_H
 #define SEMEL_PROGRAM_WATCH_HISTORY_H
 

@@ -52,7 +52,8 @@ int top_print(tool *t, const top_options *options)
     int goes_on = pause_for(options->every_ms < FIRST_MS ? options->every_ms : FIRST_MS);
     while (goes_on) {
         add_view(&h, t, options);
-        goes_on = print_block(t, &h) && pause_for(options->every_ms);
+        goes_on =
+            print_block(t, &h) && pause_for(view_pause_ms(history_newest(&h), options->every_ms));
     }
     history_free(&h);
     return CLI_OK;

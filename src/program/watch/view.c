@@ -101,6 +101,14 @@ void view_read(view *out, tool *t, const argument_list *inboxes, int lag)
         view_read_dead(out, t);
     if (lag && !out->trouble.status)
         view_read_lag(out, t);
+    out->took_ns = steady_clock_ns() - out->at_ns;
+}
+
+uint64_t view_pause_ms(const view *v, uint64_t every_ms)
+{
+    enum { SHARE = 5, NS_PER_MS = 1000000 };
+    uint64_t least_ms = (uint64_t)(v->took_ns / NS_PER_MS) * SHARE;
+    return every_ms > least_ms ? every_ms : least_ms;
 }
 
 void view_free(view *v)

@@ -40,7 +40,8 @@ typedef struct view {
     size_t unreachable;  /* of these: only their rows were read */
     const char *others;  /* their names: "host-2 pid 77, host-3 pid 12" */
     int64_t since_ms;    /* when the first of them started */
-    int64_t at_ns;       /* when this was read */
+    int64_t at_ns;       /* when this was read, */
+    int64_t took_ns;     /* and how long that took */
     uint64_t dead;       /* letters in all */
     semel_error trouble; /* of the store; status 0: none */
 } view;
@@ -49,6 +50,10 @@ typedef struct view {
  * `lag`, also what waits. An error of the store is in *out; what could be read is there. */
 void view_read(view *out, tool *t, const argument_list *inboxes, int lag);
 void view_free(view *v);
+
+/* How long to wait before the next one: so that a store with many dead letters is not read without
+ * end. */
+uint64_t view_pause_ms(const view *v, uint64_t every_ms);
 
 inbox_view *view_inbox(view *v, const char *name); /* NULL: there is none */
 

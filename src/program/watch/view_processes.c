@@ -1,5 +1,5 @@
-/* What running processes count. One of this host is asked; of one that cannot be asked, the counters
- * in its row are taken, which are some seconds old and have no durations. */
+/* What running processes count. One of this host is asked; of one that cannot be asked, the
+ * counters in its row are taken, which are some seconds old and have no durations. */
 #include "program/support/show.h"
 #include "program/watch/peers.h"
 #include "program/watch/view_internal.h"

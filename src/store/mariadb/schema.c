@@ -5,9 +5,9 @@
  * the version is recorded when all of it is done. Dying in between leaves a part, and calling again
  * goes on. One process at a time: a named lock, which the server drops if its owner dies.
  *
- * Functions are the exception. With a binary log the server lets only users with SUPER create them,
- * unless log_bin_trust_function_creators is set, and nothing of the library needs them: without that
- * right the step goes on without them, and a later migration tries again.
+ * Functions are the exception. With a binary log the server lets only users with SUPER create
+ * them, unless log_bin_trust_function_creators is set, and nothing of the library needs them:
+ * without that right the step goes on without them, and a later migration tries again.
  *
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
  * names that are not semel's, and no tables at all (which migrate makes). */
@@ -131,11 +131,14 @@ static const char *next_statement(const char *at)
     return at;
 }
 
+#define CREATE_FUNCTION "CREATE OR REPLACE FUNCTION"
+#define FUNCTION_END    "\nEND;"
+
 /* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
  * own, with the first line that begins with END. */
 static size_t statement_length(const char *text)
 {
-    static const char function[] = "CREATE OR REPLACE FUNCTION", end[] = "\nEND;";
+    static const char function[] = CREATE_FUNCTION, end[] = FUNCTION_END;
     const char *found =
         strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
     return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
@@ -310,7 +313,11 @@ semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *co
     mariadb_store *store = state;
     maria_connection *on = NULL;
     sql_applied applied = {0};
-    sql_script_frame frame = {before, after, store->name};
+    sql_script_frame frame = {before,
+                              after,
+                              store->name,
+                              {{CREATE_FUNCTION, "DELIMITER //\n" CREATE_FUNCTION},
+                               {FUNCTION_END, "\nEND//\nDELIMITER ;"}}};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;

@@ -42,6 +42,7 @@ typedef enum pg_statement {
     ST_SCHEMA_STEPS,
     ST_INSPECT,
     ST_INSPECT_RIGHTS,
+    ST_INSPECT_FUNCTIONS,
     ST_IDENTITY,
     ST_SCOPE_FIND,
     ST_SCOPE_ADD,

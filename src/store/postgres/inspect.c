@@ -151,6 +151,25 @@ static semel_status find_rights_on_tables(inspection *in, semel_error *err)
     return status;
 }
 
+/* Of the functions for SQL (docs/SQL.md): `run` does without them. */
+static semel_status find_rights_on_functions(inspection *in, semel_error *err)
+{
+    PGresult *answer = NULL;
+    const char *role = setting(in, AT_ROLE), *schema = in->store->at.schema;
+    pg_query q = pg_start(in->on, ST_INSPECT_FUNCTIONS);
+    pg_text(&q, schema);
+    semel_status status = pg_execute_alone(&answer, &q, "reading privileges", err);
+    if (!status && pg_answer_int(answer, 0, 0))
+        sql_find(&in->found, SEMEL_SEVERITY_OK, "rights",
+                 sql_find_text(&in->found, "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %s TO %s;",
+                               schema, role),
+                 "role %s has no EXECUTE privilege on functions of schema %s, so it cannot receive "
+                 "and send in SQL",
+                 role, schema);
+    PQclear(answer);
+    return status;
+}
+
 /* Of a schema that is not there there are no rights. */
 static semel_status find_rights(inspection *in, int *usable, semel_error *err)
 {
@@ -165,7 +184,8 @@ static semel_status find_rights(inspection *in, int *usable, semel_error *err)
     if (usage < 0)
         sql_find(&in->found, SEMEL_SEVERITY_OK, "rights", NULL,
                  "there are no tables of semel's yet");
-    return usage > 0 ? find_rights_on_tables(in, err) : SEMEL_OK;
+    semel_status status = usage > 0 ? find_rights_on_tables(in, err) : SEMEL_OK;
+    return usage > 0 && !status ? find_rights_on_functions(in, err) : status;
 }
 
 /* SELECT on the table of versions may be what is missing: then the schema is not known, and the

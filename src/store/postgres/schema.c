@@ -194,7 +194,7 @@ semel_status postgres_schema(void *state, semel_schema_visitor *visitor, void *c
     postgres_store *store = state;
     pg_connection *on = NULL;
     sql_applied applied = {0};
-    sql_script_frame frame = {before, after, store->quoted};
+    sql_script_frame frame = {.before = before, .after = after, .name = store->quoted};
     semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;

@@ -59,18 +59,21 @@
 
 /* What a list shows of a dead letter, and which: all lists have the same parameters. Each that can
  * be searched by an index says so once more, because a plan that serves all values of a parameter
- * does not. A letter without a cause passes every filter. */
+ * does not. The conditions are one for the planner: of many that it cannot estimate it concludes
+ * that hardly a letter remains, and sorts all that the index has. A letter without a cause passes
+ * every filter. */
 #define DEAD "{}.semel_dead"
 #define DEAD_COLUMNS                                                               \
     "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, cause, " \
     "retry, " MESSAGE_HEAD                                                         \
     ", CASE WHEN $8 = 0 THEN headers END, CASE WHEN $8 = 0 THEN body END FROM " DEAD
 #define DEAD_WANTED                                                            \
-    "dead_id > $1 AND dead_id <= $2 AND ($3 = 0 OR origin = $3) "              \
+    "dead_id > $1 AND dead_id <= $2 AND CASE WHEN ($3 = 0 OR origin = $3) "    \
     "AND ($4::text IS NULL OR name = $4) AND ($5::text IS NULL OR type = $5) " \
     "AND at_ms >= $6 AND ($7 = 0 OR at_ms < $7) "                              \
     "AND ($9 = 0 OR cause = $9 OR cause IS NULL) AND ($10 = 0 OR retry = 1) "  \
-    "AND ($11::bytea IS NULL OR key = $11) ORDER BY dead_id LIMIT $12"
+    "AND ($11::bytea IS NULL OR key = $11) THEN true ELSE false END "
+#define DEAD_PAGE "ORDER BY dead_id LIMIT $12"
 
 /* Only the relay that has a group's lock leases from it, parks it or notes when it is due. */
 #define GROUP_NUMBER "hashtextextended(grp, '" OUTBOX "'::regclass::oid::bigint << 24 | $1)"
@@ -148,6 +151,9 @@ static const char *const texts[ST_COUNT] = {
         "place) JOIN pg_class c ON c.relname = w.name JOIN pg_namespace n ON n.oid = "
         "c.relnamespace AND n.nspname = $1 WHERE NOT has_table_privilege(c.oid, w.wanted) "
         "ORDER BY w.place",
+    [ST_INSPECT_FUNCTIONS] =
+        "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE "
+        "n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')",
     [ST_IDENTITY] = "SELECT identity::text, current_setting('lock_timeout') FROM {}.semel_meta",
     [ST_SCOPE_FIND] = "SELECT id FROM {}.semel_scope WHERE kind = $1 AND name = $2",
     [ST_SCOPE_ADD] =
@@ -410,20 +416,23 @@ static const char *const texts[ST_COUNT] = {
         "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
         "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
     [ST_DEAD_DROP] = "DELETE FROM " DEAD " WHERE dead_id = $1",
-    [ST_DEAD_LIST] = DEAD_COLUMNS " WHERE " DEAD_WANTED,
-    [ST_DEAD_LIST_ASKED] = DEAD_COLUMNS " WHERE retry = 1 AND " DEAD_WANTED,
+    [ST_DEAD_LIST] = DEAD_COLUMNS " WHERE " DEAD_WANTED DEAD_PAGE,
+    [ST_DEAD_LIST_ASKED] = DEAD_COLUMNS " WHERE retry = 1 AND " DEAD_WANTED DEAD_PAGE,
+    /* That all without a cause have the same one is not known to the planner. */
     [ST_DEAD_LIST_CAUSE] =
-        "(" DEAD_COLUMNS " WHERE cause = $9 AND " DEAD_WANTED ") UNION ALL (" DEAD_COLUMNS
-        " WHERE cause IS NULL AND " DEAD_WANTED ") ORDER BY dead_id LIMIT $12",
-    /* There are few names: each step goes from one to the next. */
+        "(" DEAD_COLUMNS " WHERE cause = $9 AND " DEAD_WANTED DEAD_PAGE ") UNION ALL (" DEAD_COLUMNS
+        " WHERE cause IS NULL AND " DEAD_WANTED "ORDER BY cause, dead_id LIMIT $12) " DEAD_PAGE,
+    /* There are few names: each step goes from one to the next, and then to the letter. */
     [ST_DEAD_LIST_KEY] =
         "WITH RECURSIVE names AS ((SELECT origin AS o, name AS n FROM " DEAD
         " ORDER BY origin, name LIMIT 1) UNION ALL SELECT next.* FROM names, LATERAL "
         "(SELECT origin, name FROM " DEAD " WHERE (origin, name) > (names.o, names.n) "
         "ORDER BY origin, name LIMIT 1) AS next) " DEAD_COLUMNS
-        ", names WHERE origin = o AND name = n AND key = $11 AND " DEAD_WANTED,
+        " WHERE dead_id = ANY (ARRAY(SELECT (SELECT d.dead_id FROM " DEAD " d "
+        "WHERE d.origin = o AND d.name = n AND d.key = $11) FROM names)) AND " DEAD_WANTED
+            DEAD_PAGE,
     [ST_DEAD_LIST_LETTER] =
-        DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND key = $11 AND " DEAD_WANTED,
+        DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND key = $11 AND " DEAD_WANTED DEAD_PAGE,
     /* Being asked for (1) does not depend on what it was; having failed (3) changes the cause. */
     [ST_DEAD_SET_RETRY] = "UPDATE " DEAD " SET retry = $3, attempts = attempts + ($3 = 3)::int, "
                           "error = CASE WHEN $3 = 3 THEN $4::text ELSE error END, "

@@ -66,30 +66,37 @@ void sql_applied_note(sql_applied *all, int64_t version, int64_t at_ms)
         all->at_ms[version < SQL_STEPS_MAX ? version : SQL_STEPS_MAX] = at_ms ? at_ms : 1;
 }
 
-/* The text up to the next "{...}" of those that are filled in. */
-static size_t plain_length(const char *text)
+enum { REPLACED_MAX = 3 + SQL_SCRIPT_PARTS };
+
+/* Adds the text with each of `parts` that has a `from` replaced. */
+static void append_replaced(text_buffer *to, const char *text,
+                            const sql_script_part parts[REPLACED_MAX])
 {
-    size_t len = strcspn(text, "{");
-    while (text[len] && strncmp(text + len, "{}", 2) != 0 &&
-           strncmp(text + len, "{version}", 9) != 0 && strncmp(text + len, "{name}", 6) != 0)
-        len += 1 + strcspn(text + len + 1, "{");
-    return len;
+    while (*text) {
+        const sql_script_part *found = NULL;
+        for (size_t i = 0; !found && i < REPLACED_MAX; i++)
+            if (parts[i].from && strncmp(text, parts[i].from, strlen(parts[i].from)) == 0)
+                found = &parts[i];
+        if (found)
+            text_append_z(to, found->to);
+        else
+            text_append(to, text, 1);
+        text += found ? strlen(found->from) : 1;
+    }
 }
 
-static void append_filled(text_buffer *to, const char *text, const char *name,
-                          const sql_migration *step)
+static void append_script(text_buffer *to, const sql_migration *step, const sql_script_frame *frame)
 {
     char version[16];
+    sql_script_part parts[REPLACED_MAX] = {
+        {"{}", frame->name}, {"{version}", version}, {"{name}", step->name}};
     (void)snprintf(version, sizeof version, "%d", step->version);
-    for (size_t len;; text += len) {
-        len = plain_length(text);
-        text_append(to, text, len);
-        text += len;
-        if (!*text)
-            return;
-        text_append_z(to, text[1] == '}' ? name : text[1] == 'v' ? version : step->name);
-        len = strcspn(text, "}") + 1;
-    }
+    append_replaced(to, frame->before, parts);
+    memcpy(parts + 3, frame->parts, sizeof frame->parts);
+    append_replaced(to, step->sql, parts);
+    memset(parts + 3, 0, sizeof frame->parts);
+    append_replaced(to, frame->after, parts);
+    text_append(to, "", 1);
 }
 
 static semel_status show_step(const sql_migration *step, const sql_applied *applied,
@@ -97,10 +104,7 @@ static semel_status show_step(const sql_migration *step, const sql_applied *appl
                               void *context, semel_error *err)
 {
     text_buffer script = {0};
-    append_filled(&script, frame->before, frame->name, step);
-    append_filled(&script, step->sql, frame->name, step);
-    append_filled(&script, frame->after, frame->name, step);
-    text_append(&script, "", 1);
+    append_script(&script, step, frame);
     semel_schema_step shown = {.size = sizeof shown,
                                .version = step->version,
                                .name = step->brings,

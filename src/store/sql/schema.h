@@ -41,12 +41,20 @@ typedef struct sql_applied {
 
 void sql_applied_note(sql_applied *all, int64_t version, int64_t at_ms);
 
+enum { SQL_SCRIPT_PARTS = 2 };
+
+typedef struct sql_script_part {
+    const char *from;
+    const char *to;
+} sql_script_part;
+
 /* A step as a script for a database administrator is this, the step, and that. In both, {} is the
  * name of the schema or the prefix, {version} and {name} those of the step. */
 typedef struct sql_script_frame {
     const char *before;
     const char *after;
-    const char *name; /* what {} stands for, here and in the steps */
+    const char *name;                        /* what {} stands for, here and in the steps */
+    sql_script_part parts[SQL_SCRIPT_PARTS]; /* of steps that the client needs written otherwise */
 } sql_script_frame;
 
 /* Shows all steps. */

@@ -164,9 +164,9 @@ static tap *add_tap(tapped *t, const char *inbox, const char *outcome, const cha
     return taps_add(t->taps, filter);
 }
 
-static int next_has(tap *one, const char *part)
+static int next_has(const tapped *t, tap *one, const char *part)
 {
-    char *line = tap_next(one);
+    char *line = tap_next(one, t->log);
     int has = line && strstr(line, part);
     free(line);
     return has;
@@ -182,12 +182,13 @@ static void a_tap_gets_what_passes_its_filter(void **state)
         event_of("payments", "7", SEMEL_IN_PROGRESS)};
     (void)state;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        taps_offer(t.taps, &events[i], t.outcomes, t.log);
-    assert_true(next_has(some, "\"inbox\":\"payments\",\"key\":\"7\",\"outcome\":\"failed\""));
-    assert_null(tap_next(some));
+        taps_offer(t.taps, &events[i], t.outcomes);
+    assert_true(next_has(&t, some, "\"inbox\":\"payments\",\"key\":\"7\",\"outcome\":\"failed\""));
+    assert_null(tap_next(some, t.log));
     for (int i = 0; i < 4; i++)
-        assert_true(next_has(all, "\"took_us\":2100"));
-    assert_null(tap_next(all)); /* a message that waits for another copy has no outcome yet */
+        assert_true(next_has(&t, all, "\"took_us\":2100"));
+    assert_null(
+        tap_next(all, t.log)); /* a message that waits for another copy has no outcome yet */
     taps_remove(t.taps, all);
     taps_remove(t.taps, some);
     close_tapped(&t);
@@ -201,8 +202,8 @@ static void what_is_lost_is_counted(void **state)
     size_t got = 0;
     (void)state;
     for (int i = 0; i < TAP_PLACES + 5; i++)
-        taps_offer(t.taps, &event, t.outcomes, t.log);
-    for (char *line; (line = tap_next(one)); got++)
+        taps_offer(t.taps, &event, t.outcomes);
+    for (char *line; (line = tap_next(one, t.log)); got++)
         free(line);
     assert_int_equal(got, TAP_PLACES);
     assert_int_equal(tap_take_lost(one), 5);
@@ -235,7 +236,7 @@ static void *offer_lines(void *context)
     offering *o = context;
     semel_event event = event_of("payments", "7", SEMEL_PROCESSED);
     while (!atomic_load(&o->stops)) {
-        taps_offer(o->t->taps, &event, o->t->outcomes, o->t->log);
+        taps_offer(o->t->taps, &event, o->t->outcomes);
         atomic_fetch_add(&o->offered, 1);
     }
     return NULL;
@@ -249,7 +250,7 @@ static void wait_for_line(tapped *t, tap *one)
     uint64_t count;
     struct pollfd wake = {.fd = t->wake_fd, .events = POLLIN};
     taps_ask_to_be_woken(t->taps);
-    while (!(line = tap_next(one))) {
+    while (!(line = tap_next(one, t->log))) {
         assert_int_equal(poll(&wake, 1, DEADLINE_MS), 1);
         (void)!read(t->wake_fd, &count, sizeof count);
         taps_ask_to_be_woken(t->taps);

@@ -221,6 +221,24 @@ static void keys_are_never_cut_but_go_on_in_a_second_line(void **state)
     (void)unsetenv("COLUMNS");
 }
 
+/* Times would not fit beside an id and an error: the error has a line of its own, and more room. */
+static void the_last_columns_go_on_in_a_second_line(void **state)
+{
+    static const table_column columns[] = {
+        {"ID", "id", 0, 0}, {"SINCE", "at", 0, 0}, {"N", "n", 1, 0}, {"ERROR", "error", 0, 1}, {0}};
+    table t = {.columns = columns, .utc = 1};
+    (void)state;
+    table_text(&t, "019cea1b-6d80-7a4e");
+    table_moment(&t, 1773452475402);
+    table_number(&t, 9);
+    table_text(&t, "no queue is bound for this message, and none will be");
+    expect_on_terminal(&t, 48,
+                       "ID                  SINCE                N\n"
+                       "    ERROR\n"
+                       "019cea1b-6d80-7a4e  2026-03-14 01:41:15  9\n"
+                       "    no queue is bound for this message, and n...\n");
+}
+
 static void characters_are_counted_and_not_bytes(void **state)
 {
     static const table_column columns[] = {{"KEY", "key", 0, 0}, {"ERROR", "error", 0, 1}, {0}};
@@ -249,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_closed_output_is_told),
         cmocka_unit_test(errors_are_cut_on_a_terminal_only),
         cmocka_unit_test(keys_are_never_cut_but_go_on_in_a_second_line),
+        cmocka_unit_test(the_last_columns_go_on_in_a_second_line),
         cmocka_unit_test(characters_are_counted_and_not_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

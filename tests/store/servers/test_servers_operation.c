@@ -1,9 +1,12 @@
 /* What operators change by hand, on the servers' own side: beside a relay in the middle of a
  * transaction, by two processes at once, and at each level of isolation that an application may
  * have set. */
+#include "support/process/process.h"
 #include "support/process/threads.h"
 #include "support/servers/sql/server_case.h"
+#include "support/servers/sql/server_session.h"
 
+#include <poll.h>
 #include <semel/operate.h>
 #include <stdio.h>
 #include <string.h>
@@ -248,6 +251,41 @@ static void a_message_is_woken_while_its_failure_is_noted(void **state)
     close_change(&o);
 }
 
+/* --- other processes -------------------------------------------------------------------------- */
+
+static int is_notified(PGconn *pg)
+{
+    int64_t deadline = process_now_ms() + CASE_WAIT_MS;
+    PGnotify *heard = NULL;
+    while (!heard && process_now_ms() < deadline) {
+        struct pollfd readable = {.fd = PQsocket(pg), .events = POLLIN};
+        (void)poll(&readable, 1, 100);
+        assert_true(PQconsumeInput(pg));
+        heard = PQnotifies(pg);
+    }
+    PQfreemem(heard);
+    return heard != NULL;
+}
+
+/* As they hear of messages that are captured. */
+static void relays_of_other_processes_are_notified(void **state)
+{
+    server_case *c = *state;
+    char url[SERVER_URL_ROOM], sql[128];
+    session other;
+    send_to(c->outbox, "1", "g", HOUR_MS);
+    case_close(c); /* what was captured is notified by then, and not again */
+    case_open(c, CASE_BUSY_MS, NULL);
+    (void)snprintf(url, sizeof url, "%.*s", (int)strcspn(c->base.place.url, "?"),
+                   c->base.place.url);
+    (void)snprintf(sql, sizeof sql, "LISTEN \"semel.%s\"", c->name);
+    assert_true(session_open(&other, url));
+    assert_true(session_run(&other, sql));
+    OK(semel_outbox_wake(c->outbox, seq_of(c, "1"), &last_error));
+    assert_true(is_notified(other.pg));
+    session_close(&other);
+}
+
 /* --- many ------------------------------------------------------------------------------------- */
 
 /* Of a queue: with and without groups, due and delayed; those that a consumer has stay. */
@@ -478,6 +516,7 @@ int main(void)
         SERVER_TEST(a_message_is_woken_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_skipped_while_its_group_is_parked, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_message_is_woken_while_its_failure_is_noted, IN_TRANSACTION | AT_ALL_LEVELS),
+        SERVER_TEST(relays_of_other_processes_are_notified, IN_TRANSACTION | POSTGRES_ONLY),
         SERVER_TEST(many_messages_are_removed_at_once, IN_TRANSACTION),
         SERVER_TEST(a_letter_is_taken_by_one_of_two, IN_TRANSACTION | AT_ALL_LEVELS),
         SERVER_TEST(a_retry_that_failed_changes_error_and_cause, IN_TRANSACTION | AT_ALL_LEVELS),

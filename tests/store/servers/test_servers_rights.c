@@ -1,5 +1,6 @@
-/* The roles of docs/RIGHTS.md, made by its own statements: each can do its work, and the store finds
- * a right that is missing. The names of roles are the whole server's: each test has its own. */
+/* The roles of docs/RIGHTS.md, made by its own statements: each can do its work, and the store
+ * finds a right that is missing. The names of roles are the whole server's: each test has its
+ * own. */
 #include "support/base/check.h"
 #include "support/fixture/fixture.h"
 #include "support/servers/server_each.h"
@@ -149,16 +150,24 @@ static void close_case(rights_case *c)
     free(c);
 }
 
+enum { ACCOUNT_URL_ROOM = SERVER_URL_ROOM + 128 };
+
+static void name_account(char url[ACCOUNT_URL_ROOM], const rights_case *c, const char *account)
+{
+    char *name = calloc(1, TEXT_ROOM);
+    const char *scheme_end = strstr(c->place.url, "://") + 3, *at = strchr(scheme_end, '@');
+    fill(name, c, account);
+    (void)snprintf(url, ACCOUNT_URL_ROOM, "%.*s%s%s", (int)(scheme_end - c->place.url),
+                   c->place.url, name, at);
+    free(name);
+}
+
 /* The store as an account sees it. */
 static semel_store *open_as(const rights_case *c, const char *account)
 {
-    char url[SERVER_URL_ROOM + 128], *name = calloc(1, TEXT_ROOM);
+    char url[ACCOUNT_URL_ROOM];
     semel_store *store = NULL;
-    const char *scheme_end = strstr(c->place.url, "://") + 3, *at = strchr(scheme_end, '@');
-    fill(name, c, account);
-    (void)snprintf(url, sizeof url, "%.*s%s%s", (int)(scheme_end - c->place.url), c->place.url,
-                   name, at);
-    free(name);
+    name_account(url, c, account);
     OK(semel_store_open(&store, url, NULL, &last_error));
     OK(semel_store_migrate(store, &last_error)); /* nothing is to do, and nothing more is needed */
     return store;
@@ -237,7 +246,7 @@ static void work_as_relay(semel_store *store)
 {
     semel_transport *broker = NULL;
     OK(semel_test_recorder_open(&broker, &last_error));
-    relay_with(store, broker, 2);
+    relay_with(store, broker, 3);
     semel_transport_close(broker);
 }
 
@@ -288,6 +297,21 @@ static void work_as_operator(semel_store *store)
     semel_inbox_close(inbox);
 }
 
+/* The functions for SQL, by the account's own session. */
+static void call_functions(const rights_case *c, const char *role)
+{
+    char url[ACCOUNT_URL_ROOM], account[128], sql[256];
+    (void)snprintf(account, sizeof account, "only_%s", role);
+    name_account(url, c, account);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT CASE WHEN %s.semel_receive('orders', 'by-sql') THEN 1 ELSE 0 END",
+                   c->where);
+    assert_int_equal(server_number(url, sql), 1);
+    (void)snprintf(sql, sizeof sql, "SELECT LENGTH(%s.semel_send('mail', 'order.paid', 'x'))",
+                   c->where);
+    assert_int_equal(server_number(url, sql), 36);
+}
+
 /* --- tests ------------------------------------------------------------------------------------ */
 
 /* Each does its work with the role that it needs; together they are what a store goes through. */
@@ -305,6 +329,8 @@ static void each_role_can_do_its_work(void **state)
         semel_store *store = open_only(c, all[i].role);
         all[i].work(store);
         semel_store_close(store);
+        if (i == 0)
+            call_functions(c, all[i].role);
         drop_account(c, all[i].role);
     }
     close_case(c);
