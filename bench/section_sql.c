@@ -1,7 +1,11 @@
 /* Receiving in SQL (docs/SQL.md): the same loop by hand, once with semel's function and once with a
  * plain INSERT ... ON CONFLICT DO NOTHING (PostgreSQL) or ON DUPLICATE KEY UPDATE (MariaDB) in its
- * place. Each message has a row as its work, and a transaction of its own. */
+ * place. Each message has a row as its work, and a transaction of its own. MariaDB interprets its
+ * functions and opens their tables anew for each call, which no way of writing them avoids; so its
+ * rows have no aim. */
 #include "server.h"
+
+#include <string.h>
 
 static const size_t connections[] = {1, 4, 8};
 enum { COUNTS = sizeof connections / sizeof *connections, BY_HAND = 0, FUNCTION, CONTENDERS };
@@ -45,8 +49,9 @@ static void measure(const server *on, const char *url)
     for (size_t i = 0; i < COUNTS; i++) {
         snprintf(name, sizeof name, "%zu connection%s", connections[i],
                  connections[i] == 1 ? " (*)" : "s");
-        report_comparison(name, &comparisons[i], FUNCTION, BY_HAND,
-                          connections[i] == 1 ? NO_AIM : AT_LEAST(0.9));
+        report_comparison(
+            name, &comparisons[i], FUNCTION, BY_HAND,
+            connections[i] == 1 || strcmp(on->scheme, "postgres") != 0 ? NO_AIM : AT_LEAST(0.9));
     }
 }
 
