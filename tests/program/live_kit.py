@@ -72,12 +72,19 @@ class Client:
             self.send(question)
 
     def send(self, question):
+        """A client that is refused may be told so before it has asked: the answer can be read all the same."""
         text = question if isinstance(question, bytes) else json.dumps(question).encode() + b"\n"
-        self.socket.sendall(text)
+        try:
+            self.socket.sendall(text)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
 
     def line(self):
         """The next line as JSON; None at the end."""
-        text = self.file.readline()
+        try:
+            text = self.file.readline()
+        except ConnectionResetError:  # closed with a part of the question unread
+            return None
         return json.loads(text) if text else None
 
     def close(self):
