@@ -6,6 +6,7 @@
 #include "program/support/arguments.h"
 #include "program/support/colour.h"
 #include "program/support/nearest.h"
+#include "program/support/pager.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,6 +162,7 @@ static int cmd_help(int argc, char **argv)
         return CLI_OK;
     }
     const char *wanted = names.items[0];
+    pager_begin(0);
     for (const help_topic *topic = help_topics; topic->name; topic++)
         if (strcmp(topic->name, wanted) == 0)
             return fputs(topic->text, stdout) < 0 ? CLI_FAILED : CLI_OK;
@@ -203,6 +205,7 @@ static int run_command(int argc, char **argv)
     if (!called)
         return unknown_command(name);
     if (called->help && asks_for_help(argc, argv)) {
+        pager_begin(0);
         (void)fputs(called->help, stdout);
         return CLI_OK;
     }
@@ -250,6 +253,7 @@ int main(int argc, char **argv)
         list_commands(stdout);
     else
         status = run_command(argc - 1, argv + 1);
+    pager_end();
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK && !is_closed(STDOUT_FILENO))
         return cli_failed(argc < 2 ? "help" : argv[1], "cannot write the output: %s",
                           strerror(errno));

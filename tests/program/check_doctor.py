@@ -234,10 +234,10 @@ def on_postgres():
     store = Postgres("doctor")
     role = f"doctor_role_{os.getpid()}"
     store.roles.append(role)
+    store.ask(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 6;")
     try:
         store_findings(store)
-        store.ask(f"""CREATE ROLE {role} LOGIN CONNECTION LIMIT 6;
-            GRANT CREATE ON SCHEMA public TO {role};
+        store.ask(f"""GRANT CREATE ON SCHEMA public TO {role};
             GRANT USAGE ON SCHEMA {store.schema} TO {role};
             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {store.schema} TO {role};""")
         set_up(store=store.url_as(role) + "&pool=8")

@@ -397,6 +397,28 @@ def terminals():
         expect("hours between UTC and here", 5, (hours[1] - hours[0]) % 24)
 
 
+def paged():
+    """What is longer than the screen goes through the pager, and nothing else."""
+    marks, other = "sed 's/^/1:/'", "sed 's/^/2:/'"
+    help_lines = semel("help", "dead")[0].splitlines()
+    for rows, env, mark in ((10, {"PAGER": marks}, "1:"), (10, {"PAGER": marks, "SEMEL_PAGER": other}, "2:"),
+                            (100, {"PAGER": marks}, ""), (10, {"PAGER": ""}, ""), (0, {"PAGER": marks}, ""),
+                            (10, {"PAGER": marks, "TERM": "dumb"}, ""), (10, {"PAGER": "/no/such/pager"}, "")):
+        run = Run("dead", command="help", terminal=True, rows=rows, env={"TERM": "xterm", **env})
+        lines = [line for line in run.ends(0).splitlines() if "/no/such/pager" not in line]
+        expect(f"{rows} rows, {env}", [mark + line for line in help_lines], lines)
+    with place("sqlite") as store:
+        set_up(store)
+        keep_in_outbox(store, 1, "no queue is bound for it")
+        waits = json.loads(semel("outbox", "ls", "shipping", "--json")[0])["id"]
+        for options, mark in (((), "1:"), (("--no-pager",), "")):
+            run = Run("show", waits, *options, command="outbox", terminal=True, rows=3,
+                      env={"TERM": "xterm", "PAGER": marks})
+            first, last = run.ends(0).splitlines()[::len(run.text().splitlines()) - 1]
+            expect_true(first.startswith(mark + "message") or first.startswith(mark + "outbox"), first)
+            expect_true(last.startswith("next: "), f"what is said comes behind what is shown: {last}")
+
+
 def closed_pipe():
     with place("sqlite") as store:
         set_up(store)
@@ -517,5 +539,5 @@ def two_operators(store):
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, closed_pipe,
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, closed_pipe,
      hostile, many, two_purges, two_operators)

@@ -3,6 +3,7 @@
 #include "program/cli.h"
 #include "program/operate/dead.h"
 #include "program/operate/message_show.h"
+#include "program/support/pager.h"
 #include "program/support/show.h"
 
 #include <stdlib.h>
@@ -167,6 +168,7 @@ static void print_message(const dead_work *w, const whole_letter *kept)
 
 static void print_letter(const dead_work *w, const whole_letter *kept)
 {
+    pager_begin(w->options->tool.no_pager);
     print_first(w, &kept->is);
     print_error(&kept->is);
     print_retry(&kept->is);
@@ -179,6 +181,7 @@ static void print_letter(const dead_work *w, const whole_letter *kept)
         message_show_headers(kept->message);
         message_show_body(kept->message->body, how);
     }
+    pager_end();
     (void)fflush(stdout);
     if (kept->message)
         tool_say(&w->tool, "next: semel dead retry %lld", (long long)kept->is.id);
@@ -215,7 +218,10 @@ static int print_raw(const dead_work *w, const whole_letter *kept)
     if (!m)
         return tool_refuse(&w->tool, CLI_FAILED, "letter %lld is damaged: %s",
                            (long long)kept->is.id, kept->is.error);
-    message_show_raw(m->body, tool_on_terminal(&w->tool));
+    int on_terminal = tool_on_terminal(&w->tool);
+    pager_begin(w->options->tool.no_pager);
+    message_show_raw(m->body, on_terminal);
+    pager_end();
     return CLI_OK;
 }
 

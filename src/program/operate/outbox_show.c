@@ -3,6 +3,7 @@
 #include "program/operate/message_show.h"
 #include "program/operate/outboxes.h"
 #include "program/operate/table.h"
+#include "program/support/pager.h"
 #include "program/support/show.h"
 
 #include <string.h>
@@ -84,13 +85,16 @@ static semel_status show_one(const semel_outgoing *outgoing, void *context, seme
     (void)err;
     if (!outgoing->message)
         return SEMEL_OK;
+    int on_terminal = tool_on_terminal(&s->work->tool);
     s->shown = 1;
+    pager_begin(s->work->options.no_pager);
     if (s->work->body)
-        message_show_raw(outgoing->message->body, tool_on_terminal(&s->work->tool));
+        message_show_raw(outgoing->message->body, on_terminal);
     else if (s->work->options.json)
         show_json_row(s, outgoing);
     else
         show_people(s, outgoing);
+    pager_end();
     return SEMEL_OK;
 }
 

@@ -1,9 +1,9 @@
 /* `run --once`: is anything left to do?
  *
  * Nothing is left when no consumer has a delivery, no outbox has a message that is due, no queue in
- * the store has one, no retry of a dead letter is asked for, and all of this was so several times
- * in a row while no outcome came: a message may be on its way from a relay to a broker and back.
- * What waits for a later time is left. */
+ * the store that an inbox reads has one, no retry of a dead letter is asked for, and all of this
+ * was so several times in a row while no outcome came: a message may be on its way from a relay to
+ * a broker and back. What waits for a later time is left. */
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
@@ -36,7 +36,7 @@ static int queue_is_empty(const service *s, const queue_config *queue)
     due_count due = {0};
     semel_outgoing_filter page = {.size = sizeof page, .limit = SEMEL_PAGE_MAX};
     semel_transport *transport = semel_pipeline_find_queue(s->now.pipeline, queue->name);
-    if (!transport || queue->url)
+    if (!transport || queue->url || !semel_pipeline_find_consumer(s->now.pipeline, queue->name))
         return 1;
     if (semel_store_now(&due.now_ms, s->store, NULL))
         return 0;

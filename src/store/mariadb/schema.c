@@ -185,7 +185,9 @@ static semel_status run_file(mariadb_store *store, maria_connection *on, const s
     if (failed.number == ER_BINLOG_CREATE_ROUTINE_NEED_SUPER ||
         failed.number == ER_BINLOG_UNSAFE_ROUTINE)
         return leave_functions_out(on, err);
-    return status ? semel_fail(err, status, "%s", why.text) : SEMEL_OK;
+    if (status && err)
+        *err = why;
+    return status;
 }
 
 static semel_status apply_step(mariadb_store *store, maria_connection *on,
