@@ -223,6 +223,26 @@ static void raw_my_receive(raw_connection *c, const semel_message *const message
     commit(c);
 }
 
+/* The same with semel's function in place of the INSERT (docs/SQL.md). */
+static void raw_my_receive_function(raw_connection *c, const semel_message *const messages[],
+                                    size_t count)
+{
+    (void)count;
+    raw_my_autocommit(c, 0);
+    raw_my_append(c, "SELECT %s_receive('bench', ", c->room);
+    raw_my_append_bytes(c, messages[0]->id);
+    raw_my_append(c, ")");
+    MYSQL_RES *answer = raw_my_query(c, NULL);
+    MYSQL_ROW row = answer ? mysql_fetch_row(answer) : NULL;
+    int is_new = row && row[0] && row[0][0] == '1';
+    mysql_free_result(answer);
+    if (is_new) {
+        append_effect(c, messages[0]);
+        raw_my_execute(c);
+    }
+    commit(c);
+}
+
 static void raw_my_receive_trip(raw_connection *c, const semel_message *const messages[],
                                 size_t count)
 {
@@ -308,6 +328,7 @@ const server mariadb_server = {
     .remove_room = raw_my_remove_room,
     .again = again,
     .receive = raw_my_receive,
+    .receive_function = raw_my_receive_function,
     .receive_trip = raw_my_receive_trip,
     .check_first = raw_my_check_first,
     .effect = raw_my_effect,

@@ -29,6 +29,7 @@ static const struct {
     [RAW_PG_LOOK] = {"SELECT 1 FROM %s.semel_marker WHERE inbox = $1 AND key = $2",
                      2,
                      {OID_INT8, OID_BYTEA}},
+    [RAW_PG_FUNCTION] = {"SELECT %s.semel_receive('bench', $1)", 1, {OID_BYTEA}},
     [RAW_PG_EFFECT] = {"INSERT INTO %s.effect (body) VALUES ($1)", 1, {OID_BYTEA}},
     [RAW_PG_MARK_MANY] = {"INSERT INTO %s.semel_marker (inbox, key, state, at_ms, fingerprint) "
                           "SELECT 1, k, 0, (SELECT " NOW
@@ -239,6 +240,26 @@ static void raw_pg_receive(raw_connection *c, const semel_message *const message
     finish(c);
 }
 
+/* The same with semel's function in place of the INSERT (docs/SQL.md). */
+static void raw_pg_receive_function(raw_connection *c, const semel_message *const messages[],
+                                    size_t count)
+{
+    raw_pg_values v = {0};
+    (void)count;
+    raw_pg_bind_bytes(&v, messages[0]->id);
+    raw_pg_send(c, RAW_PG_BEGIN, NULL);
+    raw_pg_send(c, RAW_PG_FUNCTION, &v);
+    PGresult *answer = raw_pg_answers(c, 0, 1);
+    int is_new = *PQgetvalue(answer, 0, 0);
+    PQclear(answer);
+    if (is_new) {
+        send_effect(c, messages[0]);
+        finish(c);
+    }
+    raw_pg_send(c, RAW_PG_COMMIT, NULL);
+    finish(c);
+}
+
 static void raw_pg_receive_trip(raw_connection *c, const semel_message *const messages[],
                                 size_t count)
 {
@@ -342,6 +363,7 @@ const server postgres_server = {
     .version = raw_pg_version,
     .remove_room = raw_pg_remove_room,
     .receive = raw_pg_receive,
+    .receive_function = raw_pg_receive_function,
     .receive_trip = raw_pg_receive_trip,
     .check_first = raw_pg_check_first,
     .effect = raw_pg_effect,

@@ -12,6 +12,7 @@ typedef enum raw_pg_statement {
     RAW_PG_MARK,
     RAW_PG_MARK_NEW,
     RAW_PG_LOOK,
+    RAW_PG_FUNCTION,
     RAW_PG_EFFECT,
     RAW_PG_MARK_MANY,
     RAW_PG_ALL_ROWS,

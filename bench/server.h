@@ -50,10 +50,11 @@ typedef struct server {
     /* 1 if a conflict has undone the work: it is to be done again. NULL: it meets none. */
     int (*again)(raw_connection *c);
 
-    raw_work *receive;      /* [BEGIN, marker] [business row] [COMMIT]; one message each */
-    raw_work *receive_trip; /* all four in one round trip, the marker assumed to be new */
-    raw_work *check_first;  /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
-    raw_work *effect;       /* the business row alone */
+    raw_work *receive;          /* [BEGIN, marker] [business row] [COMMIT]; one message each */
+    raw_work *receive_function; /* the same, the marker by semel's SQL function */
+    raw_work *receive_trip;     /* all four in one round trip, the marker assumed to be new */
+    raw_work *check_first;      /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
+    raw_work *effect;           /* the business row alone */
     raw_work *batch;      /* one transaction: markers in one statement, a statement for each row */
     raw_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
     raw_work *send;       /* one transaction: all into the outbox */
@@ -142,9 +143,11 @@ void section_server_receive(void);
 void section_server_batch(void);
 void section_server_duplicate(void);
 void section_server_mix(void);
+void section_sql_receive(void);
 void section_server_outbox(void);
 void section_server_relay(void);
 void section_server_sweep(void);
+void section_lists(void);
 void section_details(void);
 void section_handoff(void);   /* and on SQLite */
 void section_groups(void);    /* and on the other stores */

@@ -20,13 +20,20 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "${file}: migrations count from 0001 without a gap; this one should be ${count}")
   endif()
 
-  # One literal per line; \? because ISO C still reads trigraphs.
   file(READ ${file} sql)
+  foreach(what IN ITEMS brings locks)
+    if(NOT sql MATCHES "(^|\n)-- ${what}: ([^\n\"\\?]+)\n")
+      message(FATAL_ERROR "${file}: a migration has a line `-- ${what}: ...`, for `semel migrate status`")
+    endif()
+    set(${what} "${CMAKE_MATCH_2}")
+  endforeach()
+
+  # One literal per line; \? because ISO C still reads trigraphs.
   string(REPLACE "\\" "\\\\" sql "${sql}")
   string(REPLACE "\"" "\\\"" sql "${sql}")
   string(REPLACE "?" "\\?" sql "${sql}")
   string(REPLACE "\n" "\\n\"\n     \"" sql "${sql}")
-  string(APPEND rows "    {${version}, \"${name}\",\n     \"${sql}\"},\n")
+  string(APPEND rows "    {${version}, \"${name}\", \"${brings}\",\n     \"${locks}\",\n     \"${sql}\"},\n")
 endforeach()
 
 file(WRITE ${OUT_DIR}/${NAME}_migrations.h "/* Generated from sql/${NAME} by cmake/EmbedSql.cmake. */
@@ -45,6 +52,6 @@ file(WRITE ${OUT_DIR}/${NAME}_migrations.c "/* Generated from sql/${NAME} by cma
 #pragma GCC diagnostic ignored \"-Woverlength-strings\"
 
 const sql_migration ${NAME}_migrations[] = {
-${rows}    {0, 0, 0},
+${rows}    {0},
 };
 ")

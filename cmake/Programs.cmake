@@ -25,6 +25,12 @@ if(SEMEL_WITH_PROGRAM)
   target_link_libraries(semel_program_code PUBLIC semel_flags PkgConfig::semel_yaml PkgConfig::semel_curl
                                                   PkgConfig::semel_json PkgConfig::semel_openssl PkgConfig::semel_sqlite
                                                   Threads::Threads)
+  foreach(name IN ITEMS postgres mariadb) # `semel test --store` looks into its databases
+    string(TOUPPER ${name} option)
+    if(SEMEL_WITH_${option})
+      target_link_libraries(semel_program_code PUBLIC PkgConfig::semel_${name})
+    endif()
+  endforeach()
 
   # Linked to the archive, so that the one file can be copied elsewhere.
   add_executable(semel_program src/program/main.c)

@@ -51,7 +51,7 @@ endif()
 # A test of the directory that calls this. What is not below tests/ has no label.
 function(semel_add_test NAME)
   add_test(NAME ${NAME} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT 300 ENVIRONMENT "${environment}")
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
   file(RELATIVE_PATH label ${tests_dir} ${CMAKE_CURRENT_SOURCE_DIR})
   if(NOT label MATCHES "^\\.\\.")
     set_tests_properties(${NAME} PROPERTIES LABELS "${label}")

@@ -36,6 +36,8 @@ typedef struct semel_dead {
     int64_t at_ms; /* when semel gave up on it */
     const char *error;
     int64_t first_ms; /* when its first attempt was recorded; 0: before semel kept that time */
+    uint32_t cause;   /* semel_cause() of <semel/operate.h> */
+    int retry;        /* a semel_retry of <semel/operate.h> */
 } semel_dead;
 
 /* Returns SEMEL_OK to go on. Any other status ends the listing, and semel_dead_list() returns it.
@@ -47,11 +49,17 @@ typedef struct semel_dead_filter {
     size_t size;
     semel_dead_origin origin;
     const char *name;
-    int64_t after_id; /* for the next page */
-    uint32_t limit;   /* of semel_dead_list(): letters in a page; default 100 */
-    const char *type; /* of the message, compared exactly */
-    int64_t since_ms; /* given up on at this time or later ... */
-    int64_t until_ms; /* ... and before this time */
+    int64_t after_id;  /* for the next page */
+    uint32_t limit;    /* of semel_dead_list(): letters in a page; default 100 */
+    const char *type;  /* of the message, compared exactly */
+    int64_t since_ms;  /* given up on at this time or later ... */
+    int64_t until_ms;  /* ... and before this time */
+    int64_t last_id;   /* no letter with a larger id */
+    semel_bytes key;   /* exactly this one, as stored */
+    uint32_t cause;    /* semel_cause() of <semel/operate.h> */
+    const char *error; /* a part of the error; upper and lower case of ASCII are the same */
+    int retry;         /* 1: letters for which a retry was asked (SEMEL_RETRY_ASKED) */
+    int brief;         /* 1: messages without their headers and bodies */
 } semel_dead_filter;
 
 /* Lists dead letters in the order of their ids. A damaged row is shown as damaged and hides no

@@ -74,6 +74,7 @@ typedef struct semel_marker_filter {
     semel_bytes after;        /* for the next page: the key of the last marker of this one */
     uint32_t limit;           /* markers in a page; default SEMEL_PAGE_DEFAULT */
     int results;              /* 1: with the stored results */
+    int key_is_stored;        /* 1: `key` is as it is stored, as semel_marker.key is */
 } semel_marker_filter;
 
 /* Lists the markers of the inbox in the order of their keys, byte by byte. */

@@ -41,6 +41,9 @@ struct semel_event {
      * have run for a duplicate */
     int64_t handler_ns;
     const char *error; /* NULL if there was none */
+    /* SEMEL_FAILED: it is tried again within this time, as the consumer or relay decides; 0: not
+     * known. Jitter may take off up to half of it */
+    uint32_t retry_ms;
 };
 
 SEMEL_END_DECLS

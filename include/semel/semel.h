@@ -30,6 +30,7 @@
 #include <semel/look.h>
 #include <semel/message.h>
 #include <semel/observe.h>
+#include <semel/operate.h>
 #include <semel/outbox.h>
 #include <semel/pipeline.h>
 #include <semel/queue.h>

@@ -136,6 +136,7 @@ typedef struct semel_stats {
      * the inbox could not be read before the deadline */
     int64_t open_claims;
     int64_t at_ms; /* the time of the store's clock when this was counted */
+    int64_t keys;  /* markers of the inbox, for semel_inbox_stats() only; -1 as for open_claims */
 } semel_stats;
 
 /* Asks the database. Takes about deadline_ms at most, even if the server does not answer: then it

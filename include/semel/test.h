@@ -47,6 +47,8 @@ SEMEL_API void semel_test_reboot(semel_test_seam *seam, int64_t ms);
     X("round.stored") X("round.committed") X("purge.stored") X("purge.committed") \
     X("replay.begun") X("replay.committed") X("discard.stored") X("discard.committed") \
     X("history.removed") X("history.committed") \
+    X("retry.stored") X("retry.committed") X("wake.stored") X("wake.committed") \
+    X("skip.stored") X("skip.committed") X("audit.stored") X("audit.committed") \
     X("migrate.applied") X("migrate.committed")
 /* Those of the SQLite store that units pass which share a commit. */
 #define SEMEL_FAULT_POINTS_SHARE(X) \

@@ -1,9 +1,12 @@
+-- brings: markers, outbox, dead letters
+-- locks: no tables in use, under a second
+--
 -- semel's tables. They stand beside the application's own, in the same database, so that one transaction
 -- covers both. `{}name` becomes `database`.`prefix_name`. MariaDB commits after each of these statements, so
 -- each may be run again. Times are milliseconds since 1970 by the server's clock.
 --
 -- Everything that is compared is bytes: a collation would take Order, order and "order " for one key. The texts of
--  messages are bytes, too, since they need not be UTF-8.
+-- messages are bytes, too, since they need not be UTF-8.
 
 -- One row that tells this database from others.
 CREATE TABLE IF NOT EXISTS `{}meta` (

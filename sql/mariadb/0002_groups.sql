@@ -1,3 +1,6 @@
+-- brings: groups of the outbox that wait
+-- locks: no tables in use; takes about 11 s per million rows of the outbox
+--
 -- Groups that wait are visited by time, so that they cost those that are ready nothing.
 --
 -- A row is parked if its group was found waiting (for a backoff, for a delay). The relay's walk from name to name

@@ -1,3 +1,6 @@
+-- brings: markers, outbox, dead letters
+-- locks: no tables in use, under a second
+--
 -- semel's tables. They stand beside the application's own, in the same database, so that one transaction
 -- covers both. {} is the schema. Times are milliseconds since 1970 by the server's clock.
 

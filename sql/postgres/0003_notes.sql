@@ -1,3 +1,6 @@
+-- brings: notes of inboxes, details of markers, sent messages
+-- locks: semel_marker, semel_outbox and semel_dead: about a second per million keys
+--
 -- What an inbox knows of itself, and more about each message.
 --
 -- Notes: 1 definition (text), 2 forgotten (number: the newest last change of a marker that a sweep has removed),

@@ -1,3 +1,6 @@
+-- brings: markers, outbox, dead letters
+-- locks: the file, under a second
+--
 -- semel's tables. They stand beside the application's own, in the same file, so that one transaction
 -- covers both. Times are milliseconds of the store's own clock (semel_clock), which does not jump.
 

@@ -1,3 +1,6 @@
+-- brings: groups of the outbox that wait
+-- locks: the file while an index of semel_outbox is built: about 5 s per million rows
+--
 -- Groups that wait are visited by time, so that they cost those that are ready nothing.
 --
 -- A row is parked if its group was found waiting (for a backoff, for a delay). The relay's walk from name to name

@@ -129,13 +129,17 @@ uint64_t seam_random_below(const semel_seam *seam, uint64_t bound)
     return bound ? seam_random(seam) % bound : 0;
 }
 
-uint32_t seam_backoff_ms(const semel_seam *seam, uint32_t base_ms, uint32_t max_ms,
-                         uint32_t failures)
+uint32_t seam_backoff_most_ms(uint32_t base_ms, uint32_t max_ms, uint32_t failures)
 {
     uint64_t delay = base_ms;
     for (uint32_t i = 1; i < failures && delay < max_ms; i++)
         delay *= 2;
-    if (delay > max_ms)
-        delay = max_ms;
+    return delay > max_ms ? max_ms : (uint32_t)delay;
+}
+
+uint32_t seam_backoff_ms(const semel_seam *seam, uint32_t base_ms, uint32_t max_ms,
+                         uint32_t failures)
+{
+    uint32_t delay = seam_backoff_most_ms(base_ms, max_ms, failures);
     return (uint32_t)(delay - seam_random_below(seam, delay / 2 + 1));
 }

@@ -38,5 +38,6 @@ uint64_t seam_random_below(const semel_seam *seam, uint64_t bound);
  * base_ms * 2^(failures-1), never over max_ms. */
 uint32_t seam_backoff_ms(const semel_seam *seam, uint32_t base_ms, uint32_t max_ms,
                          uint32_t failures);
+uint32_t seam_backoff_most_ms(uint32_t base_ms, uint32_t max_ms, uint32_t failures); /* all of it */
 
 #endif

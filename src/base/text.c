@@ -13,6 +13,22 @@ int text_same(const char *a, const char *b)
     return text_lower(*a) == text_lower(*b);
 }
 
+static int begins_with(const char *text, const char *part)
+{
+    while (*part && text_lower(*text) == text_lower(*part)) {
+        text++;
+        part++;
+    }
+    return !*part;
+}
+
+int text_contains(const char *text, const char *part)
+{
+    while (*text && !begins_with(text, part))
+        text++;
+    return begins_with(text, part);
+}
+
 static int grow(text_buffer *t, size_t len)
 {
     size_t capacity = 2 * t->capacity + len + 256;

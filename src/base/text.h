@@ -12,6 +12,9 @@ static inline char text_lower(char c)
 /* 1 if they differ in the case of ASCII letters at most. (strcasecmp() would ask the locale.) */
 int text_same(const char *a, const char *b);
 
+/* 1 if `part` is somewhere in the text, compared in the same way. */
+int text_contains(const char *text, const char *part);
+
 /* Starts as {0}. When memory runs out `failed` is set and nothing is added any more, so it is
  * enough to look once, at the end; `bytes` is then still to be freed with mem_free(). */
 typedef struct text_buffer {

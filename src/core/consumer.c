@@ -25,6 +25,8 @@ static semel_status worker_init(worker *w, semel_consumer *consumer, semel_error
                                        : batch_limit_adaptive(consumer->batch_most);
     w->pace.budget_ms = BATCH_BUDGET_MS;
     w->terms = consumer->terms;
+    w->terms.retry_ms = worker_retry_ms;
+    w->terms.retry_context = w;
     w->terms.pace = w->limit.fixed ? NULL : &w->pace;
     consumer->limits += w->limit.now;
     w->jobs = mem_alloc(batch * sizeof(job *));

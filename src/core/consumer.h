@@ -110,6 +110,9 @@ void consumer_leave(semel_consumer *consumer);
 
 uint32_t consumer_backoff_ms(const semel_consumer *consumer, uint32_t failures);
 
+/* For the terms of a worker: how long a message in its work waits at most after a failure. */
+uint32_t worker_retry_ms(void *worker_, const semel_message *message);
+
 /* consumer_table.c: checks and copies the routes, and makes the groups; frees them. */
 semel_status table_open(semel_consumer *consumer, const semel_route *routes, size_t count,
                         semel_error *err);

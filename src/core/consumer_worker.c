@@ -149,10 +149,37 @@ static int broker_delays(const semel_consumer *consumer)
            consumer->options.order == SEMEL_ORDER_NONE;
 }
 
+/* Attempts that the backoff counts, the last one included. */
+static uint32_t tries_of(const semel_consumer *consumer, const job *j)
+{
+    uint32_t tries = broker_delays(consumer) ? j->message->delivery : j->failures + 1;
+    return tries + j->setbacks;
+}
+
 static uint32_t delay_of(const semel_consumer *consumer, const job *j)
 {
-    uint32_t before = broker_delays(consumer) ? j->message->delivery : j->failures + 1;
-    return consumer_backoff_ms(consumer, before + j->setbacks);
+    return consumer_backoff_ms(consumer, tries_of(consumer, j));
+}
+
+/* With REJECT it does not come again; with REQUEUE the broker says when, if it cannot be told. */
+static int knows_retry(const semel_consumer *consumer)
+{
+    semel_on_failure policy = consumer->options.on_failure;
+    return policy == SEMEL_FAILURE_HOLD ||
+           (policy == SEMEL_FAILURE_REQUEUE && broker_delays(consumer));
+}
+
+uint32_t worker_retry_ms(void *worker_, const semel_message *message)
+{
+    const worker *self = worker_;
+    const semel_consumer *consumer = self->consumer;
+    for (size_t i = 0; knows_retry(consumer) && i < self->count; i++)
+        if (self->jobs[i]->message == message) {
+            uint32_t tries = tries_of(consumer, self->jobs[i]);
+            return seam_backoff_most_ms(consumer->options.backoff_ms,
+                                        consumer->options.backoff_max_ms, tries ? tries : 1);
+        }
+    return 0;
 }
 
 /* Is it the broker that decides what becomes of this failure? */

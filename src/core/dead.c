@@ -1,4 +1,4 @@
-/* Dead letters: listing, discarding, expiring.
+/* Dead letters: storing, discarding, expiring. Listing is in dead_list.c.
  *
  * A dead marker lives as long as its letter. So whatever removes a letter also decides what becomes
  * of its marker, in the same transaction: the key stays dead (the marker then falls under the
@@ -13,38 +13,12 @@
 
 #include <string.h>
 
-semel_status dead_filter_read(semel_dead_filter *out, const semel_dead_filter *given,
-                              semel_error *err)
+/* --- storing one ------------------------------------------------------------------------------ */
+
+semel_status unit_put_letter(work_unit *unit, semel_dead *dead, semel_error *err)
 {
-    semel_status status = options_read(out, sizeof *out, given, "semel_dead_filter", err);
-    out->size = sizeof *out;
-    if (!out->limit)
-        out->limit = 100;
-    return status;
-}
-
-/* --- listing ---------------------------------------------------------------------------------- */
-
-typedef struct listing {
-    semel_dead_filter filter;
-    semel_dead_visitor *visitor;
-    void *context;
-} listing;
-
-static semel_status list_letters(work_unit *unit, void *context, semel_error *err)
-{
-    const listing *l = context;
-    return unit->store->driver->dead->list(unit->state, &l->filter, l->visitor, l->context, err);
-}
-
-semel_status semel_dead_list(semel_store *store, const semel_dead_filter *filter,
-                             semel_dead_visitor *visitor, void *context, semel_error *err)
-{
-    listing l = {.visitor = visitor, .context = context};
-    semel_status status = dead_filter_read(&l.filter, filter, err);
-    if (!status)
-        status = store_can_keep_dead(store, err);
-    return status ? status : store_transact(store, SEMEL_BEGIN_RELAXED, list_letters, &l, err);
+    dead->cause = semel_cause(dead->name, dead->error);
+    return unit->store->driver->dead->put(unit->state, dead, err);
 }
 
 /* --- finding one ------------------------------------------------------------------------------ */
@@ -69,7 +43,9 @@ static semel_status keep_letter(const semel_dead *dead, void *context, semel_err
     found->key = (semel_bytes){arena_copy(&found->unit->arena, dead->key.data, dead->key.len),
                                dead->key.len};
     found->message = message_copy_into(&found->unit->arena, dead->message);
-    return found->message && found->key.data
+    found->attempts = dead->attempts;
+    found->error = arena_copy(&found->unit->arena, dead->error, strlen(dead->error) + 1);
+    return found->message && found->key.data && found->error
                ? SEMEL_OK
                : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
 }
@@ -273,12 +249,11 @@ static semel_status sweep_before(size_t *removed, int *more, semel_store *store,
                                  semel_dead_filter *filter, semel_error *err)
 {
     size_t gone = 0;
-    listing l = {.filter = *filter, .visitor = note_expired};
     expired e = {.ids = mem_alloc(filter->limit * sizeof *e.ids)};
     if (!e.ids)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u letters", filter->limit);
-    l.context = &e;
-    semel_status status = store_transact(store, SEMEL_BEGIN_RELAXED, list_letters, &l, err);
+    filter->brief = 1;
+    semel_status status = semel_dead_list(store, filter, note_expired, &e, err);
     if (!status)
         status = remove_expired(&gone, store, &e, filter->until_ms, err);
     if (!status) {

@@ -10,6 +10,8 @@ typedef struct letter {
     int64_t id;
     semel_bytes key;
     const semel_message *message;
+    uint32_t attempts;
+    const char *error;
 } letter;
 
 /* Reads the letter inside the unit's open transaction. ENOTFOUND if there is none, ESTORE if it is

@@ -79,13 +79,16 @@ static int same_bytes(semel_bytes a, semel_bytes b)
 }
 
 /* Dead it was and dead it is, under one letter: a refused one had an identity of its own, and
- * goes. */
+ * goes. The error is the new one, without more words, so that it has the cause that such errors
+ * have; a handler that was stopped has not failed, and leaves the old one. The attempts are those
+ * of the letter; the claim has begun at 1. */
 static semel_status bury_again(semel_outcome *out, work_unit *unit, const replay *r,
                                const letter *before, semel_status failure, const semel_error *why,
                                semel_error *err)
 {
     semel_error again;
-    semel_fail(&again, SEMEL_EGIVEUP, "failed again when replayed: %s", why->text);
+    semel_fail(&again, SEMEL_EGIVEUP, "%s", failure == SEMEL_ESTOPPED ? before->error : why->text);
+    unit->item.attempt = before->attempts ? before->attempts : 1;
     semel_status status = unit_record_failure(out, unit, &again, err);
     if (!status && *out == SEMEL_DEAD && !r->foreign &&
         !same_bytes(before->key, unit->item.mark.key)) /* or there are two to look at */
@@ -150,8 +153,10 @@ static semel_status read_elsewhere(work_unit *reader, void *context, semel_error
     *l->out = (letter){.unit = l->into,
                        .id = found.id,
                        .key = {arena_copy(arena, found.key.data, found.key.len), found.key.len},
-                       .message = message_copy_into(arena, found.message)};
-    return l->out->key.data && l->out->message
+                       .message = message_copy_into(arena, found.message),
+                       .attempts = found.attempts,
+                       .error = arena_copy(arena, found.error, strlen(found.error) + 1)};
+    return l->out->key.data && l->out->message && l->out->error
                ? SEMEL_OK
                : semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
 }
@@ -342,6 +347,7 @@ semel_status dead_replay_each(replay_counts *counts, semel_store *store,
 {
     semel_dead_filter wanted = *filter;
     int64_t at = wanted.after_id, last = 0;
+    wanted.brief = 0; /* damage may be in the headers */
     page *p = mem_alloc(sizeof *p);
     if (!p)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for replaying letters");

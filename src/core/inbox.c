@@ -164,8 +164,8 @@ static semel_status no_key(void *key, size_t capacity, size_t *len, const semel_
     return SEMEL_OK;
 }
 
-semel_status inbox_open_unkeyed(semel_inbox **out, semel_store *store, const char *name,
-                                uint32_t attempts_max, semel_error *err)
+static semel_status new_unkeyed(semel_inbox **out, semel_store *store, const char *name,
+                                const semel_inbox_options *options, semel_error *err)
 {
     semel_inbox *inbox = mem_alloc(sizeof *inbox);
     if (!inbox)
@@ -173,12 +173,43 @@ semel_status inbox_open_unkeyed(semel_inbox **out, semel_store *store, const cha
     inbox->store = store;
     pthread_mutex_init(&inbox->sweep_lock, NULL);
     memcpy(inbox->name, name, strlen(name) + 1);
-    inbox->options = (semel_inbox_options){.size = sizeof inbox->options,
-                                           .key_function = no_key,
-                                           .on_missing_key = SEMEL_MISSING_KEY_PROCESS,
-                                           .attempts_max = attempts_max};
+    inbox->options = *options;
+    inbox->options.key_function = no_key;
     fill_defaults(&inbox->options, store);
     semel_status status = plan_key(inbox, err);
+    if (status)
+        semel_inbox_close(inbox);
+    else
+        *out = inbox;
+    return status;
+}
+
+semel_status inbox_open_unkeyed(semel_inbox **out, semel_store *store, const char *name,
+                                uint32_t attempts_max, semel_error *err)
+{
+    const semel_inbox_options options = {.size = sizeof options,
+                                         .on_missing_key = SEMEL_MISSING_KEY_PROCESS,
+                                         .attempts_max = attempts_max};
+    return new_unkeyed(out, store, name, &options, err);
+}
+
+semel_status semel_inbox_open_known(semel_inbox **out, semel_store *store, const char *name,
+                                    semel_error *err)
+{
+    const semel_inbox_options options = {.size = sizeof options,
+                                         .fingerprint = "none",
+                                         .retention_ms = SEMEL_RETENTION_FOREVER,
+                                         .sweep_every_ms = SEMEL_SWEEP_OFF};
+    semel_inbox *inbox = NULL;
+    semel_status status = store_check_name("inbox", name, err);
+    if (!status)
+        status = new_unkeyed(&inbox, store, name, &options, err);
+    if (status)
+        return status;
+    atomic_store(&inbox->horizon_ms, SEMEL_RETENTION_FOREVER);
+    status = plan_fingerprint(inbox, err);
+    if (!status)
+        status = store->driver->scope(store->state, SEMEL_SCOPE_INBOX, name, &inbox->scope, err);
     if (status)
         semel_inbox_close(inbox);
     else
@@ -231,6 +262,21 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
             semel_fail(err, SEMEL_ENOTFOUND, "inbox \"%s\": the message has no key", inbox->name);
     if (!status)
         status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_key, NULL, err);
+    unit_free(unit);
+    return status;
+}
+
+semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key, semel_error *err)
+{
+    work_unit *unit = NULL;
+    if (!key.len || key.len > SEMEL_KEY_MAX)
+        return semel_fail(err, SEMEL_EINVAL, "inbox \"%s\": no key is stored that is %s",
+                          inbox->name, key.len ? "so long" : "empty");
+    semel_status status = unit_new(&unit, inbox->store, err);
+    if (status)
+        return status;
+    unit->item.mark = (semel_mark){.inbox = inbox->scope, .key = key};
+    status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_key, NULL, err);
     unit_free(unit);
     return status;
 }

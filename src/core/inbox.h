@@ -20,6 +20,7 @@ struct semel_inbox {
     fingerprint_plan fingerprint;
     pthread_mutex_t sweep_lock;
     semel_sweep_position sweep_position;
+    semel_sweep_position purge_position; /* of semel_inbox_purge_step() */
     tally_set tallies;
 };
 
@@ -95,7 +96,7 @@ semel_outbox *outbox_find(semel_store *store, const char *name);
  * a transaction. The event's size, kind and name need not be set. */
 void inbox_report(semel_inbox *inbox, const semel_event *event);
 void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,
-                   uint32_t attempt, const char *error);
+                   uint32_t attempt, const char *error, uint32_t retry_ms);
 
 /* A copy of the text for a later report; NULL without an observer, or if there is no room. */
 const char *observe_text(const semel_store *store, mem_arena *arena, const char *text);
@@ -126,6 +127,9 @@ semel_status inbox_fail_stale(const semel_inbox *inbox, semel_error *err);
 /* inbox_definition.c: compares what the inbox was opened with before, and notes what it is
  * opened with now. */
 semel_status inbox_register(semel_inbox *inbox, semel_error *err);
+
+/* Rewrites the text of a definition's note as semel_name.definition has it. */
+void inbox_definition_show(semel_note_value *note);
 
 /* Learns whether another process has lowered the horizon, inside a unit. The store has notes. */
 semel_status inbox_learn_horizon(work_unit *unit, semel_inbox *inbox, semel_error *err);

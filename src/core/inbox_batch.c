@@ -337,7 +337,9 @@ static void batch_report(const batch *b, const batch_entry *e)
                                           .outcome = b->out[e->index],
                                           .attempt = e->handler_ns ? batch_attempt_of(b, e) : 0,
                                           .handler_ns = e->handler_ns,
-                                          .error = e->error});
+                                          .error = e->error,
+                                          .retry_ms = terms_retry_ms(b->terms, b->out[e->index],
+                                                                     b->messages[e->index])});
 }
 
 static semel_status receive_together(batch *b, size_t count)

@@ -26,6 +26,36 @@ static void describe(semel_note_value *out, const semel_inbox *inbox)
                    mode_name(options->mode), options->fingerprint);
 }
 
+/* The last occurrence: a key expression may contain anything. */
+static const char *find_last(const char *text, const char *part)
+{
+    const char *found = NULL;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+        found = at;
+    return found;
+}
+
+static int show_with_mode(semel_note_value *note, semel_mode mode)
+{
+    char between[64], whole[sizeof note->text];
+    size_t key = strlen("key ");
+    (void)snprintf(between, sizeof between, ", mode %s, fingerprint ", mode_name(mode));
+    const char *at = find_last(note->text, between);
+    if (!at || strncmp(note->text, "key ", key) != 0)
+        return 0;
+    (void)snprintf(whole, sizeof whole, "key=%.*s mode=%s fingerprint=%s",
+                   (int)(at - note->text - (ptrdiff_t)key), note->text + key, mode_name(mode),
+                   at + strlen(between));
+    memcpy(note->text, whole, strlen(whole) + 1);
+    return 1;
+}
+
+void inbox_definition_show(semel_note_value *note)
+{
+    if (!show_with_mode(note, SEMEL_TRANSACTION))
+        (void)show_with_mode(note, SEMEL_CLAIM);
+}
+
 /* Where to begin showing two definitions that differ: both are cut at the end, and the difference
  * must be seen. */
 static size_t shown_from(const char *before, const char *now)

@@ -74,7 +74,7 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
                        .attempts = unit->item.attempt,
                        .error = why,
                        .first_ms = unit->item.mark.first_ms};
-    return unit->store->driver->dead->put(unit->state, &dead, err);
+    return unit_put_letter(unit, &dead, err);
 }
 
 /* The row then knows when the first attempt began, which the letter tells, too. */

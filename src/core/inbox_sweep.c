@@ -110,36 +110,56 @@ static semel_status check_purge(const semel_inbox *inbox, uint64_t age_ms, semel
     return SEMEL_OK;
 }
 
-/* To the end, with a position of its own: the sweep's may be anywhere. */
-static semel_status purge_all(size_t *removed, semel_inbox *inbox, uint64_t age_ms,
-                              semel_error *err)
+/* With a position of its own: the sweep's may be anywhere. */
+static semel_status purge_some(size_t *removed, semel_inbox *inbox, uint64_t age_ms, uint32_t rows,
+                               semel_sweep_position *position, semel_error *err)
 {
-    semel_sweep_position position = {0};
-    do {
-        size_t count = 0;
-        uint32_t tries = 0;
-        semel_status status;
-        position.beside = 1;
-        do
-            status = remove_some(&count, inbox, age_ms, 0, &position, err);
-        while (store_retry_after_pause(inbox->store, status, NULL, &tries));
-        if (status)
-            return status;
-        *removed += count;
-    } while (position.len);
-    return SEMEL_OK;
+    uint32_t tries = 0;
+    semel_status status;
+    position->beside = 1;
+    do
+        status = remove_some(removed, inbox, age_ms, rows, position, err);
+    while (store_retry_after_pause(inbox->store, status, NULL, &tries));
+    return status;
+}
+
+static semel_status begin_purge(semel_inbox *inbox, uint64_t age_ms, semel_error *err)
+{
+    semel_status status = check_purge(inbox, age_ms, err);
+    if (!status && inbox->store->driver->notes)
+        status = inbox_lower_horizon(inbox, age_ms, err);
+    return status;
 }
 
 semel_status semel_inbox_purge(size_t *removed, semel_inbox *inbox, uint64_t older_than_ms,
                                semel_error *err)
 {
     size_t all = 0;
-    semel_status status = check_purge(inbox, older_than_ms, err);
-    if (!status && inbox->store->driver->notes)
-        status = inbox_lower_horizon(inbox, older_than_ms, err);
-    if (!status)
-        status = purge_all(&all, inbox, older_than_ms, err);
+    semel_sweep_position position = {0};
+    semel_status status = begin_purge(inbox, older_than_ms, err);
+    while (!status) {
+        size_t count = 0;
+        status = purge_some(&count, inbox, older_than_ms, 0, &position, err);
+        all += count;
+        if (!status && !position.len)
+            break;
+    }
     if (!status)
         *removed = all;
     return status;
+}
+
+semel_status semel_inbox_purge_step(size_t *removed, int *more, semel_inbox *inbox,
+                                    uint64_t older_than_ms, uint32_t rows, semel_error *err)
+{
+    size_t count = 0;
+    semel_sweep_position *position = &inbox->purge_position;
+    semel_status status = position->len ? SEMEL_OK : begin_purge(inbox, older_than_ms, err);
+    if (!status)
+        status = purge_some(&count, inbox, older_than_ms, rows, position, err);
+    if (status)
+        return status;
+    *removed = count;
+    *more = position->len != 0;
+    return SEMEL_OK;
 }

@@ -143,7 +143,7 @@ static semel_status marker_filter_read(semel_marker_filter *out, mem_arena *aren
     if (!status && (unsigned)out->state > SEMEL_MARKER_DEAD)
         status = semel_fail(err, SEMEL_EINVAL, "semel_marker_filter.state: there is no choice %d",
                             (int)out->state);
-    if (!status && out->key.len)
+    if (!status && out->key.len && !out->key_is_stored)
         status = key_stored(&out->key, arena, out->key, err);
     return status;
 }

@@ -115,21 +115,31 @@ static int was_attempted(const unit_item *item, semel_outcome outcome)
            (outcome == SEMEL_IN_PROGRESS && item->handler_ns);
 }
 
+uint32_t terms_retry_ms(const unit_terms *terms, semel_outcome outcome,
+                        const semel_message *message)
+{
+    return outcome == SEMEL_FAILED && terms && terms->retry_ms
+               ? terms->retry_ms(terms->retry_context, message)
+               : 0;
+}
+
 void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcome,
                  const semel_error *err)
 {
     const unit_item *item = &unit->item;
     const char *said = err && err->text[0] ? err->text : NULL;
-    inbox_report(inbox, &(semel_event){.message = item->message,
-                                       .key = item->whole_key,
-                                       .outcome = outcome,
-                                       .attempt = was_attempted(item, outcome) ? item->attempt : 0,
-                                       .handler_ns = item->handler_ns,
-                                       .error = item->failure ? item->failure : said});
+    inbox_report(inbox,
+                 &(semel_event){.message = item->message,
+                                .key = item->whole_key,
+                                .outcome = outcome,
+                                .attempt = was_attempted(item, outcome) ? item->attempt : 0,
+                                .handler_ns = item->handler_ns,
+                                .error = item->failure ? item->failure : said,
+                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message)});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,
-                   uint32_t attempt, const char *error)
+                   uint32_t attempt, const char *error, uint32_t retry_ms)
 {
     const semel_store *store = outbox->store;
     if (store->observer)
@@ -139,7 +149,8 @@ void outbox_report(semel_outbox *outbox, const semel_message *message, semel_out
                                                                 .message = message,
                                                                 .outcome = outcome,
                                                                 .attempt = attempt,
-                                                                .error = error});
+                                                                .error = error,
+                                                                .retry_ms = retry_ms});
 }
 
 int64_t observe_start(const semel_store *store)

@@ -228,6 +228,17 @@ uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts)
                            relay->options.backoff_max_ms, attempts);
 }
 
+uint32_t relay_retry_ms(void *relay_, const semel_message *message)
+{
+    const semel_relay *relay = relay_;
+    const semel_relay_options *options = &relay->options;
+    for (size_t i = 0; i < relay->now->count; i++)
+        if (relay->now->items[i].message == message)
+            return seam_backoff_most_ms(options->backoff_ms, options->backoff_max_ms,
+                                        relay->now->items[i].attempts);
+    return 0;
+}
+
 /* After an outage one message at a time, so that a bad one is found and does not take others down;
  * then twice as many each time it goes well. */
 static void adapt_limit(semel_relay *relay, semel_status status)

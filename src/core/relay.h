@@ -108,6 +108,9 @@ void relay_count_sent(semel_relay *relay, const relay_item *item);
 
 uint32_t relay_backoff_ms(const semel_relay *relay, uint32_t attempts);
 
+/* For the terms of a local hand-off: how long a message of this batch that failed waits at most. */
+uint32_t relay_retry_ms(void *relay, const semel_message *message);
+
 /* relay->now through a transport, or through the inbox of a local hand-off. `meanwhile` (or NULL)
  * is called once, when the first of it is on its way. */
 semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel_error *err);

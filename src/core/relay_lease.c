@@ -161,7 +161,7 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
                        .message = item->message,
                        .attempts = item->attempts,
                        .error = reason_of(&room, item)};
-    return relay->store->driver->dead->put(unit->state, &dead, err);
+    return unit_put_letter(unit, &dead, err);
 }
 
 typedef struct batch_end {
@@ -197,7 +197,7 @@ void relay_count_sent(semel_relay *relay, const relay_item *item)
 {
     outbox_add(relay->outbox, TALLY_SENT, 1);
     outbox_add(relay->outbox, TALLY_RESENT, item->attempts > 1);
-    outbox_report(relay->outbox, item->message, SEMEL_PROCESSED, item->attempts, NULL);
+    outbox_report(relay->outbox, item->message, SEMEL_PROCESSED, item->attempts, NULL, 0);
 }
 
 static const char *publish_failure(semel_publish_result result)
@@ -212,7 +212,8 @@ static void count_dead(semel_relay *relay, const relay_item *item)
 {
     semel_error room;
     outbox_add(relay->outbox, TALLY_DEAD, 1);
-    outbox_report(relay->outbox, item->message, SEMEL_DEAD, item->attempts, reason_of(&room, item));
+    outbox_report(relay->outbox, item->message, SEMEL_DEAD, item->attempts, reason_of(&room, item),
+                  0);
 }
 
 static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)
@@ -227,7 +228,7 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
             ++*sent;
         } else if (item->tried) {
             outbox_report(relay->outbox, item->message, SEMEL_FAILED, item->attempts,
-                          publish_failure(item->result));
+                          publish_failure(item->result), item->delay_ms);
         }
         if (item->tried && item->result != SEMEL_PUBLISH_CONFIRMED)
             outbox_add(relay->outbox, TALLY_SEND_FAILED, 1);

@@ -288,6 +288,8 @@ semel_status relay_receive_item(semel_relay *relay, relay_item *item, semel_erro
     if (status)
         return status;
     item->tried = 1;
+    unit->terms.retry_ms = relay_retry_ms;
+    unit->terms.retry_context = relay;
     status = local_receive_retrying(relay, unit, item, &outcome, err);
     unit_tx_rollback(unit);
     if (!status)

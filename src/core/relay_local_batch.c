@@ -168,7 +168,11 @@ static semel_status receive_wave(semel_relay *relay, size_t count, size_t *done,
                                    .why = relay->whys,
                                    .may_start = may_start,
                                    .settle = settle_wave};
-    const unit_terms terms = {.stopped = &relay->stopped, .endless = 1, .settler = &settler};
+    const unit_terms terms = {.stopped = &relay->stopped,
+                              .endless = 1,
+                              .settler = &settler,
+                              .retry_ms = relay_retry_ms,
+                              .retry_context = relay};
     semel_error why;
     semel_status status =
         inbox_receive_batch(relay->outcomes, relay->buried, relay->inbox, relay->wave, count,

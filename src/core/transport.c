@@ -187,18 +187,22 @@ static semel_grade grade_of(semel_durability store, semel_durability broker)
     return SEMEL_GRADE_AT_LEAST_ONCE;
 }
 
-semel_grade semel_inbox_grade(const semel_inbox *inbox, const semel_transport *transport)
+semel_grade semel_store_grade(const semel_store *store, semel_mode mode,
+                              const semel_transport *transport)
 {
-    const semel_store *store = inbox->store;
     semel_durability kept = store->driver->durability(store->state);
     semel_durability acked =
         transport ? transport->driver->durability(transport->state) : SEMEL_DURABLE_POWER;
     if (kept == SEMEL_DURABLE_NOT)
         return SEMEL_GRADE_AT_LEAST_ONCE;
-    if (inbox->options.mode == SEMEL_CLAIM ||
-        !(store->driver->abilities & SEMEL_STORE_TRANSACTIONS))
+    if (mode == SEMEL_CLAIM || !(store->driver->abilities & SEMEL_STORE_TRANSACTIONS))
         return SEMEL_GRADE_EFFECTIVELY_ONCE;
     return grade_of(kept, acked);
+}
+
+semel_grade semel_inbox_grade(const semel_inbox *inbox, const semel_transport *transport)
+{
+    return semel_store_grade(inbox->store, inbox->options.mode, transport);
 }
 
 const char *semel_grade_name(semel_grade grade)

@@ -99,6 +99,10 @@ typedef struct unit_terms {
     int endless;         /* the broker limits the attempts: none of them makes a dead letter */
     unit_pace *pace;     /* NULL: nothing is measured or limited */
     const batch_settler *settler; /* batches only; NULL: none */
+    /* for the observer: the longest time until a message that has failed is tried again; 0: not
+     * known. NULL: it never is */
+    uint32_t (*retry_ms)(void *context, const semel_message *message);
+    void *retry_context;
 } unit_terms;
 
 /* For the next transaction: its first message is handled however long those before took. */
@@ -238,6 +242,10 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
  * the open transaction. `id` is that of the announcement; empty: a new one. */
 semel_status unit_announce_fault(work_unit *unit, semel_bytes id, const char *why,
                                  semel_error *err);
+
+/* dead.c: stores a letter, with its cause, inside the open transaction. */
+semel_status unit_put_letter(work_unit *unit, semel_dead *dead, semel_error *err);
+
 /* Is a message that failed like this in its attempt a dead letter? */
 static inline int unit_gives_up(const work_unit *unit, semel_status failure)
 {
@@ -257,6 +265,8 @@ void unit_count_captured(work_unit *unit);
 
 /* Counts and reports an outcome of the unit's message, before the unit is freed. `err` is what the
  * event says unless the item has a failure; it may be NULL. */
+uint32_t terms_retry_ms(const unit_terms *terms, semel_outcome outcome,
+                        const semel_message *message); /* the terms may be NULL */
 void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcome,
                  const semel_error *err);
 

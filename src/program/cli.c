@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int cli_usage(const char *name, const char *format, ...)
 {
@@ -10,7 +11,7 @@ int cli_usage(const char *name, const char *format, ...)
     va_start(arguments, format);
     (void)fprintf(stderr, "semel %s: ", name);
     (void)vfprintf(stderr, format, arguments);
-    (void)fprintf(stderr, "\ntry: semel help %s\n", name);
+    (void)fprintf(stderr, "\ntry: semel help %.*s\n", (int)strcspn(name, " "), name);
     va_end(arguments);
     return CLI_USAGE;
 }

@@ -1,12 +1,18 @@
 /* semel, the program: a table of commands and the help for them. A command is a cmd_*.c file and a
  * line in the table. Data goes to stdout, messages to stderr; cli.h has the exit statuses. */
 #include "program/cli.h"
+#include "program/command/help_topics.h"
 #include "program/config/reference.h"
+#include "program/support/arguments.h"
+#include "program/support/colour.h"
 #include "program/support/nearest.h"
+#include "program/support/pager.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <semel/semel.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,26 +20,46 @@
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
 
+#define GROUP_MORE "more" /* only the names are listed */
+
+/* Named in the line of the command before it: "; tail: message by message". */
+#define BESIDE ""
+
 static const command commands[] = {
     {"start", "init", "write a ready-to-run config", init_help, cmd_init},
-    {NULL, "check", "validate a config and report all errors", check_help, cmd_check},
-    {NULL, "test", "run the config's tests, with duplicates and crashes", test_help, cmd_test},
-    {NULL, "run", "receive, handle, relay and sweep until stopped", run_help, cmd_run},
-    {NULL, "publish", "publish a message to a queue, once or several times", publish_help,
+    {"start", "check", "validate a config and report all errors", check_help, cmd_check},
+    {"start", "test", "run the config's tests, with duplicates and crashes", test_help, cmd_test},
+    {"start", "run", "receive, handle, relay and sweep until stopped", run_help, cmd_run},
+    {"start", "publish", "publish a message to a queue, once or several times", publish_help,
      cmd_publish},
-    {NULL, "exec", "run a command once per key", exec_help, cmd_exec},
-    {"set up", "config", "dump: the effective config; explain: one option", config_help,
-     cmd_config},
-    {NULL, "schema", "a JSON Schema of the config, for editors", schema_help, cmd_schema},
-    {NULL, "completion", "for bash, zsh or fish", completion_help, cmd_completion},
-    {"more", "demo", "watch two shops being killed again and again, and what they charge",
+    {"start", "exec", "run a command once per key", exec_help, cmd_exec},
+    {"inspect", "top", "live activity", top_help, cmd_top},
+    {BESIDE, "tail", "message by message", tail_help, cmd_tail},
+    {BESIDE, "stats", "totals", stats_help, cmd_stats},
+    {BESIDE, "health", "health check", health_help, cmd_health},
+    {"inspect", "inbox", "remembered keys: ls, show, forget, purge", inbox_help, cmd_inbox},
+    {"inspect", "queue", "messages waiting to be handled: ls, purge", queue_help, cmd_queue},
+    {"inspect", "outbox", "messages waiting to be sent: ls, show, lag, requeue, skip", outbox_help,
+     cmd_outbox},
+    {"inspect", "dead", "dead letters: groups, ls, show, retry, discard, export", dead_help,
+     cmd_dead},
+    {"inspect", "audit", "manual changes and who made them", audit_help, cmd_audit},
+    {"set up", "doctor", "check whether run would work here, and how safely", doctor_help,
+     cmd_doctor},
+    {"set up", "migrate", "semel's own tables: status, up, sql", migrate_help, cmd_migrate},
+    {"set up", "config", "dump, explain", config_help, cmd_config},
+    {BESIDE, "schema", "for editors", schema_help, cmd_schema},
+    {BESIDE, "completion", "for shells", completion_help, cmd_completion},
+    {GROUP_MORE, "demo", "watch two shops being killed again and again, and what they charge",
      demo_help, cmd_demo},
-    {NULL, "help", "this list, or what a command does: semel help demo",
-     "usage: semel help [COMMAND]\n\nLists the commands, or says what one of them does.\n",
-     cmd_help},
-    {NULL, "version", "the version of semel, and what is built in",
+    {GROUP_MORE, "bench", "a quick measurement of your own store", bench_help, cmd_bench},
+    {GROUP_MORE, "version", "the version of semel, and what is built in",
      "usage: semel version\n\nPrints the version of semel and what is built into it.\n",
      cmd_version},
+    {GROUP_MORE, "help", "this list, or what a command does: semel help demo",
+     "usage: semel help [COMMAND]\n\nLists the commands, or says what one of them does, or what "
+     "several have in common\n(common, filters, keys, config, handlers, guarantees, exit).\n",
+     cmd_help},
     {NULL, "demo-worker", NULL, NULL, cmd_demo_worker},
     {NULL, "manual", NULL, NULL, cmd_manual},
 };
@@ -69,17 +95,49 @@ static int unknown_command(const char *name)
     return CLI_USAGE;
 }
 
+/* The commands that are named beside `first` follow it in the table. */
+static void list_line(FILE *out, const command *first, const char *group)
+{
+    int in_colour = colour_on(fileno(out));
+    (void)fprintf(out, "  %-8s %s%-11s%s %s", group, colour_begin(in_colour, COLOUR_NAME),
+                  first->name, colour_end(in_colour), first->summary);
+    for (const command *next = first + 1;
+         next < commands + command_count && next->group && strcmp(next->group, BESIDE) == 0; next++)
+        (void)fprintf(out, "; %s: %s", next->name, next->summary);
+    (void)fputc('\n', out);
+}
+
+static void list_more(FILE *out)
+{
+    const char *before = "  " GROUP_MORE "     ";
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].group && strcmp(commands[i].group, GROUP_MORE) == 0) {
+            (void)fprintf(out, "%s%s", before, commands[i].name);
+            before = ", ";
+        }
+    (void)fputc('\n', out);
+}
+
 static void list_commands(FILE *out)
 {
+    const char *before = "";
     (void)fputs("semel: exactly-once effects over at-least-once messaging\n\n"
                 "usage: semel COMMAND [OPTION...]\n\n",
                 out);
-    for (size_t i = 0; i < command_count; i++)
-        if (commands[i].summary)
-            (void)fprintf(out, "  %-8s %-11s %s\n", commands[i].group ? commands[i].group : "",
-                          commands[i].name, commands[i].summary);
-    (void)fputs("\nMore: semel help COMMAND; all options of a configuration: semel help config\n",
-                out);
+    for (size_t i = 0; i < command_count; i++) {
+        const char *group = commands[i].group;
+        if (!group || strcmp(group, BESIDE) == 0 || strcmp(group, GROUP_MORE) == 0)
+            continue;
+        list_line(out, &commands[i], strcmp(group, before) == 0 ? "" : group);
+        before = group;
+    }
+    list_more(out);
+    (void)fputs(
+        "\nTo find a message: semel inbox show KEY. To see why it failed and retry it: semel "
+        "dead show, semel dead retry.\n"
+        "More: semel help COMMAND, or semel help TOPIC: common, filters, keys, config, "
+        "handlers, guarantees, exit\n",
+        out);
 }
 
 /* `semel help config` lists every option. */
@@ -93,15 +151,24 @@ static void print_options(void)
 
 static int cmd_help(int argc, char **argv)
 {
-    if (argc > 2)
-        return cli_usage("help", "it takes one command, not %d", argc - 1);
-    if (argc < 2) {
+    static argument_list names;
+    int status = arguments_read("help", argc, argv, &(argument_option){0}, &names);
+    if (status)
+        return status;
+    if (names.count > 1)
+        return cli_usage("help", "it takes one command, not %zu", names.count);
+    if (!names.count) {
         list_commands(stdout);
         return CLI_OK;
     }
-    const command *about = find_command(argv[1]);
+    const char *wanted = names.items[0];
+    pager_begin(0);
+    for (const help_topic *topic = help_topics; topic->name; topic++)
+        if (strcmp(topic->name, wanted) == 0)
+            return fputs(topic->text, stdout) < 0 ? CLI_FAILED : CLI_OK;
+    const command *about = find_command(wanted);
     if (!about || !about->help)
-        return unknown_command(argv[1]);
+        return unknown_command(wanted);
     (void)fputs(about->help, stdout);
     if (about->run == cmd_config)
         print_options();
@@ -112,7 +179,8 @@ static int cmd_version(int argc, char **argv)
 {
     if (argc > 1)
         return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
-    (void)printf("semel %s\n%s\n", semel_version(), semel_build_options());
+    (void)printf("semel %s\n%s; handlers: sql http exec worker\n", semel_version(),
+                 semel_build_options());
     return CLI_OK;
 }
 
@@ -137,6 +205,7 @@ static int run_command(int argc, char **argv)
     if (!called)
         return unknown_command(name);
     if (called->help && asks_for_help(argc, argv)) {
+        pager_begin(0);
         (void)fputs(called->help, stdout);
         return CLI_OK;
     }
@@ -153,16 +222,40 @@ static int keep_standard_files(void)
     return fd < 0 ? -1 : close(fd);
 }
 
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+/* A reader that has had enough (| head) closes the pipe. A handler, and not SIG_IGN, because
+ * programs that semel starts do not inherit it. */
+static void survive_closed_pipe(void)
+{
+    struct sigaction before, action = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        (void)sigaction(SIGPIPE, &action, NULL);
+}
+
+static int is_closed(int pipe)
+{
+    struct pollfd end = {.fd = pipe, .events = POLLOUT};
+    return poll(&end, 1, 0) == 1 && (end.revents & POLLERR);
+}
+
 int main(int argc, char **argv)
 {
     if (keep_standard_files() != 0)
         return CLI_FAILED;
-    if (argc < 2) {
+    survive_closed_pipe();
+    int status = CLI_OK;
+    if (argc < 2)
         list_commands(stdout);
-        return CLI_OK;
-    }
-    int status = run_command(argc - 1, argv + 1);
-    if (fflush(stdout) != 0 && status == CLI_OK)
-        return cli_failed(argv[1], "cannot write the output: %s", strerror(errno));
+    else
+        status = run_command(argc - 1, argv + 1);
+    pager_end();
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK && !is_closed(STDOUT_FILENO))
+        return cli_failed(argc < 2 ? "help" : argv[1], "cannot write the output: %s",
+                          strerror(errno));
     return status;
 }

@@ -330,6 +330,7 @@ static void check_replay(fixture *f, semel_mode mode)
     FAILS(SEMEL_EHANDLER,
           semel_inbox_replay(&out, inbox, id, scripted_handler_run, &todo, &last_error));
     RECEIVED(&o, SEMEL_FAILED, "in", "a", 1, 1, "out of paper");
+    TRIED_AGAIN_IN(&o, 0);
     OK(semel_inbox_replay(&out, inbox, id, scripted_handler_run, &todo, NULL));
     RECEIVED(&o, SEMEL_PROCESSED, "in", "a", 1, 1, NULL);
     FAILS(SEMEL_ENOTFOUND,

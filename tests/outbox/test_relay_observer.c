@@ -46,6 +46,7 @@ static void each_answer_of_the_broker_is_one_event(void **state)
         semel_test_recorder_answer(broker, NULL, answers[i].result, 1);
         FAILS(lost ? SEMEL_EUNAVAILABLE : SEMEL_OK, semel_relay_step(&sent, relay, 0, &last_error));
         SENT(&o, answers[i].outcome, "mail", "a", i + 1, answers[i].error);
+        assert_true(!o.events[i].retry_ms == (answers[i].outcome == SEMEL_PROCESSED));
         semel_test_advance_ms(f->seam, 3600000);
     }
     step(relay);
@@ -159,6 +160,7 @@ static void a_local_failure_is_received_only(void **state)
     send_id(h.outbox, "a");
     step(h.relay);
     RECEIVED(&h.o, SEMEL_FAILED, "in", "a", 1, 1, "out of paper");
+    TRIED_AGAIN_IN(&h.o, 200);
     semel_test_advance_ms(f->seam, 3600000);
     step(h.relay);
     RECEIVED(&h.o, SEMEL_DEAD, "in", "a", 2, 1, "out of paper");
@@ -239,6 +241,7 @@ static void a_consumer_reports_each_outcome_once(void **state)
     RECEIVED(&o, SEMEL_PROCESSED, "in", "a", 1, 1, NULL);
     RECEIVED(&o, SEMEL_DUPLICATE, "in", "a", 0, 0, NULL);
     RECEIVED(&o, SEMEL_FAILED, "in", "bad", 1, 1, "out of paper");
+    TRIED_AGAIN_IN(&o, 200);
     RECEIVED(&o, SEMEL_MISSING_KEY, "in", "", 0, 0, "finds nothing");
     RECEIVED(&o, SEMEL_DEAD, "in", "", 0, 0, "refused by the inbox");
     RECEIVED(&o, SEMEL_DEAD, "in", "x", 0, 0, "no route");
@@ -255,6 +258,7 @@ static void a_consumer_of_batches_reports_each_outcome_once(void **state)
     RECEIVED(&o, SEMEL_PROCESSED, "in", "a", 1, 1, NULL);
     RECEIVED(&o, SEMEL_DUPLICATE, "in", "a", 0, 0, NULL);
     RECEIVED(&o, SEMEL_FAILED, "in", "bad", 1, 1, "out of paper");
+    TRIED_AGAIN_IN(&o, 200);
     RECEIVED(&o, SEMEL_DEAD, "in", "", 0, 0, "refused by the inbox");
     RECEIVED(&o, SEMEL_DEAD, "in", "x", 0, 0, "no route");
     RECEIVED(&o, SEMEL_PROCESSED, "in", "bad", 2, 1, NULL);

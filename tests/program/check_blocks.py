@@ -9,14 +9,17 @@
   typed. The hint how to publish, which `semel run` gives if nothing was handled yet, may come or not.
 - The first YAML block that begins with `version:` is semel.yaml in that directory.
 """
+import fcntl
 import glob
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 DEADLINE_S = 120
@@ -77,11 +80,15 @@ def check_yaml(semel, scratch, path):
 VARYING = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
     (r"\b\d\d:\d\d:\d\d\.\d\d\d\b", "TIME"),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "DATE"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b( to \d\d:\d\d:\d\d\b)?", "DATE"),
+    (r"\b\d+[smhd] ago\b", "AGE ago"),
+    (r"\b[\w-]+@[\w.-]+(?=  )", "WHO"),
     (r"\b\d+(\.\d+)?(ms|s|m|h)?( \d+s| ms| s)\b", "DURATION"),
     (r"\bsemel \d+\.\d+\.\d+", "semel VERSION"),
     (r"\bpid \d+", "pid PID"),
     (r"\b\d+ in progress", "N in progress"),
+    (r"\b\d+[smhd] ago\b", "AGE ago"),
+    (r"\b[\w-]+@[\w.-]+", "WHO"),
     (r"\bkilled at \d+ points", "killed at N points"),
     (r"\s+", " "),
 ]
@@ -133,7 +140,9 @@ class Terminal:
     def __init__(self, command, directory, environment):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))  # as wide as the documents
             os.chdir(directory)
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
             # Ctrl-C is for the command: the shell waits for it. What a trap catches is not ignored by commands.
             os.execve("/bin/sh", ["sh", "-c", "trap : INT\n" + command], environment)
         self.text = b""

@@ -82,6 +82,13 @@ done <"$files/explain.list" >"$scratch/out"
 compare "$files/explain.txt"
 
 while read -r words; do
+    echo "\$ semel config explain $words"
+    eval "'$semel' config explain -c full.yaml $words" 2>&1
+    echo "# exit $?"
+done <"$files/explain_set.list" >"$scratch/out"
+compare "$files/explain_set.txt"
+
+while read -r words; do
     echo "\$ semel check $words" | sed 's/canary/password/'
     eval "'$semel' check $words" 2>&1
     echo "# exit $?"
@@ -116,6 +123,7 @@ cd "$scratch/good" || exit 1
 
 for path in store.url queues.orders.url inboxes.a.http inboxes.a.http.url inboxes.a.http.headers inboxes.b.exec.env; do
     "$semel" config explain -c literal.yaml "$path" >"$scratch/out" 2>&1 || complain "$path is not explained"
+    "$semel" config explain -c literal.yaml --set "$path=x" "$path" >>"$scratch/out" 2>&1
     grep -q canary "$scratch/out" && complain "$path shows a secret"
 done
 

@@ -55,9 +55,13 @@ expect() { # expect WANTED WORD…
 if command -v bash >/dev/null; then
     expect publish semel pub
     expect '--version' semel --v
-    expect '--copies --content-type --config' semel publish orders --co
+    expect '--copies --content-type --config --color' semel publish orders --co
     expect 'dump explain reference' semel config ''
     expect 'bash zsh fish' semel completion ''
+    expect 'ls show forget purge' semel inbox ''
+    expect 'ls show lag requeue skip' semel outbox ''
+    expect '--state --since --store --set' semel inbox ls --s
+    expect '--dry-run' semel outbox requeue shipping --dr
     expect 'run' semel help ru
     expect '' semel run '' # files, by -o default
 fi

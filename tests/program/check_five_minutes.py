@@ -90,8 +90,7 @@ def first_five_minutes():
     expect("semel run, the outcomes", OUTCOMES, "".join(sorted(outcomes)))
     began = len(run.text())
     os.write(run.keyboard, b"\x03")
-    ending = run.ends(0)[began:].removeprefix("^C")
-    expect("semel run, at its end", RUN_END, plain(ending.removeprefix("\n")))
+    expect("semel run, at its end", "^C\n" + RUN_END, plain(run.ends(0)[began:]))
 
     with sqlite3.connect("shop.db") as shop:
         expect("the ledger", [(1042, 1250)], shop.execute("SELECT * FROM ledger").fetchall())

@@ -50,6 +50,7 @@ wait $run || status=$?
 check SIGTERM
 
 : >"$scratch/out"
+export TERM=dumb # without colour
 /usr/bin/python3 "$source/tests/program/interrupt.py" "$scratch/out" '  duplicate' "$source/dev/run" "$program" ||
     fail 'Ctrl-C: it failed'
 check Ctrl-C

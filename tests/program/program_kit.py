@@ -58,7 +58,7 @@ def read(path):
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # in /proc, of a process that has just ended
         return ""
 
 
@@ -82,12 +82,12 @@ def semel(*arguments, status=0, stdin=b"", env=None):
 class Run:
     """`semel run`, with its error output in a pipe or, with terminal=True, all of it on a terminal."""
 
-    def __init__(self, *arguments, terminal=False, env=None, command="run"):
-        words = [SEMEL, command, *arguments]
+    def __init__(self, *arguments, terminal=False, env=None, command="run", program=None, rows=50):
+        words = [program or SEMEL, command, *arguments]
         self.bytes = bytearray()
         if terminal:
             self.keyboard, theirs = pty.openpty()
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 250, 0, 0))
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 250, 0, 0))
             self.process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(env),
                                             start_new_session=True, preexec_fn=own_terminal)
             os.close(theirs)

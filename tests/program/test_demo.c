@@ -5,6 +5,8 @@
 #include "program/demo/demo_plan.c"
 #include "program/demo/demo_screen.c"
 #include "program/demo/demo_sql.c"
+#include "program/support/colour.c"
+#include "program/support/memory.c"
 #include "program/support/nearest.c"
 
 #include "support/base/check.h"

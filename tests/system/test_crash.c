@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { FLOWS_MAX = 40, NAME_ROOM = 96 };
+enum { FLOWS_MAX = 48, NAME_ROOM = 96 };
 
 /* Kills at each point, over all workflows. */
 static uint32_t covered[CRASH_POINTS_MAX], covered_without_sql[CRASH_POINTS_MAX];

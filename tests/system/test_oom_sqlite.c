@@ -43,7 +43,7 @@ static const struct variant {
 
 int main(void)
 {
-    enum { VARIANTS = sizeof variants / sizeof *variants, TESTS_MAX = 128 };
+    enum { VARIANTS = sizeof variants / sizeof *variants, TESTS_MAX = 160 };
     static struct CMUnitTest tests[TESTS_MAX];
     static char names[TESTS_MAX][96];
     size_t count = VARIANTS * oom_operation_count;

@@ -54,12 +54,13 @@
 
 #include <semel/dead.h>
 #include <semel/look.h>
+#include <semel/operate.h>
 #include <semel/statement.h>
 #include <semel/sys/rows.h>
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_STORE_DRIVER_VERSION 4
+#define SEMEL_STORE_DRIVER_VERSION 5
 
 /* What a store can do. The core refuses to open what needs more, and never silently does less. */
 enum {
@@ -273,14 +274,15 @@ typedef struct semel_store_outbox {
 typedef struct semel_store_dead {
     /* Stores a dead letter; the driver chooses dead->id and at_ms, and first_ms if that is 0.
      * There is at most one per (origin, name, key): a second one replaces the first, and keeps the
-     * id and the earlier first_ms. */
+     * id, the earlier first_ms and `retry`, which put does not read. */
     semel_status (*put)(void *unit, const semel_dead *dead, semel_error *err);
 
     /* Removes a dead letter. ENOTFOUND if there is none with this id. */
     semel_status (*drop)(void *unit, int64_t id, semel_error *err);
 
     /* As semel_dead_list(), but inside the unit, so that the unit changes the rows that it has
-     * read. */
+     * read. The driver does not read filter->error. A letter without a stored cause is shown with
+     * the cause 0 and passes every filter->cause: the core decides. */
     semel_status (*list)(void *unit, const semel_dead_filter *filter, semel_dead_visitor *visitor,
                          void *context, semel_error *err);
 } semel_store_dead;
@@ -325,6 +327,60 @@ typedef struct semel_store_lists {
     semel_status (*sweep_sent)(void *unit, int64_t outbox, int64_t cutoff_ms, uint32_t rows,
                                size_t *removed, semel_error *err);
 } semel_store_lists;
+
+/* --- operation -------------------------------------------------------------------------------- */
+
+/* What <semel/operate.h> is made of. Members with a `unit` belong to it; the others read as lists
+ * do. Each is optional. */
+typedef struct semel_store_operation {
+    /* The names of a kind behind `after` ("": all), in their order byte by byte, at most `limit`.
+     * The driver leaves the definition "". */
+    semel_status (*names)(void *store, semel_scope kind, const char *after, uint32_t limit,
+                          semel_name_visitor *visitor, void *context, semel_error *err);
+
+    /* Of the messages with these seqs in an outbox or a queue, those that no live lease holds:
+     * wake makes them due now, and remove removes them. *changed is the number of these. */
+    semel_status (*wake)(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                         size_t *changed, semel_error *err);
+    semel_status (*remove)(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                           size_t *changed, semel_error *err);
+
+    /* Not needed where no seq is ever given to a second message; the core then reads the message
+     * before the unit, by `outgoing` of the lists. Shows the message with this seq, with headers
+     * and body, as the unit sees it; none if it is not there. */
+    semel_status (*outgoing)(void *unit, int64_t outbox, int64_t seq,
+                             semel_outgoing_visitor *visitor, void *context, semel_error *err);
+
+    /* As semel_dead_set_retry(). ENOTFOUND if no row was changed. With SEMEL_RETRY_FAILED the
+     * letter has no cause any more, and is listed with the cause 0: the core computes it. */
+    semel_status (*set_retry)(void *unit, int64_t id, semel_retry from, semel_retry to,
+                              const char *error, semel_error *err);
+
+    /* As semel_audit_write(): a new row gets id and at_ms. ENOTFOUND if the row to replace is not
+     * there. */
+    semel_status (*audit_put)(void *unit, semel_audit *entry, semel_error *err);
+    semel_status (*audit_list)(void *store, const semel_audit_filter *filter,
+                               semel_audit_visitor *visitor, void *context, semel_error *err);
+
+    /* Adds or replaces the row; seen_ms is now. process_remove: the row of `id`, and those that
+     * were last seen before cutoff_ms. */
+    semel_status (*process_put)(void *unit, const semel_process *process, semel_error *err);
+    semel_status (*process_remove)(void *unit, const char *id, int64_t cutoff_ms, semel_error *err);
+    semel_status (*process_list)(void *store, semel_process_visitor *visitor, void *context,
+                                 semel_error *err);
+} semel_store_operation;
+
+/* --- schema and inspection -------------------------------------------------------------------- */
+
+/* As semel_store_schema(), semel_store_migrate_to() (the version is never 0) and
+ * semel_store_inspect(). Each is optional. */
+typedef struct semel_store_inspection {
+    semel_status (*schema)(void *store, semel_schema_visitor *visitor, void *context,
+                           semel_error *err);
+    semel_status (*migrate_to)(void *store, int32_t version, semel_error *err);
+    semel_status (*inspect)(void *store, semel_finding_visitor *visitor, void *context,
+                            semel_error *err);
+} semel_store_inspection;
 
 /* --- the table -------------------------------------------------------------------------------- */
 
@@ -380,8 +436,10 @@ typedef struct semel_store_driver {
     /* optional if there is no outbox: no message then becomes a dead letter, consumers are
      * refused, and the broker has to limit deliveries */
     const semel_store_dead *dead;
-    const semel_store_watch *watch; /* optional */
-    const semel_store_lists *lists; /* optional; needed for <semel/look.h> */
+    const semel_store_watch *watch;           /* optional */
+    const semel_store_lists *lists;           /* optional; needed for <semel/look.h> */
+    const semel_store_operation *operation;   /* optional; needed for <semel/operate.h> */
+    const semel_store_inspection *inspection; /* optional; the same */
 } semel_store_driver;
 
 /* Opens a store with a driver that is not built in: the application's own, or a wrapper. The

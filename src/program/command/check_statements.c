@@ -9,6 +9,7 @@
 #include "program/config/verify.h"
 #include "program/handler/sql.h"
 #include "program/handler/value_sql.h"
+#include "program/support/sqlite_file.h"
 #include "program/support/temporary.h"
 
 #include <errno.h>
@@ -25,23 +26,12 @@ static const inbox_config *first_with_sql(const config *all)
 
 /* --- which store ------------------------------------------------------------------------------ */
 
-/* 1 if the file is a database in WAL mode: the byte 18 of its header says so. */
-static int is_in_use(const char *path)
-{
-    enum { MODE_AT = 18, MODE_WAL = 2 };
-    unsigned char header[MODE_AT + 1];
-    FILE *file = fopen(path, "rbe");
-    size_t len = file ? fread(header, 1, sizeof header, file) : 0;
-    if (file)
-        (void)fclose(file);
-    return len == sizeof header && header[MODE_AT] == MODE_WAL;
-}
-
 static int is_there(const char *store_url)
 {
     region memory = {0};
     const char *path = store_url + strlen("sqlite:");
-    int found = is_in_use(region_copy(&memory, path, strcspn(path, "?")));
+    int found =
+        sqlite_file_look(region_copy(&memory, path, strcspn(path, "?"))) == SQLITE_FILE_IN_USE;
     region_free(&memory);
     return found;
 }

@@ -15,9 +15,9 @@
 #include <string.h>
 
 const char publish_help[] =
-    "usage: semel publish QUEUE [BODY] [--file FILE] [--lines] [--copies N] [--delay D]\n"
-    "                     [--type T] [--id ID] [--source S] [--topic T] [--group G]\n"
-    "                     [--content-type C] [--header NAME=VALUE]...\n"
+    "usage: semel publish QUEUE [BODY] [--file FILE] [--lines] [--cloudevents] [--copies N]\n"
+    "                     [--delay D] [--type T] [--id ID] [--source S] [--topic T]\n"
+    "                     [--group G] [--content-type C] [--header NAME=VALUE]...\n"
     "\n"
     "Publishes a message to a queue of the configuration and prints its id once the queue has\n"
     "confirmed it. Without BODY or --file the body is read from the standard input. With --lines "
@@ -26,6 +26,9 @@ const char publish_help[] =
     "\n" COMMON_HELP
     "  --file FILE         the body, or with --lines the bodies; -: the standard input\n"
     "  --lines             each line is the body of a message\n"
+    "  --cloudevents       the body, or each line, is a CloudEvent in JSON: its id, source, type, "
+    "time,\n"
+    "                      data and extensions become those of the message\n"
     "  --copies N          publish each message N times, under one id\n"
     "  --delay D           deliver it after this time: 30s, 2h (queues in the store)\n"
     "\n"
@@ -38,12 +41,14 @@ typedef struct publishing {
     const char *file, *type, *id, *source, *topic, *group, *content_type;
     uint32_t copies;
     uint64_t delay_ms;
-    int lines;
+    int lines, cloudevents;
     argument_list headers, rest;
 
     region memory;
     semel_store *store;
     semel_transport *queue;
+    const char *fixed_topic; /* of a queue that is reached by it alone; NULL: an exchange routes */
+    size_t line;             /* with --lines, from 1 */
     size_t published;
 } publishing;
 
@@ -57,6 +62,27 @@ static const char *result_text(semel_publish_result result)
                                                 : "the broker has not confirmed it";
 }
 
+/* "semel publish: line 3: TEXT; 2 published before it". The text may quote the message. */
+static void say_failed(const publishing *p, const char *text)
+{
+    buffer shown = {0};
+    show_text(&shown, text, strlen(text), 0);
+    if (p->line)
+        (void)cli_failed("publish", "line %zu: %s; %zu published before it", p->line, shown.data,
+                         p->published);
+    else if (p->published)
+        (void)cli_failed("publish", "%s; %zu published before it", shown.data, p->published);
+    else
+        (void)cli_failed("publish", "%s", shown.data);
+    buffer_free(&shown);
+}
+
+static int failed(const publishing *p, const semel_error *why)
+{
+    say_failed(p, why->text);
+    return why->retryable ? CLI_TEMPORARY : CLI_FAILED;
+}
+
 static int publish_copies(publishing *p, const semel_message *message)
 {
     enum { WAIT_MS = 10000 };
@@ -65,12 +91,14 @@ static int publish_copies(publishing *p, const semel_message *message)
     uint32_t copies = p->copies ? p->copies : 1;
     for (uint32_t i = 0; i < copies; i++) {
         if (semel_transport_publish(&result, p->queue, &message, 1, WAIT_MS, &why))
-            return common_failed("publish", &why);
-        if (result != SEMEL_PUBLISH_CONFIRMED)
-            return cli_failed("publish", "%s; %zu published before it", result_text(result),
-                              p->published);
+            return failed(p, &why);
+        if (result != SEMEL_PUBLISH_CONFIRMED) {
+            say_failed(p, result_text(result));
+            return CLI_FAILED;
+        }
         p->published++;
     }
+    (void)printf("%.*s\n", (int)message->id.len, (const char *)message->id.data);
     return CLI_OK;
 }
 
@@ -96,7 +124,7 @@ static const char *content_type_of(const publishing *p, semel_bytes body)
     return strict_json_check(body, JSON_DEPTH_MAX, NULL) ? "application/json" : NULL;
 }
 
-static int publish_one(publishing *p, semel_bytes body)
+static int publish_body(publishing *p, semel_bytes body)
 {
     char made[UNIQUE_ID_SIZE];
     char *names[SEMEL_HEADERS_MAX] = {0};
@@ -106,7 +134,9 @@ static int publish_one(publishing *p, semel_bytes body)
                              .id = semel_str(p->id ? p->id : made),
                              .type = p->type,
                              .source = p->source,
-                             .topic = p->topic ? p->topic : p->type,
+                             .topic = p->topic         ? p->topic
+                                      : p->fixed_topic ? p->fixed_topic
+                                                       : p->type,
                              .group = p->group,
                              .content_type = content_type_of(p, body),
                              .time_ms = wall_clock_ms(),
@@ -115,11 +145,39 @@ static int publish_one(publishing *p, semel_bytes body)
                              .body = body,
                              .delay_ms = (uint32_t)p->delay_ms};
     int status = publish_copies(p, &message);
-    if (!status)
-        (void)printf("%s\n", p->id ? p->id : made);
     for (size_t i = 0; i < message.header_count; i++)
         free(names[i]);
     return status;
+}
+
+/* The event's own decides only where an exchange, or nothing, routes by it: `publish returns` must
+ * not put an event with the subject "orders" into the queue of that name. */
+static const char *topic_of_event(const publishing *p, const semel_message *message)
+{
+    if (p->topic)
+        return p->topic;
+    if (message->topic && (p->store || !p->fixed_topic))
+        return message->topic;
+    return p->fixed_topic ? p->fixed_topic : message->type;
+}
+
+/* What the event does not say stays unsaid, but for the topic. */
+static int publish_event(publishing *p, semel_bytes json)
+{
+    semel_error why = {0};
+    semel_message *message = NULL;
+    if (semel_message_read_cloudevent(&message, json, &why))
+        return failed(p, &why);
+    message->topic = topic_of_event(p, message);
+    message->delay_ms = (uint32_t)p->delay_ms;
+    int status = publish_copies(p, message);
+    semel_message_free(message);
+    return status;
+}
+
+static int publish_one(publishing *p, semel_bytes text)
+{
+    return p->cloudevents ? publish_event(p, text) : publish_body(p, text);
 }
 
 /* --- bodies ----------------------------------------------------------------------------------- */
@@ -132,6 +190,7 @@ static int publish_lines(publishing *p, const buffer *all)
         size_t len = (size_t)((newline ? newline : end) - at);
         if (len && at[len - 1] == '\r')
             len--;
+        p->line++;
         if (len)
             status = publish_one(p, (semel_bytes){at, len});
         at = newline ? newline + 1 : end;
@@ -142,7 +201,8 @@ static int publish_lines(publishing *p, const buffer *all)
 static int publish_input(publishing *p)
 {
     buffer all = {0};
-    int status = input_read(&all, p->file ? p->file : "-", p->lines ? INPUT_MAX : SEMEL_BODY_MAX);
+    size_t most = p->lines || p->cloudevents ? INPUT_MAX : SEMEL_BODY_MAX;
+    int status = input_read(&all, p->file ? p->file : "-", most);
     if (status)
         status = cli_failed("publish", "%s: %s", p->file ? p->file : "the standard input",
                             strerror(status));
@@ -171,6 +231,11 @@ static int find_queue(const queue_config **out, const config *all, const char *n
     return CLI_NOT_FOUND;
 }
 
+static int says_what_an_event_says(const publishing *p)
+{
+    return p->type || p->id || p->source || p->group || p->content_type || p->headers.count;
+}
+
 static int check_arguments(const publishing *p)
 {
     if (!p->rest.count || p->rest.count > 2)
@@ -180,6 +245,10 @@ static int check_arguments(const publishing *p)
     if (p->lines && p->id)
         return cli_usage("publish",
                          "with --lines each message has an id of its own: leave --id out");
+    if (p->cloudevents && says_what_an_event_says(p))
+        return cli_usage("publish",
+                         "with --cloudevents the event says what --type, --id, --source, --group, "
+                         "--content-type and --header say: leave them out");
     if (p->delay_ms > UINT32_MAX)
         return cli_usage("publish", "--delay is at most 49d");
     for (size_t i = 0; i < p->headers.count; i++)
@@ -201,8 +270,7 @@ static int publish_all(publishing *p, const config *all)
         status = common_open_queue(&p->queue, "publish", queue, p->store);
     if (status)
         return status;
-    if (!p->topic)
-        p->topic = topic_of_queue(&p->memory, all, queue->name);
+    p->fixed_topic = topic_of_queue(&p->memory, all, queue->name);
     status = p->rest.count == 2 ? publish_one(p, semel_str(p->rest.items[1])) : publish_input(p);
     if (!status && p->copies > 1 && !p->lines)
         (void)fprintf(stderr, "published %zu copies to \"%s\"\n", p->published, queue->name);
@@ -218,6 +286,7 @@ int cmd_publish(int argc, char **argv)
     const argument_option options[] = {COMMON_OPTIONS(&p.common),
                                        {"--file", 0, ARGUMENT_TEXT, &p.file},
                                        {"--lines", 0, ARGUMENT_FLAG, &p.lines},
+                                       {"--cloudevents", 0, ARGUMENT_FLAG, &p.cloudevents},
                                        {"--copies", 'n', ARGUMENT_COUNT, &p.copies},
                                        {"--delay", 0, ARGUMENT_PERIOD, &p.delay_ms},
                                        {"--type", 0, ARGUMENT_TEXT, &p.type},

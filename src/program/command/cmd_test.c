@@ -2,16 +2,16 @@
 #include "program/cli.h"
 #include "program/command/common.h"
 #include "program/config/tree.h"
+#include "program/handler/value_sql.h"
+#include "program/operate/confirm.h"
 #include "program/support/arguments.h"
+#include "program/support/colour.h"
 #include "program/support/show.h"
-#include "program/support/temporary.h"
 #include "program/test/expect.h"
 #include "program/test/killed.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 const char test_help[] =
     "usage: semel test [OPTION...]\n"
@@ -22,13 +22,25 @@ const char test_help[] =
     "exec,\n"
     "http and worker handlers are stubbed and answer as `answers` says, or done.\n"
     "\n" COMMON_HELP
+    "  --store URL         run them on this PostgreSQL or MariaDB server, in a schema or database\n"
+    "                      semel_test_* that is created for it and dropped afterwards\n"
     "  --call-handlers     call exec, http and worker handlers instead of stubbing them\n"
     "  --no-kills          do not repeat the tests with kills\n"
     "\n"
-    "Exit status: 0 all passed, 1 a test failed, 2 called wrongly, 3 the configuration is wrong.\n";
+    "With --store, tables without a schema or database in their name are those of the tests; a\n"
+    "statement that names one goes there instead. The user needs the right to create a schema, or "
+    "on\n"
+    "MariaDB a database. What is left after kill -9 is removed by DROP SCHEMA semel_test_... "
+    "CASCADE, or\n"
+    "DROP DATABASE.\n"
+    "\n"
+    "Exit status: 0 all passed, 1 a test failed, 2 called wrongly, 3 the configuration is wrong, "
+    "75 the\n"
+    "store cannot be reached, 130 or 143 stopped.\n";
 
 typedef struct test_options {
     const config *all;
+    test_place *place;
     int call_handlers;
     int no_kills;
 } test_options;
@@ -62,29 +74,34 @@ static void run_test(test_result *result, const test_options *options, const tes
 {
     semel_error why = {0};
     uint64_t points = 0;
-    char *directory = temporary_directory();
     world_options throw_away = {.all = options->all,
                                 .test = test,
-                                .directory = directory,
+                                .place = options->place,
                                 .call_handlers = options->call_handlers};
-    semel_status status =
-        directory ? SEMEL_OK
-                  : semel_fail(&why, SEMEL_ESTORE, "no temporary directory: %s", strerror(errno));
+    semel_status status = place_fresh(options->place, &why);
     if (!status)
         status = run_once(result, &throw_away, &points, &why);
     if (!status && !result->differences.len && !options->no_kills && !options->call_handlers)
-        status =
-            killed_everywhere(&result->differences, &result->killed, &throw_away, points, &why);
+        status = killed_everywhere(&result->differences, &result->killed, &throw_away,
+                                   options->place, points, &why);
     if (status)
         buffer_printf(&result->differences, "      error     %s\n", why.text);
-    temporary_remove(directory);
 }
 
 /* --- what is printed -------------------------------------------------------------------------- */
 
+/* "ok    " or "FAIL  " */
+static void print_verdict(int passed)
+{
+    int in_colour = colour_on(STDOUT_FILENO);
+    (void)printf("%s%s%s  ", colour_begin(in_colour, passed ? COLOUR_GOOD : COLOUR_ERROR),
+                 passed ? "ok  " : "FAIL", colour_end(in_colour));
+}
+
 static void print_passed(const test_config *test, const test_result *result)
 {
-    (void)printf("ok    %s: %s", test->name, result->summary.data);
+    print_verdict(1);
+    (void)printf("%s: %s", test->name, result->summary.data);
     if (result->killed)
         (void)printf("; same result when killed at %llu point%s",
                      (unsigned long long)result->killed, result->killed == 1 ? "" : "s");
@@ -95,37 +112,86 @@ static void print_failed(const config *all, const test_config *test, const test_
 {
     enum { PLACE_COLUMN = 84 };
     int width = PLACE_COLUMN - 6;
-    (void)printf("FAIL  %-*s%s:%u\n%s", width, test->name, all->path, test->at->at.line,
+    print_verdict(0);
+    (void)printf("%-*s%s:%u\n%s", width, test->name, all->path, test->at->at.line,
                  result->differences.data);
 }
 
+static void print_total(const test_options *options, size_t failed, int64_t took_ns)
+{
+    size_t count = options->all->test_count;
+    (void)printf("%zu test%s, %zu %s, %.1f s", count, count == 1 ? "" : "s",
+                 failed ? failed : count, failed ? "failed" : "passed", (double)took_ns / 1e9);
+    if (!failed) {
+        buffer where = {0};
+        place_describe(&where, options->place);
+        (void)printf(
+            " (%s%s)", where.data,
+            options->call_handlers ? "" : "; exec, http and worker handlers stubbed, not called");
+        buffer_free(&where);
+    }
+    (void)printf("\n");
+}
+
+/* A test that was cut short has no result. */
 static int run_tests(const test_options *options)
 {
     const config *all = options->all;
     size_t failed = 0;
     int64_t began = steady_clock_ns();
-    for (size_t i = 0; i < all->test_count; i++) {
+    for (size_t i = 0; i < all->test_count && !interrupted(); i++) {
         test_result result = {.killed = 0};
         run_test(&result, options, &all->tests[i]);
-        if (result.differences.len)
+        if (!interrupted() && result.differences.len)
             print_failed(all, &all->tests[i], &result);
-        else
+        else if (!interrupted())
             print_passed(&all->tests[i], &result);
         (void)fflush(stdout);
         failed += result.differences.len > 0;
         buffer_free(&result.differences);
         buffer_free(&result.summary);
     }
-    (void)printf("%zu test%s, %zu %s, %.1f s", all->test_count, all->test_count == 1 ? "" : "s",
-                 failed ? failed : all->test_count, failed ? "failed" : "passed",
-                 (double)(steady_clock_ns() - began) / 1e9);
-    if (!failed)
-        (void)printf(" (temporary SQLite store%s)",
-                     options->call_handlers ? ""
-                                            : "; exec, http and worker handlers stubbed, not "
-                                              "called");
-    (void)printf("\n");
+    if (interrupted())
+        return CLI_SIGNALLED + interrupted();
+    print_total(options, failed, steady_clock_ns() - began);
     return failed ? CLI_FAILED : CLI_OK;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+/* What was made on a server is dropped whatever became of the tests; if it cannot be, the user is
+ * told how. */
+static int remove_place(test_place *made, int status)
+{
+    semel_error why = {0};
+    buffer removal = {0};
+    place_removal(&removal, made);
+    if (place_close(made, &why)) {
+        (void)cli_failed("test", "%s\nto remove what the tests made: %s", why.text, removal.data);
+        status = status ? status : CLI_FAILED;
+    }
+    buffer_free(&removal);
+    return status;
+}
+
+/* With --store the URL of the configuration is that of the option, its substitutions done. */
+static int run_in_place(test_options *options, int on_server)
+{
+    semel_error why = {0};
+    const char *url = on_server ? options->all->store_url : NULL;
+    sql_kind kind = url ? sql_kind_of(url) : SQL_KIND_POSTGRES;
+    if (kind != SQL_KIND_POSTGRES && kind != SQL_KIND_MARIADB)
+        return cli_usage("test", "--store is for tests on PostgreSQL or MariaDB; without it they "
+                                 "have a temporary SQLite store");
+    if (place_open(&options->place, "test", url, &why))
+        return common_failed("test", &why);
+    interruption_begin();
+    int status = place_fresh(options->place, &why) ? common_failed("test", &why) : CLI_OK;
+    if (!status)
+        status = run_tests(options);
+    status = status == CLI_TEMPORARY ? status : remove_place(options->place, status);
+    interruption_end();
+    return status;
 }
 
 int cmd_test(int argc, char **argv)
@@ -147,7 +213,7 @@ int cmd_test(int argc, char **argv)
         return status;
     options.all = all;
     if (all->test_count)
-        status = run_tests(&options);
+        status = run_in_place(&options, common.store_url != NULL);
     else
         (void)fprintf(stderr, "%s has no tests\n", all->path);
     config_free(all);

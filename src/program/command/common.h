@@ -22,7 +22,8 @@ typedef struct common_options {
 #define COMMON_HELP                                                             \
     "  -c, --config FILE   config file; default: $SEMEL_CONFIG, ./semel.yaml, " \
     "/etc/semel/semel.yaml\n"                                                   \
-    "  --set PATH=VALUE    override the config for this command\n"
+    "  --set PATH=VALUE    override the config for this command\n"              \
+    "  --color WHEN        auto, always or never\n"
 
 /* As options of config/locate.h; the lists stay where they are. */
 config_arguments common_arguments(const common_options *options);

@@ -7,8 +7,8 @@
 #include "program/command/exec_store.h"
 
 #include "program/cli.h"
-#include "program/config/interpolate.h"
 #include "program/config/load.h"
+#include "program/config/store_url.h"
 #include "program/support/units.h"
 
 #include <errno.h>
@@ -77,16 +77,9 @@ static int of_config(const char **url, exec_store *s, const char *file)
     return loaded ? 0 : EXEC_FAILED;
 }
 
-/* Passwords are written as ${NAME} or ${file:PATH}, so that no list of processes shows them. */
 static int of_text(const char **url, exec_store *s, const char *name, const char *text)
 {
-    diagnostics found = {0};
-    interpolation in = {.memory = &s->memory, .directory = ".", .found = &found};
-    config_source source = {.name = name, .text = text, .len = strlen(text), .first_line = 1};
-    *url = interpolate_text(&in, &source, text);
-    if (!*url)
-        diagnostic_print(stderr, &found, name, (diagnostic_form){0});
-    diagnostic_free(&found);
+    *url = store_url_read(&s->memory, name, text);
     return *url ? 0 : EXEC_FAILED;
 }
 

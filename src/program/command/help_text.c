@@ -1,6 +1,7 @@
 /* See help_text.h. */
 #include "program/command/help_text.h"
 
+#include "program/command/help_topics.h"
 #include "program/support/roff.h"
 
 #include <stdio.h>
@@ -21,14 +22,34 @@ static void add_word(buffer *out, const char *word, size_t len)
     buffer_free(&all);
 }
 
-void help_options(buffer *out, const command *of)
+static void add_options(buffer *out, const char *text)
 {
-    for (const char *at = of->help; (at = strstr(at, "--")); at += 2) {
+    for (const char *at = text; (at = strstr(at, "--")); at += 2) {
         size_t len = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-");
-        int begins = at == of->help || strchr(" [(,\n", at[-1]) != NULL;
+        int begins = at == text || strchr(" [(,\n", at[-1]) != NULL;
         if (begins && len > 0 && at[2] != '-')
             add_word(out, at, len + 2);
     }
+}
+
+/* Commands for operators have options in common, which their own pages do not repeat. A command
+ * that is named beside another one belongs to its group. */
+static int has_common_options(const command *of)
+{
+    size_t count;
+    const char *group = "";
+    const command *all = cli_commands(&count);
+    for (size_t i = 0; i < count && all + i <= of; i++)
+        if (all[i].group && *all[i].group)
+            group = all[i].group;
+    return strcmp(group, "inspect") == 0;
+}
+
+void help_options(buffer *out, const command *of)
+{
+    add_options(out, of->help);
+    if (has_common_options(of))
+        add_options(out, help_topics[0].text);
     add_word(out, "--help", strlen("--help"));
 }
 

@@ -311,6 +311,7 @@ void config_check(const config *all, diagnostics *found)
     check_faults(&c);
     check_outboxes(&c);
     check_detours(&c);
+    check_tables(&c);
     check_setup(&c);
     check_passwords(&c);
     check_retentions(&c);

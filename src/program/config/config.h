@@ -118,9 +118,21 @@ typedef struct inbox_config {
     const config_node *at;
 } inbox_config;
 
+typedef enum table_preset { TABLE_COLUMNS = 0, TABLE_DEBEZIUM } table_preset;
+
+/* A table of the application's, whose rows are sent. A column that is NULL is the preset's, or
+ * absent. */
+typedef struct table_config {
+    const char *name; /* NULL: none */
+    table_preset preset;
+    const char *id, *type, *group, *topic, *body; /* columns */
+    const char *prefix;                           /* of the topic */
+} table_config;
+
 typedef struct outbox_config {
     const char *name;
     const char *to; /* a queue */
+    table_config table;
     semel_relay_options options;
     const config_node *at;
 } outbox_config;

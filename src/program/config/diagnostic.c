@@ -1,6 +1,7 @@
 /* See diagnostic.h. */
 #include "program/config/diagnostic.h"
 
+#include "program/support/colour.h"
 #include "program/support/encoding.h"
 #include "program/support/show.h"
 
@@ -155,6 +156,18 @@ void diagnostic_help(diagnostics *all, diagnostic *of, const char *format, ...)
     va_end(arguments);
 }
 
+/* --- levels ----------------------------------------------------------------------------------- */
+
+static const char *level_name(diagnostic_level level)
+{
+    return level == LEVEL_ERROR ? "error" : "warning";
+}
+
+static colour_kind ink_of(diagnostic_level level)
+{
+    return level == LEVEL_ERROR ? COLOUR_ERROR : COLOUR_WARNING;
+}
+
 /* --- the line and its caret ------------------------------------------------------------------- */
 
 /* The line as it is shown, and below it where the place is: secrets are shorter or longer than what
@@ -202,8 +215,9 @@ static void show_line(shown_line *out, const char *line, size_t len, place at)
         buffer_text(&out->caret, "^");
 }
 
-static void print_source(FILE *out, place at)
+static void print_source(FILE *out, const diagnostic *d, int in_colour)
 {
+    place at = d->at;
     size_t len = 0;
     const char *line = at.line ? tree_line(at.source, at.line, &len) : NULL;
     shown_line shown = {0};
@@ -213,28 +227,25 @@ static void print_source(FILE *out, place at)
     size_t width = shown.caret.len;
     while (width && shown.caret.data[width - 1] == ' ')
         width--;
-    (void)fprintf(out, "%5u | %s\n      | %.*s\n", at.line, shown.text.data ? shown.text.data : "",
-                  (int)width, shown.caret.data);
+    (void)fprintf(out, "%5u | %s\n      | %s%.*s%s\n", at.line,
+                  shown.text.data ? shown.text.data : "", colour_begin(in_colour, ink_of(d->level)),
+                  (int)width, shown.caret.data, colour_end(in_colour));
     buffer_free(&shown.text);
     buffer_free(&shown.caret);
 }
 
 /* --- printing --------------------------------------------------------------------------------- */
 
-static const char *level_name(diagnostic_level level)
-{
-    return level == LEVEL_ERROR ? "error" : "warning";
-}
-
-static void print_text(FILE *out, const diagnostic *d)
+static void print_text(FILE *out, const diagnostic *d, int in_colour)
 {
     (void)fputs(d->at.source ? d->at.source->name : "semel", out);
     if (d->at.line)
         (void)fprintf(out, ":%u:%u", d->at.line, d->at.column);
-    (void)fprintf(out, ": %s: %s%s%s\n", level_name(d->level), d->path, *d->path ? ": " : "",
+    (void)fprintf(out, ": %s%s:%s %s%s%s\n", colour_begin(in_colour, ink_of(d->level)),
+                  level_name(d->level), colour_end(in_colour), d->path, *d->path ? ": " : "",
                   d->text);
     if (d->at.source)
-        print_source(out, d->at);
+        print_source(out, d, in_colour);
     for (size_t i = 0; i < DIAGNOSTIC_HELPS_MAX && d->help[i]; i++)
         (void)fprintf(out, "      = %s\n", d->help[i]);
 }
@@ -304,6 +315,7 @@ static int compare(const void *left, const void *right)
 void diagnostic_print(FILE *out, diagnostics *all, const char *name, diagnostic_form form)
 {
     size_t shown = form.all || all->count < DIAGNOSTIC_SHOWN ? all->count : DIAGNOSTIC_SHOWN;
+    int in_colour = colour_on(fileno(out));
     if (!all->count || (form.errors_only && !all->errors))
         return;
     qsort((void *)all->items, all->count, sizeof(diagnostic *), compare);
@@ -311,7 +323,7 @@ void diagnostic_print(FILE *out, diagnostics *all, const char *name, diagnostic_
         if (form.json)
             print_json(out, all->items[i]);
         else
-            print_text(out, all->items[i]);
+            print_text(out, all->items[i], in_colour);
     if (!form.json)
         print_counts(out, all, name, shown);
 }

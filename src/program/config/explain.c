@@ -95,22 +95,78 @@ static int is_pattern(const config_node *layer)
     return layer && layer->key && inboxes_is_pattern(layer->key->text);
 }
 
+/* --- what a setting overrides ----------------------------------------------------------------- */
+
+/* What --set replaced: at this node, or in a section that was replaced as a whole. */
+static const config_node *replaced_by(const config_node *node)
+{
+    if (node->replaced || !node->parent)
+        return node->replaced;
+    const config_node *before = replaced_by(node->parent);
+    if (!before || node->key)
+        return before ? tree_find(before, node->key->text) : NULL;
+    return before->kind == NODE_LIST && node->index < before->count ? before->items[node->index]
+                                                                    : NULL;
+}
+
+enum { OVERRIDDEN_MAX = 128 };
+
+typedef struct overridden {
+    const char *items[OVERRIDDEN_MAX];
+    size_t count;
+} overridden;
+
+static void add_item(overridden *to, const char *text)
+{
+    if (to->count < OVERRIDDEN_MAX)
+        to->items[to->count++] = text;
+}
+
+/* "7d from semel.yaml:12:16"; of a list, also what --set replaced in it. */
+static void add_replaced(overridden *to, explaining *e, const config_node *node)
+{
+    for (const config_node *old = replaced_by(node); old; old = replaced_by(old)) {
+        const char *name = old->at.source->name, *value = shown(e, old);
+        add_item(to, old->at.line ? region_printf(&e->memory, "%s from %s:%u:%u", value, name,
+                                                  old->at.line, old->at.column)
+                                  : region_printf(&e->memory, "%s from %s", value, name));
+    }
+    for (size_t i = 0; node->kind == NODE_LIST && i < node->count; i++)
+        if (node->items[i]->replaced)
+            add_replaced(to, e, node->items[i]);
+}
+
+/* "5 from inboxes["*"] (line 23)" */
+static void add_layer(overridden *to, explaining *e, const config_node *node,
+                      const config_node *layer)
+{
+    const char *path = tree_path(&e->memory, layer), *value = shown(e, node);
+    add_item(
+        to, node->at.line
+                ? region_printf(&e->memory, "%s from %s (line %u)", value, path, node->at.line)
+                : region_printf(&e->memory, "%s from %s (%s)", value, path, node->at.source->name));
+}
+
 /* "; overrides 5 from inboxes["*"] (line 23) and the default 5" */
 static void add_overridden(explaining *e, const settings *s)
 {
-    const char *fallback = e->target.option->fallback;
-    size_t others = s->count - 1;
-    if (!others && !fallback)
-        return;
-    buffer_text(e->out, "; overrides ");
-    for (size_t i = others; i-- > 0;) {
-        buffer_printf(e->out, "%s from %s (line %u)", shown(e, s->nodes[i]),
-                      tree_path(&e->memory, s->layers[i]), s->nodes[i]->at.line);
-        buffer_text(e->out, i ? ", " : fallback ? " and " : "");
+    overridden all = {.count = 0};
+    add_replaced(&all, e, s->nodes[s->count - 1]);
+    for (size_t i = s->count - 1; i-- > 0;) {
+        add_layer(&all, e, s->nodes[i], s->layers[i]);
+        add_replaced(&all, e, s->nodes[i]);
     }
-    if (fallback)
-        buffer_printf(e->out, "the default %s", fallback);
+    if (e->target.option->fallback)
+        add_item(&all, region_printf(&e->memory, "the default %s", e->target.option->fallback));
+    for (size_t i = 0; i < all.count; i++)
+        buffer_printf(e->out, "%s%s",
+                      !i                  ? "; overrides "
+                      : i + 1 < all.count ? ", "
+                                          : " and ",
+                      all.items[i]);
 }
+
+/* --- the value -------------------------------------------------------------------------------- */
 
 static size_t add_value(explaining *e, const settings *s)
 {

@@ -218,6 +218,52 @@ static const option_word on_unroutable[] = {
     {"wait", SEMEL_UNROUTABLE_WAIT}, {"dead", SEMEL_UNROUTABLE_DEAD}, {NULL, 0}};
 static const option_word keep_never[] = {{"never", 0}, {NULL, 0}};
 
+static const option_word table_presets[] = {
+    {"columns", TABLE_COLUMNS}, {"debezium", TABLE_DEBEZIUM}, {NULL, 0}};
+
+#define OF_COLUMN(member, preset)                                                         \
+    .type = OPTION_TEXT, .flags = OPTION_EMPTY, .offset = offsetof(table_config, member), \
+    .otherwise = "none; debezium: " preset
+
+static const option table_options[] = {
+    {.name = "name",
+     .type = OPTION_TEXT,
+     .flags = OPTION_MAIN | OPTION_REQUIRED,
+     .offset = offsetof(table_config, name),
+     .text = "a table of the application: each row that is inserted is sent, by a trigger",
+     .example = "outboxevent"},
+    {.name = "preset",
+     .type = OPTION_WORD,
+     .offset = offsetof(table_config, preset),
+     .fallback = "debezium",
+     .words = table_presets,
+     .text = "debezium: the columns that its outbox event router expects; columns: those below",
+     .example = "debezium"},
+    {.name = "id", OF_COLUMN(id, "id"), .text = "column of the id", .example = "id"},
+    {.name = "type", OF_COLUMN(type, "type"), .text = "column of the type", .example = "kind"},
+    {.name = "group",
+     OF_COLUMN(group, "aggregateid"),
+     .text = "column of the group, whose messages are sent in their order",
+     .example = "customer"},
+    {.name = "topic",
+     OF_COLUMN(topic, "aggregatetype"),
+     .text = "column of the topic",
+     .example = "route"},
+    {.name = "body", OF_COLUMN(body, "payload"), .text = "column of the body", .example = "data"},
+    {.name = "prefix",
+     .type = OPTION_TEXT,
+     .flags = OPTION_EMPTY,
+     .offset = offsetof(table_config, prefix),
+     .otherwise = "none; debezium: outbox.event.",
+     .text = "what precedes the topic",
+     .example = "shop."},
+};
+const section section_table = {
+    "outboxes.NAME.table", "A table of the application whose rows are sent: see docs/SQL.md.",
+    table_options,         COUNT(table_options),
+    sizeof(table_config),  SECTION_NO_OFFSET,
+    SECTION_NO_OFFSET};
+
 static const option outbox_options[] = {
     {.name = "to",
      .type = OPTION_TEXT,
@@ -226,6 +272,12 @@ static const option outbox_options[] = {
      .otherwise = "the name of the outbox",
      .text = "the queue that its messages are sent to",
      .example = "shipping"},
+    {.name = "table",
+     .type = OPTION_SECTION,
+     .offset = offsetof(outbox_config, table),
+     .inner = &section_table,
+     .text = "a table of the application whose rows are sent, too",
+     .example = "outboxevent"},
     {.name = "preset",
      .type = OPTION_WORD,
      OF_RELAY(preset),

@@ -77,7 +77,7 @@ struct section {
 extern const section section_config; /* the whole file */
 extern const section section_store, section_queue, section_inbox, section_outbox, section_send;
 extern const section section_http, section_exec, section_worker, section_limits;
-extern const section section_log, section_test;
+extern const section section_log, section_test, section_table;
 
 const option *option_find(const section *in, const char *name);
 const option *option_main(const section *of); /* NULL: none */

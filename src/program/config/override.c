@@ -174,9 +174,11 @@ static int put_value(const overriding *o, const path_parts *path, config_node *v
         (last->name ? at->kind != NODE_MAP : at->kind != NODE_LIST || last->index >= at->count))
         return 0;
     if (last->name) {
+        value->replaced = tree_find(at, last->name);
         tree_put(o->memory, at, last->name, value);
         return 1;
     }
+    value->replaced = at->items[last->index];
     value->parent = at;
     value->index = last->index;
     at->items[last->index] = value;
@@ -250,9 +252,7 @@ static int holds_password(const config_node *node)
 static void refuse_password(const overriding *o, const char *path, const config_node *value)
 {
     if (holds_password(value))
-        (void)complain(o, path, "password",
-                       "other users on this host can read a password in an argument; use ${NAME} "
-                       "or ${file:PATH} instead");
+        (void)complain(o, path, "password", SECRET_ARGUMENT);
 }
 
 void override_set(const overriding *o, const char *path_and_value)

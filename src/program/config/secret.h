@@ -9,6 +9,11 @@
 
 #define SECRET_MASK "******"
 
+/* Why --store and --set take none. */
+#define SECRET_ARGUMENT                                                            \
+    "other users on this host can read a password in an argument; use ${NAME} or " \
+    "${file:PATH} instead"
+
 /* Values that were substituted. A zeroed one is empty. */
 typedef struct secrets {
     region memory;

@@ -58,6 +58,7 @@ struct config_node {
     size_t index;        /* in a list */
     config_node **items; /* of a list or a map, in the order of the file */
     size_t count;
+    config_node *replaced; /* what was here before --set or --store; NULL: nothing */
 };
 
 /* What a scalar is by YAML 1.2 (its core schema); everything quoted is a string. */

@@ -16,6 +16,7 @@
 #include "program/demo/demo_show.h"
 #include "program/demo/demo_supervisor.h"
 #include "program/demo/demo_table.h"
+#include "program/support/colour.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -28,7 +29,7 @@
 #include <unistd.h>
 
 const char demo_help[] =
-    "usage: semel demo [--charges N] [--kills N] [--seed N] [--keep DIR]\n"
+    "usage: semel demo [--charges N] [--kills N] [--seed N] [--keep DIR] [--color WHEN]\n"
     "\n"
     "A payment provider sends charges, 30 % of them a second time, to two shops: a naive one,\n"
     "as most people write it, and one on semel, both on SQLite. Both are killed with SIGKILL\n"
@@ -42,6 +43,7 @@ const char demo_help[] =
     "  --seed N      the same charges, copies and order of kills again; the exact moments of\n"
     "                the kills depend on the machine as well\n"
     "  --keep DIR    keep the databases there, to look at; DIR must be new or empty\n"
+    "  --color WHEN  auto, always or never\n"
     "\n"
     "Exit status 0 if the shop on semel made exactly the charges that were due, each once, and\n"
     "announced each once; else 1.\n";
@@ -104,6 +106,10 @@ static int read_option(demo *out, int option, const char *text)
     case 'd':
         out->keep = text;
         return *text ? CLI_OK : cli_usage("demo", "--keep needs the name of a directory");
+    case 'o':
+        return colour_choose(text)
+                   ? CLI_OK
+                   : cli_usage("demo", "--color is auto, always or never, not \"%s\"", text);
     default:
         return CLI_USAGE;
     }
@@ -111,11 +117,10 @@ static int read_option(demo *out, int option, const char *text)
 
 static int read_options(demo *out, int argc, char **argv)
 {
-    static const struct option options[] = {{"charges", required_argument, NULL, 'c'},
-                                            {"kills", required_argument, NULL, 'k'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"keep", required_argument, NULL, 'd'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"charges", required_argument, NULL, 'c'}, {"kills", required_argument, NULL, 'k'},
+        {"seed", required_argument, NULL, 's'},    {"keep", required_argument, NULL, 'd'},
+        {"color", required_argument, NULL, 'o'},   {NULL, 0, NULL, 0}};
     int option, wrong = CLI_OK;
     opterr = 0;
     while (!wrong && (option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
@@ -251,7 +256,7 @@ static int demo_report(demo *self)
     if (failed)
         return failed;
     (void)fputc('\n', stderr);
-    table_print(&out, self->supervisors, self->verdicts);
+    demo_table_print(&out, self->supervisors, self->verdicts);
     (void)putchar('\n');
     table_conclude(&out, self->supervisors, self->verdicts);
     (void)fflush(stdout);

@@ -1,5 +1,7 @@
 #include "program/demo/demo_screen.h"
 
+#include "program/support/colour.h"
+
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -16,12 +18,6 @@ static int columns_of(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : COLUMNS_DEFAULT;
 }
 
-static int is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value;
-}
-
 screen screen_look(int fd)
 {
     const char *kind = getenv("TERM");
@@ -30,7 +26,7 @@ screen screen_look(int fd)
     screen found = {.columns = columns_of(fd)};
     found.live =
         able && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && found.columns >= COLUMNS_MIN;
-    found.colour = terminal && able && !is_set("NO_COLOR");
+    found.colour = colour_on(fd);
     found.utf8 = terminal && setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     return found;
 }

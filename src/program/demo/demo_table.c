@@ -107,8 +107,8 @@ static void duration(const table *t, const char *label, const supervisor supervi
     row(t, label, cells, (const ink[SHOPS]){INK_PLAIN, INK_PLAIN});
 }
 
-void table_print(const screen *on, const supervisor supervisors[SHOPS],
-                 const verdict verdicts[SHOPS])
+void demo_table_print(const screen *on, const supervisor supervisors[SHOPS],
+                      const verdict verdicts[SHOPS])
 {
     const table t = {on, on->utf8 ? &boxes : &ascii};
     const verdict *n = &verdicts[0], *s = &verdicts[1];

@@ -6,8 +6,8 @@
 #include "program/demo/demo_screen.h"
 #include "program/demo/demo_supervisor.h"
 
-void table_print(const screen *on, const supervisor supervisors[SHOPS],
-                 const verdict verdicts[SHOPS]);
+void demo_table_print(const screen *on, const supervisor supervisors[SHOPS],
+                      const verdict verdicts[SHOPS]);
 
 /* What it comes to, in a sentence or two. */
 void table_conclude(const screen *on, const supervisor supervisors[SHOPS],

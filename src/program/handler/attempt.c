@@ -60,7 +60,7 @@ static semel_status too_late(const attempt *a, semel_error *err)
 semel_status attempt_continue(attempt *a, semel_error *err)
 {
     int64_t now = child_clock_ms();
-    if (semel_unit_stopping(a->unit) && drain_is_over())
+    if (drain_is_over())
         return semel_fail(err, SEMEL_ESTOPPED, "the program ends");
     if (now >= a->late_ms)
         return too_late(a, err);

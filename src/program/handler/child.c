@@ -117,6 +117,18 @@ static void reset_signals(const child_spec *spec)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Ctrl-C is for the group that the child has just left, and may have come before: what waits is
+ * dropped by ignoring it. reset_signals() follows. */
+static void leave_terminal(void)
+{
+    static const int keys[] = {SIGINT, SIGQUIT, SIGTSTP};
+    struct sigaction action = {0};
+    action.sa_handler = SIG_IGN;
+    (void)setpgid(0, 0);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        (void)sigaction(keys[i], &action, NULL);
+}
+
 /* All but 0, 1 and 2 are closed by execve(): the report must last until then. */
 static int close_others(void)
 {
@@ -164,7 +176,7 @@ static _Noreturn void become(const prepared *all)
 {
     const child_spec *spec = all->spec;
     if (!spec->shares_group)
-        (void)setpgid(0, 0);
+        leave_terminal();
     follow_parent(all);
     for (int i = 0; i < LEAST_FD; i++)
         if (all->files[i] >= 0 && dup2(all->files[i], i) < 0)

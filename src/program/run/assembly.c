@@ -2,6 +2,7 @@
 #include "program/run/assembly.h"
 
 #include "program/handler/handler.h"
+#include "program/run/live.h"
 #include "program/support/memory.h"
 
 #include <stdlib.h>
@@ -17,6 +18,32 @@ struct assembly {
     semel_pipeline_spec spec;
 };
 
+/* A handler, and where it is counted while it runs. */
+typedef struct counted {
+    handler *handler;
+    meter *meter; /* NULL: not counted */
+} counted;
+
+static semel_status run_counted(semel_unit *unit, const semel_message *message, void *context,
+                                semel_error *err)
+{
+    const counted *c = context;
+    if (c->meter)
+        atomic_fetch_add_explicit(&c->meter->in_progress, 1, memory_order_relaxed);
+    semel_status status = handler_run(unit, message, c->handler, err);
+    if (c->meter)
+        atomic_fetch_sub_explicit(&c->meter->in_progress, 1, memory_order_relaxed);
+    return status;
+}
+
+static counted *make_counted(region *memory, handler *of, live *where, const char *inbox)
+{
+    counted *c = region_alloc(memory, sizeof *c);
+    c->handler = of;
+    c->meter = where ? live_meter(where, inbox) : NULL;
+    return c;
+}
+
 /* --- elements --------------------------------------------------------------------------------- */
 
 static void add_queues(assembly *a, const config *all)
@@ -27,10 +54,11 @@ static void add_queues(assembly *a, const config *all)
     for (size_t i = 0; i < all->queue_count; i++) {
         const queue_config *from = &all->queues[i];
         if (from->is_read || from->is_written)
-            queues[count++] = (semel_pipeline_queue){.name = from->name,
-                                                     .url = from->url,
-                                                     .options = from->url ? NULL : &from->queue,
-                                                     .consumer = &from->consumer};
+            queues[count++] =
+                (semel_pipeline_queue){.name = from->name,
+                                       .url = from->url,
+                                       .options = from->url ? NULL : &from->queue,
+                                       .consumer = from->is_read ? &from->consumer : NULL};
     }
     a->spec.queues = queues;
 }
@@ -85,14 +113,15 @@ static semel_status add_inboxes(assembly *a, const config *all, const assembly_o
         if (status)
             return status;
         a->handler_count++;
-        inboxes[i] = (semel_pipeline_inbox){.name = from->name,
-                                            .from = from->from,
-                                            .types = from->types.count ? from->types.items : NULL,
-                                            .handler = handler_run,
-                                            .context = a->handlers[i],
-                                            .options = inbox_options(a, from, options),
-                                            .faults = from->faults,
-                                            .require = from->require};
+        inboxes[i] = (semel_pipeline_inbox){
+            .name = from->name,
+            .from = from->from,
+            .types = from->types.count ? from->types.items : NULL,
+            .handler = run_counted,
+            .context = make_counted(&a->memory, a->handlers[i], options->live, from->name),
+            .options = inbox_options(a, from, options),
+            .faults = from->faults,
+            .require = from->require};
     }
     return SEMEL_OK;
 }

@@ -7,11 +7,14 @@
 
 #include <semel/pipeline.h>
 
+struct live;
+
 typedef struct assembly assembly;
 
 typedef struct assembly_options {
     semel_pipeline_notice *notice;
     void *notice_context;
+    struct live *live;         /* counts the handlers that run */
     const char *const *accept; /* paths whose change is accepted: inboxes.NAME.key */
     size_t accept_count;
 } assembly_options;

@@ -1,20 +1,23 @@
 /* See failures.h. The caller has the lock. */
 #include "program/run/failures.h"
 
-#include "program/run/cause.h"
+#include "program/handler/environment.h"
 #include "program/support/digest.h"
 #include "program/support/show.h"
 
+#include <semel/operate.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KINDS_MAX = 64, MINUTE_MS = 60000, KEY_SHOWN_MAX = 255, ERROR_SHOWN_MAX = 300, HASHED = 12 };
+enum { ID_SIZE = 9 };
 
 typedef struct failure_kind {
-    int used;
-    char id[CAUSE_ID_SIZE];
+    uint32_t number;                 /* semel_cause(); 0: the place is free */
+    char id[ID_SIZE];                /* the number, as it is shown */
     char *name;                      /* of the inbox or outbox */
-    char *cause;                     /* as cause_text() makes it */
+    char *cause;                     /* semel_cause_text(), as it is shown */
     uint64_t failed, dead;           /* in all */
     uint64_t more_failed, more_dead; /* since the last line */
     int64_t last_ms;                 /* of the last failure */
@@ -48,14 +51,14 @@ void failures_close(failures *f)
 }
 
 /* The place of this kind, or a free one, or, if all are taken, the last: kinds share it then. */
-static failure_kind *find_kind(failures *f, const char *id)
+static failure_kind *find_kind(failures *f, uint32_t number)
 {
     failure_kind *free_one = NULL;
     for (size_t i = 0; i < KINDS_MAX; i++) {
         failure_kind *kind = &f->kinds[i];
-        if (kind->used && strcmp(kind->id, id) == 0)
+        if (kind->number == number)
             return kind;
-        if (!kind->used && !free_one)
+        if (!kind->number && !free_one)
             free_one = kind;
     }
     return free_one ? free_one : &f->kinds[KINDS_MAX - 1];
@@ -68,7 +71,7 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     buffer whole = {0};
     if (!key.len) {
         buffer_text(to, "-");
-    } else if (log_options(l).keys) {
+    } else if (log_shows_keys(l)) {
         show_key(&whole, key);
         show_text(to, whole.data, whole.len, KEY_SHOWN_MAX);
     } else {
@@ -79,12 +82,39 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     buffer_free(&whole);
 }
 
+void failures_error(buffer *to, const semel_event *event, failure_terms terms)
+{
+    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
+    char cause[SEMEL_CAUSE_TEXT_SIZE];
+    if (terms.hides_values) {
+        (void)semel_cause_text(cause, sizeof cause, why);
+        why = cause;
+    }
+    show_text(to, why, strlen(why), ERROR_SHOWN_MAX);
+}
+
+/* ", retry in 0.2 s" */
+static void add_retry(buffer *to, uint32_t retry_ms)
+{
+    enum { MS_PER_S = 1000, TENTHS = 10, LONG_MS = 60000 };
+    if (!retry_ms)
+        return;
+    buffer_text(to, ", retry in ");
+    if (retry_ms < MS_PER_S / TENTHS)
+        buffer_printf(to, "%u ms", retry_ms);
+    else if (retry_ms < LONG_MS)
+        buffer_printf(to, "%.1f s", (double)retry_ms / MS_PER_S);
+    else
+        show_duration(to, (int64_t)retry_ms * 1000000);
+}
+
 static void describe_first(buffer *to, const char *key, const semel_event *event, uint32_t max)
 {
     if (event->outcome == SEMEL_FAILED) {
         buffer_printf(to, "%s failed, attempt %u", key, event->attempt);
         if (max)
             buffer_printf(to, " of %u", max);
+        add_retry(to, event->retry_ms);
     } else if (event->outcome == SEMEL_DEAD) {
         buffer_printf(to, "%s dead after %u attempt%s", key, event->attempt,
                       event->attempt == 1 ? "" : "s");
@@ -94,34 +124,72 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
     }
 }
 
+static void add_text(log_entry *to, const char *name, const char *text)
+{
+    size_t i = 0;
+    while (to->fields[i].name)
+        i++;
+    if (text)
+        to->fields[i] = (log_field){name, text, 0};
+}
+
+static void add_number(log_entry *to, const char *name, int64_t number)
+{
+    size_t i = 0;
+    while (to->fields[i].name)
+        i++;
+    to->fields[i] = (log_field){name, NULL, number};
+}
+
+/* What the JSON form says of a message that was received; `memory` keeps the texts. */
+static void add_message(log_entry *to, region *memory, const log *l, const semel_event *event)
+{
+    enum { TRACE_ID_AT = 3, TRACE_ID_LEN = 32 };
+    buffer id = {0};
+    const char *trace = environment_traceparent(memory, event->message);
+    failures_key(&id, l, event->message->id);
+    add_text(to, "message_id", region_copy(memory, id.data, id.len));
+    add_text(to, "type", event->message->type);
+    if (trace)
+        add_text(to, "trace_id", region_copy(memory, trace + TRACE_ID_AT, TRACE_ID_LEN));
+    buffer_free(&id);
+}
+
+static void add_attempt(log_entry *to, const semel_event *event, failure_terms terms)
+{
+    add_number(to, "attempt", event->attempt);
+    if (terms.attempts_max && event->outcome == SEMEL_FAILED)
+        add_number(to, "attempts_max", terms.attempts_max);
+    if (event->retry_ms)
+        add_number(to, "retry_in_ms", event->retry_ms);
+}
+
 static void write_first(failures *f, const failure_kind *kind, const semel_event *event,
                         failure_terms terms)
 {
+    region memory = {0};
     buffer key = {0}, text = {0}, error = {0};
-    const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
     int is_sent = event->kind == SEMEL_EVENT_SENT;
     failures_key(&key, f->log, is_sent ? event->message->id : event->key);
-    if (terms.hides_values)
-        buffer_text(&error, kind->cause);
-    else
-        show_text(&error, why, strlen(why), ERROR_SHOWN_MAX);
+    failures_error(&error, event, terms);
     describe_first(&text, key.data, event, terms.attempts_max);
     buffer_printf(&text, ": %s", error.data);
-    log_write(f->log, &(log_entry){.level = LOG_WARNING,
-                                   .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
-                                   .subject = event->name,
-                                   .msg = error.data,
-                                   .text = text.data,
-                                   .fields = {{is_sent ? "outbox" : "inbox", event->name, 0},
-                                              {is_sent ? "message_id" : "key", key.data, 0},
-                                              {"outcome", semel_outcome_name(event->outcome), 0},
-                                              {"attempt", NULL, event->attempt},
-                                              {"cause", kind->id, 0},
-                                              {event->message->type ? "type" : NULL,
-                                               event->message->type, 0}}});
+    log_entry entry = {.level = LOG_WARNING,
+                       .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
+                       .subject = event->name,
+                       .msg = error.data,
+                       .text = text.data,
+                       .fields = {{is_sent ? "outbox" : "inbox", event->name, 0}}};
+    add_text(&entry, "key", is_sent ? NULL : key.data);
+    add_message(&entry, &memory, f->log, event);
+    add_text(&entry, "outcome", semel_outcome_name(event->outcome));
+    add_attempt(&entry, event, terms);
+    add_text(&entry, "cause", kind->id);
+    log_write(f->log, &entry);
     buffer_free(&key);
     buffer_free(&text);
     buffer_free(&error);
+    region_free(&memory);
 }
 
 static void write_more(failures *f, failure_kind *kind, int64_t now_ms)
@@ -181,33 +249,38 @@ static void count_failure(failure_kind *kind, const semel_event *event, int fold
     }
 }
 
+static void begin_kind(failure_kind *kind, uint32_t number, const char *name, const char *why)
+{
+    char text[SEMEL_CAUSE_TEXT_SIZE];
+    buffer shown = {0};
+    size_t len = semel_cause_text(text, sizeof text, why);
+    buffer_text(&shown, "");
+    show_text(&shown, text, len, 0);
+    *kind = (failure_kind){.number = number, .line_ms = wall_clock_ms()};
+    (void)snprintf(kind->id, sizeof kind->id, "%08x", (unsigned)number);
+    kind->name = must_copy(name);
+    kind->cause = shown.data;
+}
+
 void failures_add(failures *f, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
-    char id[CAUSE_ID_SIZE];
-    buffer cause = {0};
-    cause_text(&cause, why);
-    cause_id(id, event->name, cause.data);
-    failure_kind *kind = find_kind(f, id);
-    int is_first = !kind->used;
-    if (is_first) {
-        *kind = (failure_kind){.used = 1, .line_ms = wall_clock_ms()};
-        memcpy(kind->id, id, sizeof id);
-        kind->name = must_copy(event->name);
-        kind->cause = must_copy(cause.data);
-    }
+    uint32_t number = semel_cause(event->name, why);
+    failure_kind *kind = find_kind(f, number);
+    int is_first = !kind->number;
+    if (is_first)
+        begin_kind(kind, number, event->name, why);
     kind->last_ms = wall_clock_ms();
     count_failure(kind, event, !is_first);
     if (is_first)
         write_first(f, kind, event, terms);
-    buffer_free(&cause);
 }
 
 void failures_tick(failures *f, int64_t now_ms)
 {
     for (size_t i = 0; i < KINDS_MAX; i++) {
         failure_kind *kind = &f->kinds[i];
-        if (!kind->used)
+        if (!kind->number)
             continue;
         if (kind->more_failed + kind->more_dead && now_ms - kind->line_ms >= MINUTE_MS)
             write_more(f, kind, now_ms);
@@ -222,6 +295,6 @@ void failures_tick(failures *f, int64_t now_ms)
 void failures_flush(failures *f)
 {
     for (size_t i = 0; i < KINDS_MAX; i++)
-        if (f->kinds[i].used && f->kinds[i].more_failed + f->kinds[i].more_dead)
+        if (f->kinds[i].number && f->kinds[i].more_failed + f->kinds[i].more_dead)
             write_more(f, &f->kinds[i], wall_clock_ms());
 }

@@ -1,6 +1,6 @@
 /* Failures, folded: the first of a kind is a line at once, the others are counted and make one
  * line in a minute, and a quiet minute ends it with a last line. A kind is an inbox or outbox
- * and a cause (cause.h). The number of kinds is bounded; what is beyond goes into one. */
+ * and a cause (semel_cause()). The number of kinds is bounded; what is beyond goes into one. */
 #ifndef SEMEL_PROGRAM_RUN_FAILURES_H
 #define SEMEL_PROGRAM_RUN_FAILURES_H
 
@@ -21,6 +21,9 @@ typedef struct failure_terms {
      * dead letter has the whole text */
     int hides_values;
 } failure_terms;
+
+/* Why it failed, as far as the log may show it. */
+void failures_error(buffer *to, const semel_event *event, failure_terms terms);
 
 /* An outcome that is not a success: failed, dead, or refused. */
 void failures_add(failures *f, const semel_event *event, failure_terms terms);

@@ -2,6 +2,7 @@
  * a line is made before. */
 #include "program/run/log.h"
 
+#include "program/support/colour.h"
 #include "program/support/show.h"
 
 #include <pthread.h>
@@ -13,9 +14,10 @@
 struct log {
     FILE *to;
     int is_terminal;
+    int in_colour;
     pthread_mutex_t lock; /* over the options and the file */
     log_config options;
-    atomic_int shows_messages; /* follows from the options */
+    atomic_int shows_messages, shows_keys; /* follow from the options */
 };
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -29,6 +31,7 @@ static int is_text(const log *l, const log_config *options)
 static void take_options(log *l, const log_config *options)
 {
     l->options = *options;
+    atomic_store(&l->shows_keys, options->keys);
     atomic_store(&l->shows_messages,
                  options->messages == LOG_MESSAGES_ALL ||
                      (options->messages == LOG_MESSAGES_AUTO && is_text(l, options)));
@@ -39,6 +42,7 @@ log *log_open(const log_config *options, FILE *to)
     log *l = must_alloc(sizeof *l);
     l->to = to;
     l->is_terminal = isatty(fileno(to));
+    l->in_colour = colour_on(fileno(to));
     pthread_mutex_init(&l->lock, NULL);
     take_options(l, options);
     return l;
@@ -74,6 +78,11 @@ int log_is_text(const log *l)
     return is_text(l, &options);
 }
 
+int log_shows_keys(const log *l)
+{
+    return atomic_load_explicit(&l->shows_keys, memory_order_relaxed);
+}
+
 int log_shows_messages(const log *l)
 {
     return atomic_load_explicit(&l->shows_messages, memory_order_relaxed);
@@ -90,16 +99,38 @@ static void write_line(log *l, buffer *line)
     buffer_free(line);
 }
 
-static void make_text(buffer *line, const log_entry *entry)
+static void add_time(buffer *line, int in_colour)
+{
+    buffer_text(line, colour_begin(in_colour, COLOUR_QUIET));
+    show_clock(line, wall_clock_ms());
+    buffer_text(line, colour_end(in_colour));
+    buffer_text(line, "  ");
+}
+
+/* A text for people may begin with a name, which is bold: it is neutralised on both sides of where
+ * the name ends. */
+static void add_named_text(buffer *line, int in_colour, const char *text, size_t name_len)
+{
+    buffer_text(line, colour_begin(in_colour && name_len, COLOUR_NAME));
+    show_text(line, text, name_len, 0);
+    buffer_text(line, colour_end(in_colour && name_len));
+    show_text(line, text + name_len, strlen(text) - name_len, 0);
+}
+
+static void make_text(buffer *line, const log_entry *entry, int in_colour)
 {
     const char *text = entry->text ? entry->text : entry->msg;
-    show_clock(line, wall_clock_ms());
-    buffer_text(line, "  ");
-    if (entry->level <= LOG_WARNING)
-        buffer_printf(line, "%s: ", level_names[entry->level]);
-    if (entry->subject)
-        buffer_printf(line, "%s: ", entry->subject);
-    show_text(line, text, strlen(text), 0);
+    add_time(line, in_colour);
+    if (entry->level <= LOG_WARNING) {
+        colour_text(line, in_colour, entry->level == LOG_ERROR ? COLOUR_ERROR : COLOUR_WARNING,
+                    level_names[entry->level]);
+        buffer_text(line, ": ");
+    }
+    if (entry->subject) {
+        colour_text(line, in_colour, COLOUR_NAME, entry->subject);
+        buffer_text(line, ": ");
+    }
+    add_named_text(line, in_colour, text, entry->name_len);
 }
 
 static void add_text_field(buffer *line, const char *name, const char *text)
@@ -131,7 +162,7 @@ void log_write(log *l, const log_entry *entry)
     if (entry->level > log_options(l).level)
         return;
     if (log_is_text(l))
-        make_text(&line, entry);
+        make_text(&line, entry, l->in_colour);
     else
         make_json(&line, entry);
     write_line(l, &line);
@@ -142,8 +173,7 @@ void log_line(log *l, const char *text)
     buffer line = {0};
     if (!log_is_text(l) || log_options(l).level < LOG_INFO)
         return;
-    show_clock(&line, wall_clock_ms());
-    buffer_text(&line, "  ");
+    add_time(&line, l->in_colour);
     buffer_text(&line, text);
     write_line(l, &line);
 }

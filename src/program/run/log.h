@@ -25,6 +25,7 @@ typedef struct log_entry {
     const char *subject;              /* begins the line for people: "store"; NULL: none */
     const char *msg;                  /* what happened */
     const char *text;                 /* the same for people, if it says more; NULL: msg */
+    size_t name_len;                  /* bytes of a name that `text` begins with; 0: none */
     log_field fields[LOG_FIELDS_MAX]; /* the first one without a name ends them */
 } log_entry;
 
@@ -42,6 +43,7 @@ void log_write(log *l, const log_entry *entry);
 void log_line(log *l, const char *text);
 
 int log_is_text(const log *l);
+int log_shows_keys(const log *l);     /* without a lock, as the next one */
 int log_shows_messages(const log *l); /* each has a line; without a lock: every message asks */
 log_config log_options(const log *l);
 

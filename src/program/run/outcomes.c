@@ -2,7 +2,7 @@
  * lock is for lines and for failures. */
 #include "program/run/outcomes.h"
 
-#include "program/run/failures.h"
+#include "program/run/meters.h"
 #include "program/support/show.h"
 
 #include <pthread.h>
@@ -12,14 +12,9 @@
 
 enum { LINES_PER_SECOND = 10, SUMMARY_MS = 60000, KEY_WIDTH = 36 };
 
-typedef struct outcome_counts {
-    atomic_uint_fast64_t processed, duplicates, failed, dead, refused, sent,
-        others; /* which the totals do not have */
-} outcome_counts;
-
 struct outcomes {
     log *log;
-    outcome_counts counts;
+    atomic_uint_fast64_t received[METER_SLOTS], sent[METER_SLOTS];
     const config *all;
     int name_width;
     pthread_mutex_t lock; /* over what follows */
@@ -60,44 +55,15 @@ void outcomes_configure(outcomes *o, const config *all)
 
 outcome_totals outcomes_totals(const outcomes *o)
 {
-    const outcome_counts *c = &o->counts;
-    return (outcome_totals){.processed = atomic_load(&c->processed),
-                            .duplicates = atomic_load(&c->duplicates),
-                            .failed = atomic_load(&c->failed),
-                            .dead = atomic_load(&c->dead),
-                            .refused = atomic_load(&c->refused),
-                            .sent = atomic_load(&c->sent)};
-}
-
-/* --- counting --------------------------------------------------------------------------------- */
-
-/* A message that is given up on has an error; a copy of a dead letter is only kept from running. */
-static int is_copy_of_dead(const semel_event *event)
-{
-    return event->outcome == SEMEL_DEAD && !event->error;
-}
-
-static atomic_uint_fast64_t *count_of(outcome_counts *c, const semel_event *event)
-{
-    if (event->kind == SEMEL_EVENT_SENT)
-        return event->outcome == SEMEL_PROCESSED ? &c->sent : &c->others;
-    switch (event->outcome) {
-    case SEMEL_PROCESSED:
-        return &c->processed;
-    case SEMEL_DUPLICATE:
-    case SEMEL_REPLAYED:
-        return &c->duplicates;
-    case SEMEL_FAILED:
-        return &c->failed;
-    case SEMEL_DEAD:
-        return is_copy_of_dead(event) ? &c->duplicates : &c->dead;
-    case SEMEL_MISMATCH:
-    case SEMEL_STALE:
-    case SEMEL_MISSING_KEY:
-        return &c->refused;
-    default:
-        return &c->others;
-    }
+    const atomic_uint_fast64_t *c = o->received;
+    return (outcome_totals){.processed = atomic_load(&c[METER_PROCESSED]),
+                            .duplicates = atomic_load(&c[METER_DUPLICATES]),
+                            .failed = atomic_load(&c[METER_FAILED]),
+                            .dead = atomic_load(&c[METER_DEAD]),
+                            .refused = atomic_load(&c[METER_STALE]) +
+                                       atomic_load(&c[METER_MISMATCHED]) +
+                                       atomic_load(&c[METER_MISSING_KEY]),
+                            .sent = atomic_load(&o->sent[METER_PROCESSED])};
 }
 
 /* --- lines on a terminal ---------------------------------------------------------------------- */
@@ -126,6 +92,7 @@ static void write_outcome(outcomes *o, const semel_event *event)
                                    .event = "outcome",
                                    .msg = outcome,
                                    .text = line.data,
+                                   .name_len = strlen(event->name),
                                    .fields = {{"inbox", event->name, 0},
                                               {"key", key.data, 0},
                                               {"outcome", outcome, 0},
@@ -154,7 +121,7 @@ static void show_outcome(outcomes *o, const semel_event *event)
     pthread_mutex_unlock(&o->lock);
 }
 
-static failure_terms terms_of(const outcomes *o, const char *inbox)
+failure_terms outcomes_terms(const outcomes *o, const char *inbox)
 {
     for (size_t i = 0; o->all && i < o->all->inbox_count; i++)
         if (strcmp(o->all->inboxes[i].name, inbox) == 0)
@@ -166,17 +133,18 @@ static failure_terms terms_of(const outcomes *o, const char *inbox)
 void outcomes_observe(void *context, const semel_event *event)
 {
     outcomes *o = context;
-    atomic_fetch_add_explicit(count_of(&o->counts, event), 1, memory_order_relaxed);
+    atomic_uint_fast64_t *counts = event->kind == SEMEL_EVENT_SENT ? o->sent : o->received;
+    atomic_fetch_add_explicit(&counts[meters_slot(event)], 1, memory_order_relaxed);
     if (event->outcome == SEMEL_PROCESSED || event->outcome == SEMEL_DUPLICATE ||
         event->outcome == SEMEL_REPLAYED) {
         if (event->kind == SEMEL_EVENT_RECEIVED && log_shows_messages(o->log))
             show_outcome(o, event);
         return;
     }
-    if (event->outcome == SEMEL_IN_PROGRESS || is_copy_of_dead(event))
+    if (event->outcome == SEMEL_IN_PROGRESS || meters_is_copy_of_dead(event))
         return;
     pthread_mutex_lock(&o->lock);
-    failures_add(o->failures, event, terms_of(o, event->name));
+    failures_add(o->failures, event, outcomes_terms(o, event->name));
     pthread_mutex_unlock(&o->lock);
 }
 

@@ -5,7 +5,7 @@
 #ifndef SEMEL_PROGRAM_RUN_OUTCOMES_H
 #define SEMEL_PROGRAM_RUN_OUTCOMES_H
 
-#include "program/run/log.h"
+#include "program/run/failures.h"
 
 #include <semel/observe.h>
 
@@ -35,6 +35,9 @@ void outcomes_tick(outcomes *o, int64_t now_ms);
 
 /* What was folded and not written yet is written now. */
 void outcomes_flush(outcomes *o);
+
+/* What is known of an inbox, for those that show its failures. From an observer only. */
+failure_terms outcomes_terms(const outcomes *o, const char *inbox);
 
 outcome_totals outcomes_totals(const outcomes *o);
 

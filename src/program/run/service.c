@@ -78,16 +78,17 @@ static void give_up_draining(service *s)
                            .msg = "the time for draining is over; what is still in progress "
                                   "was not completed and will be delivered again"});
     outcomes_flush(s->outcomes);
-    service_end_at_once(CLI_OK);
+    service_end_at_once(s, CLI_OK);
 }
 
 static int drain(service *s)
 {
     int64_t until = steady_ms() + s->all->drain_ms + GRACE_MS;
     service_say_stopping(s);
+    live_stopping(s->live);
     notify_send("STOPPING=1");
     drain_begin(s->all->drain_ms);
-    semel_pipeline_stop(s->now.pipeline);
+    service_stop_pipeline(&s->now);
     for (int64_t left; !atomic_load(&s->now.ended);
          service_wait(s, left < TICK_MS ? left : TICK_MS)) {
         left = until - steady_ms();
@@ -119,7 +120,7 @@ static int open_and_run(service *s)
         status = service_open_pipeline(s, s->all, &s->now);
     if (!status) {
         service_say_ready(s);
-        status = service_start(s, &s->now);
+        status = service_start(s, s->all, &s->now);
     }
     if (status)
         return status == EXIT_STOPPED ? CLI_OK : status;
@@ -139,8 +140,13 @@ int service_run(config *all, const service_options *options)
     s.status_due_ms = steady_ms() + STATUS_MS;
     outcomes_configure(s.outcomes, all);
     service_say_start(&s);
-    int status = service_block_signals(&s) ? CLI_FAILED : open_and_run(&s);
+    int status = service_block_signals(&s) ? CLI_FAILED : CLI_OK;
+    s.live = live_open(s.log, s.outcomes, options->once);
+    live_configure(s.live, all);
+    if (!status)
+        status = open_and_run(&s);
     service_close_pipeline(&s.now);
+    live_close(s.live);
     semel_store_close(s.store);
     outcomes_close(s.outcomes);
     log_close(s.log);

@@ -4,20 +4,25 @@
 
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
+#include "program/run/live.h"
 #include "program/run/outcomes.h"
+#include "program/run/retrier.h"
 #include "program/run/service.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A pipeline that is open, and the thread that waits for its end. */
+/* A pipeline that is open, the retrier of its dead letters, and the thread that waits for the end
+ * of both. */
 typedef struct running {
     assembly *assembly;
     semel_pipeline *pipeline;
+    retrier *retrier;
     pthread_t waiter;
     int waits;        /* the thread was started, and not joined yet */
     atomic_int ended; /* the pipeline has ended by itself or was stopped */
     int wake_fd;      /* the thread writes here when it has */
+    live *live;       /* is told when the pipeline works, and before it is closed */
     semel_status status;
     semel_error why;
 } running;
@@ -27,6 +32,7 @@ typedef struct service {
     config *all;
     log *log;
     outcomes *outcomes;
+    live *live;
     semel_store *store;
     running now;
     int signal_fd;
@@ -50,7 +56,8 @@ int service_open_store(service *s);
 /* Prints what the store says of the statements. */
 int service_verify(service *s, const config *all);
 int service_open_pipeline(service *s, const config *all, running *out);
-int service_start(service *s, running *r);
+int service_start(service *s, const config *all, running *r);
+void service_stop_pipeline(running *r); /* and does not wait */
 void service_close_pipeline(running *r);
 void service_print(const service *s, diagnostics *found, const config *all);
 void service_notice(void *context, const char *component, const semel_error *trouble);
@@ -61,7 +68,7 @@ int service_block_signals(service *s);
 void service_read_signals(service *s);
 
 /* Ends the process without waiting for anything; what handlers have started ends with it. */
-_Noreturn void service_end_at_once(int status);
+_Noreturn void service_end_at_once(const service *s, int status);
 
 /* Waits for a signal, for the end of the pipeline, or until the time is over. */
 void service_wait(service *s, int64_t wait_ms);

@@ -135,12 +135,20 @@ static void count_in_progress(void *context, const char *component, const semel_
         *(uint64_t *)context += part->waiting;
 }
 
+/* A terminal has shown ^C, and the cursor is behind it. */
+static void end_typed_line(const service *s)
+{
+    if (s->stop_signal == SIGINT && log_is_text(s->log) && isatty(STDERR_FILENO))
+        (void)fputc('\n', stderr);
+}
+
 void service_say_stopping(const service *s)
 {
     uint64_t in_progress = 0;
     semel_health_state state;
     buffer text = {0};
     const char *name = s->stop_signal == SIGTERM ? "SIGTERM, " : "";
+    end_typed_line(s);
     (void)semel_pipeline_health(&state, s->now.pipeline, NULL, count_in_progress, &in_progress,
                                 NULL);
     buffer_printf(&text, "stopping: %snot accepting new messages, %llu in progress", name,

@@ -1,8 +1,9 @@
 /* `run --once`: is anything left to do?
  *
  * Nothing is left when no consumer has a delivery, no outbox has a message that is due, no queue in
- * the store has one, and all of this was so several times in a row while no outcome came: a message
- * may be on its way from a relay to a broker and back. What waits for a later time is left. */
+ * the store that an inbox reads has one, no retry of a dead letter is asked for, and all of this
+ * was so several times in a row while no outcome came: a message may be on its way from a relay to
+ * a broker and back. What waits for a later time is left. */
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
@@ -35,7 +36,7 @@ static int queue_is_empty(const service *s, const queue_config *queue)
     due_count due = {0};
     semel_outgoing_filter page = {.size = sizeof page, .limit = SEMEL_PAGE_MAX};
     semel_transport *transport = semel_pipeline_find_queue(s->now.pipeline, queue->name);
-    if (!transport || queue->url)
+    if (!transport || queue->url || !semel_pipeline_find_consumer(s->now.pipeline, queue->name))
         return 1;
     if (semel_store_now(&due.now_ms, s->store, NULL))
         return 0;
@@ -50,7 +51,7 @@ static int nothing_waits(service *s)
     semel_health_query query = {.size = sizeof query, .deadline_ms = DEADLINE_MS};
     if (semel_pipeline_health(&state, s->now.pipeline, &query, count_waiting, &waiting, NULL))
         return 0;
-    if (waiting || state == SEMEL_HEALTH_WAITING)
+    if (waiting || state == SEMEL_HEALTH_WAITING || !retrier_is_idle(s->now.retrier))
         return 0;
     for (size_t i = 0; i < s->all->queue_count; i++)
         if (!queue_is_empty(s, &s->all->queues[i]))

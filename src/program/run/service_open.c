@@ -5,6 +5,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/table.h"
 #include "program/support/show.h"
 
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
         *last = why;
         if (!why.retryable)
             return CLI_FAILED;
+        live_wait_for(s->live, component, why.text);
         if (!was_said) {
             say_outage(s->log, component, why.text);
             notify_send("STATUS=waiting for %s", component);
@@ -90,6 +92,7 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
             return EXIT_STOPPED;
         pause_ms = pause_ms * 2 < RETRY_MOST_MS ? pause_ms * 2 : RETRY_MOST_MS;
     }
+    live_wait_for(s->live, NULL, NULL);
     if (was_said)
         say_outage_over(s->log, component, steady_clock_ns() - began);
     return CLI_OK;
@@ -97,18 +100,28 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
 
 /* --- the store -------------------------------------------------------------------------------- */
 
+/* The observer of the store. */
+static void observe(void *context, const semel_event *event)
+{
+    const service *s = context;
+    outcomes_observe(s->outcomes, event);
+    live_observe(s->live, event);
+}
+
 static semel_status try_store(service *s, void *context, semel_error *err)
 {
     semel_store_options options = s->all->store;
     semel_store *store = NULL;
     (void)context;
-    options.observer = outcomes_observe;
-    options.observer_context = s->outcomes;
+    options.observer = observe;
+    options.observer_context = s;
     semel_status status = semel_store_open(&store, s->all->store_url, &options, err);
     if (!status)
         status = semel_store_migrate(store, err);
     if (!status)
         status = sql_setup(store, &s->all->setup, NULL, err);
+    if (!status)
+        status = table_capture(store, s->all, err);
     if (status)
         semel_store_close(store);
     else
@@ -120,6 +133,8 @@ int service_open_store(service *s)
 {
     semel_error why = {0};
     int status = keep_trying(s, "store", try_store, NULL, &why);
+    if (!status)
+        live_use_store(s->live, s->store);
     return status == CLI_FAILED ? fail(s, "store", &why) : status;
 }
 
@@ -186,6 +201,7 @@ static semel_status try_pipeline(service *s, void *context, semel_error *err)
     running *r = o->out;
     const assembly_options options = {.notice = service_notice,
                                       .notice_context = s,
+                                      .live = s->live,
                                       .accept = s->options->accept,
                                       .accept_count = s->options->accept_count};
     semel_status status =
@@ -196,7 +212,7 @@ static semel_status try_pipeline(service *s, void *context, semel_error *err)
 int service_open_pipeline(service *s, const config *all, running *out)
 {
     opening o = {all, out};
-    *out = (running){.wake_fd = s->wake_fd};
+    *out = (running){.wake_fd = s->wake_fd, .live = s->live};
     semel_error why = {0};
     int status = keep_trying(s, "pipeline", try_pipeline, &o, &why);
     if (status == CLI_FAILED)
@@ -211,31 +227,45 @@ static void *wait_for_end(void *context)
     running *r = context;
     const uint64_t one = 1;
     r->status = semel_pipeline_wait(r->pipeline, &r->why);
+    retrier_join(r->retrier);
     atomic_store(&r->ended, 1);
     (void)!write(r->wake_fd, &one, sizeof one);
     return NULL;
 }
 
-int service_start(service *s, running *r)
+int service_start(service *s, const config *all, running *r)
 {
     semel_error why = {0};
+    const retry_place letters = {
+        .store = s->store, .all = all, .pipeline = r->pipeline, .spec = assembly_spec(r->assembly)};
     if (semel_pipeline_start(r->pipeline, &why))
         return fail(s, "pipeline", &why);
-    int error = pthread_create(&r->waiter, NULL, wait_for_end, r);
+    int error = retrier_start(&r->retrier, &letters, s->log);
+    if (!error)
+        error = pthread_create(&r->waiter, NULL, wait_for_end, r);
     if (error) {
         semel_fail(&why, SEMEL_ENOMEM, "cannot start a thread: %s", strerror(error));
         return fail(s, "pipeline", &why);
     }
     r->waits = 1;
+    live_use_pipeline(r->live, r->pipeline);
     return CLI_OK;
+}
+
+void service_stop_pipeline(running *r)
+{
+    retrier_stop(r->retrier);
+    semel_pipeline_stop(r->pipeline);
 }
 
 void service_close_pipeline(running *r)
 {
-    if (r->pipeline)
-        semel_pipeline_stop(r->pipeline);
+    if (r->live)
+        live_use_pipeline(r->live, NULL);
+    service_stop_pipeline(r);
     if (r->waits)
         (void)pthread_join(r->waiter, NULL);
+    retrier_free(r->retrier);
     semel_pipeline_close(r->pipeline);
     assembly_close(r->assembly);
     *r = (running){0};

@@ -10,6 +10,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/table.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (sql_setup(s->store, &fresh->setup, NULL, &why))
+    if (sql_setup(s->store, &fresh->setup, NULL, &why) || table_capture(s->store, fresh, &why))
         refuse(s, why.text);
     else if (service_verify(s, fresh) == CLI_OK)
         return 1;
@@ -67,6 +68,7 @@ static int store_accepts(service *s, const config *fresh)
 static void use(service *s, const config *all)
 {
     outcomes_configure(s->outcomes, all);
+    live_configure(s->live, all);
     log_configure(s->log, &all->log);
 }
 
@@ -76,7 +78,7 @@ static int open_and_start(service *s, const config *all)
     if (status)
         return status;
     use(s, all);
-    status = service_start(s, &s->now);
+    status = service_start(s, all, &s->now);
     if (status)
         service_close_pipeline(&s->now);
     return status;
@@ -97,7 +99,7 @@ static void go_back(service *s)
 static int stop_old(service *s)
 {
     enum { TICK_MS = 1000 };
-    semel_pipeline_stop(s->now.pipeline);
+    service_stop_pipeline(&s->now);
     while (!s->stop_signal && !atomic_load(&s->now.ended)) {
         service_wait(s, TICK_MS);
         service_tick(s);

@@ -27,8 +27,9 @@ int service_block_signals(service *s)
     return s->signal_fd < 0 || s->wake_fd < 0 ? -1 : 0;
 }
 
-void service_end_at_once(int status)
+void service_end_at_once(const service *s, int status)
 {
+    live_abandon(s->live);
     groups_kill();
     _exit(status);
 }
@@ -38,7 +39,7 @@ void service_end_at_once(int status)
 static void stop_by(service *s, int signal_number)
 {
     if (s->stop_signal)
-        service_end_at_once(128 + signal_number);
+        service_end_at_once(s, 128 + signal_number);
     s->stop_signal = signal_number;
 }
 

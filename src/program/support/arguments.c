@@ -2,6 +2,7 @@
 #include "program/support/arguments.h"
 
 #include "program/cli.h"
+#include "program/support/colour.h"
 #include "program/support/nearest.h"
 #include "program/support/units.h"
 
@@ -66,6 +67,10 @@ static int take_value(const char *caller, const argument_option *option, const c
         if (list_add(option->to, value))
             return 0;
         return cli_usage(caller, "%s is given too often", option->name);
+    case ARGUMENT_COLOUR:
+        if (colour_choose(value))
+            return 0;
+        return cli_usage(caller, "%s is auto, always or never, not \"%s\"", option->name, value);
     case ARGUMENT_FLAG:
         break;
     }
@@ -74,8 +79,11 @@ static int take_value(const char *caller, const argument_option *option, const c
 
 /* --- options ---------------------------------------------------------------------------------- */
 
+/* Of every command. */
+static const argument_option everywhere[] = {{"--color", 0, ARGUMENT_COLOUR, NULL}, {0}};
+
 /* By --name, by --name=VALUE, or by -n. */
-static const argument_option *find_option(const argument_option *options, const char *text)
+static const argument_option *find_in(const argument_option *options, const char *text)
 {
     size_t len = strcspn(text, "=");
     for (const argument_option *o = options; o->name; o++) {
@@ -87,6 +95,12 @@ static const argument_option *find_option(const argument_option *options, const 
     return NULL;
 }
 
+static const argument_option *find_option(const argument_option *options, const char *text)
+{
+    const argument_option *found = find_in(everywhere, text);
+    return found ? found : find_in(options, text);
+}
+
 static int unknown_option(const char *caller, const argument_option *options, const char *text)
 {
     char name[64];
@@ -96,6 +110,8 @@ static int unknown_option(const char *caller, const argument_option *options, co
     name[len] = 0;
     nearest meant = {.typed = name};
     for (const argument_option *o = options; name[1] == '-' && o->name; o++)
+        nearest_offer(&meant, o->name);
+    for (const argument_option *o = everywhere; name[1] == '-' && o->name; o++)
         nearest_offer(&meant, o->name);
     if (meant.name)
         return cli_usage(caller, "unknown option %s; did you mean %s?", name, meant.name);

@@ -1,5 +1,5 @@
 /* Options and arguments of a command, read by a table. Both --name VALUE and --name=VALUE; options
- * may stand behind arguments; `--` ends them. */
+ * may stand behind arguments; `--` ends them. Every command takes --color. */
 #ifndef SEMEL_PROGRAM_SUPPORT_ARGUMENTS_H
 #define SEMEL_PROGRAM_SUPPORT_ARGUMENTS_H
 
@@ -13,7 +13,8 @@ typedef enum argument_kind {
     ARGUMENT_TEXT,     /* const char ** */
     ARGUMENT_COUNT,    /* uint32_t *: 1 to 4294967295 */
     ARGUMENT_PERIOD,   /* uint64_t *: milliseconds, from 200ms, 7d, forever (UINT64_MAX) */
-    ARGUMENT_LIST      /* argument_list *: may be repeated */
+    ARGUMENT_LIST,     /* argument_list *: may be repeated */
+    ARGUMENT_COLOUR    /* nothing: auto, always or never, for the whole process */
 } argument_kind;
 
 typedef struct argument_list {

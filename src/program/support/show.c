@@ -95,6 +95,36 @@ void show_key(buffer *to, semel_bytes key)
         buffer_printf(to, "%02x", at[i]);
 }
 
+void show_stored_key(buffer *to, semel_bytes key)
+{
+    enum { DIGEST_MARK = 0xff, DIGEST_SIZE = 32 };
+    const unsigned char *at = key.data;
+    if (key.len != 1 + DIGEST_SIZE || at[0] != DIGEST_MARK) {
+        show_key(to, key);
+        return;
+    }
+    buffer_text(to, "sha256:");
+    for (size_t i = 1; i < key.len; i++)
+        buffer_printf(to, "%02x", at[i]);
+}
+
+void show_argument(buffer *to, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:=@%+,";
+    buffer shown = {0};
+    show_text(&shown, text, strlen(text), 0);
+    if (shown.len && strspn(shown.data, plain) == shown.len) {
+        buffer_add(to, shown.data, shown.len);
+    } else {
+        buffer_text(to, "'");
+        for (size_t i = 0; i < shown.len; i++)
+            buffer_text(to, shown.data[i] == '\'' ? "'\\''" : (char[]){shown.data[i], 0});
+        buffer_text(to, "'");
+    }
+    buffer_free(&shown);
+}
+
 /* --- JSON ------------------------------------------------------------------------------------- */
 
 static void show_json_character(buffer *to, const unsigned char *at, size_t len)
@@ -169,11 +199,20 @@ void show_clock(buffer *to, int64_t wall_ms)
                   (int)(wall_ms % MS_PER_S));
 }
 
-void show_moment(buffer *to, int64_t wall_ms)
+static void show_date_and_time(buffer *to, struct tm at)
 {
-    struct tm at = broken_down(wall_ms, 1);
     buffer_printf(to, "%04d-%02d-%02d %02d:%02d:%02d", at.tm_year + 1900, at.tm_mon + 1, at.tm_mday,
                   at.tm_hour, at.tm_min, at.tm_sec);
+}
+
+void show_moment(buffer *to, int64_t wall_ms)
+{
+    show_date_and_time(to, broken_down(wall_ms, 1));
+}
+
+void show_moment_utc(buffer *to, int64_t wall_ms)
+{
+    show_date_and_time(to, broken_down(wall_ms, 0));
 }
 
 void show_rfc3339(buffer *to, int64_t wall_ms)

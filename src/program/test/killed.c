@@ -1,17 +1,17 @@
-/* See killed.h. Each point has a directory, a process that is killed there, and one that goes
+/* See killed.h. Each point has a fresh store, a process that is killed there, and one that goes
  * on: it publishes again what was not known to be published, as a producer would, and then
  * compares. The clock of the second one is a day later, so that no lease of the first is
  * waited for. */
 #include "program/test/killed.h"
 
 #include "program/cli.h"
+#include "program/operate/confirm.h"
 #include "program/test/expect.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +39,7 @@ static void child(const world_options *options, int to)
     buffer differences = {0};
     semel_error why = {0};
     buffer_text(&differences, "");
+    interruption_end(); /* Ctrl-C ends it; the parent cleans up */
     if (run_world(options, &differences, &why))
         buffer_printf(&differences, "      error     %s\n", why.text);
     size_t len = differences.len < TEXT_MAX ? differences.len : TEXT_MAX;
@@ -86,19 +87,14 @@ static semel_status run_child(const world_options *options, buffer *said, semel_
     return SEMEL_OK;
 }
 
-static semel_status kill_at(buffer *differences, const world_options *options, uint64_t point,
-                            semel_error *err)
+static semel_status kill_at(buffer *differences, const world_options *options, test_place *fresh,
+                            uint64_t point, semel_error *err)
 {
-    buffer directory = {0}, ignored = {0}, said = {0};
-    buffer_printf(&directory, "%s/%llu", options->directory, (unsigned long long)point);
+    buffer ignored = {0}, said = {0};
     world_options dies = *options, goes_on = *options;
-    dies.directory = goes_on.directory = directory.data;
     dies.kill_at = point;
     goes_on.later_ms = DAY_MS;
-    semel_status status =
-        mkdir(directory.data, 0700) == 0
-            ? SEMEL_OK
-            : semel_fail(err, SEMEL_ESTORE, "%s: %s", directory.data, strerror(errno));
+    semel_status status = place_fresh(fresh, err);
     if (!status)
         status = run_child(&dies, &ignored, err);
     if (!status)
@@ -107,22 +103,22 @@ static semel_status kill_at(buffer *differences, const world_options *options, u
         buffer_printf(differences, "      when killed at point %llu:\n", (unsigned long long)point);
         buffer_add(differences, said.data, said.len);
     }
-    buffer_free(&directory);
     buffer_free(&ignored);
     buffer_free(&said);
     return status;
 }
 
 semel_status killed_everywhere(buffer *differences, uint64_t *killed, const world_options *options,
-                               uint64_t points, semel_error *err)
+                               test_place *fresh, uint64_t points, semel_error *err)
 {
     uint64_t step = points / POINTS_MAX + 1;
     size_t before = differences->len;
     semel_status status = SEMEL_OK;
     *killed = 0;
-    for (uint64_t point = 1; !status && point <= points && differences->len == before;
+    for (uint64_t point = 1;
+         !status && point <= points && differences->len == before && !interrupted();
          point += step) {
-        status = kill_at(differences, options, point, err);
+        status = kill_at(differences, options, fresh, point, err);
         *killed += !status;
     }
     return status;

@@ -6,9 +6,9 @@
 #include "program/test/world.h"
 
 /* `points` is how many the test passes. Stops at the first difference, which is appended with the
- * point; *killed counts the points that were tried. `options->directory` holds a directory for each
- * of them. */
+ * point; *killed counts the points that were tried. `fresh` is the place of the options, with a
+ * fresh store for each of them. */
 semel_status killed_everywhere(buffer *differences, uint64_t *killed, const world_options *options,
-                               uint64_t points, semel_error *err);
+                               test_place *fresh, uint64_t points, semel_error *err);
 
 #endif

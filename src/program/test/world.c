@@ -3,11 +3,11 @@
 
 #include "program/config/node_json.h"
 #include "program/handler/sql.h"
+#include "program/operate/confirm.h"
 #include "program/support/show.h"
 #include "program/test/stub.h"
 
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct world {
     const config *all;
     const test_config *test;
     region memory;
-    char *path; /* of the store's file */
+    const test_place *place;
     semel_seam seam;
     int64_t offset_ms; /* of both clocks */
     uint64_t points, kill_at;
@@ -116,7 +116,6 @@ static void observe(void *context, const semel_event *event)
 static semel_status open_store(world *w, semel_error *err)
 {
     semel_store_options options = w->all->store;
-    char *url = region_printf(&w->memory, "sqlite:%s?synchronous=normal", w->path);
     w->seam = (semel_seam){.size = sizeof w->seam,
                            .context = w,
                            .wall_ms = seam_wall,
@@ -127,9 +126,11 @@ static semel_status open_store(world *w, semel_error *err)
     options.seam = &w->seam;
     options.observer = observe;
     options.observer_context = w;
-    semel_status status = semel_store_open(&w->store, url, &options, err);
+    semel_status status = semel_store_open(&w->store, place_url(w->place), &options, err);
     if (!status)
         status = semel_store_migrate(w->store, err);
+    if (!status && w->offset_ms)
+        status = place_pass(w->place, w->offset_ms, err);
     return status ? status : sql_setup(w->store, &w->all->setup, NULL, err);
 }
 
@@ -234,7 +235,7 @@ semel_status world_open(world **out, const world_options *options, semel_error *
     w->test = options->test;
     w->offset_ms = options->later_ms;
     w->kill_at = options->kill_at;
-    w->path = region_printf(&w->memory, "%s/test.db", options->directory);
+    w->place = options->place;
     world_alloc(w);
     semel_status status = open_store(w, err);
     if (!status)
@@ -371,10 +372,15 @@ semel_status world_run(world *w, semel_error *err)
             status = is_anything_left(w, &left, err);
         if (status || !left)
             return status;
-        if (!moved) {
-            w->offset_ms += HOUR_MS;
-            stuck++;
-        }
+        if (interrupted())
+            return semel_fail(err, SEMEL_ESTOPPED, "interrupted");
+        if (moved)
+            continue;
+        stuck++;
+        w->offset_ms += HOUR_MS;
+        status = place_pass(w->place, HOUR_MS, err);
+        if (status)
+            return status;
     }
     return semel_fail(err, SEMEL_EBUSY, "messages are left that are never handled to the end");
 }
@@ -408,20 +414,5 @@ uint64_t world_points(const world *w)
 
 semel_status world_query(const world *w, buffer *out, const char *sql, semel_error *err)
 {
-    sqlite3 *db = NULL;
-    sqlite3_stmt *stmt = NULL;
-    semel_status status = SEMEL_OK;
-    buffer_text(out, "");
-    int code = sqlite3_open_v2(w->path, &db, SQLITE_OPEN_READONLY, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
-    if (code == SQLITE_OK)
-        code = stmt ? sqlite3_step(stmt) : SQLITE_DONE;
-    if (code == SQLITE_ROW && sqlite3_column_text(stmt, 0))
-        buffer_text(out, (const char *)sqlite3_column_text(stmt, 0));
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        status = semel_fail(err, SEMEL_ESTORE, "%s", db ? sqlite3_errmsg(db) : "out of memory");
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return status;
+    return place_query(w->place, out, sql, err);
 }

@@ -1,5 +1,5 @@
-/* A throw-away world for one test of a configuration: a SQLite store in a temporary directory,
- * every queue a queue in that store, and all consumers and relays stepped by one thread until
+/* A throw-away world for one test of a configuration: a store of its own (place.h), every queue a
+ * queue in that store, and all consumers and relays stepped by one thread until
  * nothing is left to do. Time does not pass by itself: when nothing moves and something waits,
  * the clock is set forward. sql and send work as in `semel run`; exec, http and worker are
  * stubbed. */
@@ -8,6 +8,7 @@
 
 #include "program/config/config.h"
 #include "program/support/memory.h"
+#include "program/test/place.h"
 
 typedef struct world world;
 
@@ -22,10 +23,10 @@ typedef struct world_inbox {
 typedef struct world_options {
     const config *all;
     const test_config *test;
-    const char *directory; /* where the store's file is, or is made */
-    int call_handlers;     /* exec, http and worker are called, not stubbed */
-    int64_t later_ms;      /* the clock begins so much later: leases of a killed world are over */
-    uint64_t kill_at;      /* the process kills itself when it passes this point; 0: never */
+    const test_place *place; /* its store is made, if it is not there */
+    int call_handlers;       /* exec, http and worker are called, not stubbed */
+    int64_t later_ms;        /* the clock begins so much later: leases of a killed world are over */
+    uint64_t kill_at;        /* the process kills itself when it passes this point; 0: never */
 } world_options;
 
 semel_status world_open(world **out, const world_options *options, semel_error *err);

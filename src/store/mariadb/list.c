@@ -3,17 +3,7 @@
  * See the lists of <semel/sys/store.h>. */
 #include "store/mariadb/mariadb.h"
 
-/* The query, whose parameters `bind` writes. */
-typedef struct list_query {
-    maria_statement which;
-    void (*bind)(maria_query *q, int64_t scope, const void *filter);
-    int64_t scope;
-    const void *filter;
-    maria_row_call *show;
-    void *context; /* for `show` */
-} list_query;
-
-static semel_status run_list(mariadb_store *store, const list_query *list, semel_error *err)
+semel_status maria_run_list(mariadb_store *store, const maria_list *list, semel_error *err)
 {
     maria_connection *on = NULL;
     semel_status status = maria_borrow_pooled(&on, store, err);
@@ -78,13 +68,13 @@ static semel_status mariadb_list_markers(void *store, int64_t inbox,
                                          semel_error *err)
 {
     marker_target to = {visitor, context};
-    list_query list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
+    maria_list list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
                        .bind = bind_markers,
                        .scope = inbox,
                        .filter = filter,
                        .show = show_marker,
                        .context = &to};
-    return run_list(store, &list, err);
+    return maria_run_list(store, &list, err);
 }
 
 /* --- outgoing messages ------------------------------------------------------------------------ */
@@ -133,13 +123,13 @@ static semel_status mariadb_list_outgoing(void *store, int64_t outbox,
                                           semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = ST_LIST_OUTGOING,
+    maria_list list = {.which = ST_LIST_OUTGOING,
                        .bind = bind_outgoing,
                        .scope = outbox,
                        .filter = filter,
                        .show = show_outgoing,
                        .context = &to};
-    return run_list(store, &list, err);
+    return maria_run_list(store, &list, err);
 }
 
 /* --- what was sent ---------------------------------------------------------------------------- */
@@ -178,13 +168,13 @@ static semel_status mariadb_list_sent(void *store, int64_t outbox, const semel_s
                                       semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
+    maria_list list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
                        .bind = bind_sent,
                        .scope = outbox,
                        .filter = filter,
                        .show = show_sent,
                        .context = &to};
-    return run_list(store, &list, err);
+    return maria_run_list(store, &list, err);
 }
 
 static semel_status mariadb_sweep_sent(void *unit_state, int64_t outbox, int64_t cutoff_ms,

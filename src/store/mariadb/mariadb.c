@@ -261,4 +261,6 @@ const semel_store_driver mariadb_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &mariadb_lists,
+    .inspection = &mariadb_inspection,
+    .operation = &mariadb_operation,
 };

@@ -132,16 +132,25 @@ semel_status mariadb_join(void *store, void *unit, void *native, semel_error *er
 /* queue.c */
 semel_status mariadb_check(void *unit, const char *sql, size_t count, size_t *position,
                            semel_error *err);
+/* Prepares it, and does not run it. err->native is the server's number. */
+semel_status maria_check_text(maria_connection *on, const char *text, size_t count,
+                              semel_error *err);
 semel_status mariadb_run(void *store, const char *sql, semel_error *err);
 semel_status mariadb_queue(void *unit, const char *sql, const semel_value values[], size_t count,
                            semel_error *err);
 
 /* schema.c */
 semel_status mariadb_migrate(void *store, semel_error *err);
+semel_status mariadb_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status mariadb_schema(void *store, semel_schema_visitor *visitor, void *context,
+                            semel_error *err);
 semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err);
 semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, const char *what,
                             uint32_t wait_ms, int *got, semel_error *err);
 void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
+
+/* inspect.c */
+extern const semel_store_inspection mariadb_inspection;
 
 /* marker.c */
 /* Fingerprint, type, source and time of receipt. */
@@ -239,8 +248,24 @@ semel_status mariadb_dead_drop(void *unit, int64_t id, semel_error *err);
 semel_status mariadb_dead_list(void *unit, const semel_dead_filter *filter,
                                semel_dead_visitor *visitor, void *context, semel_error *err);
 
-/* list.c */
+/* list.c: a query, whose parameters `bind` writes, and what shows each row of its answer. */
+typedef struct maria_list {
+    maria_statement which;
+    void (*bind)(maria_query *q, int64_t scope, const void *filter);
+    int64_t scope;
+    const void *filter;
+    maria_row_call *show;
+    void *context; /* for `show` */
+} maria_list;
+semel_status maria_run_list(mariadb_store *store, const maria_list *list, semel_error *err);
 extern const semel_store_lists mariadb_lists;
+
+/* operation.c, outbox_change.c */
+extern const semel_store_operation mariadb_operation;
+semel_status mariadb_wake(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                          size_t *changed, semel_error *err);
+semel_status mariadb_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                            size_t *changed, semel_error *err);
 
 /* columns.c: the ten columns of a message, the same in two tables. */
 /* How much text its values are, at most. */

@@ -144,8 +144,8 @@ static semel_status prepare_text(maria_connection *on, MYSQL_STMT *stmt, const c
     return SEMEL_OK;
 }
 
-static semel_status check_text(maria_connection *on, const char *text, size_t count,
-                               semel_error *err)
+semel_status maria_check_text(maria_connection *on, const char *text, size_t count,
+                              semel_error *err)
 {
     maria_library_call call;
     maria_enter(&call, on);
@@ -169,7 +169,7 @@ semel_status mariadb_check(void *unit_state, const char *sql, size_t count, size
     if (!status)
         status = maria_unit_begin_alone(unit, err);
     if (!status)
-        status = check_text(unit->on, text, count, err);
+        status = maria_check_text(unit->on, text, count, err);
     return status;
 }
 

@@ -5,6 +5,10 @@
  * the version is recorded when all of it is done. Dying in between leaves a part, and calling again
  * goes on. One process at a time: a named lock, which the server drops if its owner dies.
  *
+ * Functions are the exception. With a binary log the server lets only users with SUPER create
+ * them, unless log_bin_trust_function_creators is set, and nothing of the library needs them:
+ * without that right the step goes on without them, and a later migration tries again.
+ *
  * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
  * names that are not semel's, and no tables at all (which migrate makes). */
 #include "base/hash.h"
@@ -37,8 +41,8 @@ static semel_status execute_number(maria_connection *on, maria_query *q, int64_t
 /* No table of ours that tells the version: are there others of our names? */
 static semel_status check_strangers(mariadb_store *store, maria_connection *on, semel_error *err)
 {
-    static const char *const names[] = {"meta", "scope", "marker", "outbox",
-                                        "dead", "group", "note",   "sent"};
+    static const char *const names[] = {"meta",  "scope", "marker", "outbox", "dead",
+                                        "group", "note",  "sent",   "audit",  "process"};
     char name[SQL_NAME_MAX + 16];
     int64_t strangers = 0;
     maria_query q = maria_enqueue(on, ST_SCHEMA_STRANGERS);
@@ -127,13 +131,26 @@ static const char *next_statement(const char *at)
     return at;
 }
 
+#define CREATE_FUNCTION "CREATE OR REPLACE FUNCTION"
+#define FUNCTION_END    "\nEND;"
+
+/* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
+ * own, with the first line that begins with END. */
+static size_t statement_length(const char *text)
+{
+    static const char function[] = CREATE_FUNCTION, end[] = FUNCTION_END;
+    const char *found =
+        strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
+    return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
+}
+
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its
  * name. */
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
                                  semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
-        len = strcspn(text, ";");
+        len = statement_length(text);
         const char *one = arena_copy(&on->scratch, text, len);
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)
@@ -147,31 +164,55 @@ static semel_status enqueue_file(maria_connection *on, const char *text, const c
 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
 
+/* The file sets a mode of the session, and resets it at its end. */
+static semel_status leave_functions_out(maria_connection *on, semel_error *err)
+{
+    maria_enqueue_plain(on, ST_SCHEMA_MODE);
+    return maria_flush(on, NULL, "making semel's tables", err);
+}
+
+static semel_status run_file(mariadb_store *store, maria_connection *on, const sql_migration *step,
+                             semel_error *err)
+{
+    semel_error why = {0};
+    maria_failure failed = {0};
+    semel_status status = enqueue_file(on, step->sql, store->name, err);
+    if (status)
+        return status;
+    on->wait_ms = MIGRATION_MS;
+    status = maria_flush(on, &failed, "making semel's tables", &why);
+    on->wait_ms = 0;
+    if (failed.number == ER_BINLOG_CREATE_ROUTINE_NEED_SUPER ||
+        failed.number == ER_BINLOG_UNSAFE_ROUTINE)
+        return leave_functions_out(on, err);
+    if (status && err)
+        *err = why;
+    return status;
+}
+
 static semel_status apply_step(mariadb_store *store, maria_connection *on,
                                const sql_migration *next, semel_error *err)
 {
     maria_enqueue_plain(on, ST_SCHEMA_MAKE);
-    semel_status status = enqueue_file(on, next->sql, store->name, err);
+    semel_status status = run_file(store, on, next, err);
     if (status)
         return status;
     maria_query q = maria_enqueue(on, ST_SCHEMA_RECORD);
     maria_int(&q, next->version);
     maria_text(&q, next->name);
     (void)maria_end(&q);
-    on->wait_ms = MIGRATION_MS;
     status = maria_flush(on, NULL, "making semel's tables", err);
-    on->wait_ms = 0;
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
-/* One step, if one is due. *more is 0 when there is none. */
-static semel_status migrate_step(mariadb_store *store, maria_connection *on, int *more,
-                                 semel_error *err)
+/* One step, if one is due up to this version. *more is 0 when there is none. */
+static semel_status migrate_step(mariadb_store *store, maria_connection *on, int32_t last,
+                                 int *more, semel_error *err)
 {
     int64_t version;
     semel_status status = read_version(store, on, &version, err);
     const sql_migration *next = sql_schema_next(mariadb_migrations, version);
-    *more = !status && next;
+    *more = !status && next && next->version <= last;
     if (!*more)
         return status;
     status = apply_step(store, on, next, err);
@@ -182,7 +223,25 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
-static semel_status migrate_locked(mariadb_store *store, maria_connection *on, semel_error *err)
+enum { FUNCTIONS_VERSION = 5 };
+
+/* Those that a step had to leave out: it is tried once more, and is no reason to fail. */
+static void complete_functions(mariadb_store *store, maria_connection *on)
+{
+    char name[SQL_NAME_MAX + 16];
+    int64_t there = 1;
+    const sql_migration *step = sql_schema_next(mariadb_migrations, FUNCTIONS_VERSION - 1);
+    (void)snprintf(name, sizeof name, "%ssend", store->at.prefix);
+    maria_query q = maria_enqueue(on, ST_SCHEMA_FUNCTION);
+    maria_text(&q, store->at.database);
+    maria_text(&q, name);
+    semel_status status = execute_number(on, &q, &there, NULL, "looking for functions", NULL);
+    if (!status && !there && step && run_file(store, on, step, NULL) && !on->lost)
+        (void)leave_functions_out(on, NULL);
+}
+
+static semel_status migrate_locked(mariadb_store *store, maria_connection *on, int32_t last,
+                                   semel_error *err)
 {
     int more = 1, got = 0;
     semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
@@ -191,21 +250,83 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, s
     if (!got)
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
-        status = migrate_step(store, on, &more, err);
+        status = migrate_step(store, on, last, &more, err);
+    if (!status && last >= FUNCTIONS_VERSION)
+        complete_functions(store, on);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");
     return status;
 }
 
-semel_status mariadb_migrate(void *state, semel_error *err)
+semel_status mariadb_migrate_to(void *state, int32_t version, semel_error *err)
 {
     mariadb_store *store = state;
     maria_connection *on = NULL;
+    semel_status status = sql_schema_check_target(mariadb_migrations, version, err);
+    if (!status)
+        status = maria_borrow_pooled(&on, store, err);
+    if (status)
+        return status;
+    status = migrate_locked(store, on, version, err);
+    maria_give_back(store, on);
+    return status;
+}
+
+semel_status mariadb_migrate(void *state, semel_error *err)
+{
+    return mariadb_migrate_to(state, sql_schema_newest(mariadb_migrations), err);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+static const char before[] = MARIA_MAKE_SCHEMA ";\n";
+static const char after[] =
+    "INSERT IGNORE INTO `{}schema` (version, name, applied_ms) VALUES ({version}, '{name}',\n"
+    "    TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000);\n"
+    "COMMIT;\n";
+
+static semel_status note_applied(const maria_row *r, void *context, semel_error *err)
+{
+    (void)err;
+    sql_applied_note(context, maria_column_int(r, 0), maria_column_int(r, 1));
+    return SEMEL_OK;
+}
+
+static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_connection *on,
+                                 semel_error *err)
+{
+    int64_t version;
+    semel_status status = read_version(store, on, &version, err);
+    if (status == SEMEL_ESCHEMA && version)
+        status = SEMEL_OK; /* newer ones: those that are known are shown */
+    if (status || !version)
+        return status;
+    maria_query q = maria_enqueue(on, ST_SCHEMA_STEPS);
+    maria_step *s = maria_end(&q);
+    s->call = note_applied;
+    s->context = out;
+    return maria_flush(on, NULL, "reading the schema's steps", err);
+}
+
+semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *context,
+                            semel_error *err)
+{
+    mariadb_store *store = state;
+    maria_connection *on = NULL;
+    sql_applied applied = {0};
+    sql_script_frame frame = {before,
+                              after,
+                              store->name,
+                              {{CREATE_FUNCTION, "DELIMITER //\n" CREATE_FUNCTION},
+                               {FUNCTION_END, "\nEND//\nDELIMITER ;"}}};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;
-    status = migrate_locked(store, on, err);
+    status = read_applied(&applied, store, on, err);
+    if (!on->lost)
+        maria_push_rollback(on); /* the end of what it sees */
     maria_give_back(store, on);
-    return status;
+    return status ? status
+                  : sql_schema_show(mariadb_migrations, &applied, &frame, visitor, context, err);
 }

@@ -56,8 +56,22 @@
     " ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(IF(state, " MARK_THERE_TEXT \
     ", COALESCE(fingerprint, " MARK_DONE_TEXT "))), state, state)"
 
-#define MESSAGE_COLUMNS \
-    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, `body`"
+#define MESSAGE_HEAD    "grp, id, source, type, topic, correlation_id, content_type, time_ms"
+#define MESSAGE_COLUMNS MESSAGE_HEAD ", headers, `body`"
+
+/* What a list shows of a dead letter, and which; dead.c writes the values. A letter without a cause
+ * passes every filter. The letters of one cause, or of none, come in the order of their numbers. */
+#define DEAD_COLUMNS                                                                 \
+    "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, first_ms, cause, " \
+    "retry, " MESSAGE_HEAD ", IF(?, NULL, headers), IF(?, NULL, `body`) FROM "
+#define DEAD_WANTED                                                                       \
+    "dead_id > ? AND dead_id <= ? AND (? = 0 OR origin = ?) AND (? IS NULL OR name = ?) " \
+    "AND (? IS NULL OR type = ?) AND at_ms >= ? AND (? = 0 OR at_ms < ?) "                \
+    "AND (? = 0 OR cause = ? OR cause IS NULL) AND (? = 0 OR retry = 1) "                 \
+    "AND (? IS NULL OR `key` = ?) ORDER BY dead_id LIMIT ?"
+
+/* A letter may be asked for (1) in every state. */
+#define THIS_RETRY "`{}dead` " BY_KEY " WHERE dead_id = ? AND (? = 1 OR retry = ?)"
 
 #define MESSAGE_PATTERN "?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?, ?, ?, ?)"
@@ -98,12 +112,26 @@ static const char *const texts[ST_COUNT] = {
 
     [ST_SCHEMA_VERSION] =
         "SELECT COALESCE(MAX(version), 0), MAX(name), MAX(applied_ms) FROM `{}schema`",
-    [ST_SCHEMA_STRANGERS] = "SELECT COUNT(*) FROM information_schema.tables "
-                            "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?, ?, ?)",
-    [ST_SCHEMA_MAKE] = "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, "
-                       "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB",
+    [ST_SCHEMA_STRANGERS] =
+        "SELECT COUNT(*) FROM information_schema.tables "
+        "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [ST_SCHEMA_MAKE] = MARIA_MAKE_SCHEMA,
     [ST_SCHEMA_RECORD] =
-        "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ")",
+        "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ") "
+        "ON DUPLICATE KEY UPDATE version = VALUES(version)", /* a script has just taken it */
+    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM `{}schema`",
+    /* inspect.c has the columns by name. */
+    [ST_INSPECT] =
+        "SELECT VERSION(), CURRENT_USER(), @@innodb_flush_log_at_trx_commit, @@log_bin, "
+        "@@sync_binlog, @@innodb_doublewrite, @@tx_isolation, @@read_only, @@max_connections, "
+        "@@max_user_connections, @@max_allowed_packet, @@sql_mode, "
+        "@@GLOBAL.innodb_lock_wait_timeout, " NOW,
+    [ST_INSPECT_ENGINES] = "SELECT table_name, engine FROM information_schema.tables "
+                           "WHERE table_schema = ? AND LEFT(table_name, CHAR_LENGTH(?)) = ? "
+                           "AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'",
+    [ST_SCHEMA_FUNCTION] = "SELECT COUNT(*) FROM information_schema.routines "
+                           "WHERE routine_schema = ? AND routine_name = ?",
+    [ST_SCHEMA_MODE] = "SET SESSION sql_mode = @semel_mode",
     [ST_LOCK] = "SELECT GET_LOCK(?, ?)",
     [ST_UNLOCK] = "DO RELEASE_LOCK(?)",
     [ST_IDENTITY] = "SELECT identity FROM `{}meta`",
@@ -249,6 +277,12 @@ static const char *const texts[ST_COUNT] = {
                       "(SELECT 1 FROM `{}group` k WHERE k.outbox = o.outbox AND k.grp = o.grp) "
                       "ON DUPLICATE KEY UPDATE due_ms = `{}group`.due_ms",
     [ST_PARK_NOTED] = "UPDATE " OUTBOX " SET parked = 1 WHERE ROW_COUNT() = 1 AND seq = ?",
+    /* What an operator names, if no live lease holds it: whether it waits, and for which group. */
+    [ST_UNLEASED] = "SELECT seq, wake_ms > " NOW ", grp FROM " OUTBOX " WHERE outbox = ? "
+                    "AND seq IN (?) AND (token IS NULL OR wake_ms <= " NOW ") "
+                    "ORDER BY seq FOR UPDATE",
+    [ST_WAKE] = "UPDATE " OUTBOX " SET wake_ms = " NOW " WHERE outbox = ? AND seq IN (?)",
+    [ST_DROP] = "DELETE o FROM `{}outbox` o " BY_KEY " WHERE outbox = ? AND seq IN (?)",
     [ST_UNSENT] = "SELECT (SELECT COUNT(*) FROM `{}outbox` WHERE " NO_QUEUE "), "
                   "(SELECT captured_ms FROM `{}outbox` WHERE " NO_QUEUE " ORDER BY seq LIMIT 1)",
 
@@ -258,14 +292,14 @@ static const char *const texts[ST_COUNT] = {
         "WHERE outbox = ? OR (? = 0 AND " NO_QUEUE ")",
     [ST_STATS_DEAD] =
         "SELECT COUNT(*), " NOW " FROM `{}dead` WHERE ? = 0 OR (origin = ? AND name = ?)",
-    [ST_STATS_CLAIMS] = "SELECT COUNT(*) FROM `{}marker` WHERE inbox = ? AND state = 1 AND " LIVE,
+    [ST_STATS_MARKERS] =
+        "SELECT COALESCE(SUM(state = 1 AND " LIVE "), 0), COUNT(*) FROM `{}marker` WHERE inbox = ?",
     [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.`key` > ? "
                         "ORDER BY m.`key` LIMIT ?",
     [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.`key` = ?",
     [ST_LIST_OUTGOING] =
         "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL AND wake_ms > " NOW
-        ", error, grp, id, source, type, topic, correlation_id, content_type, time_ms, "
-        "IF(?, headers, NULL), IF(?, `body`, NULL) "
+        ", error, " MESSAGE_HEAD ", IF(?, headers, NULL), IF(?, `body`, NULL) "
         "FROM `{}outbox` " BY_KEY " WHERE outbox = ? AND seq > ? ORDER BY seq LIMIT ?",
     [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= ? AND (sent_ms > ? OR seq > ?) "
                      "ORDER BY sent_ms, seq LIMIT ?",
@@ -281,22 +315,56 @@ static const char *const texts[ST_COUNT] = {
         "DELETE FROM `{}sent` WHERE outbox = ? AND sent_ms < ? ORDER BY sent_ms, seq LIMIT ?",
 
     [ST_DEAD_PUT] = "INSERT INTO `{}dead` (origin, name, `key`, attempts, at_ms, error, "
-                    "first_ms, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, " NOW
-                    ", ?, COALESCE(?, " NOW "), " MESSAGE_PATTERN ") "
+                    "first_ms, cause, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, " NOW
+                    ", ?, COALESCE(?, " NOW "), ?, " MESSAGE_PATTERN ") "
                     "ON DUPLICATE KEY UPDATE attempts = VALUES(attempts), at_ms = VALUES(at_ms), "
                     "first_ms = LEAST(COALESCE(first_ms, VALUES(first_ms)), VALUES(first_ms)), "
-                    "error = VALUES(error), grp = VALUES(grp), id = VALUES(id), "
+                    "error = VALUES(error), cause = VALUES(cause), "
+                    "grp = VALUES(grp), id = VALUES(id), "
                     "source = VALUES(source), type = VALUES(type), topic = VALUES(topic), "
                     "correlation_id = VALUES(correlation_id), "
                     "content_type = VALUES(content_type), time_ms = VALUES(time_ms), "
                     "headers = VALUES(headers), `body` = VALUES(`body`)",
     [ST_DEAD_DROP] = "DELETE d FROM `{}dead` d " BY_KEY " WHERE dead_id = ?",
-    [ST_DEAD_LIST] =
-        "SELECT dead_id, origin, name, `key`, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
-        " FROM `{}dead` WHERE dead_id > ? "
-        "AND (? = 0 OR origin = ?) AND (? IS NULL OR name = ?) "
-        "AND (? IS NULL OR type = ?) AND at_ms >= ? AND (? = 0 OR at_ms < ?) "
-        "ORDER BY dead_id LIMIT ?",
+    [ST_DEAD_LIST] = DEAD_COLUMNS "`{}dead` WHERE " DEAD_WANTED,
+    [ST_DEAD_LIST_ASKED] =
+        DEAD_COLUMNS "`{}dead` FORCE INDEX (retry) WHERE retry = 1 AND " DEAD_WANTED,
+    [ST_DEAD_LIST_CAUSE] =
+        "(" DEAD_COLUMNS "`{}dead` FORCE INDEX (cause) WHERE cause <=> ? AND " DEAD_WANTED ")",
+    /* There are few names: the server leaps from one to the next. */
+    [ST_DEAD_LIST_KEY] =
+        DEAD_COLUMNS "(SELECT origin AS o, name AS n FROM `{}dead` FORCE INDEX (letter) "
+                     "GROUP BY origin, name) names STRAIGHT_JOIN `{}dead` FORCE INDEX (letter) "
+                     "ON origin = o AND name = n AND `key` = ? WHERE " DEAD_WANTED,
+    [ST_DEAD_LIST_LETTER] = DEAD_COLUMNS "`{}dead` FORCE INDEX (letter) WHERE " DEAD_WANTED,
+    [ST_DEAD_LOCK_RETRY] = "SELECT 1 FROM " THIS_RETRY " FOR UPDATE",
+    /* Having failed changes the cause. */
+    [ST_DEAD_SET_RETRY] =
+        "UPDATE `{}dead` " BY_KEY " SET retry = ?, attempts = attempts + IF(?, 1, 0), "
+        "error = IF(?, ?, error), cause = IF(?, NULL, cause) "
+        "WHERE dead_id = ? AND (? = 1 OR retry = ?)",
+
+    [ST_NAMES] = "SELECT name FROM `{}scope` FORCE INDEX (name) WHERE kind = ? AND name > ? "
+                 "ORDER BY name LIMIT ?",
+    [ST_AUDIT_ADD] = "INSERT INTO `{}audit` (at_ms, who, what, result, `count`) "
+                     "VALUES (" NOW ", ?, ?, ?, ?)",
+    [ST_AUDIT_ADDED] = "SELECT id, at_ms FROM `{}audit` WHERE id = LAST_INSERT_ID()",
+    [ST_AUDIT_LOCK] = "SELECT 1 FROM `{}audit` " BY_KEY " WHERE id = ? FOR UPDATE",
+    [ST_AUDIT_SET] = "UPDATE `{}audit` " BY_KEY " SET result = ?, `count` = ? WHERE id = ?",
+    [ST_AUDIT_LIST] = "SELECT id, at_ms, who, what, result, `count` FROM `{}audit` " BY_KEY
+                      " WHERE id > ? AND at_ms >= ? AND (? = 0 OR at_ms < ?) "
+                      "AND (? IS NULL OR who = ?) ORDER BY id LIMIT ?",
+    [ST_PROCESS_PUT] =
+        "INSERT INTO `{}process` (id, host, pid, started_ms, seen_ms, socket, data) "
+        "VALUES (?, ?, ?, ?, " NOW ", ?, ?) ON DUPLICATE KEY UPDATE host = VALUES(host), "
+        "pid = VALUES(pid), started_ms = VALUES(started_ms), seen_ms = VALUES(seen_ms), "
+        "socket = VALUES(socket), data = VALUES(data)",
+    [ST_PROCESS_REMOVE] = "DELETE p FROM `{}process` p " BY_KEY " WHERE id IN (?~)",
+    /* A row that is being written is not that of a process that has ended. */
+    [ST_PROCESS_SILENT] =
+        "SELECT id FROM `{}process` " BY_KEY " WHERE seen_ms < ? FOR UPDATE SKIP LOCKED",
+    [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
+                        "FROM `{}process` ORDER BY id",
 };
 
 const char *const *maria_statements(mem_arena *arena, const char *name)

@@ -26,10 +26,12 @@ static semel_status keep_dead(const maria_row *r, void *context, semel_error *er
     return SEMEL_OK;
 }
 
-static semel_status keep_claims(const maria_row *r, void *context, semel_error *err)
+static semel_status keep_markers(const maria_row *r, void *context, semel_error *err)
 {
+    semel_stats *out = context;
     (void)err;
-    ((semel_stats *)context)->open_claims = maria_column_int(r, 0);
+    out->open_claims = maria_column_int(r, 0);
+    out->keys = maria_column_int(r, 1);
     return SEMEL_OK;
 }
 
@@ -72,14 +74,14 @@ static semel_status count_dead(semel_stats *out, maria_connection *on, const sem
     return count(&q, keep_dead, out, on, NULL, err);
 }
 
-/* All markers of the inbox are read: where that takes too long, the number is not known. */
-static semel_status count_claims(semel_stats *out, maria_connection *on, const semel_stats_of *of,
-                                 int64_t deadline_ms, semel_error *err)
+/* All markers of the inbox are read: where that takes too long, the numbers are not known. */
+static semel_status count_markers(semel_stats *out, maria_connection *on, const semel_stats_of *of,
+                                  int64_t deadline_ms, semel_error *err)
 {
     maria_failure failed = {0};
-    maria_query q = maria_enqueue_bounded(on, ST_STATS_CLAIMS, limit_until(on, deadline_ms));
+    maria_query q = maria_enqueue_bounded(on, ST_STATS_MARKERS, limit_until(on, deadline_ms));
     maria_int(&q, of->scope);
-    semel_status status = count(&q, keep_claims, out, on, &failed, err);
+    semel_status status = count(&q, keep_markers, out, on, &failed, err);
     return status && maria_waited(&failed) ? SEMEL_OK : status;
 }
 
@@ -92,7 +94,7 @@ static semel_status count_all(semel_stats *out, maria_connection *on, const seme
     if (!status)
         status = count_dead(out, on, of, deadline_ms, err);
     if (!status && of->kind == SEMEL_SCOPE_INBOX)
-        status = count_claims(out, on, of, deadline_ms, err);
+        status = count_markers(out, on, of, deadline_ms, err);
     return status;
 }
 
@@ -102,7 +104,7 @@ semel_status mariadb_stats(void *state, const semel_stats_of *of, uint32_t deadl
     mariadb_store *store = state;
     int64_t deadline = wait_clock_ms() + deadline_ms;
     maria_limits bounds = {.busy_ms = 0, .answer_ms = deadline_ms ? deadline_ms : 1};
-    semel_stats found = {.open_claims = -1};
+    semel_stats found = {.open_claims = -1, .keys = -1};
     maria_connection *on = NULL;
     semel_status status = pool_check_process(&store->connections, err);
     if (!status)

@@ -51,7 +51,8 @@ static void begin_unit(mariadb_unit *unit)
 /* All but mere looks: even where they change nothing, others wait for what they have found. */
 static int may_lock(maria_statement which)
 {
-    return which != ST_LOOK && which != ST_DEAD_LIST && which != ST_NOTE_READ;
+    int lists_letters = which >= ST_DEAD_LIST && which <= ST_DEAD_LIST_LETTER;
+    return which != ST_LOOK && which != ST_NOTE_READ && !lists_letters;
 }
 
 maria_query maria_unit_enqueue(mariadb_unit *unit, maria_statement which, maria_bound limit)

@@ -40,6 +40,11 @@ typedef enum maria_statement {
     ST_SCHEMA_STRANGERS,
     ST_SCHEMA_MAKE,
     ST_SCHEMA_RECORD,
+    ST_SCHEMA_STEPS,
+    ST_INSPECT,
+    ST_INSPECT_ENGINES,
+    ST_SCHEMA_FUNCTION,
+    ST_SCHEMA_MODE,
     ST_LOCK,
     ST_UNLOCK,
     ST_IDENTITY,
@@ -95,10 +100,13 @@ typedef enum maria_statement {
     ST_GROUP_LEAVE,
     ST_GROUP_NOTE,
     ST_PARK_NOTED,
+    ST_UNLEASED,
+    ST_WAKE,
+    ST_DROP,
     ST_UNSENT,
     ST_STATS_OUTBOX,
     ST_STATS_DEAD,
-    ST_STATS_CLAIMS,
+    ST_STATS_MARKERS,
     ST_LIST_MARKERS,
     ST_LIST_MARKER,
     ST_LIST_OUTGOING,
@@ -109,8 +117,29 @@ typedef enum maria_statement {
     ST_DEAD_PUT,
     ST_DEAD_DROP,
     ST_DEAD_LIST,
+    ST_DEAD_LIST_ASKED,
+    ST_DEAD_LIST_CAUSE,
+    ST_DEAD_LIST_KEY,
+    ST_DEAD_LIST_LETTER,
+    ST_DEAD_LOCK_RETRY,
+    ST_DEAD_SET_RETRY,
+    ST_NAMES,
+    ST_AUDIT_ADD,
+    ST_AUDIT_ADDED,
+    ST_AUDIT_LOCK,
+    ST_AUDIT_SET,
+    ST_AUDIT_LIST,
+    ST_PROCESS_PUT,
+    ST_PROCESS_REMOVE,
+    ST_PROCESS_SILENT,
+    ST_PROCESS_LIST,
     ST_COUNT
 } maria_statement;
+
+/* The table that says which steps of the schema were taken. */
+#define MARIA_MAKE_SCHEMA                                                       \
+    "CREATE TABLE IF NOT EXISTS `{}schema` (version INT NOT NULL PRIMARY KEY, " \
+    "name VARBINARY(64) NOT NULL, applied_ms BIGINT NOT NULL) ENGINE = InnoDB"
 
 /* The statements with the names of the tables filled in: `name` stands for {}. NULL if memory is
  * out. */

@@ -14,6 +14,8 @@ struct memory_content {
     uint32_t attempts;
     int64_t at_ms;
     int64_t first_ms;
+    uint32_t cause; /* 0: not known */
+    int retry;
     char error[];
 };
 
@@ -43,29 +45,44 @@ static void free_content(memory_store *store, memory_content *content)
     store->messages--;
 }
 
-static semel_status new_content(memory_content **out, memory_store *store, const semel_dead *dead,
-                                semel_error *err)
+/* With the members of the letter, but for those that the store chooses. */
+static memory_content *make_content(const semel_dead *dead, semel_error *err)
 {
     semel_bytes error = semel_str(dead->error);
-    semel_status status = memory_count_message(store, err);
-    if (status)
-        return status;
     memory_content *content = mem_alloc(sizeof *content + error.len + 1);
-    if (!content) {
-        store->messages--;
-        return memory_out_of_memory(err);
+    semel_status status = content ? SEMEL_OK : memory_out_of_memory(err);
+    if (!status && dead->message)
+        status = semel_message_copy(&content->message, dead->message, err);
+    if (status) {
+        mem_free(content);
+        return NULL;
     }
     if (error.len)
         memcpy(content->error, error.data, error.len);
     content->attempts = dead->attempts;
+    content->at_ms = dead->at_ms;
+    content->first_ms = dead->first_ms;
+    content->cause = dead->cause;
+    content->retry = dead->retry;
+    return content;
+}
+
+static semel_status new_content(memory_content **out, memory_store *store, const semel_dead *dead,
+                                semel_error *err)
+{
+    semel_status status = memory_count_message(store, err);
+    if (status)
+        return status;
+    memory_content *content = make_content(dead, err);
+    if (!content) {
+        store->messages--;
+        return SEMEL_ENOMEM;
+    }
     content->at_ms = memory_now_ms(store);
     content->first_ms = dead->first_ms ? dead->first_ms : content->at_ms;
-    status = dead->message ? semel_message_copy(&content->message, dead->message, err) : SEMEL_OK;
-    if (status)
-        free_content(store, content);
-    else
-        *out = content;
-    return status;
+    content->retry = SEMEL_RETRY_NONE;
+    *out = content;
+    return SEMEL_OK;
 }
 
 /* --- letters ---------------------------------------------------------------------------------- */
@@ -221,14 +238,16 @@ static semel_status put_locked(memory_unit *unit, const semel_dead *dead, semel_
     if (!record)
         return memory_out_of_memory(err);
     semel_status status = new_content(&content, store, dead, err);
-    if (status || !content)
-        return status ? status : memory_out_of_memory(err);
+    if (status)
+        return status;
     if (!letter && !(letter = add_letter(store, dead))) {
         free_content(store, content);
         return memory_out_of_memory(err);
     }
     if (letter->content && letter->content->first_ms < content->first_ms)
         content->first_ms = letter->content->first_ms;
+    if (letter->content)
+        content->retry = letter->content->retry;
     exchange_content(unit, record, letter, content);
     return SEMEL_OK;
 }
@@ -242,14 +261,20 @@ semel_status memory_dead_put(void *unit, const semel_dead *dead, semel_error *er
     return status;
 }
 
-static semel_status drop_locked(memory_unit *unit, int64_t id, semel_error *err)
+/* Waits for a unit that is about to change the letter: what it commits decides. */
+static memory_letter *find_settled(memory_unit *unit, int64_t id)
 {
-    memory_store *store = unit->store;
-    memory_wait wait = {.wait_ms = store->busy_ms};
+    memory_wait wait = {.wait_ms = unit->store->busy_ms};
     memory_letter *letter;
     do
-        letter = find_by_id(store, id);
-    while (is_anothers(unit, letter) && memory_wait_for_others(store, &wait));
+        letter = find_by_id(unit->store, id);
+    while (is_anothers(unit, letter) && memory_wait_for_others(unit->store, &wait));
+    return letter;
+}
+
+static semel_status drop_locked(memory_unit *unit, int64_t id, semel_error *err)
+{
+    memory_letter *letter = find_settled(unit, id);
     if (is_anothers(unit, letter))
         return in_use(err);
     if (!letter || !letter->content)
@@ -271,19 +296,36 @@ semel_status memory_dead_drop(void *unit, int64_t id, semel_error *err)
     return status;
 }
 
-static semel_status visit_letter(const memory_letter *letter, const memory_content *content,
-                                 semel_dead_visitor *visitor, void *context, semel_error *err)
+/* The letter with this content, as a list shows it. */
+static semel_dead show_letter(const memory_letter *letter, const memory_content *content)
 {
-    semel_dead dead = {.size = sizeof dead,
-                       .id = letter->id,
-                       .origin = letter->origin,
-                       .name = letter->name,
-                       .key = {letter->key, letter->key_len},
-                       .message = content->message,
-                       .attempts = content->attempts,
-                       .at_ms = content->at_ms,
-                       .error = content->error,
-                       .first_ms = content->first_ms};
+    return (semel_dead){.size = sizeof(semel_dead),
+                        .id = letter->id,
+                        .origin = letter->origin,
+                        .name = letter->name,
+                        .key = {letter->key, letter->key_len},
+                        .message = content->message,
+                        .attempts = content->attempts,
+                        .at_ms = content->at_ms,
+                        .error = content->error,
+                        .first_ms = content->first_ms,
+                        .cause = content->cause,
+                        .retry = content->retry};
+}
+
+static semel_status visit_letter(const memory_letter *letter, const memory_content *content,
+                                 int brief, semel_dead_visitor *visitor, void *context,
+                                 semel_error *err)
+{
+    semel_dead dead = show_letter(letter, content);
+    semel_message message;
+    if (brief && dead.message) {
+        message = *dead.message;
+        message.headers = NULL;
+        message.header_count = 0;
+        message.body = (semel_bytes){NULL, 0};
+        dead.message = &message;
+    }
     return visitor(&dead, context, err);
 }
 
@@ -292,10 +334,19 @@ static int has_type(const memory_content *content, const char *type)
     return content->message && content->message->type && strcmp(content->message->type, type) == 0;
 }
 
+static int has_key(const memory_letter *letter, semel_bytes key)
+{
+    return letter->key_len == key.len && (!key.len || memcmp(letter->key, key.data, key.len) == 0);
+}
+
 static int is_wanted(const memory_letter *letter, const memory_content *content,
                      const semel_dead_filter *filter)
 {
-    return (filter->origin == SEMEL_DEAD_ANY || filter->origin == letter->origin) &&
+    return (!filter->last_id || letter->id <= filter->last_id) &&
+           (!filter->key.data || has_key(letter, filter->key)) &&
+           (!filter->cause || !content->cause || filter->cause == content->cause) &&
+           (!filter->retry || content->retry == SEMEL_RETRY_ASKED) &&
+           (filter->origin == SEMEL_DEAD_ANY || filter->origin == letter->origin) &&
            (!filter->name || strcmp(filter->name, letter->name) == 0) &&
            (!filter->type || has_type(content, filter->type)) &&
            content->at_ms >= filter->since_ms &&
@@ -328,9 +379,49 @@ semel_status memory_dead_list(void *unit, const semel_dead_filter *filter,
         const memory_content *seen = letter->owner == self ? letter->content : letter->committed;
         if (!seen || !is_wanted(letter, seen, filter))
             continue;
-        status = visit_letter(letter, seen, visitor, context, err);
+        status = visit_letter(letter, seen, filter->brief, visitor, context, err);
         left--;
     }
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
+/* --- retries ---------------------------------------------------------------------------------- */
+
+static semel_status set_retry(memory_unit *unit, int64_t id, semel_retry from, semel_retry to,
+                              const char *error, semel_error *err)
+{
+    memory_letter *letter = find_settled(unit, id);
+    if (is_anothers(unit, letter))
+        return in_use(err);
+    if (!letter || !letter->content ||
+        (to != SEMEL_RETRY_ASKED && letter->content->retry != (int)from))
+        return semel_fail(
+            err, SEMEL_ENOTFOUND,
+            "dead letter %lld is not there (any more), or another process has taken it",
+            (long long)id);
+    semel_dead changed = show_letter(letter, letter->content);
+    changed.retry = (int)to;
+    if (to == SEMEL_RETRY_FAILED) {
+        changed.error = error;
+        changed.cause = 0;
+        changed.attempts++;
+    }
+    memory_record *record = memory_journal_next(unit);
+    memory_content *content = record ? make_content(&changed, err) : NULL;
+    if (!content)
+        return memory_out_of_memory(err);
+    unit->store->messages++; /* until the unit ends there are two */
+    exchange_content(unit, record, letter, content);
+    return SEMEL_OK;
+}
+
+semel_status memory_dead_set_retry(void *unit, int64_t id, semel_retry from, semel_retry to,
+                                   const char *error, semel_error *err)
+{
+    memory_unit *self = unit;
+    pthread_mutex_lock(&self->store->lock);
+    semel_status status = set_retry(self, id, from, to, error, err);
     pthread_mutex_unlock(&self->store->lock);
     return status;
 }

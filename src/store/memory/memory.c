@@ -145,6 +145,7 @@ static void memory_close(void *store)
     mem_free(self->outboxes);
     memory_index_free(&self->rows);
     memory_letters_free(self);
+    memory_operation_free(self);
     memory_extra_drop_spares(self);
     mem_free(self->spare_records);
     pthread_cond_destroy(&self->let_go);
@@ -401,4 +402,6 @@ const semel_store_driver memory_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &memory_lists,
+    .inspection = &memory_inspection,
+    .operation = &memory_operation,
 };

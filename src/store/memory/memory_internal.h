@@ -12,6 +12,7 @@
  *     stats.c        what the store holds, counted
  *     note.c         what is known about an inbox itself
  *     list.c         lists of markers and messages
+ *     operation.c    names, the audit, processes
  *     journal.c      how a unit takes back what it did
  *     index.c        a small hash index, for rows, groups and letters
  *
@@ -43,6 +44,8 @@ typedef struct memory_row memory_row;
 typedef struct memory_letter memory_letter;
 typedef struct memory_content memory_content;
 typedef struct memory_extra memory_extra;
+typedef struct memory_audit memory_audit;
+typedef struct memory_process memory_process;
 
 enum { NOTE_END = SEMEL_NOTE_SWEEP + 1 };
 
@@ -91,6 +94,10 @@ typedef struct memory_store {
     int64_t last_letter_id;
     memory_index letters_by_id;
     memory_index letters_by_key;
+
+    memory_audit *first_audit; /* in the order of their ids */
+    int64_t last_audit_id;
+    memory_process *first_process; /* in the order of their ids */
 } memory_store;
 
 /* --- journal.c -------------------------------------------------------------------------------- */
@@ -145,6 +152,13 @@ struct memory_record {
             memory_note *note;
             memory_note before;
         } note;
+        struct {
+            memory_audit *prepared;
+        } audit;
+        struct {
+            memory_process *prepared; /* or one with the id of the row to be removed */
+            int64_t cutoff_ms;
+        } process;
     };
 };
 
@@ -271,10 +285,17 @@ semel_status memory_settle(void *unit, int64_t outbox, semel_item_settlement set
 semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement leases[], size_t count,
                            uint32_t lease_ms, semel_error *err);
 semel_status memory_unsent(void *store, uint64_t *count, int64_t *oldest_ms, semel_error *err);
+semel_status memory_wake(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                         size_t *changed, semel_error *err);
+semel_status memory_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                           size_t *changed, semel_error *err);
 
 /* --- list.c ----------------------------------------------------------------------------------- */
 
 extern const semel_store_lists memory_lists;
+
+/* inspect.c */
+extern const semel_store_inspection memory_inspection;
 
 /* outbox.c: the first row behind `seq`, NULL: none; *found is 0 if there is no such outbox. And
  * a row as it was last committed. */
@@ -288,6 +309,14 @@ semel_status memory_dead_put(void *unit, const semel_dead *dead, semel_error *er
 semel_status memory_dead_drop(void *unit, int64_t id, semel_error *err);
 semel_status memory_dead_list(void *unit, const semel_dead_filter *filter,
                               semel_dead_visitor *visitor, void *context, semel_error *err);
+semel_status memory_dead_set_retry(void *unit, int64_t id, semel_retry from, semel_retry to,
+                                   const char *error, semel_error *err);
 void memory_letters_free(memory_store *store);
+
+/* --- operation.c ------------------------------------------------------------------------------ */
+
+extern const semel_store_operation memory_operation;
+
+void memory_operation_free(memory_store *store);
 
 #endif

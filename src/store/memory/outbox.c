@@ -460,6 +460,67 @@ semel_status memory_extend(void *unit, int64_t outbox, semel_item_settlement lea
     return status;
 }
 
+/* --- wake, remove ----------------------------------------------------------------------------- */
+
+/* 1 if no live lease and no other unit has it. */
+static int may_change(const memory_unit *unit, const memory_outbox *outbox, const memory_row *row,
+                      int64_t now_ms)
+{
+    return row && row->outbox == outbox && !row->state.removed &&
+           (!row->state.owner || row->state.owner == unit) &&
+           (!row->state.token || row->state.lease_end_ms <= now_ms);
+}
+
+/* Of a row whose lease is over nothing is changed: it is due. */
+static void wake_row(memory_row_state *state, int64_t now_ms)
+{
+    if (!state->token && state->due_ms > now_ms)
+        state->due_ms = now_ms;
+}
+
+static semel_status change_rows(memory_unit *unit, int64_t number, const int64_t seqs[],
+                                size_t count, int removes, size_t *changed, semel_error *err)
+{
+    memory_outbox *outbox = get_outbox(unit->store, number, err);
+    int64_t now_ms = memory_now_ms(unit->store);
+    size_t sum = 0;
+    for (size_t i = 0; outbox && i < count; i++) {
+        memory_row *row = find_row(unit->store, seqs[i]);
+        if (!may_change(unit, outbox, row, now_ms))
+            continue;
+        if (!hold_row(unit, row))
+            return memory_out_of_memory(err);
+        if (removes)
+            row->state.removed = 1;
+        else
+            wake_row(&row->state, now_ms);
+        memory_chain_update(&outbox->chains, row->chain);
+        sum++;
+    }
+    *changed = sum;
+    return outbox ? SEMEL_OK : SEMEL_EINVAL;
+}
+
+semel_status memory_wake(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                         size_t *changed, semel_error *err)
+{
+    memory_unit *self = unit;
+    pthread_mutex_lock(&self->store->lock);
+    semel_status status = change_rows(self, outbox, seqs, count, 0, changed, err);
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
+semel_status memory_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
+                           size_t *changed, semel_error *err)
+{
+    memory_unit *self = unit;
+    pthread_mutex_lock(&self->store->lock);
+    semel_status status = change_rows(self, outbox, seqs, count, 1, changed, err);
+    pthread_mutex_unlock(&self->store->lock);
+    return status;
+}
+
 /* --- lists ------------------------------------------------------------------------------------ */
 
 /* A page begins where the last one ended, so the way there is by the index, not along the list. */

@@ -2,18 +2,7 @@
  * and wait for none. See the lists of <semel/sys/store.h>. */
 #include "store/postgres/postgres.h"
 
-/* Runs the query, whose parameters `bind` writes, and shows each row of the answer. */
-typedef struct list_query {
-    pg_statement which;
-    void (*bind)(pg_query *q, int64_t scope, const void *filter);
-    int64_t scope;
-    const void *filter;
-    semel_status (*show)(const PGresult *answer, int row, mem_arena *arena, void *context,
-                         semel_error *err);
-    void *context; /* for `show` */
-} list_query;
-
-static semel_status show_rows(const PGresult *answer, const list_query *list, semel_error *err)
+static semel_status show_rows(const PGresult *answer, const pg_list *list, semel_error *err)
 {
     mem_arena arena = {0};
     semel_status status = SEMEL_OK;
@@ -25,7 +14,7 @@ static semel_status show_rows(const PGresult *answer, const list_query *list, se
     return status;
 }
 
-static semel_status run_list(postgres_store *store, const list_query *list, semel_error *err)
+semel_status pg_run_list(postgres_store *store, const pg_list *list, semel_error *err)
 {
     pg_connection *on = NULL;
     PGresult *answer = NULL;
@@ -90,13 +79,13 @@ static semel_status postgres_list_markers(void *store, int64_t inbox,
                                           semel_error *err)
 {
     marker_target to = {visitor, context};
-    list_query list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
-                       .bind = bind_markers,
-                       .scope = inbox,
-                       .filter = filter,
-                       .show = show_marker,
-                       .context = &to};
-    return run_list(store, &list, err);
+    pg_list list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
+                    .bind = bind_markers,
+                    .scope = inbox,
+                    .filter = filter,
+                    .show = show_marker,
+                    .context = &to};
+    return pg_run_list(store, &list, err);
 }
 
 /* --- outgoing messages ------------------------------------------------------------------------ */
@@ -141,13 +130,13 @@ static semel_status postgres_list_outgoing(void *store, int64_t outbox,
                                            semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = ST_LIST_OUTGOING,
-                       .bind = bind_outgoing,
-                       .scope = outbox,
-                       .filter = filter,
-                       .show = show_outgoing,
-                       .context = &to};
-    return run_list(store, &list, err);
+    pg_list list = {.which = ST_LIST_OUTGOING,
+                    .bind = bind_outgoing,
+                    .scope = outbox,
+                    .filter = filter,
+                    .show = show_outgoing,
+                    .context = &to};
+    return pg_run_list(store, &list, err);
 }
 
 /* --- what was sent ---------------------------------------------------------------------------- */
@@ -187,13 +176,13 @@ static semel_status postgres_list_sent(void *store, int64_t outbox, const semel_
                                        semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
-                       .bind = bind_sent,
-                       .scope = outbox,
-                       .filter = filter,
-                       .show = show_sent,
-                       .context = &to};
-    return run_list(store, &list, err);
+    pg_list list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
+                    .bind = bind_sent,
+                    .scope = outbox,
+                    .filter = filter,
+                    .show = show_sent,
+                    .context = &to};
+    return pg_run_list(store, &list, err);
 }
 
 static semel_status postgres_sweep_sent(void *unit, int64_t outbox, int64_t cutoff_ms,

@@ -333,4 +333,6 @@ const semel_store_driver postgres_store_driver = {
     .dead = &dead_letters,
     .watch = &watching,
     .lists = &postgres_lists,
+    .inspection = &postgres_inspection,
+    .operation = &postgres_operation,
 };

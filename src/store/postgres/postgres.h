@@ -109,6 +109,9 @@ void pg_unit_note_began(postgres_unit *unit, const PGresult *answer);
 
 /* schema.c */
 semel_status postgres_migrate(void *store, semel_error *err);
+semel_status postgres_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status postgres_schema(void *store, semel_schema_visitor *visitor, void *context,
+                             semel_error *err);
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err);
 
 /* marker.c, marker_claim.c */
@@ -194,8 +197,25 @@ semel_status pg_message_read(semel_message *out, mem_arena *arena, const PGresul
 semel_status pg_messages_bind(pg_query *q, mem_arena *arena, const semel_message *const messages[],
                               size_t count, semel_error *err);
 
-/* list.c */
+/* inspect.c */
+extern const semel_store_inspection postgres_inspection;
+
+/* list.c: a query, whose parameters `bind` writes, and what shows each row of its answer. The row
+ * is shown after the connection was given back; the arena is reset behind each. */
+typedef struct pg_list {
+    pg_statement which;
+    void (*bind)(pg_query *q, int64_t scope, const void *filter);
+    int64_t scope;
+    const void *filter;
+    semel_status (*show)(const PGresult *answer, int row, mem_arena *arena, void *context,
+                         semel_error *err);
+    void *context; /* for `show` */
+} pg_list;
+semel_status pg_run_list(postgres_store *store, const pg_list *list, semel_error *err);
 extern const semel_store_lists postgres_lists;
+
+/* operation.c */
+extern const semel_store_operation postgres_operation;
 
 /* array.c: one-dimensional arrays in the protocol's binary format. */
 typedef struct pg_array {

@@ -75,6 +75,11 @@ static semel_status record_step(pg_connection *on, const sql_migration *due, sem
     return pg_execute_change(&q, &changed, "recording a migration", err);
 }
 
+#define MAKE_SCHEMA                                                                       \
+    "CREATE TABLE IF NOT EXISTS {}.semel_schema (version integer PRIMARY KEY, name text " \
+    "NOT NULL, applied_ms bigint NOT NULL)"
+#define MIGRATION_LOCK "pg_advisory_xact_lock(hashtextextended('semel {}', 0))"
+
 static semel_status apply_step(postgres_store *store, pg_connection *on, const schema_state *state,
                                const sql_migration *due, semel_error *err)
 {
@@ -83,10 +88,7 @@ static semel_status apply_step(postgres_store *store, pg_connection *on, const s
         status =
             run_script(store, on, "CREATE SCHEMA IF NOT EXISTS {}", "creating the schema", err);
     if (!status && !state->has_table)
-        status = run_script(store, on,
-                            "CREATE TABLE IF NOT EXISTS {}.semel_schema (version integer PRIMARY "
-                            "KEY, name text NOT NULL, applied_ms bigint NOT NULL)",
-                            "creating semel_schema", err);
+        status = run_script(store, on, MAKE_SCHEMA, "creating semel_schema", err);
     if (!status)
         status = run_script(store, on, due->sql, due->name, err);
     if (!status)
@@ -94,24 +96,24 @@ static semel_status apply_step(postgres_store *store, pg_connection *on, const s
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
-/* In the open transaction: one step, if one is due. *more is 0 when there is none. */
+/* In the open transaction: one step, if one is due up to this version. *more is 0 when there is
+ * none. */
 static semel_status step_in_transaction(int *more, postgres_store *store, pg_connection *on,
-                                        semel_error *err)
+                                        int32_t last, semel_error *err)
 {
     schema_state state = {0};
     semel_status status =
-        run_script(store, on, "SELECT pg_advisory_xact_lock(hashtextextended('semel {}', 0))",
-                   "waiting for another migration", err);
+        run_script(store, on, "SELECT " MIGRATION_LOCK, "waiting for another migration", err);
     if (!status)
         status = read_state(&state, store, on, err);
     if (!status)
         status = sql_schema_check_not_newer(postgres_migrations, state.version, err);
     const sql_migration *due = sql_schema_next(postgres_migrations, state.version);
-    *more = !status && due;
+    *more = !status && due && due->version <= last;
     return *more ? apply_step(store, on, &state, due, err) : status;
 }
 
-static semel_status migrate_step(int *more, postgres_store *store, pg_connection *on,
+static semel_status migrate_step(int *more, postgres_store *store, pg_connection *on, int32_t last,
                                  semel_error *err)
 {
     semel_status status =
@@ -119,7 +121,7 @@ static semel_status migrate_step(int *more, postgres_store *store, pg_connection
     if (status)
         return status;
     pg_bound_alone(on);
-    status = step_in_transaction(more, store, on, err);
+    status = step_in_transaction(more, store, on, last, err);
     if (!status && *more) {
         status = run_script(store, on, "COMMIT", "committing a migration", err);
         return status ? status : seam_fault(store->seam, "migrate.committed", err);
@@ -129,16 +131,75 @@ static semel_status migrate_step(int *more, postgres_store *store, pg_connection
     return status;
 }
 
-semel_status postgres_migrate(void *state, semel_error *err)
+semel_status postgres_migrate_to(void *state, int32_t version, semel_error *err)
 {
     postgres_store *store = state;
     pg_connection *on = NULL;
     int more = 1;
-    semel_status status = pg_store_borrow(&on, store, err);
+    semel_status status = sql_schema_check_target(postgres_migrations, version, err);
+    if (!status)
+        status = pg_store_borrow(&on, store, err);
     if (status)
         return status;
     while (!status && more)
-        status = migrate_step(&more, store, on, err);
+        status = migrate_step(&more, store, on, version, err);
     pg_store_give_back(store, on);
     return status;
+}
+
+semel_status postgres_migrate(void *state, semel_error *err)
+{
+    return postgres_migrate_to(state, sql_schema_newest(postgres_migrations), err);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+/* One statement that does all of it or nothing, and nothing if the step was taken already. */
+static const char before[] =
+    "BEGIN;\n"
+    "DO $semel_step$\n"
+    "BEGIN\n"
+    "PERFORM " MIGRATION_LOCK ";\n"
+    "IF to_regnamespace('{}') IS NULL THEN CREATE SCHEMA {}; END IF;\n"
+    "IF to_regclass('{}.semel_schema') IS NULL THEN\n" MAKE_SCHEMA ";\n"
+    "END IF;\n"
+    "IF NOT EXISTS (SELECT FROM {}.semel_schema WHERE version = {version}) THEN\n";
+static const char after[] = "INSERT INTO {}.semel_schema (version, name, applied_ms)\n"
+                            "    VALUES ({version}, '{name}', floor(date_part('epoch', "
+                            "clock_timestamp()) * 1000)::bigint);\n"
+                            "END IF;\n"
+                            "END\n"
+                            "$semel_step$;\n"
+                            "COMMIT;\n";
+
+static semel_status read_applied(sql_applied *out, postgres_store *store, pg_connection *on,
+                                 semel_error *err)
+{
+    schema_state found = {0};
+    PGresult *answer = NULL;
+    semel_status status = read_state(&found, store, on, err);
+    if (status || !found.has_table)
+        return status;
+    pg_query q = pg_start(on, ST_SCHEMA_STEPS);
+    status = pg_execute_alone(&answer, &q, "reading the schema's steps", err);
+    for (int row = 0; !status && row < PQntuples(answer); row++)
+        sql_applied_note(out, pg_answer_int(answer, row, 0), pg_answer_int(answer, row, 1));
+    PQclear(answer);
+    return status;
+}
+
+semel_status postgres_schema(void *state, semel_schema_visitor *visitor, void *context,
+                             semel_error *err)
+{
+    postgres_store *store = state;
+    pg_connection *on = NULL;
+    sql_applied applied = {0};
+    sql_script_frame frame = {.before = before, .after = after, .name = store->quoted};
+    semel_status status = pg_store_borrow(&on, store, err);
+    if (status)
+        return status;
+    status = read_applied(&applied, store, on, err);
+    pg_store_give_back(store, on);
+    return status ? status
+                  : sql_schema_show(postgres_migrations, &applied, &frame, visitor, context, err);
 }

@@ -1,7 +1,5 @@
-/* All SQL of the store, in one table, and the few calls that send it.
+/* All SQL of the store, in one table; query.c sends it.
  *
- * Statements are prepared when first used on a connection and kept there, under the names semel_0,
- * semel_1 ...; on a connection of the caller's, and behind a pooler, they are sent without a name.
  * Parameters stand in the order of the numbers. Where a statement must change a row or else nothing
  * of what follows may happen, it divides by the number of rows: a division by zero stops the
  * pipeline before the COMMIT that is already on its way. */
@@ -10,9 +8,6 @@
 #include "store/sql/sql.h"
 
 #include <stdio.h>
-#include <string.h>
-
-enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
 /* The server's clock: at this very moment (after a wait, too), and at the beginning of the
  * statement, which an index can be searched by. And the moment at which the transaction began, by
@@ -56,16 +51,38 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 /* When the first attempt began, for a row whose at_ms is about to change. */
 #define FIRST(table) "first_ms = coalesce(" table "first_ms, " table "at_ms)"
 
-#define MESSAGE_COLUMNS \
-    "grp, id, source, type, topic, correlation_id, content_type, time_ms, headers, body"
+#define MESSAGE_HEAD    "grp, id, source, type, topic, correlation_id, content_type, time_ms"
+#define MESSAGE_COLUMNS MESSAGE_HEAD ", headers, body"
 #define TAKEN_COLUMNS                                                                           \
     "o.seq, o.attempts, o.refusals, o.grp, o.id, o.source, o.type, o.topic, o.correlation_id, " \
     "o.content_type, o.time_ms, o.headers, o.body"
 
+/* What a list shows of a dead letter, and which: all lists have the same parameters. Each that can
+ * be searched by an index says so once more, because a plan that serves all values of a parameter
+ * does not. The conditions are one for the planner: of many that it cannot estimate it concludes
+ * that hardly a letter remains, and sorts all that the index has. A letter without a cause passes
+ * every filter. */
+#define DEAD "{}.semel_dead"
+#define DEAD_COLUMNS                                                               \
+    "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, cause, " \
+    "retry, " MESSAGE_HEAD                                                         \
+    ", CASE WHEN $8 = 0 THEN headers END, CASE WHEN $8 = 0 THEN body END FROM " DEAD
+#define DEAD_WANTED                                                            \
+    "dead_id > $1 AND dead_id <= $2 AND CASE WHEN ($3 = 0 OR origin = $3) "    \
+    "AND ($4::text IS NULL OR name = $4) AND ($5::text IS NULL OR type = $5) " \
+    "AND at_ms >= $6 AND ($7 = 0 OR at_ms < $7) "                              \
+    "AND ($9 = 0 OR cause = $9 OR cause IS NULL) AND ($10 = 0 OR retry = 1) "  \
+    "AND ($11::bytea IS NULL OR key = $11) THEN true ELSE false END "
+#define DEAD_PAGE "ORDER BY dead_id LIMIT $12"
+
 /* Only the relay that has a group's lock leases from it, parks it or notes when it is due. */
-#define LOCK_GROUP                                             \
-    "pg_try_advisory_xact_lock(hashtextextended(grp, '" OUTBOX \
-    "'::regclass::oid::bigint << 24 | $1))"
+#define GROUP_NUMBER "hashtextextended(grp, '" OUTBOX "'::regclass::oid::bigint << 24 | $1)"
+#define LOCK_GROUP   "pg_try_advisory_xact_lock(" GROUP_NUMBER ")"
+
+/* Of messages that an operator names, those that no live lease holds, locked in their order. */
+#define UNLEASED                                                                         \
+    "WITH mine AS MATERIALIZED (SELECT seq FROM " OUTBOX " WHERE outbox = $1 AND seq = " \
+    "ANY ($2::bigint[]) AND (token IS NULL OR wake_ms <= " NOW ") ORDER BY seq FOR UPDATE) "
 
 /* The first rows of a group: some are parked, some are not. Where no group is known, none is
  * parked. */
@@ -117,6 +134,26 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_VERSION] = "SELECT coalesce(max(version), 0) FROM {}.semel_schema",
     [ST_SCHEMA_RECORD] =
         "INSERT INTO {}.semel_schema (version, name, applied_ms) VALUES ($1, $2, " NOW ")",
+    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM {}.semel_schema",
+    /* inspect.c has the columns by name. */
+    [ST_INSPECT] =
+        "SELECT current_setting('server_version'), quote_ident(current_user), current_database(), "
+        "current_setting('fsync')::bool, current_setting('synchronous_commit'), "
+        "current_setting('full_page_writes')::bool, "
+        "current_setting('default_transaction_isolation'), pg_is_in_recovery(), "
+        "current_setting('default_transaction_read_only')::bool, "
+        "current_setting('max_connections')::int - "
+        "current_setting('superuser_reserved_connections')::int, "
+        "(SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user), " NOW ", "
+        "coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE')::int, -1)",
+    [ST_INSPECT_RIGHTS] =
+        "SELECT w.place FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS w (name, wanted, "
+        "place) JOIN pg_class c ON c.relname = w.name JOIN pg_namespace n ON n.oid = "
+        "c.relnamespace AND n.nspname = $1 WHERE NOT has_table_privilege(c.oid, w.wanted) "
+        "ORDER BY w.place",
+    [ST_INSPECT_FUNCTIONS] =
+        "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE "
+        "n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')",
     [ST_IDENTITY] = "SELECT identity::text, current_setting('lock_timeout') FROM {}.semel_meta",
     [ST_SCOPE_FIND] = "SELECT id FROM {}.semel_scope WHERE kind = $1 AND name = $2",
     [ST_SCOPE_ADD] =
@@ -329,6 +366,16 @@ static const char *const texts[ST_COUNT] = {
     /* Rows of queues are in the same table, and are not unsent. */
     [ST_OUTBOX_UNSENT] = "SELECT count(*), coalesce(min(captured_ms), 0)::bigint FROM " OUTBOX
                          " WHERE outbox NOT IN (SELECT id FROM {}.semel_scope WHERE kind = 3)",
+    /* Waits for the relays that are at these groups, in the order of the locks. */
+    [ST_GROUPS_LOCK] = "SELECT pg_advisory_xact_lock(number) FROM (SELECT DISTINCT " GROUP_NUMBER
+                       " AS number FROM " OUTBOX " WHERE outbox = $1 AND seq = ANY ($2::bigint[]) "
+                       "AND grp IS NOT NULL ORDER BY number) AS g",
+    [ST_OUTBOX_WAKE] = UNLEASED "UPDATE " OUTBOX " o SET wake_ms = least(o.wake_ms, " NOW ") "
+                                "FROM mine WHERE o.seq = mine.seq RETURNING o.grp",
+    [ST_OUTBOX_DROP] = UNLEASED "DELETE FROM " OUTBOX " o USING mine WHERE o.seq = mine.seq "
+                                "RETURNING o.grp",
+    [ST_GROUPS_DUE] = "UPDATE " GROUP " SET due_ms = " NOW " WHERE outbox = $1 "
+                      "AND grp = ANY ($2::text[]) AND due_ms > " NOW,
     [ST_NOTIFY] = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
 
     [ST_STATS_OUTBOX] =
@@ -337,17 +384,17 @@ static const char *const texts[ST_COUNT] = {
         "coalesce(min(wake_ms) FILTER (WHERE wake_ms <= " STARTED "), 0)::bigint FROM " OUTBOX
         " WHERE CASE WHEN $1 <> 0 THEN outbox = $1 ELSE "
         "outbox NOT IN (SELECT id FROM {}.semel_scope WHERE kind = 3) END",
-    [ST_STATS_DEAD] = "SELECT count(*), " NOW " FROM {}.semel_dead "
-                      "WHERE $1 = 0 OR (origin = $1 AND name = $2)",
-    [ST_STATS_CLAIMS] =
-        "SELECT count(*) FROM " MARKER " WHERE inbox = $1 AND state = 1 AND " LIVE(""),
+    [ST_STATS_DEAD] =
+        "SELECT count(*), " NOW " FROM " DEAD " WHERE $1 = 0 OR (origin = $1 AND name = $2)",
+    [ST_STATS_MARKERS] = "SELECT count(*) FILTER (WHERE state = 1 AND " LIVE(
+        "") "), count(*) FROM " MARKER " WHERE inbox = $1",
     [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = $1 AND m.key > $3 "
                         "ORDER BY m.key LIMIT $4",
     [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = $1 AND m.key = $3",
     [ST_LIST_OUTGOING] =
         "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL AND wake_ms > " NOW
-        ", error, grp, id, source, type, topic, correlation_id, content_type, time_ms, "
-        "CASE WHEN $2 = 1 THEN headers END, CASE WHEN $2 = 1 THEN body END "
+        ", error, " MESSAGE_HEAD
+        ", CASE WHEN $2 = 1 THEN headers END, CASE WHEN $2 = 1 THEN body END "
         "FROM " OUTBOX " WHERE outbox = $1 AND seq > $3 ORDER BY seq LIMIT $4",
     [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= $2 AND (sent_ms > $2 OR seq > $3) "
                      "ORDER BY sent_ms, seq LIMIT $4",
@@ -359,23 +406,57 @@ static const char *const texts[ST_COUNT] = {
                       "ORDER BY sent_ms, seq LIMIT $3 FOR UPDATE SKIP LOCKED)",
 
     [ST_DEAD_PUT] =
-        "INSERT INTO {}.semel_dead AS d (origin, name, key, attempts, at_ms, error, "
-        "first_ms, " MESSAGE_COLUMNS ") VALUES ($1, $2, $3, $4, " NOW ", $5, coalesce($6, " NOW
-        "), $7, $8, $9, "
-        "$10, $11, $12, $13, $14, $15, $16) "
+        "INSERT INTO " DEAD " AS d (origin, name, key, attempts, at_ms, error, first_ms, "
+        "cause, " MESSAGE_COLUMNS ") VALUES ($1, $2, $3, $4, " NOW ", $5, coalesce($6, " NOW
+        "), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) "
         "ON CONFLICT (origin, name, key) DO UPDATE SET attempts = excluded.attempts, "
         "first_ms = least(d.first_ms, excluded.first_ms), at_ms = excluded.at_ms, error = "
-        "excluded.error, grp = excluded.grp, id = excluded.id, "
+        "excluded.error, cause = excluded.cause, grp = excluded.grp, id = excluded.id, "
         "source = excluded.source, type = excluded.type, topic = excluded.topic, "
         "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
         "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
-    [ST_DEAD_DROP] = "DELETE FROM {}.semel_dead WHERE dead_id = $1",
-    [ST_DEAD_LIST] =
-        "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
-        " FROM {}.semel_dead WHERE dead_id > $1 "
-        "AND ($2 = 0 OR origin = $2) AND ($3::text IS NULL OR name = $3) "
-        "AND ($4::text IS NULL OR type = $4) AND at_ms >= $5 "
-        "AND ($6 = 0 OR at_ms < $6) ORDER BY dead_id LIMIT $7",
+    [ST_DEAD_DROP] = "DELETE FROM " DEAD " WHERE dead_id = $1",
+    [ST_DEAD_LIST] = DEAD_COLUMNS " WHERE " DEAD_WANTED DEAD_PAGE,
+    [ST_DEAD_LIST_ASKED] = DEAD_COLUMNS " WHERE retry = 1 AND " DEAD_WANTED DEAD_PAGE,
+    /* That all without a cause have the same one is not known to the planner. */
+    [ST_DEAD_LIST_CAUSE] =
+        "(" DEAD_COLUMNS " WHERE cause = $9 AND " DEAD_WANTED DEAD_PAGE ") UNION ALL (" DEAD_COLUMNS
+        " WHERE cause IS NULL AND " DEAD_WANTED "ORDER BY cause, dead_id LIMIT $12) " DEAD_PAGE,
+    /* There are few names: each step goes from one to the next, and then to the letter. */
+    [ST_DEAD_LIST_KEY] =
+        "WITH RECURSIVE names AS ((SELECT origin AS o, name AS n FROM " DEAD
+        " ORDER BY origin, name LIMIT 1) UNION ALL SELECT next.* FROM names, LATERAL "
+        "(SELECT origin, name FROM " DEAD " WHERE (origin, name) > (names.o, names.n) "
+        "ORDER BY origin, name LIMIT 1) AS next) " DEAD_COLUMNS
+        " WHERE dead_id = ANY (ARRAY(SELECT (SELECT d.dead_id FROM " DEAD " d "
+        "WHERE d.origin = o AND d.name = n AND d.key = $11) FROM names)) AND " DEAD_WANTED
+            DEAD_PAGE,
+    [ST_DEAD_LIST_LETTER] =
+        DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND key = $11 AND " DEAD_WANTED DEAD_PAGE,
+    /* Being asked for (1) does not depend on what it was; having failed (3) changes the cause. */
+    [ST_DEAD_SET_RETRY] = "UPDATE " DEAD " SET retry = $3, attempts = attempts + ($3 = 3)::int, "
+                          "error = CASE WHEN $3 = 3 THEN $4::text ELSE error END, "
+                          "cause = CASE WHEN $3 = 3 THEN NULL ELSE cause END "
+                          "WHERE dead_id = $1 AND ($3 = 1 OR retry = $2)",
+
+    [ST_NAMES] =
+        "SELECT name FROM {}.semel_scope WHERE kind = $1 AND name > $2 ORDER BY name LIMIT $3",
+    [ST_AUDIT_ADD] = "INSERT INTO {}.semel_audit (at_ms, who, what, result, count) "
+                     "VALUES (" NOW ", $1, $2, $3, $4) RETURNING id, at_ms",
+    [ST_AUDIT_SET] = "UPDATE {}.semel_audit SET result = $2, count = $3 WHERE id = $1",
+    [ST_AUDIT_LIST] = "SELECT id, at_ms, who, what, result, count FROM {}.semel_audit "
+                      "WHERE id > $1 AND at_ms >= $2 AND ($3 = 0 OR at_ms < $3) "
+                      "AND ($4::text IS NULL OR who = $4) ORDER BY id LIMIT $5",
+    [ST_PROCESS_PUT] =
+        "INSERT INTO {}.semel_process (id, host, pid, started_ms, seen_ms, socket, data) "
+        "VALUES ($1, $2, $3, $4, " NOW ", $5, $6) ON CONFLICT (id) DO UPDATE SET "
+        "host = excluded.host, pid = excluded.pid, started_ms = excluded.started_ms, "
+        "seen_ms = excluded.seen_ms, socket = excluded.socket, data = excluded.data",
+    /* A row that is being written is not that of a process that has ended. */
+    [ST_PROCESS_REMOVE] = "DELETE FROM {}.semel_process WHERE id = $1 OR id IN (SELECT id FROM "
+                          "{}.semel_process WHERE seen_ms < $2 FOR UPDATE SKIP LOCKED)",
+    [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
+                        "FROM {}.semel_process ORDER BY id",
 };
 
 const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation)
@@ -393,197 +474,4 @@ const char *const *pg_statements_fill(mem_arena *arena, const char *schema, cons
         filled[ST_BEGIN_ASKED] = begin;
     }
     return filled;
-}
-
-static const char *statement_name(char name[16], pg_statement which)
-{
-    if (which == ST_COMMIT)
-        return "semel_commit"; /* those that people look for, in the server's log and on the wire */
-    if (which == ST_MARK_ASSUME)
-        return "semel_assume";
-    (void)snprintf(name, 16, "semel_%d", (int)which);
-    return name;
-}
-
-/* --- sending ---------------------------------------------------------------------------------- */
-
-pg_query pg_start(pg_connection *on, pg_statement which)
-{
-    return (pg_query){.on = on, .which = which};
-}
-
-void pg_raw(pg_query *q, Oid type, const void *data, size_t len)
-{
-    q->types[q->count] = type;
-    q->values[q->count] = data;
-    q->lengths[q->count] = (int)len;
-    q->count++;
-}
-
-void pg_int(pg_query *q, int64_t value)
-{
-    unsigned char *bytes = q->numbers[q->count];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)value >> (56 - 8 * i));
-    pg_raw(q, OID_INT8, bytes, 8);
-}
-
-void pg_time(pg_query *q, int64_t value)
-{
-    pg_int(q, value);
-    q->types[q->count - 1] = OID_TIMESTAMPTZ;
-}
-
-void pg_int_or_null(pg_query *q, int64_t value)
-{
-    if (value)
-        pg_int(q, value);
-    else
-        pg_raw(q, OID_INT8, NULL, 0);
-}
-
-void pg_bytes(pg_query *q, semel_bytes value)
-{
-    pg_raw(q, OID_BYTEA, value.data, value.len);
-}
-
-void pg_text(pg_query *q, const char *value)
-{
-    pg_raw(q, OID_TEXT, value, value ? strlen(value) : 0);
-}
-
-/* The pointers into numbers[] are those of where the query is now: it may have been copied. */
-static void point_at_numbers(pg_query *q)
-{
-    for (int i = 0; i < q->count; i++)
-        if ((q->types[i] == OID_INT8 || q->types[i] == OID_TIMESTAMPTZ) && q->values[i])
-            q->values[i] = (const char *)q->numbers[i];
-}
-
-static void prepare(pg_query *q)
-{
-    char name[16];
-    pg_connection *on = q->on;
-    pg_connection_add_step(on, &(pg_step){.kind = STEP_PREPARE, .which = q->which},
-                           PQsendPrepare(on->pg, statement_name(name, q->which),
-                                         on->texts[q->which], q->count, q->types));
-    on->prepared[q->which] = 1;
-}
-
-void pg_begin_relaxed(pg_connection *on)
-{
-    char text[16];
-    (void)snprintf(text, sizeof text, "%u", on->limits.busy_ms);
-    pg_enqueue_plain(on, ST_BEGIN_RELAXED);
-    pg_query q = pg_start(on, ST_RELAX);
-    pg_text(&q, text);
-    pg_enqueue(&q);
-}
-
-void pg_patience(pg_connection *on, const char *lock_timeout)
-{
-    pg_query q = pg_start(on, ST_PATIENCE);
-    pg_text(&q, lock_timeout);
-    pg_enqueue(&q);
-}
-
-void pg_patience_ms(pg_connection *on, uint32_t ms)
-{
-    char text[16];
-    (void)snprintf(text, sizeof text, "%u", ms ? ms : 1); /* 0 would be for ever */
-    pg_patience(on, text);
-}
-
-void pg_enqueue(pg_query *q)
-{
-    static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                               1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    char name[16];
-    pg_connection *on = q->on;
-    int sent;
-    if (!pg_connection_enter_pipeline(on))
-        return;
-    point_at_numbers(q);
-    int reused = on->named && on->prepared[q->which];
-    if (on->named && !reused)
-        prepare(q);
-    if (on->named)
-        sent = PQsendQueryPrepared(on->pg, statement_name(name, q->which), q->count, q->values,
-                                   q->lengths, binary, 1);
-    else
-        sent = PQsendQueryParams(on->pg, on->texts[q->which], q->count, q->types, q->values,
-                                 q->lengths, binary, 1);
-    pg_connection_add_step(
-        on, &(pg_step){.kind = q->kind, .which = q->which, .answer = q->answer, .reused = reused},
-        sent);
-}
-
-void pg_enqueue_plain(pg_connection *on, pg_statement which)
-{
-    pg_query q = pg_start(on, which);
-    pg_enqueue(&q);
-}
-
-semel_status pg_execute(PGresult **out, pg_query *q, const char *doing, semel_error *err)
-{
-    PGresult *answer = NULL;
-    pg_query asked = *q;
-    asked.answer = &answer;
-    pg_enqueue(&asked);
-    semel_status status = pg_flush(q->on, 0, NULL, doing, err);
-    if (status)
-        PQclear(answer);
-    else
-        *out = answer;
-    return status;
-}
-
-void pg_bound_alone(pg_connection *on)
-{
-    if (on->session_ms != on->limits.busy_ms)
-        pg_patience_ms(on, on->limits.busy_ms);
-}
-
-semel_status pg_execute_alone(PGresult **out, pg_query *q, const char *doing, semel_error *err)
-{
-    pg_bound_alone(q->on);
-    return pg_execute(out, q, doing, err);
-}
-
-semel_status pg_execute_change(pg_query *q, size_t *changed, const char *doing, semel_error *err)
-{
-    PGresult *answer = NULL;
-    semel_status status = pg_execute(&answer, q, doing, err);
-    if (status)
-        return status;
-    const char *count = PQcmdTuples(answer);
-    *changed = 0;
-    for (; *count >= '0' && *count <= '9'; count++)
-        *changed = *changed * 10 + (size_t)(*count - '0');
-    PQclear(answer);
-    return SEMEL_OK;
-}
-
-/* --- answers ---------------------------------------------------------------------------------- */
-
-int64_t pg_answer_int(const PGresult *answer, int row, int column)
-{
-    const unsigned char *bytes = (const unsigned char *)PQgetvalue(answer, row, column);
-    int len = PQgetlength(answer, row, column);
-    uint64_t value = len && len > 1 && bytes[0] & 0x80 ? UINT64_MAX : 0;
-    for (int i = 0; i < len && i < 8; i++)
-        value = value << 8 | bytes[i];
-    return (int64_t)value;
-}
-
-semel_bytes pg_answer_bytes(const PGresult *answer, int row, int column)
-{
-    if (PQgetisnull(answer, row, column))
-        return (semel_bytes){NULL, 0};
-    return (semel_bytes){PQgetvalue(answer, row, column), (size_t)PQgetlength(answer, row, column)};
-}
-
-const char *pg_answer_text(const PGresult *answer, int row, int column)
-{
-    return PQgetisnull(answer, row, column) ? NULL : PQgetvalue(answer, row, column);
 }

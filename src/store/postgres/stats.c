@@ -67,18 +67,20 @@ static semel_status count_dead(semel_stats *out, pg_connection *on, const semel_
     return status;
 }
 
-/* All markers of the inbox are read: where that takes too long, the number is not known. */
-static semel_status count_claims(semel_stats *out, pg_connection *on, const semel_stats_of *of,
-                                 int64_t deadline_ms, semel_error *err)
+/* All markers of the inbox are read: where that takes too long, the numbers are not known. */
+static semel_status count_markers(semel_stats *out, pg_connection *on, const semel_stats_of *of,
+                                  int64_t deadline_ms, semel_error *err)
 {
     pg_failure failed = {0};
     PGresult *answer = NULL;
     limit_statements(on, deadline_ms);
-    pg_query q = pg_start(on, ST_STATS_CLAIMS);
+    pg_query q = pg_start(on, ST_STATS_MARKERS);
     pg_int(&q, of->scope);
     semel_status status = count(&answer, &q, &failed, err);
-    if (!status)
+    if (!status) {
         out->open_claims = pg_answer_int(answer, 0, 0);
+        out->keys = pg_answer_int(answer, 0, 1);
+    }
     PQclear(answer);
     return status && strcmp(failed.sqlstate, "57014") == 0 ? SEMEL_OK : status;
 }
@@ -87,7 +89,7 @@ semel_status postgres_stats(void *state, const semel_stats_of *of, uint32_t dead
                             semel_stats *out, semel_error *err)
 {
     postgres_store *store = state;
-    semel_stats found = {.open_claims = -1};
+    semel_stats found = {.open_claims = -1, .keys = -1};
     int64_t deadline = wait_clock_ms() + deadline_ms;
     void *taken = NULL;
     semel_status status = pool_take(&taken, &store->connections, deadline_ms, err);
@@ -100,7 +102,7 @@ semel_status postgres_stats(void *state, const semel_stats_of *of, uint32_t dead
     if (!status)
         status = count_dead(&found, on, of, deadline, err);
     if (!status && of->kind == SEMEL_SCOPE_INBOX)
-        status = count_claims(&found, on, of, deadline, err);
+        status = count_markers(&found, on, of, deadline, err);
     on->limits = usual;
     pg_store_give_back(store, on);
     if (!status)

@@ -38,6 +38,18 @@ semel_status sql_outgoing_complete(semel_outgoing *outgoing, const semel_message
     return SEMEL_OK;
 }
 
+semel_status sql_retry_missed(int64_t id, semel_error *err)
+{
+    return semel_fail(err, SEMEL_ENOTFOUND,
+                      "dead letter %lld is not there (any more), or another process has taken it",
+                      (long long)id);
+}
+
+semel_status sql_audit_missed(int64_t id, semel_error *err)
+{
+    return semel_fail(err, SEMEL_ENOTFOUND, "the audit has no entry %lld", (long long)id);
+}
+
 semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err)
 {
     void *copy = stored.data ? mem_alloc(stored.len + 1) : NULL;

@@ -42,6 +42,12 @@ semel_status sql_outgoing_complete(semel_outgoing *outgoing, const semel_message
                                    semel_status outcome, const semel_error *damage,
                                    semel_error *err);
 
+/* ENOTFOUND: the letter is not there, or its retry is not in the state that was expected. */
+semel_status sql_retry_missed(int64_t id, semel_error *err);
+
+/* ENOTFOUND: the audit has no such entry. */
+semel_status sql_audit_missed(int64_t id, semel_error *err);
+
 /* A copy, which is the caller's; NULL of none. */
 semel_status sql_result_copy(void **out, size_t *len, semel_bytes stored, semel_error *err);
 

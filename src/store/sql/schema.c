@@ -1,10 +1,14 @@
 #include "store/sql/schema.h"
 
-#include <stddef.h>
+#include "base/mem.h"
+#include "base/text.h"
 
-static int64_t newest(const sql_migration *steps)
+#include <stdio.h>
+#include <string.h>
+
+int sql_schema_newest(const sql_migration *steps)
 {
-    int64_t version = 0;
+    int version = 0;
     for (; steps->version; steps++)
         version = steps->version;
     return version;
@@ -20,13 +24,13 @@ const sql_migration *sql_schema_next(const sql_migration *steps, int64_t version
 semel_status sql_schema_check_not_newer(const sql_migration *steps, int64_t version,
                                         semel_error *err)
 {
-    if (version <= newest(steps))
+    if (version <= sql_schema_newest(steps))
         return SEMEL_OK;
     return semel_fail(
         err, SEMEL_ESCHEMA,
-        "the database has semel's tables in version %lld, this libsemel knows up to %lld: "
+        "the database has semel's tables in version %lld, this libsemel knows up to %d: "
         "upgrade semel",
-        (long long)version, (long long)newest(steps));
+        (long long)version, sql_schema_newest(steps));
 }
 
 semel_status sql_schema_check(const sql_migration *steps, int64_t version, semel_error *err)
@@ -34,6 +38,96 @@ semel_status sql_schema_check(const sql_migration *steps, int64_t version, semel
     semel_status status = sql_schema_check_not_newer(steps, version, err);
     if (status || !sql_schema_next(steps, version))
         return status;
-    return semel_fail(err, SEMEL_ESCHEMA, "semel's tables are %s: call semel_store_migrate() first",
-                      version ? "of an older version" : "not there yet");
+    if (!version)
+        return semel_fail(err, SEMEL_ESCHEMA,
+                          "semel's tables are not there yet: call semel_store_migrate() first, or "
+                          "run semel migrate up");
+    return semel_fail(err, SEMEL_ESCHEMA,
+                      "semel's tables are of version %lld, and this libsemel needs %d: call "
+                      "semel_store_migrate() first, or run semel migrate up",
+                      (long long)version, sql_schema_newest(steps));
+}
+
+semel_status sql_schema_check_target(const sql_migration *steps, int32_t version, semel_error *err)
+{
+    int newest = sql_schema_newest(steps);
+    return version >= 1 && version <= newest
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_EINVAL,
+                            "there is no version %d of semel's tables: this libsemel knows 1 to %d",
+                            (int)version, newest);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+void sql_applied_note(sql_applied *all, int64_t version, int64_t at_ms)
+{
+    if (version >= 1)
+        all->at_ms[version < SQL_STEPS_MAX ? version : SQL_STEPS_MAX] = at_ms ? at_ms : 1;
+}
+
+enum { REPLACED_MAX = 3 + SQL_SCRIPT_PARTS };
+
+/* Adds the text with each of `parts` that has a `from` replaced. */
+static void append_replaced(text_buffer *to, const char *text,
+                            const sql_script_part parts[REPLACED_MAX])
+{
+    while (*text) {
+        const sql_script_part *found = NULL;
+        for (size_t i = 0; !found && i < REPLACED_MAX; i++)
+            if (parts[i].from && strncmp(text, parts[i].from, strlen(parts[i].from)) == 0)
+                found = &parts[i];
+        if (found)
+            text_append_z(to, found->to);
+        else
+            text_append(to, text, 1);
+        text += found ? strlen(found->from) : 1;
+    }
+}
+
+static void append_script(text_buffer *to, const sql_migration *step, const sql_script_frame *frame)
+{
+    char version[16];
+    sql_script_part parts[REPLACED_MAX] = {
+        {"{}", frame->name}, {"{version}", version}, {"{name}", step->name}};
+    (void)snprintf(version, sizeof version, "%d", step->version);
+    append_replaced(to, frame->before, parts);
+    memcpy(parts + 3, frame->parts, sizeof frame->parts);
+    append_replaced(to, step->sql, parts);
+    memset(parts + 3, 0, sizeof frame->parts);
+    append_replaced(to, frame->after, parts);
+    text_append(to, "", 1);
+}
+
+static semel_status show_step(const sql_migration *step, const sql_applied *applied,
+                              const sql_script_frame *frame, semel_schema_visitor *visitor,
+                              void *context, semel_error *err)
+{
+    text_buffer script = {0};
+    append_script(&script, step, frame);
+    semel_schema_step shown = {.size = sizeof shown,
+                               .version = step->version,
+                               .name = step->brings,
+                               .locks = step->locks,
+                               .applied_ms = applied->at_ms[step->version],
+                               .sql = script.bytes};
+    semel_status status = script.failed
+                              ? semel_fail(err, SEMEL_ENOMEM, "out of memory showing the schema")
+                              : visitor(&shown, context, err);
+    mem_free(script.bytes);
+    return status;
+}
+
+semel_status sql_schema_show(const sql_migration *steps, const sql_applied *applied,
+                             const sql_script_frame *frame, semel_schema_visitor *visitor,
+                             void *context, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    int there = 0;
+    for (int version = 1; version <= SQL_STEPS_MAX; version++)
+        there = applied->at_ms[version] ? version : there;
+    for (const sql_migration *at = steps; !status && at->version <= SQL_STEPS_MAX && at->version;
+         at++)
+        status = show_step(at, applied, frame, visitor, context, err);
+    return status ? status : sql_schema_check_not_newer(steps, there, err);
 }

@@ -2,20 +2,7 @@
  * <semel/sys/store.h>. */
 #include "store/sqlite/sqlite.h"
 
-typedef semel_status row_call(const sqlite_query *q, sqlite_store *store, mem_arena *arena,
-                              void *context, semel_error *err);
-
-/* Runs the query, whose parameters `bind` writes, and shows each row. */
-typedef struct list_query {
-    sqlite_statement which;
-    void (*bind)(sqlite_query *q, int64_t scope, const void *filter);
-    int64_t scope;
-    const void *filter;
-    row_call *show;
-    void *context; /* for `show` */
-} list_query;
-
-static semel_status show_rows(sqlite_store *store, const list_query *list, semel_error *err)
+static semel_status show_rows(sqlite_store *store, const sqlite_list *list, semel_error *err)
 {
     mem_arena arena = {0};
     semel_status status = SEMEL_OK;
@@ -31,7 +18,7 @@ static semel_status show_rows(sqlite_store *store, const list_query *list, semel
     return got < 0 ? q.status : status;
 }
 
-static semel_status run_list(sqlite_store *store, const list_query *list, semel_error *err)
+semel_status sqlite_list_run(sqlite_store *store, const sqlite_list *list, semel_error *err)
 {
     semel_status status = sqlite_reader_enter(store, err);
     if (status)
@@ -94,13 +81,13 @@ static semel_status sqlite_list_markers(void *store, int64_t inbox,
                                         semel_error *err)
 {
     marker_target to = {visitor, context};
-    list_query list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
-                       .bind = bind_markers,
-                       .scope = inbox,
-                       .filter = filter,
-                       .show = show_marker,
-                       .context = &to};
-    return run_list(store, &list, err);
+    sqlite_list list = {.which = filter->key.len ? ST_LIST_MARKER : ST_LIST_MARKERS,
+                        .bind = bind_markers,
+                        .scope = inbox,
+                        .filter = filter,
+                        .show = show_marker,
+                        .context = &to};
+    return sqlite_list_run(store, &list, err);
 }
 
 /* --- outgoing messages ------------------------------------------------------------------------ */
@@ -119,11 +106,11 @@ static void bind_outgoing(sqlite_query *q, int64_t outbox, const void *filter)
     sqlite_query_int(q, wanted->limit);
 }
 
-static semel_status show_outgoing(const sqlite_query *q, sqlite_store *store, mem_arena *arena,
-                                  void *context, semel_error *err)
+semel_status sqlite_outgoing_show(const sqlite_query *q, const sqlite_store *store,
+                                  mem_arena *arena, semel_outgoing_visitor *visitor, void *context,
+                                  semel_error *err)
 {
     enum { COLUMN_MESSAGE = 7 };
-    const outgoing_target *to = context;
     semel_message message;
     semel_error damage;
     semel_outgoing outgoing = {.size = sizeof outgoing,
@@ -136,7 +123,14 @@ static semel_status show_outgoing(const sqlite_query *q, sqlite_store *store, me
     outgoing.leased = sqlite_row_int(q, 5) && outgoing.due_ms > sqlite_clock_now(store);
     semel_status status = sqlite_message_read(&message, arena, q, COLUMN_MESSAGE, &damage);
     status = sql_outgoing_complete(&outgoing, &message, status, &damage, err);
-    return status ? status : to->visitor(&outgoing, to->context, err);
+    return status ? status : visitor(&outgoing, context, err);
+}
+
+static semel_status show_outgoing(const sqlite_query *q, sqlite_store *store, mem_arena *arena,
+                                  void *context, semel_error *err)
+{
+    const outgoing_target *to = context;
+    return sqlite_outgoing_show(q, store, arena, to->visitor, to->context, err);
 }
 
 static semel_status sqlite_list_outgoing(void *store, int64_t outbox,
@@ -145,13 +139,13 @@ static semel_status sqlite_list_outgoing(void *store, int64_t outbox,
                                          semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = ST_LIST_OUTGOING,
-                       .bind = bind_outgoing,
-                       .scope = outbox,
-                       .filter = filter,
-                       .show = show_outgoing,
-                       .context = &to};
-    return run_list(store, &list, err);
+    sqlite_list list = {.which = ST_LIST_OUTGOING,
+                        .bind = bind_outgoing,
+                        .scope = outbox,
+                        .filter = filter,
+                        .show = show_outgoing,
+                        .context = &to};
+    return sqlite_list_run(store, &list, err);
 }
 
 /* --- what was sent ---------------------------------------------------------------------------- */
@@ -194,13 +188,13 @@ static semel_status sqlite_list_sent(void *store, int64_t outbox, const semel_se
                                      semel_error *err)
 {
     outgoing_target to = {visitor, context};
-    list_query list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
-                       .bind = bind_sent,
-                       .scope = outbox,
-                       .filter = filter,
-                       .show = show_sent,
-                       .context = &to};
-    return run_list(store, &list, err);
+    sqlite_list list = {.which = filter->newest_first ? ST_LIST_SENT_BACK : ST_LIST_SENT,
+                        .bind = bind_sent,
+                        .scope = outbox,
+                        .filter = filter,
+                        .show = show_sent,
+                        .context = &to};
+    return sqlite_list_run(store, &list, err);
 }
 
 static semel_status sqlite_sweep_sent(void *unit_state, int64_t outbox, int64_t cutoff_ms,

@@ -68,6 +68,10 @@ semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err)
     return status ? status : sql_schema_check(sqlite_migrations, version, err);
 }
 
+#define MAKE_SCHEMA                                                                              \
+    "CREATE TABLE IF NOT EXISTS semel_schema (version INTEGER PRIMARY KEY, name TEXT NOT NULL, " \
+    "applied_ms INTEGER NOT NULL)"
+
 static semel_status record_step(sqlite_store *store, const sql_migration *step, semel_error *err)
 {
     char *sql = sqlite3_mprintf("INSERT INTO semel_schema (version, name, applied_ms) "
@@ -83,10 +87,7 @@ static semel_status record_step(sqlite_store *store, const sql_migration *step, 
 static semel_status apply_step(sqlite_store *store, const sql_migration *step, semel_error *err)
 {
     semel_status status =
-        sqlite_connection_exec(&store->writer,
-                               "CREATE TABLE IF NOT EXISTS semel_schema (version INTEGER "
-                               "PRIMARY KEY, name TEXT NOT NULL, applied_ms INTEGER NOT NULL)",
-                               "creating semel_schema", err);
+        sqlite_connection_exec(&store->writer, MAKE_SCHEMA, "creating semel_schema", err);
     if (!status)
         status = sqlite_connection_exec(&store->writer, step->sql, step->name, err);
     if (!status)
@@ -94,8 +95,8 @@ static semel_status apply_step(sqlite_store *store, const sql_migration *step, s
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
-/* One step, if one is due. *more is 0 when there is none. */
-static semel_status migrate_step(sqlite_store *store, int *more, semel_error *err)
+/* One step, if one is due up to this version. *more is 0 when there is none. */
+static semel_status migrate_step(sqlite_store *store, int32_t last, int *more, semel_error *err)
 {
     sqlite_unit unit = {.alone = 1};
     int64_t version = 0;
@@ -106,7 +107,7 @@ static semel_status migrate_step(sqlite_store *store, int *more, semel_error *er
     if (!status)
         status = sql_schema_check_not_newer(sqlite_migrations, version, err);
     const sql_migration *due = sql_schema_next(sqlite_migrations, version);
-    *more = !status && due;
+    *more = !status && due && due->version <= last;
     if (*more)
         status = apply_step(store, due, err);
     if (status || !*more) {
@@ -117,11 +118,59 @@ static semel_status migrate_step(sqlite_store *store, int *more, semel_error *er
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
-semel_status sqlite_migrate(void *state, semel_error *err)
+semel_status sqlite_migrate_to(void *state, int32_t version, semel_error *err)
 {
     int more = 1;
-    semel_status status = SEMEL_OK;
+    semel_status status = sql_schema_check_target(sqlite_migrations, version, err);
     while (!status && more)
-        status = migrate_step(state, &more, err);
+        status = migrate_step(state, version, &more, err);
     return status;
+}
+
+semel_status sqlite_migrate(void *state, semel_error *err)
+{
+    return sqlite_migrate_to(state, sql_schema_newest(sqlite_migrations), err);
+}
+
+/* --- the steps, for a tool -------------------------------------------------------------------- */
+
+/* The shell goes on behind an error unless it is told not to; the row comes first, so that a second
+ * run fails before it has changed anything. */
+static const sql_script_frame frame = {
+    .before = ".bail on\n"
+              "BEGIN IMMEDIATE;\n" MAKE_SCHEMA ";\n"
+              "-- if the step was taken already, this line fails, and nothing is changed:\n"
+              "INSERT INTO semel_schema (version, name, applied_ms) VALUES ({version}, '{name}', "
+              "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));\n",
+    .after = "COMMIT;\n",
+    .name = ""};
+
+static semel_status read_applied(sqlite_connection *on, sql_applied *out, semel_error *err)
+{
+    int64_t version = 0;
+    semel_status status = read_version(on, &version, err);
+    if (status || !version)
+        return status;
+    sqlite3_stmt *stmt = NULL;
+    int code =
+        sqlite3_prepare_v2(on->db, "SELECT version, applied_ms FROM semel_schema", -1, &stmt, NULL);
+    while (code == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW)
+        sql_applied_note(out, sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1));
+    if (sqlite3_finalize(stmt) != SQLITE_OK || code != SQLITE_OK)
+        status = sqlite_connection_fail(on, code, "reading the schema", err);
+    return status;
+}
+
+semel_status sqlite_schema(void *state, semel_schema_visitor *visitor, void *context,
+                           semel_error *err)
+{
+    sqlite_store *store = state;
+    sql_applied applied = {0};
+    semel_status status = sqlite_reader_enter(store, err);
+    if (status)
+        return status;
+    status = read_applied(&store->reader, &applied, err);
+    sqlite_reader_leave(store);
+    return status ? status
+                  : sql_schema_show(sqlite_migrations, &applied, &frame, visitor, context, err);
 }

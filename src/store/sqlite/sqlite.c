@@ -325,4 +325,6 @@ const semel_store_driver sqlite_store_driver = {
     .outbox = &outbox,
     .dead = &dead_letters,
     .lists = &sqlite_lists,
+    .inspection = &sqlite_inspection,
+    .operation = &sqlite_operation,
 };

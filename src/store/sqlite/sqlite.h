@@ -186,7 +186,13 @@ semel_status sqlite_queue_failure(const sqlite_unit *unit,
 
 /* schema.c */
 semel_status sqlite_migrate(void *store, semel_error *err);
+semel_status sqlite_migrate_to(void *store, int32_t version, semel_error *err);
+semel_status sqlite_schema(void *store, semel_schema_visitor *visitor, void *context,
+                           semel_error *err);
 semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err);
+
+/* inspect.c */
+extern const semel_store_inspection sqlite_inspection;
 
 /* clock.c */
 semel_status sqlite_clock_load(sqlite_store *store, semel_error *err);
@@ -253,9 +259,35 @@ semel_status sqlite_dead_put(void *unit, const semel_dead *dead, semel_error *er
 semel_status sqlite_dead_drop(void *unit, int64_t id, semel_error *err);
 semel_status sqlite_dead_list(void *unit, const semel_dead_filter *filter,
                               semel_dead_visitor *visitor, void *context, semel_error *err);
+semel_status sqlite_dead_set_retry(void *unit, int64_t id, semel_retry from, semel_retry to,
+                                   const char *error, semel_error *err);
 
 /* list.c */
 extern const semel_store_lists sqlite_lists;
+
+typedef semel_status sqlite_row_call(const sqlite_query *q, sqlite_store *store, mem_arena *arena,
+                                     void *context, semel_error *err);
+
+/* A query whose parameters `bind` writes, and each row of which `show` gets. */
+typedef struct sqlite_list {
+    sqlite_statement which;
+    void (*bind)(sqlite_query *q, int64_t scope, const void *filter);
+    int64_t scope;
+    const void *filter;
+    sqlite_row_call *show;
+    void *context; /* for `show` */
+} sqlite_list;
+
+/* On the reading connection. */
+semel_status sqlite_list_run(sqlite_store *store, const sqlite_list *list, semel_error *err);
+
+/* A row of an outbox, of a list or of a unit: the columns of OUTGOING_COLUMNS, headers and body. */
+semel_status sqlite_outgoing_show(const sqlite_query *q, const sqlite_store *store,
+                                  mem_arena *arena, semel_outgoing_visitor *visitor, void *context,
+                                  semel_error *err);
+
+/* operation.c */
+extern const semel_store_operation sqlite_operation;
 
 /* columns.c: the ten columns of a message, the same in two tables. */
 semel_status sqlite_message_bind(sqlite_query *q, mem_arena *arena, const semel_message *message,

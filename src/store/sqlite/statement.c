@@ -36,6 +36,24 @@
     "seq, attempts, captured_ms, sent_ms, grp, id, type, topic, correlation_id FROM semel_sent " \
     "WHERE outbox = ?1"
 
+/* What a list shows of a dead letter; headers and body only if they are wanted (?12). */
+#define DEAD_COLUMNS                                                                        \
+    "dead_id, origin, name, key, attempts, at_ms, error, first_ms, cause, retry, grp, id, " \
+    "source, type, topic, correlation_id, content_type, time_ms, "                          \
+    "CASE WHEN ?12 THEN headers END, CASE WHEN ?12 THEN body END FROM semel_dead"
+
+/* The filter of a list. Each statement names the index it is meant for first. A letter without a
+ * cause passes: the core knows more. */
+#define DEAD_FILTER                                                                          \
+    "dead_id > ?1 AND (?2 = 0 OR origin = ?2) AND (?3 IS NULL OR name = ?3) "                \
+    "AND (?4 IS NULL OR type = ?4) AND at_ms >= ?5 AND (?6 = 0 OR at_ms < ?6) "              \
+    "AND (?8 = 0 OR dead_id <= ?8) AND (?9 IS NULL OR key = ?9) AND (?11 = 0 OR retry = 1) " \
+    "AND (?10 = 0 OR cause = ?10 OR cause IS NULL)"
+
+#define OUTGOING_COLUMNS                                                                         \
+    "seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL, error, grp, id, source, " \
+    "type, topic, correlation_id, content_type, time_ms"
+
 /* Rows of queues are in the same table, and are not unsent. */
 #define NO_QUEUE "outbox NOT IN (SELECT id FROM semel_scope WHERE kind = 3)"
 
@@ -155,14 +173,13 @@ static const char *const texts[ST_COUNT] = {
         "coalesce(min(iif(wake_ms <= ?2, wake_ms, NULL)), 0) FROM semel_outbox "
         "WHERE outbox = ?1 OR (?1 = 0 AND " NO_QUEUE ")",
     [ST_STATS_DEAD] = "SELECT count(*) FROM semel_dead WHERE ?1 = 0 OR (origin = ?1 AND name = ?2)",
-    [ST_STATS_CLAIMS] = "SELECT count(*) FROM semel_marker WHERE inbox = ? AND state = 1 AND " LIVE,
+    [ST_STATS_CLAIMS] = "SELECT count(*), coalesce(sum(state = 1 AND " LIVE "), 0) "
+                        "FROM semel_marker WHERE inbox = ?",
     [ST_LIST_MARKERS] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.key > ? "
                         "ORDER BY m.key LIMIT ?",
     [ST_LIST_MARKER] = "SELECT " MARKER_COLUMNS " WHERE m.inbox = ? AND m.key = ?",
     [ST_LIST_OUTGOING] =
-        "SELECT seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL, error, grp, id, "
-        "source, type, topic, correlation_id, content_type, time_ms, "
-        "CASE WHEN ?1 THEN headers END, CASE WHEN ?1 THEN body END "
+        "SELECT " OUTGOING_COLUMNS ", CASE WHEN ?1 THEN headers END, CASE WHEN ?1 THEN body END "
         "FROM semel_outbox WHERE outbox = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
     [ST_LIST_SENT] = "SELECT " SENT_COLUMNS " AND sent_ms >= ?2 "
                      "AND (sent_ms > ?2 OR seq > ?3) ORDER BY sent_ms, seq LIMIT ?4",
@@ -182,21 +199,50 @@ static const char *const texts[ST_COUNT] = {
                       "ORDER BY sent_ms, seq LIMIT ?)",
 
     [ST_DEAD_PUT] =
-        "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, "
-        "first_ms, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO semel_dead (origin, name, key, attempts, at_ms, error, first_ms, "
+        "cause, " MESSAGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET attempts = excluded.attempts, at_ms = excluded.at_ms, "
         "first_ms = min(coalesce(first_ms, excluded.first_ms), excluded.first_ms), error = "
-        "excluded.error, grp = excluded.grp, id = excluded.id, "
+        "excluded.error, cause = excluded.cause, grp = excluded.grp, id = excluded.id, "
         "source = excluded.source, type = excluded.type, topic = excluded.topic, "
         "correlation_id = excluded.correlation_id, content_type = excluded.content_type, "
         "time_ms = excluded.time_ms, headers = excluded.headers, body = excluded.body",
     [ST_DEAD_DROP] = "DELETE FROM semel_dead WHERE dead_id = ?",
-    [ST_DEAD_LIST] =
-        "SELECT dead_id, origin, name, key, attempts, at_ms, error, first_ms, " MESSAGE_COLUMNS
-        " FROM semel_dead WHERE dead_id > ? "
-        "AND (?2 = 0 OR origin = ?2) AND (?3 IS NULL OR name = ?3) "
-        "AND (?4 IS NULL OR type = ?4) AND at_ms >= ?5 "
-        "AND (?6 = 0 OR at_ms < ?6) ORDER BY dead_id LIMIT ?7",
+    [ST_DEAD_LIST] = "SELECT " DEAD_COLUMNS " WHERE " DEAD_FILTER " ORDER BY dead_id LIMIT ?7",
+    [ST_DEAD_LIST_KEY] =
+        "SELECT " DEAD_COLUMNS " WHERE origin = ?2 AND name = ?3 AND key = ?9 AND " DEAD_FILTER
+        " ORDER BY dead_id LIMIT ?7",
+    [ST_DEAD_LIST_CAUSE] = "SELECT " DEAD_COLUMNS " WHERE cause = ?10 AND " DEAD_FILTER
+                           " UNION ALL SELECT " DEAD_COLUMNS " WHERE cause IS NULL AND " DEAD_FILTER
+                           " ORDER BY dead_id LIMIT ?7",
+    [ST_DEAD_LIST_RETRY] =
+        "SELECT " DEAD_COLUMNS " WHERE retry = 1 AND " DEAD_FILTER " ORDER BY dead_id LIMIT ?7",
+    /* 1: asked for, whatever it was before; 3: failed, with another error, and so another cause */
+    [ST_DEAD_RETRY] = "UPDATE semel_dead SET retry = ?3, error = iif(?3 = 3, ?4, error), "
+                      "attempts = attempts + (?3 = 3), cause = iif(?3 = 3, NULL, cause) "
+                      "WHERE dead_id = ?1 AND (retry = ?2 OR ?3 = 1)",
+
+    [ST_NAMES] = "SELECT name FROM semel_scope WHERE kind = ? AND name > ? ORDER BY name LIMIT ?",
+    [ST_OUTBOX_WAKE] = "UPDATE semel_outbox SET wake_ms = min(wake_ms, ?1) "
+                       "WHERE seq = ?2 AND outbox = ?3 AND (token IS NULL OR wake_ms <= ?1)",
+    [ST_OUTBOX_DISCARD] = "DELETE FROM semel_outbox "
+                          "WHERE seq = ?2 AND outbox = ?3 AND (token IS NULL OR wake_ms <= ?1)",
+    [ST_OUTBOX_READ] = "SELECT " OUTGOING_COLUMNS ", headers, body "
+                       "FROM semel_outbox WHERE outbox = ? AND seq = ?",
+    /* Before the row changes or leaves: its group is visited by time if it has parked rows. */
+    [ST_GROUP_HASTEN] = "UPDATE semel_group SET due_ms = min(due_ms, ?1) WHERE (outbox, grp) IN "
+                        "(SELECT outbox, grp FROM semel_outbox WHERE seq = ?2 AND outbox = ?3)",
+    [ST_AUDIT_ADD] = "INSERT INTO semel_audit (at_ms, who, what, result, count) "
+                     "VALUES (?, ?, ?, ?, ?)",
+    [ST_AUDIT_WRITE] = "UPDATE semel_audit SET result = ?, count = ? WHERE id = ?",
+    [ST_AUDIT_LIST] = "SELECT id, at_ms, who, what, result, count FROM semel_audit "
+                      "WHERE id > ?1 AND at_ms >= ?2 AND (?3 = 0 OR at_ms < ?3) "
+                      "AND (?4 IS NULL OR who = ?4) ORDER BY id LIMIT ?5",
+    [ST_PROCESS_PUT] = "INSERT OR REPLACE INTO semel_process (id, host, pid, started_ms, seen_ms, "
+                       "socket, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [ST_PROCESS_REMOVE] = "DELETE FROM semel_process WHERE id = ? OR seen_ms < ?",
+    [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
+                        "FROM semel_process ORDER BY id",
 };
 
 /* --- connections ------------------------------------------------------------------------------ */

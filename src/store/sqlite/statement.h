@@ -69,6 +69,21 @@ typedef enum sqlite_statement {
     ST_DEAD_PUT,
     ST_DEAD_DROP,
     ST_DEAD_LIST,
+    ST_DEAD_LIST_KEY,
+    ST_DEAD_LIST_CAUSE,
+    ST_DEAD_LIST_RETRY,
+    ST_DEAD_RETRY,
+    ST_NAMES,
+    ST_OUTBOX_WAKE,
+    ST_OUTBOX_DISCARD,
+    ST_OUTBOX_READ,
+    ST_GROUP_HASTEN,
+    ST_AUDIT_ADD,
+    ST_AUDIT_WRITE,
+    ST_AUDIT_LIST,
+    ST_PROCESS_PUT,
+    ST_PROCESS_REMOVE,
+    ST_PROCESS_LIST,
     ST_COUNT
 } sqlite_statement;
 

@@ -1,6 +1,6 @@
 /* What the tables hold, counted on the reading connection, which waits for no writer. SQLite asks
- * every so often whether to go on, and ends the statement after the deadline. Counting the claims
- * of an inbox reads all its markers: where that takes too long, the number is not known. */
+ * every so often whether to go on, and ends the statement after the deadline. Counting the keys
+ * and claims of an inbox reads all its markers: where that takes too long, they are not known. */
 #include "base/wait.h"
 #include "store/sqlite/sqlite.h"
 
@@ -39,16 +39,18 @@ static semel_status count_dead(semel_stats *out, sqlite_store *store, const seme
     return got < 0 ? q.status : SEMEL_OK;
 }
 
-static semel_status count_claims(semel_stats *out, sqlite_store *store, const semel_stats_of *of,
-                                 semel_error *err)
+static semel_status count_markers(semel_stats *out, sqlite_store *store, const semel_stats_of *of,
+                                  semel_error *err)
 {
     sqlite_query q = sqlite_query_start(&store->reader, ST_STATS_CLAIMS);
-    sqlite_query_int(&q, of->scope);
     sqlite_query_int(&q, sqlite_clock_now(store));
-    int got = sqlite_query_row(&q, "counting claims", err);
+    sqlite_query_int(&q, of->scope);
+    int got = sqlite_query_row(&q, "counting markers", err);
     int interrupted = got < 0 && sqlite3_errcode(store->reader.db) == SQLITE_INTERRUPT;
-    if (got > 0)
-        out->open_claims = sqlite_row_int(&q, 0);
+    if (got > 0) {
+        out->keys = sqlite_row_int(&q, 0);
+        out->open_claims = sqlite_row_int(&q, 1);
+    }
     sqlite_query_end(&q);
     return got < 0 && !interrupted ? q.status : SEMEL_OK;
 }
@@ -62,7 +64,7 @@ static semel_status count_all(semel_stats *out, sqlite_store *store, const semel
     if (!status)
         status = count_dead(out, store, of, err);
     if (!status && of->kind == SEMEL_SCOPE_INBOX)
-        status = count_claims(out, store, of, err);
+        status = count_markers(out, store, of, err);
     return status;
 }
 
@@ -83,7 +85,7 @@ semel_status sqlite_stats(void *state, const semel_stats_of *of, uint32_t deadli
                           semel_stats *out, semel_error *err)
 {
     sqlite_store *store = state;
-    semel_stats found = {.open_claims = -1};
+    semel_stats found = {.open_claims = -1, .keys = -1};
     int64_t deadline = wait_clock_ms() + deadline_ms;
     semel_status status = sqlite_now(store, &found.at_ms, err); /* the first call loads the clock */
     if (!status)

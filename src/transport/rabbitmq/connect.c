@@ -128,9 +128,12 @@ static const char *hint_for(const rabbit_address *address, unsigned code)
 static semel_status fail_by_close(const rabbit_link *link, const char *doing, unsigned code,
                                   amqp_bytes_t text, semel_error *err)
 {
-    return semel_fail(err, SEMEL_ETRANSPORT, "%s:%u, %s: the broker says %u %.*s%s",
-                      link->address->host, (unsigned)link->address->port, doing, code,
-                      (int)text.len, (const char *)text.bytes, hint_for(link->address, code));
+    semel_fail(err, SEMEL_ETRANSPORT, "%s:%u, %s: the broker says %u %.*s%s", link->address->host,
+               (unsigned)link->address->port, doing, code, (int)text.len, (const char *)text.bytes,
+               hint_for(link->address, code));
+    if (err)
+        err->native = (int32_t)code;
+    return SEMEL_ETRANSPORT;
 }
 
 static semel_status fail_by_reply(const rabbit_link *link, amqp_rpc_reply_t reply,

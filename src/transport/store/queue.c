@@ -279,8 +279,7 @@ static store_queue *queue_of(const semel_transport *transport)
     return state ? state : semel_transport_state(transport, &driver_in_store);
 }
 
-/* The queue, if it is one, and of this process. */
-static semel_status find_queue(store_queue **out, semel_transport *transport, semel_error *err)
+semel_status queue_find(store_queue **out, semel_transport *transport, semel_error *err)
 {
     store_queue *queue = queue_of(transport);
     if (!queue)
@@ -298,7 +297,7 @@ semel_status semel_queue_replay(semel_transport *transport, int64_t id, semel_er
                                     "replay.committed"};
     store_queue *queue = NULL;
     queue_letter letter = {.id = id};
-    semel_status status = find_queue(&queue, transport, err);
+    semel_status status = queue_find(&queue, transport, err);
     if (status)
         return status;
     status = queue_transact(queue, &step, &letter, err);
@@ -312,7 +311,7 @@ semel_status semel_queue_list(semel_transport *transport, const semel_outgoing_f
                               semel_outgoing_visitor *visitor, void *context, semel_error *err)
 {
     store_queue *queue = NULL;
-    semel_status status = find_queue(&queue, transport, err);
+    semel_status status = queue_find(&queue, transport, err);
     return status ? status
                   : store_list_outgoing(queue->store, queue->scope, filter, visitor, context, err);
 }

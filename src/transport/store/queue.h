@@ -93,6 +93,9 @@ semel_status queue_transact(store_queue *queue, const queue_step *step, void *co
  * outage to a consumer, since what was not committed comes again. */
 semel_status queue_outage(semel_status status, semel_error *err);
 
+/* The queue of a transport, if it is one, and of this process. */
+semel_status queue_find(store_queue **out, semel_transport *transport, semel_error *err);
+
 /* --- the members of the driver table ---------------------------------------------------------- */
 
 semel_status queue_publish(void *transport, semel_publish_result results[],

@@ -80,7 +80,7 @@ static semel_status keep_dead_letter(store_queue *queue, work_unit *unit,
                        .message = delivery->message,
                        .attempts = delivery->attempts,
                        .error = "rejected by a consumer"};
-    return queue->store->driver->dead->put(unit->state, &dead, err);
+    return unit_put_letter(unit, &dead, err);
 }
 
 static semel_status settle_rows(store_queue *queue, work_unit *unit, void *context,

@@ -29,6 +29,6 @@ int main(void)
                                      .lacks = LACKS_TRANSACTIONS | LACKS_OUTBOX | LACKS_DEAD |
                                               LACKS_RESULTS | LACKS_SAVEPOINTS | LACKS_SWEEP |
                                               LACKS_QUEUE | LACKS_JOIN | LACKS_NOTES | LACKS_LISTS |
-                                              LACKS_SENT | LACKS_STATS};
+                                              LACKS_SENT | LACKS_STATS | LACKS_OPERATION};
     return conformance_store(&own);
 }

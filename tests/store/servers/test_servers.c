@@ -79,6 +79,9 @@ static void make_tables_with_times(const place *p)
                        " PRIMARY KEY (inbox, note))");
     server_run(p->url, "CREATE TABLE semel_sent (outbox int, sent_ms bigint, seq int,"
                        " captured_ms bigint, PRIMARY KEY (outbox, sent_ms, seq))");
+    server_run(p->url, "CREATE TABLE semel_audit (id int PRIMARY KEY, at_ms bigint)");
+    server_run(p->url, "CREATE TABLE semel_process (id int PRIMARY KEY, started_ms bigint,"
+                       " seen_ms bigint)");
     server_run(p->url, "INSERT INTO semel_note VALUES (1, 2, 1000), (1, 3, 1000), (2, 2, 0)");
     server_run(p->url, "INSERT INTO semel_marker VALUES (1, 'a', 1000, NULL, NULL),"
                        " (1, 'b', 1000, 2000, NULL), (1, 'c', 1000, 2000, NULL)");

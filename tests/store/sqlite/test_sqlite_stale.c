@@ -155,7 +155,11 @@ static void in_an_older_file_everything_old_is_stale(void **state)
                        "ALTER TABLE semel_marker DROP COLUMN received_ms;"
                        "ALTER TABLE semel_outbox DROP COLUMN error;"
                        "ALTER TABLE semel_dead DROP COLUMN first_ms;"
-                       "DELETE FROM semel_schema WHERE version = 3");
+                       "DROP TABLE semel_audit; DROP TABLE semel_process;"
+                       "DROP INDEX semel_dead_cause; DROP INDEX semel_dead_retry;"
+                       "ALTER TABLE semel_dead DROP COLUMN cause;"
+                       "ALTER TABLE semel_dead DROP COLUMN retry;"
+                       "DELETE FROM semel_schema WHERE version >= 3");
     lite_open(c, 2000);
     receives(c, SEMEL_EREJECTED, SEMEL_STALE, "m");
     semel_message fresh = text_message("fresh", "10 EUR");

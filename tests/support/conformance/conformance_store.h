@@ -48,7 +48,8 @@ enum {
     LACKS_NOTES = 512,
     LACKS_STATS = 4096,
     LACKS_LISTS = 1 << 16,
-    LACKS_SENT = 1 << 17 /* the list of what was sent */
+    LACKS_SENT = 1 << 17, /* the list of what was sent */
+    LACKS_OPERATION = 1 << 18
 };
 
 enum { URL_ROOM = SERVER_URL_ROOM };
@@ -115,7 +116,8 @@ enum {
     NEEDS_LISTS = 1 << 16,
     NEEDS_SENT = 1 << 17,
     NEEDS_STATS = 1 << 18,
-    NEEDS_QUEUE = 1 << 19
+    NEEDS_QUEUE = 1 << 19,
+    NEEDS_OPERATION = 1 << 20
 };
 
 typedef struct store_test {
@@ -158,6 +160,9 @@ extern const store_test store_note_tests[];
 extern const store_test store_retention_tests[];
 extern const store_test store_stats_tests[];
 extern const store_test store_statement_tests[];
+extern const store_test store_operate_tests[];
+extern const store_test store_waiting_tests[];
+extern const store_test store_cause_tests[];
 
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);
@@ -245,6 +250,8 @@ typedef struct letters {
         uint32_t attempts;
         int64_t at_ms;
         int64_t first_ms;
+        uint32_t cause;
+        int retry;
         semel_message *message;
     } all[16];
 } letters;

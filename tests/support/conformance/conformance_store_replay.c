@@ -85,6 +85,47 @@ static void a_letter_that_fails_again_stays(void **state)
     assert_int_equal(failing.runs, 3);
 }
 
+static semel_status stop_now(semel_unit *unit, const semel_message *message, void *context,
+                             semel_error *err)
+{
+    (void)unit;
+    (void)message;
+    (void)context;
+    return semel_fail(err, SEMEL_ESTOPPED, "the program ends");
+}
+
+static void expect_letter(const store_fixture *f, uint32_t attempts, const char *error)
+{
+    letters found;
+    letters_read(&found, f->base.store, NULL);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.all[0].attempts, attempts);
+    assert_string_equal(found.all[0].error, error);
+    letters_free(&found);
+}
+
+/* Whether or not the replay buries the message anew, as in claim mode: the letter has the attempts
+ * that it had, and an error of the same cause; a handler that was stopped changes neither. */
+static void a_letter_that_fails_again_keeps_its_attempts(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .attempts_max = 3};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler failing = {.failures = 99};
+    semel_outcome outcome;
+    for (message.delivery = 1; message.delivery < 3; message.delivery++)
+        RECEIVES(SEMEL_EHANDLER, SEMEL_FAILED, inbox, &message, &failing);
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &failing);
+    expect_letter(f, 3, "out of paper");
+    replay(SEMEL_EHANDLER, inbox, only_letter(f), &failing);
+    expect_letter(f, 3, "out of paper");
+    FAILS(SEMEL_ESTOPPED,
+          semel_inbox_replay(&outcome, inbox, only_letter(f), stop_now, NULL, &last_error));
+    expect_letter(f, 3, "out of paper");
+    RECEIVES(SEMEL_OK, SEMEL_DEAD, inbox, &message, &failing);
+}
+
 /* A caller forgot the key, and a copy was handled: the letter has nothing left to do. */
 static void a_letter_whose_message_was_handled_meanwhile_goes(void **state)
 {
@@ -224,6 +265,7 @@ const store_test store_replay_tests[] = {
     STORE_TEST_WITH(a_replayed_letter_takes_effect_once, NEEDS_OUTBOX | NEEDS_RESULTS),
     STORE_TEST_WITH(a_letter_is_replayed_as_it_came, NEEDS_OUTBOX),
     STORE_TEST_WITH(a_letter_that_fails_again_stays, NEEDS_OUTBOX),
+    STORE_TEST(a_letter_that_fails_again_keeps_its_attempts),
     STORE_TEST(a_letter_whose_message_was_handled_meanwhile_goes),
     STORE_TEST_WITH(a_letter_belongs_to_its_inbox, NEEDS_OUTBOX),
     STORE_TEST_WITH(an_old_letter_can_still_be_replayed, NEEDS_SWEEP),

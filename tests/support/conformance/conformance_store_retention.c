@@ -263,6 +263,54 @@ static void a_purge_removes_what_is_older_than_it_says(void **state)
     RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "fresh", &done);
 }
 
+/* --- by tools that do not know what the inbox is ---------------------------------------------- */
+
+static void a_tool_purges_step_by_step(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "orders", NULL), *tool = NULL;
+    scripted_handler done = {0};
+    size_t all = 0, steps = 0;
+    int more = 1;
+    receive_many(inbox, 0, OLD);
+    pass_ms(f, grains(f, 20));
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "fresh", &done);
+    OK(semel_inbox_open_known(&tool, f->base.store, "orders", &last_error));
+    for (; more; steps++) {
+        size_t removed = 0;
+        OK(semel_inbox_purge_step(&removed, &more, tool, grains(f, 10), OLD / 3, &last_error));
+        assert_in_range(removed, 0, OLD / 3);
+        all += removed;
+    }
+    assert_int_equal(all, OLD);
+    assert_in_range(steps, 3, OLD);
+    semel_inbox_close(tool);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "fresh", &done);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "0", &done);
+}
+
+/* Another key and mode than a default inbox has: it stays what it is. */
+static void a_tool_forgets_a_key_and_defines_nothing(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options, .key = "type+id"};
+    semel_inbox *inbox = open_inbox(f, "typed", &options), *tool = NULL;
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler done = {0};
+    semel_marker *marker = NULL;
+    message.type = "paid";
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, inbox, &message, &done);
+    OK(semel_inbox_open_known(&tool, f->base.store, "typed", &last_error));
+    OK(semel_inbox_look_key(&marker, tool, semel_str("4:paid,3:m-1,"), &last_error));
+    assert_int_equal(marker->state, SEMEL_MARKER_DONE);
+    OK(semel_inbox_forget_key(tool, marker->key, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_inbox_forget_key(tool, marker->key, &last_error));
+    FAILS(SEMEL_EINVAL, semel_inbox_forget_key(tool, semel_str(""), &last_error));
+    semel_marker_free(marker);
+    semel_inbox_close(tool);
+    RECEIVES(SEMEL_OK, SEMEL_PROCESSED, open_inbox(f, "typed", &options), &message, &done);
+}
+
 static void a_purge_keeps_a_live_claim(void **state)
 {
     store_fixture *f = *state;
@@ -348,6 +396,8 @@ const store_test store_retention_tests[] = {
     STORE_TEST_WITH(an_inbox_whose_sweep_is_off_keeps_its_markers, IN_ANY_MODE),
     STORE_TEST_WITH(one_process_of_two_makes_the_round, IN_ANY_MODE | NEEDS_SHARED),
     STORE_TEST(a_purge_removes_what_is_older_than_it_says),
+    STORE_TEST(a_tool_purges_step_by_step),
+    STORE_TEST(a_tool_forgets_a_key_and_defines_nothing),
     STORE_TEST_WITH(a_purge_keeps_a_live_claim, IN_CLAIM_MODE),
     STORE_TEST(a_copy_of_what_was_purged_is_stale),
     STORE_TEST_WITH(a_running_consumer_learns_of_a_purge_elsewhere, IN_ANY_MODE | NEEDS_SHARED),

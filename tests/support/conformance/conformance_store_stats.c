@@ -12,6 +12,7 @@ static semel_stats of_store(store_fixture *f)
     semel_stats found;
     OK(semel_store_stats(&found, sizeof found, f->base.store, DEADLINE_MS, &last_error));
     assert_int_equal(found.open_claims, -1);
+    assert_int_equal(found.keys, -1);
     return found;
 }
 
@@ -20,6 +21,7 @@ static semel_stats of_outbox(semel_outbox *outbox)
     semel_stats found;
     OK(semel_outbox_stats(&found, sizeof found, outbox, DEADLINE_MS, &last_error));
     assert_int_equal(found.open_claims, -1);
+    assert_int_equal(found.keys, -1);
     return found;
 }
 
@@ -195,6 +197,7 @@ static void claims_are_open_until_they_end(void **state)
     semel_unit *unit = claim_message(f, inbox, &a);
     abandon_claim(f, inbox, &b);
     assert_int_equal(of_inbox(inbox).open_claims, 2);
+    assert_int_equal(of_inbox(inbox).keys, 4);
     assert_int_equal(of_inbox(other).open_claims, 0);
     OK(semel_unit_commit(unit, &last_error));
     assert_int_equal(of_inbox(inbox).open_claims, 1);
@@ -202,8 +205,23 @@ static void claims_are_open_until_they_end(void **state)
     assert_int_equal(of_inbox(inbox).open_claims, 0);
 }
 
+static void keys_of_an_inbox_are_counted(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_inbox(f, "in", NULL), *other = open_inbox(f, "other", NULL);
+    scripted_handler good = {0};
+    assert_int_equal(of_inbox(inbox).keys, 0);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "a", &good);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "a", &good);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "b", &good);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, other, "a", &good);
+    assert_int_equal(of_inbox(inbox).keys, 2);
+    assert_int_equal(of_inbox(other).keys, 1);
+}
+
 const store_test store_stats_tests[] = {
     STORE_TEST(an_empty_store_holds_nothing),
+    STORE_TEST(keys_of_an_inbox_are_counted),
     STORE_TEST_WITH(what_waits_is_counted_by_outbox, IN_ANY_MODE | NEEDS_OUTBOX),
     STORE_TEST_WITH(what_waits_in_a_queue_is_not_unsent, IN_ANY_MODE | NEEDS_OUTBOX),
     STORE_TEST_WITH(what_is_delayed_is_not_due_before_its_time, IN_ANY_MODE | NEEDS_OUTBOX),

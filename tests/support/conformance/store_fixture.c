@@ -295,7 +295,9 @@ static semel_status keep(const semel_dead *dead, void *context, semel_error *err
                               .key_len = dead->key.len,
                               .attempts = dead->attempts,
                               .at_ms = dead->at_ms,
-                              .first_ms = dead->first_ms};
+                              .first_ms = dead->first_ms,
+                              .cause = dead->cause,
+                              .retry = dead->retry};
     (void)snprintf(one->name, sizeof one->name, "%s", dead->name);
     (void)snprintf(one->error, sizeof one->error, "%s", dead->error);
     if (dead->key.len > sizeof one->key)

@@ -95,6 +95,13 @@ void crash_run_rejected(crash_world *w);
 void crash_prepare_unrouted(crash_world *w);
 void crash_run_unrouted(crash_world *w);
 
+/* Workflows about what operators do. */
+void crash_prepare_skip(crash_world *w);
+void crash_run_skip(crash_world *w);
+void crash_prepare_wake(crash_world *w);
+void crash_run_wake(crash_world *w);
+void crash_run_retry(crash_world *w);
+
 /* Workflows about what a relay has sent. */
 enum { CRASH_HISTORY_MESSAGES = 4, CRASH_HISTORY_MS = 60000 };
 void crash_run_history(crash_world *w);

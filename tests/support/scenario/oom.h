@@ -114,4 +114,14 @@ void oom_prepare_rejected(oom_world *w); /* one of them, rejected */
 semel_status oom_replay_into_queue(oom_world *w, semel_error *err);
 void oom_check_replayed(oom_world *w);
 
+/* Operations that tools for operators use: oom_operate.c. */
+void oom_prepare_delayed(oom_world *w); /* a message in w->box */
+semel_status oom_wake_and_skip(oom_world *w, semel_error *err);
+semel_status oom_skip(oom_world *w, semel_error *err);
+void oom_check_skipped(oom_world *w);
+semel_status oom_empty_queue(oom_world *w, semel_error *err);
+void oom_check_emptied(oom_world *w);
+semel_status oom_keep_books(oom_world *w, semel_error *err); /* there is one letter */
+semel_status oom_take_retry(oom_world *w, semel_error *err); /* of w->letter */
+
 #endif

@@ -223,7 +223,9 @@ static const server_aging agings[] = {
      {"sent_ms", "captured_ms", NULL},
      "outbox, sent_ms, seq",
      "outbox = r.outbox AND sent_ms = r.sent_ms AND seq = r.seq",
-     NULL}};
+     NULL},
+    {"audit", {"at_ms", NULL, NULL}, "id", "id = r.id", NULL},
+    {"process", {"started_ms", "seen_ms", NULL}, "id", "id = r.id", NULL}};
 
 void server_print_changes(char *out, size_t room, const server_aging *one, int64_t ms)
 {

@@ -1,0 +1,4 @@
+-- brings: functions for receiving and sending in SQL
+-- locks: no tables in use, under a second
+--
+-- SQLite stores no functions: the same as statements is in docs/SQL.md. The step keeps the numbers of the steps equal.

@@ -1,0 +1,233 @@
+/* semel outbox requeue and semel outbox skip. */
+#include "program/cli.h"
+#include "program/operate/bulk.h"
+#include "program/operate/outboxes.h"
+#include "program/support/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- requeue ---------------------------------------------------------------------------------- */
+
+enum { SAMPLE = 2, AUDIT_EVERY = 100 };
+
+/* Those that wait for their time, as they were when the command started. */
+typedef struct waiting_set {
+    outbox_work *work;
+    int64_t *seqs;
+    size_t count, room;
+    buffer sample;
+} waiting_set;
+
+static void add_seq(waiting_set *set, int64_t seq)
+{
+    if (set->count == set->room) {
+        set->room = set->room ? 2 * set->room : 1024;
+        set->seqs = must_realloc(set->seqs, set->room * sizeof *set->seqs);
+    }
+    set->seqs[set->count++] = seq;
+}
+
+static void add_sample(buffer *to, const semel_outgoing *outgoing)
+{
+    const semel_message *m = outgoing->message;
+    buffer_text(to, to->len ? "\n  " : "  ");
+    if (m)
+        show_text(to, m->id.data, m->id.len, 0);
+    buffer_text(to, "  ");
+    show_text(to, *outgoing->error ? outgoing->error : "-",
+              strlen(*outgoing->error ? outgoing->error : "-"), 0);
+}
+
+static semel_status collect(const semel_outgoing *outgoing, void *context, semel_error *err)
+{
+    waiting_set *set = context;
+    const filters *f = &set->work->filters;
+    (void)err;
+    if (outgoing->leased || outgoing->due_ms <= set->work->tool.now_ms ||
+        !waiting_is_meant(f, outgoing))
+        return SEMEL_OK;
+    if (set->count < SAMPLE)
+        add_sample(&set->sample, outgoing);
+    add_seq(set, outgoing->seq);
+    return f->given->limit && set->count == f->given->limit ? SEMEL_EGIVEUP : SEMEL_OK;
+}
+
+static const char *message_count(region *memory, uint64_t count)
+{
+    buffer shown = {0};
+    show_number(&shown, count);
+    const char *text = region_printf(memory, "%s message%s", shown.data, count == 1 ? "" : "s");
+    buffer_free(&shown);
+    return text;
+}
+
+static const char *as_typed(outbox_work *w, const char *name)
+{
+    buffer line = {0};
+    buffer_text(&line, "outbox requeue ");
+    show_argument(&line, name);
+    filters_text(&line, &w->filter);
+    const char *text = region_copy(&w->tool.memory, line.data, line.len);
+    buffer_free(&line);
+    return text;
+}
+
+/* One that was sent or is being sent meanwhile needs nothing. */
+static int wake_all(outbox_work *w, const waiting_place *where, const waiting_set *set)
+{
+    bulk b;
+    uint64_t woken = 0;
+    const char *typed = as_typed(w, where->name);
+    int status = bulk_begin(&b, &w->tool, set->count, "%s", typed);
+    for (size_t i = 0; !status && i < set->count && !bulk_is_stopped(&b); i++) {
+        semel_error why = {0};
+        semel_status done = semel_outbox_wake(where->outbox, set->seqs[i], &why);
+        woken += !done;
+        if (done && done != SEMEL_ENOTFOUND && done != SEMEL_EBUSY)
+            status = tool_failed(&w->tool, &why);
+        if (!status && woken && (i + 1) % AUDIT_EVERY == 0) {
+            status = bulk_did(&b, woken, "now due");
+            woken = 0;
+        }
+    }
+    b.done += woken;
+    return bulk_end(&b, status, "now due", region_printf(&w->tool.memory, "semel %s", typed));
+}
+
+static int confirm_requeue(outbox_work *w, const char *name, uint64_t count)
+{
+    region *memory = &w->tool.memory;
+    const confirmation about = {
+        .question =
+            region_printf(memory, "make %s in %s due now?", message_count(memory, count), name),
+        .action = region_printf(memory, "making %s due", message_count(memory, count)),
+        .count = count};
+    return confirm(&w->tool, &about);
+}
+
+static int requeue_set(outbox_work *w, const waiting_place *where, const waiting_set *set)
+{
+    if (!set->count) {
+        tool_say(&w->tool, "no matching messages in %s wait for their next attempt", where->name);
+        return CLI_OK;
+    }
+    if (w->options.dry_run) {
+        tool_say(&w->tool,
+                 "would make %s in %s due now:", message_count(&w->tool.memory, set->count),
+                 where->name);
+        (void)printf("%s\n", set->sample.data);
+        (void)fflush(stdout);
+        if (set->count > SAMPLE)
+            tool_say(&w->tool, "%zu more; nothing was changed", set->count - SAMPLE);
+        else
+            tool_say(&w->tool, "nothing was changed");
+        return CLI_OK;
+    }
+    int status = confirm_requeue(w, where->name, set->count);
+    return status ? status : wake_all(w, where, set);
+}
+
+static int requeue(outbox_work *w)
+{
+    waiting_place where;
+    waiting_set set = {.work = w};
+    semel_error why = {0};
+    int status = outbox_open_named(&where, &w->tool, w->rest.items[0]);
+    if (!status && where.outbox) {
+        semel_status walked = waiting_each(&where, collect, &set, &why);
+        status = walked && walked != SEMEL_EGIVEUP ? tool_failed(&w->tool, &why) : CLI_OK;
+    }
+    if (!status)
+        status = requeue_set(w, &where, &set);
+    waiting_close(&where);
+    buffer_free(&set.sample);
+    free(set.seqs);
+    return status;
+}
+
+int outbox_requeue(int argc, char **argv)
+{
+    static outbox_work w;
+    const argument_option options[] = {TOOL_OPTIONS(&w.options), TOOL_CHANGE_OPTIONS(&w.options),
+                                       FILTER_TYPE(&w.filter),   FILTER_ERROR(&w.filter),
+                                       FILTER_SINCE(&w.filter),  FILTER_UNTIL(&w.filter),
+                                       FILTER_LIMIT(&w.filter),  {0}};
+    int status = arguments_read("outbox requeue", argc, argv, options, &w.rest);
+    if (!status && w.rest.count != 1)
+        status = cli_usage("outbox requeue", "it takes one outbox");
+    if (status)
+        return status;
+    status = tool_open(&w.tool, "outbox requeue", &w.options);
+    if (!status)
+        status = filters_read(&w.filters, &w.tool, &w.filter);
+    if (!status)
+        status = requeue(&w);
+    filters_free(&w.filters);
+    tool_close(&w.tool);
+    return status;
+}
+
+/* --- skip ------------------------------------------------------------------------------------- */
+
+static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, const char *id)
+{
+    bulk b;
+    int64_t letter = 0;
+    semel_error why = {0};
+    int status = bulk_begin(&b, &w->tool, 1, "outbox skip %s", id);
+    if (status)
+        return status;
+    const char *reason = region_printf(&w->tool.memory, "given up by %s (audit %lld)", b.entry.who,
+                                       (long long)b.entry.id);
+    if (semel_outbox_skip(&letter, where->outbox, seq, reason, &why))
+        status = tool_failed(&w->tool, &why);
+    b.done = !status;
+    status = bulk_end(&b, status, "given up",
+                      region_printf(&w->tool.memory, "semel outbox skip %s", id));
+    if (!status)
+        tool_say(&w->tool, "next: semel dead show %lld", (long long)letter);
+    return status;
+}
+
+static int skip(outbox_work *w, const waiting_place *where, int64_t seq)
+{
+    buffer id = {0};
+    show_argument(&id, w->rest.items[0]);
+    int status = CLI_OK;
+    const confirmation about = {
+        .question = region_printf(&w->tool.memory, "give up on %s in %s? It becomes a dead letter.",
+                                  id.data, where->name),
+        .action = region_printf(&w->tool.memory, "giving up on %s", id.data),
+        .count = 1};
+    if (w->options.dry_run)
+        tool_say(&w->tool, "would give up on %s in %s; nothing was changed", id.data, where->name);
+    else
+        status = confirm(&w->tool, &about);
+    if (!status && !w->options.dry_run)
+        status = skip_now(w, where, seq, id.data);
+    buffer_free(&id);
+    return status;
+}
+
+int outbox_skip(int argc, char **argv)
+{
+    static outbox_work w;
+    const argument_option options[] = {
+        TOOL_OPTIONS(&w.options), TOOL_CHANGE_OPTIONS(&w.options), {0}};
+    waiting_place where = {0};
+    int64_t seq = 0;
+    int status = arguments_read("outbox skip", argc, argv, options, &w.rest);
+    if (!status && w.rest.count != 1)
+        status = cli_usage("outbox skip", "it takes the id of one message");
+    if (status)
+        return status;
+    status = tool_open(&w.tool, "outbox skip", &w.options);
+    if (!status)
+        status = outboxes_find(&where, &seq, &w.tool, w.rest.items[0]);
+    if (!status)
+        status = skip(&w, &where, seq);
+    waiting_close(&where);
+    tool_close(&w.tool);
+    return status;
+}

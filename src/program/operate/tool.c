@@ -1,0 +1,202 @@
+/* See tool.h. */
+#include "program/operate/tool.h"
+
+#include "program/cli.h"
+#include "program/config/store_url.h"
+#include "program/support/show.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_DEFAULT_MS = 10000 };
+
+/* --- saying ----------------------------------------------------------------------------------- */
+
+/* The text may have names and errors of others in it. */
+static void say(const char *caller, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = must_alloc((size_t)len + 1);
+    buffer line = {0};
+    (void)vsnprintf(text, (size_t)len + 1, format, arguments);
+    if (caller)
+        buffer_printf(&line, "semel %s: ", caller);
+    show_text(&line, text, (size_t)len, 0);
+    (void)fprintf(stderr, "%s\n", line.data);
+    buffer_free(&line);
+    free(text);
+}
+
+void tool_say(const tool *t, const char *format, ...)
+{
+    va_list arguments;
+    if (t->options->quiet)
+        return;
+    va_start(arguments, format);
+    say(NULL, format, arguments);
+    va_end(arguments);
+}
+
+int tool_refuse(const tool *t, int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(t->command, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+typedef struct schema_state {
+    int applied, pending;
+} schema_state;
+
+static semel_status count_step(const semel_schema_step *step, void *context, semel_error *err)
+{
+    schema_state *state = context;
+    (void)err;
+    *(step->applied_ms ? &state->applied : &state->pending) += 1;
+    return SEMEL_OK;
+}
+
+static int refuse_pending(const tool *t, const schema_state *state)
+{
+    (void)tool_refuse(t, CLI_FAILED,
+                      state->applied ? "the tables in this store are older than this semel"
+                                     : "the store has no tables of semel's yet");
+    (void)fprintf(stderr, "next: semel migrate up\n");
+    return CLI_FAILED;
+}
+
+int tool_failed(const tool *t, const semel_error *why)
+{
+    int status = why->retryable                      ? CLI_TEMPORARY
+                 : why->status == SEMEL_EBUSY        ? CLI_TEMPORARY
+                 : why->status == SEMEL_EUNAVAILABLE ? CLI_TEMPORARY
+                 : why->status == SEMEL_ENOTFOUND    ? CLI_NOT_FOUND
+                                                     : CLI_FAILED;
+    return tool_refuse(t, status, "%s%s",
+                       why->status == SEMEL_EUNAVAILABLE ? "store unreachable: " : "", why->text);
+}
+
+int tool_on_terminal(const tool *t)
+{
+    (void)t;
+    return isatty(STDOUT_FILENO);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Warnings are for those who write the configuration: `check` and `run` say them. */
+static int load_config(tool *t)
+{
+    const common_options *common = &t->options->common;
+    const config_arguments from = common_arguments(common);
+    diagnostics found = {0};
+    int status = common_load_quietly(&t->all, common, &found);
+    if (status)
+        diagnostic_print(stderr, &found, locate_path(&from), (diagnostic_form){0});
+    diagnostic_free(&found);
+    return status;
+}
+
+static int load(tool *t, const char **url, semel_store_options *store)
+{
+    const common_options *common = &t->options->common;
+    if (common->store_url && !common->path) {
+        *url = store_url_read(&t->memory, "--store", common->store_url);
+        return *url ? CLI_OK : CLI_CONFIG;
+    }
+    int status = load_config(t);
+    if (!status) {
+        *url = t->all->store_url;
+        *store = t->all->store;
+    }
+    return status;
+}
+
+static int is_missing(tool *t, const char *url)
+{
+    const char *file = store_url_file(&t->memory, url);
+    return file && access(file, F_OK) != 0;
+}
+
+/* A file that is not there would be made by opening it. */
+static int check_file(tool *t, const char *url)
+{
+    if (!is_missing(t, url))
+        return CLI_OK;
+    (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet",
+                      store_url_file(&t->memory, url));
+    (void)fprintf(stderr, "next: semel migrate up\n");
+    return CLI_FAILED;
+}
+
+static uint32_t timeout_of(const tool_options *options)
+{
+    uint64_t ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_DEFAULT_MS;
+    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+/* What about a file that is not there? */
+typedef enum missing_file { REFUSE_MISSING, LEAVE_MISSING, MAKE_MISSING } missing_file;
+
+static int open_store(tool *out, const char *caller, const tool_options *options,
+                      missing_file missing)
+{
+    const char *url = NULL;
+    semel_error why = {0};
+    semel_store_options store = {.size = sizeof store};
+    *out = (tool){.command = caller, .options = options, .now_ms = wall_clock_ms()};
+    int status = load(out, &url, &store);
+    if (!status && missing == REFUSE_MISSING)
+        status = check_file(out, url);
+    if (status || (missing == LEAVE_MISSING && is_missing(out, url)))
+        return status;
+    store.busy_ms = store.answer_ms = timeout_of(options);
+    return semel_store_open(&out->store, url, &store, &why) ? tool_failed(out, &why) : CLI_OK;
+}
+
+/* A store that keeps no tables has no steps. */
+static int check_tables(tool *t)
+{
+    semel_error why = {0};
+    schema_state state = {0};
+    semel_status status = semel_store_schema(t->store, count_step, &state, &why);
+    if (status == SEMEL_EUNSUPPORTED)
+        status = SEMEL_OK;
+    if (!status && state.pending)
+        return refuse_pending(t, &state);
+    if (!status)
+        status = semel_store_now(&t->now_ms, t->store, &why);
+    return status ? tool_failed(t, &why) : CLI_OK;
+}
+
+int tool_open(tool *out, const char *caller, const tool_options *options)
+{
+    int status = open_store(out, caller, options, REFUSE_MISSING);
+    return status ? status : check_tables(out);
+}
+
+int tool_open_any(tool *out, const char *caller, const tool_options *options)
+{
+    return open_store(out, caller, options, MAKE_MISSING);
+}
+
+int tool_open_existing(tool *out, const char *caller, const tool_options *options)
+{
+    return open_store(out, caller, options, LEAVE_MISSING);
+}
+
+void tool_close(tool *t)
+{
+    semel_store_close(t->store);
+    config_free(t->all);
+    region_free(&t->memory);
+    *t = (tool){0};
+}

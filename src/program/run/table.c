@@ -1,0 +1,98 @@
+/* See table.h.
+ *
+ * On PostgreSQL the function semel_capture_table() does it all, in one transaction: it compares
+ * the trigger that is there, replaces it if it is another one, and sends the rows that were in the
+ * table before the trigger was. MariaDB creates no trigger in a function and commits with each of
+ * them; so the trigger is created unless it is there, and rows from before it are not sent.
+ *
+ * All names were checked (check_table.c): they have letters, digits, underscores and dots. */
+#include "program/run/table.h"
+
+#include <string.h>
+
+/* The table as the preset and the options describe it; "" is a column that is absent. */
+static table_config complete(const table_config *given)
+{
+    static const table_config debezium = {.id = "id",
+                                          .type = "type",
+                                          .group = "aggregateid",
+                                          .topic = "aggregatetype",
+                                          .body = "payload",
+                                          .prefix = "outbox.event."};
+    static const table_config none = {
+        .id = "", .type = "", .group = "", .topic = "", .body = "", .prefix = ""};
+    table_config found = given->preset == TABLE_DEBEZIUM ? debezium : none;
+    found.name = given->name;
+    found.id = given->id ? given->id : found.id;
+    found.type = given->type ? given->type : found.type;
+    found.group = given->group ? given->group : found.group;
+    found.topic = given->topic ? given->topic : found.topic;
+    found.body = given->body ? given->body : found.body;
+    found.prefix = given->prefix ? given->prefix : found.prefix;
+    return found;
+}
+
+/* The value of a parameter of the URL. */
+static const char *parameter(region *to, const char *url, const char *name, const char *otherwise)
+{
+    size_t len = strlen(name);
+    for (const char *at = strchr(url, '?'); at; at = strchr(at + 1, '&'))
+        if (strncmp(at + 1, name, len) == 0 && at[1 + len] == '=')
+            return region_copy(to, at + len + 2, strcspn(at + len + 2, "&#"));
+    return otherwise;
+}
+
+static const char *for_postgres(region *to, const char *url, const outbox_config *outbox)
+{
+    table_config t = complete(&outbox->table);
+    return region_printf(
+        to,
+        "SELECT %s.semel_capture_table('%s', '%s', id => '%s', type => '%s', grp => '%s', "
+        "topic => '%s', body => '%s', prefix => '%s')",
+        parameter(to, url, "schema", "public"), outbox->name, t.name, t.id, t.type, t.group,
+        t.topic, t.body, t.prefix);
+}
+
+/* A value of the new row. */
+static const char *column(region *to, const char *name)
+{
+    return *name ? region_printf(to, "NEW.`%s`", name) : "NULL";
+}
+
+static const char *for_mariadb(region *to, const char *url, const outbox_config *outbox)
+{
+    table_config t = complete(&outbox->table);
+    const char *topic =
+        *t.topic ? region_printf(to, "CONCAT('%s', NEW.`%s`)", t.prefix, t.topic) : "NULL";
+    return region_printf(
+        to,
+        "CREATE TRIGGER IF NOT EXISTS `semel_capture_%s` AFTER INSERT ON `%s` FOR EACH ROW "
+        "SET @semel = %ssend_message('%s', %s, %s, %s, NULL, %s, %s, NULL, NULL, NULL, NULL)",
+        t.name, t.name, parameter(to, url, "prefix", "semel_"), outbox->name, column(to, t.type),
+        column(to, t.body), column(to, t.id), topic, column(to, t.group));
+}
+
+const char *table_statement(region *to, const config *all, const outbox_config *outbox)
+{
+    const char *url = all->store_url;
+    if (!outbox->table.name)
+        return NULL;
+    if (strncmp(url, "postgres", strlen("postgres")) == 0)
+        return for_postgres(to, url, outbox);
+    int is_maria = strncmp(url, "mariadb:", strlen("mariadb:")) == 0 ||
+                   strncmp(url, "mysql:", strlen("mysql:")) == 0;
+    return is_maria ? for_mariadb(to, url, outbox) : NULL;
+}
+
+semel_status table_capture(semel_store *store, const config *all, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    region memory = {0};
+    for (size_t i = 0; !status && i < all->outbox_count; i++) {
+        const char *statement = table_statement(&memory, all, &all->outboxes[i]);
+        if (statement)
+            status = semel_store_run(store, &statement, 1, NULL, err);
+    }
+    region_free(&memory);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* Emptying a queue: some of its messages are listed, and those that no consumer has leased by then
+ * are removed, in one transaction. */
+#include "base/mem.h"
+#include "transport/store/queue.h"
+
+#include <string.h>
+
+enum {
+    ROUNDS = 100,   /* in each of which consumers were faster */
+    ROWS_MAX = 1000 /* of a transaction: a server locks the group of each */
+};
+
+typedef struct purging {
+    int64_t *seqs;
+    size_t room;
+    size_t count;
+    uint32_t seen; /* rows of the page */
+    int64_t last_seq;
+    size_t removed;
+} purging;
+
+static semel_status note_row(const semel_outgoing *outgoing, void *context, semel_error *err)
+{
+    purging *p = context;
+    (void)err;
+    p->seen++;
+    p->last_seq = outgoing->seq;
+    if (!outgoing->leased && p->count < p->room)
+        p->seqs[p->count++] = outgoing->seq;
+    return SEMEL_OK;
+}
+
+/* Past those that are leased. */
+static semel_status find_rows(purging *p, const store_queue *queue, semel_error *err)
+{
+    semel_outgoing_filter filter = {.size = sizeof filter, .limit = (uint32_t)p->room};
+    semel_status status;
+    p->count = 0;
+    do {
+        p->seen = 0;
+        status = store_list_outgoing(queue->store, queue->scope, &filter, note_row, p, err);
+        filter.after_seq = p->last_seq;
+    } while (!status && p->count < p->room && p->seen == filter.limit);
+    return status;
+}
+
+static semel_status remove_rows(store_queue *queue, work_unit *unit, void *context,
+                                semel_error *err)
+{
+    purging *p = context;
+    return queue->store->driver->operation->remove(unit->state, queue->scope, p->seqs, p->count,
+                                                   &p->removed, err);
+}
+
+static semel_status purge(purging *p, store_queue *queue, semel_error *err)
+{
+    static const queue_step step = {remove_rows, SEMEL_BEGIN_DURABLE, "purge.stored",
+                                    "purge.committed"};
+    semel_status status = SEMEL_OK;
+    for (int i = 0; !status && !p->removed && i < ROUNDS; i++) {
+        status = find_rows(p, queue, err);
+        if (status || !p->count)
+            return status;
+        status = queue_transact(queue, &step, p, err);
+    }
+    if (!status && !p->removed)
+        status = semel_fail(err, SEMEL_EBUSY, "queue \"%s\": consumers were faster each time",
+                            queue->name);
+    return status;
+}
+
+semel_status semel_queue_purge(size_t *removed, semel_transport *transport, uint32_t rows,
+                               semel_error *err)
+{
+    purging p = {.room = rows ? rows : SEMEL_PAGE_DEFAULT};
+    store_queue *queue = NULL;
+    *removed = 0;
+    semel_status status = queue_find(&queue, transport, err);
+    if (status)
+        return status;
+    const semel_store *store = queue->store;
+    if (!store->driver->operation || !store->driver->operation->remove)
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "%s: this store cannot remove messages",
+                          store->driver->scheme);
+    if (p.room > SEMEL_PAGE_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "rows is %u; SEMEL_PAGE_MAX is %d", rows,
+                          SEMEL_PAGE_MAX);
+    p.room = store_batch(store, (uint32_t)(p.room < ROWS_MAX ? p.room : ROWS_MAX));
+    p.seqs = mem_alloc(p.room * sizeof *p.seqs);
+    if (!p.seqs)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for %zu messages", p.room);
+    status = purge(&p, queue, err);
+    *removed = status ? 0 : p.removed;
+    mem_free(p.seqs);
+    return status;
+}

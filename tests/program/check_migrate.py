@@ -1,0 +1,160 @@
+"""check_migrate.py PROGRAM [CHECK...]: `semel migrate` on SQLite, PostgreSQL and MariaDB: what it shows, that its
+script makes the same tables as `up`, and that both may be repeated."""
+import json
+import os
+import sqlite3
+import subprocess
+
+from program_kit import SEMEL, Failed, expect, expect_true, semel
+from admin_kit import Mariadb, Postgres, main_of_groups
+
+CONTENTS = ["markers, outbox, dead letters", "groups of the outbox that wait",
+            "notes of inboxes, details of markers, sent messages",
+            "causes and retries of dead letters, audit, running processes"]
+
+
+class Sqlite:
+    """A file; `name` tells one from the other."""
+    name = "sqlite"
+
+    def __init__(self, name):
+        self.path = f"{name}.db"
+        self.url = f"sqlite:{self.path}"
+
+    def run(self, script):
+        return subprocess.run(["sqlite3", self.path], input=script, capture_output=True, text=True, check=False)
+
+    def catalogue(self):
+        with sqlite3.connect(self.path) as db:
+            return (db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall(),
+                    db.execute("SELECT version, name FROM semel_schema ORDER BY 1").fetchall())
+
+    def insert_version(self, version):
+        with sqlite3.connect(self.path) as db:
+            db.execute("INSERT INTO semel_schema VALUES (?, 'future', 1)", (version,))
+
+    def close(self):
+        pass
+
+
+def steps(store):
+    return [json.loads(line) for line in semel("migrate", "status", "--json", "--store", store.url)[0].splitlines()]
+
+
+def states(store):
+    return [step["state"] for step in steps(store)]
+
+
+def go_up(store):
+    """One step, then the others, then nothing."""
+    count = len(steps(store))
+    expect("nothing is there", ["pending"] * count, states(store))
+    out, err = semel("migrate", "up", "--dry-run", "--store", store.url)
+    expect("a dry run", count, out.count("pending  "))
+    expect("says so", f"{count} pending; nothing was changed\n", err)
+    expect("did nothing", ["pending"] * count, states(store))
+    out, _ = semel("migrate", "up", "--to", "1", "--store", store.url)
+    expect_true(out.startswith(f"applied  1  {CONTENTS[0]} ("), out)
+    expect("one step", ["applied"] + ["pending"] * (count - 1), states(store))
+    out, err = semel("migrate", "status", "--store", store.url)
+    expect("a heading", ["VERSION", "CONTENTS", "STATE", "LOCKS"], out.splitlines()[0].split())
+    expect_true(out.splitlines()[1].endswith("applied  -"), out)
+    expect("the hint", "next: semel migrate up, or for a DBA: semel migrate sql\n", err)
+    out, _ = semel("migrate", "up", "--store", store.url)
+    expect("the other steps", [str(n) for n in range(2, count + 1)], [line.split()[1] for line in out.splitlines()])
+    expect("again", ("", "semel's tables are current: nothing to do\n"), semel("migrate", "up", "--store", store.url))
+    expect("no script", ("", "semel's tables are current: nothing to do\n"),
+           semel("migrate", "sql", "--store", store.url))
+    out, err = semel("migrate", "status", "--store", store.url)
+    expect("no hint", "", err)
+    return count
+
+
+def step_texts(store):
+    found = steps(store)
+    for number, step in enumerate(found):
+        expect("versions count from 1", number + 1, step["version"])
+        if number < len(CONTENTS):
+            expect("what it brings", CONTENTS[number], step["contents"])
+        expect_true("applied_at" in step and "locks" not in step, f"an applied step is {step}")
+
+
+def by_script(store, like, twice_fails):
+    """The script on an empty database, in two parts, and all of it again."""
+    part, _ = semel("migrate", "sql", "--to", "2", "--store", store.url)
+    whole, _ = semel("migrate", "sql", "--store", store.url)
+    expect_true(whole.startswith(part.rstrip("\n")), "the first steps of the script are the script of the first steps")
+    for script, wanted in ((part, 2), (semel("migrate", "sql", "--store", store.url)[0], None)):
+        done = store.run(script if wanted else semel("migrate", "sql", "--store", store.url)[0])
+        if done.returncode != 0:
+            raise Failed(f"the script fails: {done.stderr}")
+        expect("steps taken", wanted or len(steps(store)), states(store).count("applied"))
+    expect("the same tables", like.catalogue(), store.catalogue())
+    done = store.run(whole)
+    expect("twice", twice_fails, done.returncode != 0)
+    expect("nothing was changed by it", like.catalogue(), store.catalogue())
+
+
+def wrong_calls(store, count):
+    _, err = semel("migrate", "up", "--to", str(count + 1), "--store", store.url, status=4)
+    expect("no such version", f"semel migrate up: there is no version {count + 1} of semel's tables; "
+           f"this semel knows 1 to {count}\n", err)
+    expect_true('did you mean "status"?' in semel("migrate", "statsu", status=2)[1], "the nearest word")
+    semel("migrate", status=2)
+
+
+def newer(store):
+    """Tables of a semel to come are shown as far as they are known, and left alone."""
+    store.insert_version(60)
+    out, err = semel("migrate", "status", "--store", store.url, status=1)
+    expect_true("version 60" in err and "upgrade semel" in err, err)
+    expect_true("pending" not in out, out)
+    semel("migrate", "up", "--store", store.url, status=1)
+
+
+def all_of_it(one, other, twice_fails=False):
+    try:
+        count = go_up(one)
+        step_texts(one)
+        by_script(other, one, twice_fails)
+        wrong_calls(one, count)
+        newer(other)
+    finally:
+        one.close()
+        other.close()
+
+
+def on_sqlite():
+    # The shell says of a second run that the step was taken already, and stops there.
+    semel("migrate", "status", "--store", "sqlite:none.db")
+    semel("migrate", "sql", "--store", "sqlite:none.db")
+    semel("migrate", "up", "--dry-run", "--store", "sqlite:none.db")
+    expect("looking makes no file", [], os.listdir("."))
+    all_of_it(Sqlite("one"), Sqlite("other"), twice_fails=True)
+
+
+def on_postgres():
+    all_of_it(Postgres("migrate_one"), Postgres("migrate_other"))
+
+
+def on_mariadb():
+    all_of_it(Mariadb("migrate_one"), Mariadb("migrate_other"))
+
+
+def killed():
+    """`up` killed at random moments and begun anew ends with the same tables."""
+    like = Sqlite("like")
+    semel("migrate", "up", "--store", like.url)
+    one = Sqlite("killed")
+    for pause in range(8):
+        process = subprocess.Popen([SEMEL, "migrate", "up", "--to", str(pause // 2 + 1),
+                                    "--store", one.url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if pause % 2 == 0:
+            process.kill()
+        process.wait()
+    semel("migrate", "up", "--store", one.url)
+    expect("the same tables", like.catalogue(), one.catalogue())
+
+
+if __name__ == "__main__":
+    main_of_groups({"on_files": [on_sqlite, killed], "on_servers": [on_postgres, on_mariadb]})

@@ -1,0 +1,122 @@
+"""check_rights.py PROGRAM [CHECK...]: the program with the accounts of docs/RIGHTS.md, made by the document's own
+statements: `run`, `publish` and `doctor` as shop_app, `dead` as shop_ops, and neither may create a table."""
+import os
+import re
+
+from admin_kit import Mariadb, Postgres, main_of_groups
+from program_kit import expect, expect_true, publish_lines, read, semel, write
+
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/RIGHTS.md")
+ROLES = ["semel_application", "semel_relay", "semel_sweeper", "semel_operator", "semel_run", "shop_app", "shop_ops"]
+
+CONFIG = """version: 1
+store: {store}
+queues: {{ orders: store, paid: store }}
+inboxes:
+  payments:
+    from: orders
+    key: json:/order_id
+    attempts_max: 1
+    retention: 1h
+    sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
+    send: {{ to: paid, type: order.paid }}
+  mail: {{ from: paid, exec: [./mail.sh], attempts_max: 1 }}
+"""
+
+
+def block(first_line):
+    text = read(DOCUMENT)
+    return re.search(rf"```sql\n-- {first_line}\n(.*?)```", text, re.S)[1]
+
+
+def named(store, name):
+    return f"{name}_{os.getpid()}"
+
+
+def make_roles(store):
+    """The names of roles are those of the whole server."""
+    text = block("PostgreSQL" if store.kind == "postgres" else "MariaDB")
+    store.roles += [named(store, role) for role in reversed(ROLES)]
+    text = re.sub(r"\b(" + "|".join(ROLES) + r")\b", lambda role: named(store, role[1]), text)
+    if store.kind == "mariadb":
+        text = re.sub(r"\bshop\.", f"{store.name}.", text)
+    store.ask(text)
+    store.ask("CREATE TABLE ledger (order_id INT PRIMARY KEY, amount INT);"
+              f"GRANT SELECT, INSERT ON ledger TO {named(store, 'shop_app')};")
+
+
+def number(store, query):
+    return int(store.ask(query).strip())
+
+
+def may_not_create(store, account):
+    done = store.run("CREATE TABLE mine (id INT);" if store.kind == "mariadb" else
+                     f"CREATE TABLE {store.schema}.mine (id INT);", role=named(store, account))
+    expect_true(done.returncode != 0, f"{account} may create tables")
+
+
+def work_as_app(store):
+    write("semel.yaml", CONFIG.format(store=store.url_as(named(store, "shop_app"))))
+    write("mail.sh", "#!/bin/sh\ngrep -q 7 && exit 65\nexit 0\n", mode=0o700)
+    out, err = semel("doctor")
+    expect("doctor finds nothing", "ready to run\n", err)
+    expect_true(out.startswith("ok       config, store, schema, rights,"), out)
+    publish_lines("orders", ['{"order_id": 1, "amount": 5}', '{"order_id": 1, "amount": 5}',
+                             '{"order_id": 2, "amount": 5}', '{"order_id": 7, "amount": 5}', '{"order_id": "x"}'])
+    semel("run", "--once")
+    expect("each once", 3, number(store, "SELECT count(*) FROM ledger;"))
+    expect("what failed is dead", 2, number(store, f"SELECT count(*) FROM {store.table('dead')};"))
+
+
+def work_as_ops(store):
+    url = store.url_as(named(store, "shop_ops"))
+    out, _ = semel("dead", "groups", "--store", url)
+    expect_true("payments" in out and "mail" in out, out)
+    semel("dead", "discard", "--inbox", "payments", "--yes", "--store", url)
+    expect("one is left", 1, number(store, f"SELECT count(*) FROM {store.table('dead')};"))
+    semel("dead", "retry", "--inbox", "mail", "--yes", "--wait", "1ms", "--store", url)
+    expect("they are written down", 2, number(store, f"SELECT count(*) FROM {store.table('audit')};"))
+
+
+def retry_as_app(store):
+    """A letter that was asked for is taken by a process that has the handler."""
+    write("mail.sh", "#!/bin/sh\nexit 0\n", mode=0o700)
+    semel("run", "--once")
+    expect("no letter is left", 0, number(store, f"SELECT count(*) FROM {store.table('dead')};"))
+
+
+def lacking(store):
+    """A right that is missing is named, and what doctor says mends it."""
+    role, table = named(store, "semel_sweeper"), store.table("dead")
+    store.ask(f"REVOKE DELETE ON {table} FROM {role};")
+    out, _ = semel("doctor", status=1)
+    fix = re.search(r"error    rights .* no DELETE privilege on .*semel_dead.*\n *fix +(GRANT .*;)\n", out)
+    expect_true(fix, out)
+    store.ask(fix[1])
+    semel("doctor")
+
+
+def all_of_it(store):
+    try:
+        semel("migrate", "up", "--store", store.url)
+        make_roles(store)
+        for account in ("shop_app", "shop_ops"):
+            may_not_create(store, account)
+        work_as_app(store)
+        work_as_ops(store)
+        retry_as_app(store)
+        lacking(store)
+    finally:
+        store.close()
+
+
+def on_postgres():
+    all_of_it(Postgres("rights", database=True))
+
+
+def on_mariadb():
+    all_of_it(Mariadb("rights"))
+
+
+if __name__ == "__main__":
+    main_of_groups({"on_servers": [on_postgres, on_mariadb]})
