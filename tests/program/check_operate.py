@@ -539,5 +539,5 @@ def two_operators(store):
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, closed_pipe,
-     hostile, many, two_purges, two_operators)
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged,
+     closed_pipe, hostile, many, two_purges, two_operators)
