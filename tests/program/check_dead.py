@@ -525,7 +525,9 @@ def hostile():
         out = subprocess.run([SEMEL, "dead", "show", str(found[-1]["letter"]), "--body"], stdout=subprocess.PIPE,
                              env=environment(), check=True).stdout
         expect("the bytes in a pipe", json.dumps({"n": HOSTILE}).encode(), out)
-        semel("dead", "export", status=1)  # control characters are not allowed in an id of a CloudEvent
+        out, err = semel("dead", "export", status=1)  # control characters are not allowed in an id of a CloudEvent
+        expect("the end of an export", [f"{len(out.splitlines())} letters", "1 letter could not be exported"],
+               [line for line in err.splitlines() if "letter" in line and not line.startswith("semel")])
         store.ask("UPDATE semel_dead SET headers = x'ff00ff' WHERE dead_id = 1")
         expect_true("damaged" in semel("dead", "show", "1")[0], "a damaged letter says so")
         expect("a damaged letter hides no other", len(found), len(letters()))
@@ -535,7 +537,8 @@ def exported():
     """What is exported can be published again."""
     with place("sqlite") as store:
         set_up("sqlite", store)
-        make_letters("bills", (41, 42), "--header", "trace=abc")
+        publish_lines("bills", ['{"n":41}', '{"n":42}'], "--type", "order.placed", "--header", "trace=abc")
+        Run("--once").ends(0)
         out, err = semel("dead", "export", "--inbox", "invoices")
         expect("said", "2 letters\n", err)
         events = [json.loads(line) for line in out.splitlines()]
@@ -548,5 +551,26 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
+BODIES = (b'{"n":1}', b'{ "n": 2,\n "a": "\\u00e4\\/", "big": 1.50 }\n', b'{"n":3,"twice":1,"twice":2}', b'{"n":4}\r\n',
+          '{"n":5,"a":"\u00e4"}'.encode(), b'"text"', b"no JSON", b"\xff\x00", b"1e2", b" ")
+
+
+def exported_bodies():
+    """A body comes back byte for byte: a fingerprint of the default kind is made of it."""
+    with place("sqlite") as store:
+        write("semel.yaml", CONFIG.format(store=store.url).replace("json:/n", "id"))
+        write("invoice.sh", INVOICE, 0o700)
+        for number, body in enumerate(BODIES):
+            for kind in ((), ("--content-type", "application/json"), ("--content-type", "text/plain")):
+                semel("publish", "bills", "--type", "t", "--id", f"{number}{kind}", *kind, stdin=body)
+        Run("--once").ends(0)
+        out, err = semel("dead", "export")
+        expect("all are exported", f"{3 * len(BODIES)} letters\n", err)
+        before = dict(store.ask("SELECT id, body FROM semel_dead"))
+        expect_true('"data":{"n":1}' in out, "what comes back as it was stays legible")
+        semel("publish", "sent", "--cloudevents", "--lines", stdin=out.encode())
+        expect("the bodies", before, dict(store.ask("SELECT id, body FROM semel_outbox")))
+
+
 main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
-     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported)
+     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, exported_bodies)
