@@ -507,11 +507,12 @@ def hostile():
         write("error", HOSTILE.replace("\n", " "))
         odd = "odd\x1b[2J"
         body = json.dumps({"n": HOSTILE}).encode() + b"\n\x1b]0;title\x07"
-        semel("publish", "bills", "--type", odd, "--id", odd, "--source", odd, "--group", odd, "--header", f"x-y={odd}",
-              stdin=body)
+        semel("publish", "bills", "--type", odd, "--id", "odd", "--source", odd, "--group", odd, "--header",
+              f"x-y={odd}", stdin=body)
         semel("publish", "bills", "--type", "t", stdin=b"\xff\x00\x1b")
         semel("publish", "bills", "--type", "t", stdin=json.dumps({"n": HOSTILE}).encode())
         Run("--once").ends(0)
+        store.ask("UPDATE semel_dead SET id = x'6f64641b5b324a' WHERE id = x'6f6464'")  # as others send it
         found = letters()
         expect_true(len(found) >= 2, f"letters: {found}")
         for words in (["groups"], ["ls"], ["groups", "--json"], ["ls", "--json"], ["retry", "--inbox", "*", "-n"],

@@ -128,6 +128,27 @@ def in_a_pipe():
     expect("lines as text", 0, text.count("{"))
 
 
+def published():
+    """Ids are one line each, and safe on a terminal; what is said comes behind what is printed."""
+    semel("init")
+    words = ("publish", "orders", "--type", "order.placed", '{"order_id": 1}')
+    for wrong, why in (("", "must not be empty"), *((f"a{c}b", "must not have control characters")
+                                                    for c in "\n\x1b\x7f\u0085")):
+        expect(f"--id {wrong!r}", ("", f"semel publish: --id {why}\ntry: semel help publish\n"),
+               semel(*words, "--id", wrong, status=2))
+    expect("no control character", "\u00e4 \u00a0\n", semel(*words, "--id", "\u00e4 \u00a0")[0])
+    expect("raw in a pipe", "\u202e\n", semel(*words, "--id", "\u202e")[0])
+    shown = Run(*words[1:], "--id", "a\u202e", command="publish", terminal=True).ends(0)
+    expect("on a terminal", (False, True), ("\u202e" in shown, shown.startswith("a\\x")))
+    expect("both in one pipe", 'i-1\npublished 3 copies to "orders"\n',
+           Run(*words[1:], "--id", "i-1", "--copies", "3", command="publish").ends(0))
+    expect("JSON", '{"id":"i \\"2\\"","queue":"orders","copies":2}\n',
+           semel(*words, "--id", 'i "2"', "--copies", "2", "--json")[0])
+    out = semel("publish", "orders", "--json", "--lines", stdin=b"{}\n{}\n")[0]
+    expect("JSON of lines", [("orders", 1)] * 2,
+           [(one["queue"], one["copies"]) for one in map(json.loads, out.splitlines())])
+
+
 def in_json():
     semel("init")
     one, total = map(json.loads, semel("test", "--json")[0].splitlines())
@@ -147,4 +168,4 @@ def in_json():
     expect("version --json", {"version": version}, json.loads(semel("version", "--json")[0]))
 
 
-main(first_five_minutes, failing_test, in_a_pipe, in_json)
+main(first_five_minutes, failing_test, in_a_pipe, published, in_json)

@@ -441,7 +441,7 @@ HOSTILE = "\x1b[2J\n\t\x07\u202e\u009b31m\"'\\"
 @on_each
 def hostile(store):
     semel("publish", "orders", json.dumps({"order_id": HOSTILE}), "--type", f"t{HOSTILE[0]}", "--id",
-          f"id-{HOSTILE[0]}", "--header", f"h={HOSTILE[0]}")
+          "id-\u202e", "--header", f"h={HOSTILE[0]}")
     Run("--once").ends(0)
     key = objects("inbox", "ls", "invoices")[0]["key"]
     expect("the key, as it can be typed", "hex:" + HOSTILE.encode().hex(), key)

@@ -28,7 +28,7 @@ static void say(const char *caller, const char *format, va_list arguments)
     if (caller)
         buffer_printf(&line, "semel %s: ", caller);
     show_text(&line, text, (size_t)len, 0);
-    (void)fprintf(stderr, "%s\n", line.data);
+    (void)fprintf(cli_errors(), "%s\n", line.data);
     buffer_free(&line);
     free(text);
 }
