@@ -175,6 +175,7 @@ def shown(_kind, _store):
     golden("show", SHOWN.replace("CAUSE", cause), "show", "2")
     golden("show in JSON", SHOWN_JSON.replace("CAUSE", cause), "show", "2", "--json")
     golden("the body", '{"n": 42}', "show", "2", "--body")
+    golden("a page of all groups", plain(semel("dead", "groups")[0]), "groups", "--limit", "1")
     golden("a dry run", DRY, "retry", "--inbox", "invoices", "--dry-run")
     golden("letters after a dry run", LIST, "ls")
 
@@ -552,6 +553,25 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
+def pages_of_groups():
+    """--limit takes those that happened last, and says how many more there are."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        for number, error in enumerate(("one", "two", "three", "four")):
+            write("error", f"it is {error}")
+            make_letters("bills", (number,))
+        os.remove("error")
+        every = semel("dead", "groups")[0].splitlines(True)
+        expect("groups", 5, len(every))
+        expect("two of them", ("".join(every[:3]), "2 more groups, with older letters\n"),
+               semel("dead", "groups", "--limit", "2"))
+        expect("three of them", ("".join(every[:4]), "1 more group, with older letters\n"),
+               semel("dead", "groups", "--limit", "3"))
+        expect("all of them", ("".join(every), ""), semel("dead", "groups", "--limit", "4"))
+        expect("in JSON, of a type", 2, len(semel("dead", "groups", "--limit", "2", "--json", "--type",
+                                                  "order.*")[0].splitlines()))
+
+
 BODIES = (b'{"n":1}', b'{ "n": 2,\n "a": "\\u00e4\\/", "big": 1.50 }\n', b'{"n":3,"twice":1,"twice":2}', b'{"n":4}\r\n',
           '{"n":5,"a":"\u00e4"}'.encode(), b'"text"', b"no JSON", b"\xff\x00", b"1e2", b" ")
 
@@ -574,4 +594,5 @@ def exported_bodies():
 
 
 main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
-     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, exported_bodies)
+     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, pages_of_groups,
+     exported_bodies)
