@@ -217,6 +217,9 @@ def purged(store):
     order(26, 27)
     golden("a dry run", "would forget 25 keys in payments last changed before TIME: 1, 10, ...; nothing was changed\n",
            "inbox", "purge", "payments", "--older-than", "1h", "--dry-run")
+    golden("of all keys", "would forget all keys in payments, 27 keys: 1, 10, ...; nothing was changed\n",
+           "inbox", "purge", "payments", "--older-than", "0s", "--dry-run")
+    golden("of none", "there are no keys in tenants to forget\n", "inbox", "purge", "tenants", "--older-than", "0s")
     golden("without a terminal", "semel inbox purge: forgetting 25 keys needs confirmation, but there is no terminal; "
            "pass --yes\n", "inbox", "purge", "payments", "--older-than", "1h", status=2)
     asked = Run("purge", "payments", "--older-than", "1h", command="inbox", terminal=True)
