@@ -353,8 +353,11 @@ def mistakes():
         semel("inbox", "purge", "payments", status=2)
         semel("inbox", "show", status=2)
         semel("inbox", "show", "1", "--color", "sometimes", status=2)
-        out, err = semel("inbox", "ls", "--store", "postgres://shop:canary@127.0.0.1:1/shop", status=3)
-        expect_true("can read a password in an argument" in err and "canary" not in out + err, err)
+        for command in (("inbox", "ls"), ("doctor",), ("bench",)):
+            out, err = semel(*command, "--store", "postgres://shop:canary@127.0.0.1:1/shop", status=2)
+            expect_true("can read a password in an argument" in err and "canary" not in out + err, err)
+        expect_true('"foo:" is not a store' in semel("inbox", "ls", "--store", "foo:bar", status=2)[1], "a scheme")
+        semel("dead", "ls", "--store", "postgres://shop@127.0.0.1:1/shop?nonsense=1", status=2)
         out, err = semel("inbox", "ls", "--store", "postgres://shop@127.0.0.1:1/shop", "--timeout", "1s", status=75)
         expect_true("store unreachable: " in err, err)
         write("semel.yaml", "version: 1\n")
