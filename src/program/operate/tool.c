@@ -69,7 +69,7 @@ static int refuse_pending(const tool *t, const schema_state *state)
     (void)tool_refuse(t, CLI_FAILED,
                       state->applied ? "the tables in this store are older than this semel"
                                      : "the store has no tables of semel's yet");
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    (void)fprintf(stderr, "try: semel migrate up\n");
     return CLI_FAILED;
 }
 
@@ -139,7 +139,7 @@ static int check_file(tool *t, const char *url)
         return CLI_OK;
     (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet",
                       store_url_file(&t->memory, url));
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    (void)fprintf(stderr, "try: semel migrate up\n");
     return CLI_FAILED;
 }
 
