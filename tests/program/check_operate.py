@@ -294,6 +294,8 @@ def outboxes(store):
     expect_true(asked.ends(0).endswith("2 of 2 now due (audit 2)\n"), asked.text())
     golden("again", "no matching messages in shipping wait for their next attempt\n",
            "outbox", "requeue", "shipping", "--yes")
+    golden("what is due is not made due again", SHOWN[:SHOWN.index("next:")].replace("due in  DURATION", "due in  now"),
+           "outbox", "show", ids[0])
     expect("due", 2, objects("outbox", "lag")[0]["due"])
     Run("--once").ends(0)
     golden("all are sent", "no messages waiting to be sent\n", "outbox", "lag")
@@ -416,9 +418,12 @@ def paged():
     with place("sqlite") as store:
         set_up(store)
         keep_in_outbox(store, 1, "no queue is bound for it")
-        waits = json.loads(semel("outbox", "ls", "shipping", "--json")[0])["id"]
+        store.ask("UPDATE semel_outbox SET id = CAST('a b' AS BLOB), body = x'ff00'")
+        out, err = semel("outbox", "show", "a b")
+        expect_true("2 bytes, not text: semel outbox show 'a b' --body >FILE\n" in out, out)
+        expect_true(err.endswith("; to give up on it: semel outbox skip 'a b'\n"), err)
         for options, mark in (((), "1:"), (("--no-pager",), "")):
-            run = Run("show", waits, *options, command="outbox", terminal=True, rows=3,
+            run = Run("show", "a b", *options, command="outbox", terminal=True, rows=3,
                       env={"TERM": "xterm", "PAGER": marks})
             first, last = run.ends(0).splitlines()[::len(run.text().splitlines()) - 1]
             expect_true(first.startswith(mark + "message") or first.startswith(mark + "outbox"), first)
