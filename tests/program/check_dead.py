@@ -345,6 +345,28 @@ def killed_half_way(kind, store):
     expect("entries of the audit", [("dead retry --inbox payments",)] * 3, entries)
 
 
+SLOW = """\
+#!/bin/sh
+case $SEMEL_KEY in 3) exec sleep 1000 ;; *) sleep 1.1 ;; esac
+"""
+
+
+def audit_of_a_slow_step():
+    """The entry of a command that is killed in the middle of a step has what was done before."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        make_letters("bills", (1, 2, 3))
+        write("invoice.sh", SLOW, 0o700)
+        write("semel.yaml", read("semel.yaml").replace("timeout: 20s", "timeout: 100s"))
+        command = start("retry", "--inbox", "invoices", "--here", "--yes")
+        wait_until(lambda: store.ask("SELECT result, count FROM semel_audit") == [("2 processed", "2")],
+                   lambda: f"two are in the audit: {store.ask('SELECT result FROM semel_audit')}")
+        expect("the command is still at its third letter", None, command.poll())
+        command.kill()
+        command.communicate()
+        expect("the audit", "2 processed", json.loads(semel("audit", "--json")[0])["result"])
+
+
 def number(pattern, text):
     found = re.search(pattern, text)
     return int(found[1]) if found else 0
@@ -595,4 +617,4 @@ def exported_bodies():
 
 main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
      kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, pages_of_groups,
-     exported_bodies)
+     exported_bodies, audit_of_a_slow_step)
