@@ -44,6 +44,9 @@ struct semel_event {
     /* SEMEL_FAILED: it is tried again within this time, as the consumer or relay decides; 0: not
      * known. Jitter may take off up to half of it */
     uint32_t retry_ms;
+    /* SEMEL_DEAD: the inbox has refused it for this (SEMEL_MISMATCH, SEMEL_STALE or
+     * SEMEL_MISSING_KEY, which has an event of its own, too); else SEMEL_UNDECIDED */
+    semel_outcome refused;
 };
 
 SEMEL_END_DECLS

@@ -135,7 +135,8 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
                                 .attempt = was_attempted(item, outcome) ? item->attempt : 0,
                                 .handler_ns = item->handler_ns,
                                 .error = item->failure ? item->failure : said,
-                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message)});
+                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
+                                .refused = item->refused});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,

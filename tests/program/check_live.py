@@ -38,6 +38,8 @@ def without_a_process():
     publish_lines("orders", ['{"order": 1}'], "--type", "paid")
     wait_for("payments", missing_key=1, dead=1)
     run.stop()
+    expect("warnings", 1, run.text().count("refused (missing key), kept as a dead letter"))
+    expect_true(" 0 failed, 1 dead letter" in run.text(), run.text())
     none = "no process is running semel.yaml; showing data from the store only:\n"
     out, err = semel("stats")
     expect("stats", "INBOX PROCESSED DUPLICATES FAILED DEAD STALE MISMATCH NO KEY\n"

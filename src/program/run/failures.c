@@ -115,12 +115,14 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
         if (max)
             buffer_printf(to, " of %u", max);
         add_retry(to, event->retry_ms);
-    } else if (event->outcome == SEMEL_DEAD) {
+    } else if (event->attempt) {
         buffer_printf(to, "%s dead after %u attempt%s", key, event->attempt,
                       event->attempt == 1 ? "" : "s");
     } else {
-        buffer_printf(to, "%s refused (%s), kept as a dead letter", key,
-                      semel_outcome_name(event->outcome));
+        buffer_text(to, key);
+        if (event->refused)
+            buffer_printf(to, " refused (%s),", semel_outcome_name(event->refused));
+        buffer_text(to, " kept as a dead letter");
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct failure_terms {
 /* Why it failed, as far as the log may show it. */
 void failures_error(buffer *to, const semel_event *event, failure_terms terms);
 
-/* An outcome that is not a success: failed, dead, or refused. */
+/* An outcome that is not a success: failed or dead. */
 void failures_add(failures *f, const semel_event *event, failure_terms terms);
 
 void failures_tick(failures *f, int64_t now_ms);

@@ -15,7 +15,7 @@ typedef struct outcome_totals {
     uint64_t processed;
     uint64_t duplicates; /* replayed ones, too */
     uint64_t failed;
-    uint64_t dead;
+    uint64_t dead;    /* with those that were refused */
     uint64_t refused; /* stale, mismatched, without a key */
     uint64_t sent;
 } outcome_totals;

@@ -29,7 +29,7 @@ static void send_status(service *s, int64_t now)
     outcome_totals totals = outcomes_totals(s->outcomes);
     double seconds = (double)(now - (s->status_due_ms - STATUS_MS)) / 1000;
     buffer dead = {0};
-    show_number(&dead, totals.dead + totals.refused);
+    show_number(&dead, totals.dead);
     notify_send("STATUS=%.1f/s processed, %.1f/s duplicates, %s dead letters",
                 (double)(totals.processed - s->status_totals.processed) / seconds,
                 (double)(totals.duplicates - s->status_totals.duplicates) / seconds, dead.data);

@@ -67,6 +67,23 @@ static void observe(logged *l, const char *key, semel_outcome outcome, uint32_t 
                                     .retry_ms = outcome == SEMEL_FAILED ? retry_ms : 0});
 }
 
+/* As a consumer reports it: the refusal, then the dead letter. */
+static void refuse(logged *l, const char *key, semel_outcome refused)
+{
+    semel_message message = {.size = sizeof message, .id = semel_str("m-1")};
+    semel_event event = {.size = sizeof event,
+                         .kind = SEMEL_EVENT_RECEIVED,
+                         .name = "invoices",
+                         .message = &message,
+                         .key = semel_str(key),
+                         .outcome = refused};
+    outcomes_observe(l->outcomes, &event);
+    event.outcome = SEMEL_DEAD;
+    event.refused = refused;
+    event.error = "refused by the inbox";
+    outcomes_observe(l->outcomes, &event);
+}
+
 static size_t count_lines(const logged *l)
 {
     size_t count = 0;
@@ -208,6 +225,24 @@ static void a_copy_of_a_dead_letter_is_a_duplicate(void **state)
     close_logged(l);
 }
 
+static void a_refusal_is_one_line_and_one_letter(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    (void)state;
+    refuse(l, "1", SEMEL_MISMATCH);
+    assert_int_equal(count_lines(l), 1);
+    assert_non_null(strstr(l->text, "  warning: invoices: 1 refused (mismatch), kept as a dead "
+                                    "letter: refused by the inbox"));
+    refuse(l, "2", SEMEL_MISMATCH);
+    assert_int_equal(count_lines(l), 1);
+    outcomes_flush(l->outcomes);
+    assert_int_equal(count_lines(l), 2);
+    assert_non_null(strstr(l->text, "invoices: 0 more failed, 1 more dead in the last minute: "));
+    assert_int_equal(outcomes_totals(l->outcomes).dead, 2);
+    assert_int_equal(outcomes_totals(l->outcomes).refused, 2);
+    close_logged(l);
+}
+
 static void nothing_of_a_message_breaks_a_line(void **state)
 {
     logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
@@ -233,6 +268,7 @@ int main(void)
         cmocka_unit_test(keys_can_be_hidden),
         cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
         cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
+        cmocka_unit_test(a_refusal_is_one_line_and_one_letter),
         cmocka_unit_test(nothing_of_a_message_breaks_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
