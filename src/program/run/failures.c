@@ -126,6 +126,21 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
     }
 }
 
+/* Where the letter is: "; see: semel dead ls --inbox invoices --key 20688". The letter of a message
+ * that no handler saw is not kept under its key, since others may have the same. */
+static void add_hint(buffer *to, const log *l, const char *key, const semel_event *event)
+{
+    int is_sent = event->kind == SEMEL_EVENT_SENT;
+    if (event->outcome != SEMEL_DEAD)
+        return;
+    buffer_printf(to, "; see: semel dead ls %s ", is_sent ? "--outbox" : "--inbox");
+    show_argument(to, event->name);
+    if (is_sent || !event->attempt || !event->key.len || !log_shows_keys(l))
+        return;
+    buffer_text(to, " --key ");
+    show_argument(to, key);
+}
+
 static void add_text(log_entry *to, const char *name, const char *text)
 {
     size_t i = 0;
@@ -176,6 +191,7 @@ static void write_first(failures *f, const failure_kind *kind, const semel_event
     failures_error(&error, event, terms);
     describe_first(&text, key.data, event, terms.attempts_max);
     buffer_printf(&text, ": %s", error.data);
+    add_hint(&text, f->log, key.data, event);
     log_entry entry = {.level = LOG_WARNING,
                        .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
                        .subject = event->name,
@@ -264,17 +280,23 @@ static void begin_kind(failure_kind *kind, uint32_t number, const char *name, co
     kind->cause = shown.data;
 }
 
+/* The first of its kind: an inbox or outbox, a cause, and whether it is tried again. */
+static int is_first(const failure_kind *kind, const semel_event *event)
+{
+    return !(event->outcome == SEMEL_FAILED ? kind->failed : kind->dead);
+}
+
 void failures_add(failures *f, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
     uint32_t number = semel_cause(event->name, why);
     failure_kind *kind = find_kind(f, number);
-    int is_first = !kind->number;
-    if (is_first)
+    int first = is_first(kind, event);
+    if (!kind->number)
         begin_kind(kind, number, event->name, why);
     kind->last_ms = wall_clock_ms();
-    count_failure(kind, event, !is_first);
-    if (is_first)
+    count_failure(kind, event, !first);
+    if (first)
         write_first(f, kind, event, terms);
 }
 

@@ -99,21 +99,26 @@ static void failures_of_one_kind_are_folded(void **state)
     (void)state;
     observe(l, "20688", SEMEL_FAILED, 1, "http 422: no tax rate for order 20688");
     observe(l, "20689", SEMEL_FAILED, 1, "http 422: no tax rate for order 20689");
-    observe(l, "20688", SEMEL_DEAD, 5, "http 422: no tax rate for order 20688");
     assert_int_equal(count_lines(l), 1);
     assert_non_null(strstr(
         l->text, "  warning: invoices: 20688 failed, attempt 1 of 5, retry in 0.2 s: http 422: no "
                  "tax rate for order 20688\n"));
+    observe(l, "20688", SEMEL_DEAD, 5, "http 422: no tax rate for order 20688");
+    observe(l, "20689", SEMEL_DEAD, 5, "http 422: no tax rate for order 20689");
+    assert_int_equal(count_lines(l), 2);
+    assert_non_null(strstr(
+        l->text, "  warning: invoices: 20688 dead after 5 attempts: http 422: no tax rate for "
+                 "order 20688; see: semel dead ls --inbox invoices --key 20688\n"));
     outcomes_tick(l->outcomes, now + MINUTE / 2);
-    assert_int_equal(count_lines(l), 1);
+    assert_int_equal(count_lines(l), 2);
     outcomes_tick(l->outcomes, now + 2 * MINUTE);
     assert_non_null(strstr(l->text, "invoices: 1 more failed, 1 more dead in the last minute: http "
                                     "422: no tax rate for order <n>\n"));
     assert_non_null(strstr(l->text, "  invoices: no failures since "));
-    assert_non_null(strstr(l->text, " (2 failed, 1 dead): http 422"));
-    assert_int_equal(count_lines(l), 3);
+    assert_non_null(strstr(l->text, " (2 failed, 2 dead): http 422"));
+    assert_int_equal(count_lines(l), 4);
     outcomes_tick(l->outcomes, now + 4 * MINUTE);
-    assert_int_equal(count_lines(l), 3);
+    assert_int_equal(count_lines(l), 4);
     close_logged(l);
 }
 
@@ -195,6 +200,7 @@ static void keys_can_be_hidden(void **state)
     options.keys = 0;
     log_configure(l->log, &options);
     observe(l, "customer@example.com", SEMEL_FAILED, 1, "broken");
+    observe(l, "customer@example.com", SEMEL_DEAD, 5, "broken");
     assert_null(strstr(l->text, "customer"));
     assert_non_null(strstr(l->text, "\"key\":\"e233d4a29013\""));
     close_logged(l);
@@ -232,7 +238,8 @@ static void a_refusal_is_one_line_and_one_letter(void **state)
     refuse(l, "1", SEMEL_MISMATCH);
     assert_int_equal(count_lines(l), 1);
     assert_non_null(strstr(l->text, "  warning: invoices: 1 refused (mismatch), kept as a dead "
-                                    "letter: refused by the inbox"));
+                                    "letter: refused by the inbox; see: semel dead ls --inbox "
+                                    "invoices\n"));
     refuse(l, "2", SEMEL_MISMATCH);
     assert_int_equal(count_lines(l), 1);
     outcomes_flush(l->outcomes);
