@@ -273,6 +273,7 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         unit->item.attempt = 0; /* no handler saw it */
         unit->item.failure = r.why;
         unit->item.refused = refused;
+        unit->item.kept_as = name;
         unit_count_captured(unit);
         unit_report(unit, inbox, SEMEL_DEAD, NULL);
     }

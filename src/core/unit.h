@@ -50,6 +50,7 @@ typedef struct unit_item {
     uint32_t attempt;
     const char *failure;   /* for the observer: why it failed or was not claimed; NULL: not known */
     semel_outcome refused; /* for the observer: why the inbox has refused what is buried now */
+    const char *kept_as;   /* for the observer: the letter's name; NULL: that of the inbox */
     semel_outcome known;   /* steps: it was not claimed, which is reported when the unit ends */
     int64_t handler_ns;    /* how long the handler took, for the observer; 0: it did not run */
     int claimed;           /* the claim said SEMEL_CLAIMED: there is something to commit */

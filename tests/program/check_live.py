@@ -109,6 +109,18 @@ def what_fails():
            tuple(line[k] for k in ("inbox", "key", "outcome", "type", "attempt", "attempts_max", "error")))
 
 
+def unrouted():
+    prepare()
+    run = start()
+    followed = tail()
+    publish_lines("orders", ['{"n": 1}'], "--type", "refund")
+    run.says('unrouted: 1 kept as a dead letter: no route fits the type "refund"; see: semel dead ls --inbox unrouted\n')
+    followed.says("unrouted ")
+    expect_true("no route fits" in semel("dead", "ls", "--inbox", "unrouted")[0], "the command that the log names")
+    expect("letters of others", 0, stats()["dead"])
+    run.stop()
+
+
 def filters_of_tail():
     prepare()
     start()
@@ -386,7 +398,7 @@ def two_processes_on_servers():
     expect_true("no process is running" in semel("stats")[1], "none is left")
 
 
-CHECKS = [without_a_process, what_a_process_counts, what_fails, filters_of_tail, keys_are_hidden, closed_pipe,
+CHECKS = [without_a_process, what_a_process_counts, what_fails, unrouted, filters_of_tail, keys_are_hidden, closed_pipe,
           a_broker_is_away, a_handler_hangs, a_stopped_process_is_not_healthy, a_reader_that_stops_reading,
           a_killed_process_leaves_a_socket, another_user_is_refused, bad_questions, no_directory_can_be_used,
           reloads_are_survived, once_leaves_nothing, processes_of_other_hosts]
