@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KINDS_MAX = 64, MINUTE_MS = 60000, KEY_SHOWN_MAX = 255, ERROR_SHOWN_MAX = 300, HASHED = 12 };
+enum { KINDS_MAX = 64, MINUTE_MS = 60000, ERROR_SHOWN_MAX = 300, HASHED = 12 };
 enum { ID_SIZE = 9 };
 
 typedef struct failure_kind {
@@ -68,18 +68,17 @@ static failure_kind *find_kind(failures *f, uint32_t number)
 
 void failures_key(buffer *to, const log *l, semel_bytes key)
 {
-    buffer whole = {0};
+    region memory = {0};
     if (!key.len) {
         buffer_text(to, "-");
     } else if (log_shows_keys(l)) {
-        show_key(&whole, key);
-        show_text(to, whole.data, whole.len, KEY_SHOWN_MAX);
+        buffer_text(to, environment_key(&memory, key));
     } else {
         char digits[DIGEST_HEX_SIZE];
         digest_hex(digits, key.data, key.len);
         buffer_add(to, digits, HASHED);
     }
-    buffer_free(&whole);
+    region_free(&memory);
 }
 
 void failures_error(buffer *to, const semel_event *event, failure_terms terms)

@@ -31,8 +31,8 @@ void failures_add(failures *f, const semel_event *event, failure_terms terms);
 void failures_tick(failures *f, int64_t now_ms);
 void failures_flush(failures *f);
 
-/* The key as the log may show it: itself, or 12 digits of a hash if log.keys is false; "-" without
- * one. */
+/* The key as the log may show it: as commands show it, or 12 digits of a hash if log.keys is false;
+ * "-" without one. */
 void failures_key(buffer *to, const log *l, semel_bytes key);
 
 #endif

@@ -206,6 +206,24 @@ static void keys_can_be_hidden(void **state)
     close_logged(l);
 }
 
+/* As commands show it, so that it can be given to them. */
+static void a_long_key_is_its_digest(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    char key[257];
+    (void)state;
+    memset(key, 'a', sizeof key);
+    key[256] = 0;
+    observe(l, key, SEMEL_FAILED, 1, "broken");
+    key[255] = 0;
+    observe(l, key, SEMEL_FAILED, 1, "another");
+    assert_non_null(strstr(l->text,
+                           "invoices: sha256:02d7160d77e18c6447be80c2e355c7ed4388545271702c5"
+                           "0253b0914c65ce5fe failed, "));
+    assert_non_null(strstr(l->text, key));
+    close_logged(l);
+}
+
 /* A database quotes values of the message in its errors. */
 static void values_in_errors_of_a_database_are_hidden(void **state)
 {
@@ -273,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_terminal_shows_ten_in_a_second),
         cmocka_unit_test(a_pipe_gets_one_summary_in_a_minute),
         cmocka_unit_test(keys_can_be_hidden),
+        cmocka_unit_test(a_long_key_is_its_digest),
         cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
         cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
         cmocka_unit_test(a_refusal_is_one_line_and_one_letter),
