@@ -39,7 +39,7 @@ def without_a_process():
     wait_for("payments", missing_key=1, dead=1)
     run.stop()
     expect("warnings", 1, run.text().count("refused (missing key), kept as a dead letter"))
-    expect_true(" 0 failed, 1 dead letter" in run.text(), run.text())
+    expect_true(" 0 failed, 1 dead letter\n" in run.text(), run.text())
     none = "no process is running semel.yaml; showing data from the store only:\n"
     out, err = semel("stats")
     expect("stats", "INBOX PROCESSED DUPLICATES FAILED DEAD STALE MISMATCH NO KEY\n"
@@ -107,6 +107,9 @@ def what_fails():
     line = json.loads(as_json.text().splitlines()[-1])
     expect("as JSON", ("mail.receipt", "m-1", "dead", "mail", 2, 2, why),
            tuple(line[k] for k in ("inbox", "key", "outcome", "type", "attempt", "attempts_max", "error")))
+    for _ in range(2):
+        semel("dead", "retry", "1", status=1)
+    followed.says("attempt 3: exit 1")
 
 
 def unrouted():

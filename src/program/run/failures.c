@@ -81,6 +81,11 @@ void failures_key(buffer *to, const log *l, semel_bytes key)
     region_free(&memory);
 }
 
+uint32_t failures_attempts_max(uint32_t attempt, failure_terms terms)
+{
+    return attempt <= terms.attempts_max ? terms.attempts_max : 0;
+}
+
 void failures_error(buffer *to, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
@@ -174,8 +179,9 @@ static void add_message(log_entry *to, region *memory, const log *l, const semel
 static void add_attempt(log_entry *to, const semel_event *event, failure_terms terms)
 {
     add_number(to, "attempt", event->attempt);
-    if (terms.attempts_max && event->outcome == SEMEL_FAILED)
-        add_number(to, "attempts_max", terms.attempts_max);
+    uint32_t max = failures_attempts_max(event->attempt, terms);
+    if (max && event->outcome == SEMEL_FAILED)
+        add_number(to, "attempts_max", max);
     if (event->retry_ms)
         add_number(to, "retry_in_ms", event->retry_ms);
 }
@@ -188,7 +194,7 @@ static void write_first(failures *f, const failure_kind *kind, const semel_event
     int is_sent = event->kind == SEMEL_EVENT_SENT;
     failures_key(&key, f->log, is_sent ? event->message->id : event->key);
     failures_error(&error, event, terms);
-    describe_first(&text, key.data, event, terms.attempts_max);
+    describe_first(&text, key.data, event, failures_attempts_max(event->attempt, terms));
     buffer_printf(&text, ": %s", error.data);
     add_hint(&text, f->log, key.data, event);
     log_entry entry = {.level = LOG_WARNING,

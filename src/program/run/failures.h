@@ -22,6 +22,9 @@ typedef struct failure_terms {
     int hides_values;
 } failure_terms;
 
+/* Of how many this attempt is one; 0: not known, or it is beyond, as the retry of a dead letter. */
+uint32_t failures_attempts_max(uint32_t attempt, failure_terms terms);
+
 /* Why it failed, as far as the log may show it. */
 void failures_error(buffer *to, const semel_event *event, failure_terms terms);
 

@@ -268,6 +268,19 @@ static void a_refusal_is_one_line_and_one_letter(void **state)
     close_logged(l);
 }
 
+/* As when a dead letter is retried. */
+static void an_attempt_beyond_the_last_is_not_one_of_them(void **state)
+{
+    logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    observe(text, "1", SEMEL_FAILED, 6, "broken");
+    observe(json, "1", SEMEL_FAILED, 6, "broken");
+    assert_non_null(strstr(text->text, "1 failed, attempt 6, retry in "));
+    assert_non_null(strstr(json->text, "\"attempt\":6,\"retry_in_ms\""));
+    close_logged(text);
+    close_logged(json);
+}
+
 static void nothing_of_a_message_breaks_a_line(void **state)
 {
     logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
@@ -295,6 +308,7 @@ int main(void)
         cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
         cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
         cmocka_unit_test(a_refusal_is_one_line_and_one_letter),
+        cmocka_unit_test(an_attempt_beyond_the_last_is_not_one_of_them),
         cmocka_unit_test(nothing_of_a_message_breaks_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
