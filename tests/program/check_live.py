@@ -172,6 +172,8 @@ def a_broker_is_away():
     write("semel.yaml", read("semel.yaml").replace("url: store", "url: amqp://127.0.0.1:1/?queue=q"))
     run = Run("--log-format", "text")
     run.says("unreachable")
+    _, err = semel("run", "--once", "-q", "--log-format", "text", status=75)
+    expect_true(" error: pipeline: unreachable: " in err and err.endswith("; nothing was handled\n"), err)
     out, _ = semel("health", status=1)
     expect_true(fixed(out).startswith("unhealthy: pipeline: unreachable for TOOK: "), out)
     out, _ = semel("health", "--ready", status=1)
