@@ -112,16 +112,19 @@ SEMEL_API semel_status semel_dead_set_retry(semel_store *store, int64_t id, seme
 
 /* --- messages that wait ----------------------------------------------------------------------- */
 
-/* Makes a message of the outbox due now, if it waits for its next attempt or for its delay.
- * SEMEL_ENOTFOUND if it has left the outbox, SEMEL_EBUSY if a relay has leased it. A message behind
- * others of its group still waits for these. */
-SEMEL_API semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_error *err);
+/* Makes a message of the outbox due now, if it waits for its next attempt or for its delay. `id` is
+ * that of the message, as it was listed with this seq: a store may give the seq of a message that
+ * has left to a new one, and that is not the message that is meant. Empty: whichever message has
+ * the seq. SEMEL_ENOTFOUND if the message has left the outbox, SEMEL_EBUSY if a relay has leased
+ * it. A message behind others of its group still waits for these. */
+SEMEL_API semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_bytes id,
+                                         semel_error *err);
 
 /* Gives up on a message of the outbox: it becomes a dead letter with the error `why`, in one
- * transaction. *letter, which may be NULL, is the letter's id. SEMEL_ENOTFOUND and SEMEL_EBUSY as
- * above. */
+ * transaction. *letter, which may be NULL, is the letter's id. `id`, SEMEL_ENOTFOUND and
+ * SEMEL_EBUSY as above. */
 SEMEL_API semel_status semel_outbox_skip(int64_t *letter, semel_outbox *outbox, int64_t seq,
-                                         const char *why, semel_error *err);
+                                         semel_bytes id, const char *why, semel_error *err);
 
 /* Removes up to `rows` (0: SEMEL_PAGE_DEFAULT) messages of a queue in a store, the oldest first,
  * that no consumer has leased. *removed is their number: 0 when there are none left. */

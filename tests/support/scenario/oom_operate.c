@@ -36,13 +36,14 @@ semel_status oom_skip(oom_world *w, semel_error *err)
 {
     int64_t seq = 0, letter = 0;
     semel_status status = semel_outbox_list(w->box, NULL, see_row, &seq, err);
-    return status || !seq ? status : semel_outbox_skip(&letter, w->box, seq, "stuck", err);
+    return status || !seq ? status
+                          : semel_outbox_skip(&letter, w->box, seq, semel_str(""), "stuck", err);
 }
 
 static semel_status wake(oom_world *w, int64_t seq, semel_error *err)
 {
     semel_stats found = {0};
-    semel_status status = semel_outbox_wake(w->box, seq, err);
+    semel_status status = semel_outbox_wake(w->box, seq, semel_str(""), err);
     if (!status)
         status = semel_outbox_stats(&found, sizeof found, w->box, DELAY_MS, err);
     return status || found.due == 1 ? status : semel_fail(err, SEMEL_ESTORE, "it is not due");

@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""check_meanwhile.py PROGRAM [CHECK...]: what happens in the store while a command asks its question. A command acts on
+what it has listed when it asked, and on nothing that has come since, whatever its number is. On SQLite, which gives the
+number of a message that has left to the next one."""
+import json
+import os
+
+from program_kit import Run, expect, expect_true, main, publish_lines, semel, write
+from store_kit import place
+
+CONFIG = """\
+version: 1
+store: sqlite:shop.db
+queues:
+  orders: store
+  shipping: store
+inboxes:
+  copies: { from: orders, send: { to: shipping } }
+  shipped: { from: shipping, exec: ["true"] }
+"""
+
+
+def fresh(check):
+    def run():
+        with place("sqlite") as store:
+            write("semel.yaml", CONFIG)
+            Run("--once").ends(0)  # makes the tables
+            check(store)
+    run.__name__ = check.__name__
+    return run
+
+
+def objects(*arguments):
+    return [json.loads(line) for line in semel(*arguments, "--json")[0].splitlines()]
+
+
+def asked(command, *arguments, ends_with="[y/N] "):
+    run = Run(*arguments, command=command, terminal=True)
+    run.says(ends_with)
+    return run
+
+
+def answer(run, text, status):
+    os.write(run.keyboard, text.encode() + b"\n")
+    return run.ends(status)
+
+
+def in_outbox(store):
+    """The only message is in the outbox shipping and waits there for long; its id and its seq."""
+    store.ask("DELETE FROM semel_outbox")
+    publish_lines("orders", ["{}"], "--type", "order.paid")
+    store.ask("UPDATE semel_outbox SET wake_ms = wake_ms + 600000, "
+              "outbox = (SELECT id FROM semel_scope WHERE kind = 2 AND name = 'shipping')")
+    return objects("outbox", "ls", "shipping")[0]["id"], store.ask("SELECT seq FROM semel_outbox")
+
+
+@fresh
+def another_message_is_not_given_up(store):
+    old, seq = in_outbox(store)
+    run = asked("outbox", "skip", old)
+    new, again = in_outbox(store)
+    expect("the number is given again", seq, again)
+    said = answer(run, "y", 4)
+    expect_true("has no message" in said, said)
+    expect("the new message", [new], [row["id"] for row in objects("outbox", "ls", "shipping")])
+    expect("letters", [], objects("dead", "ls"))
+
+
+@fresh
+def another_message_is_not_made_due(store):
+    _, seq = in_outbox(store)
+    run = asked("outbox", "requeue", "shipping")
+    _, again = in_outbox(store)
+    expect("the number is given again", seq, again)
+    said = answer(run, "y", 0)
+    expect_true("0 of 1 now due" in said, said)
+    expect("due", 0, objects("outbox", "lag")[0]["due"])
+
+
+main(another_message_is_not_given_up, another_message_is_not_made_due)
