@@ -127,8 +127,12 @@ SEMEL_API semel_status semel_outbox_skip(int64_t *letter, semel_outbox *outbox, 
                                          semel_bytes id, const char *why, semel_error *err);
 
 /* Removes up to `rows` (0: SEMEL_PAGE_DEFAULT) messages of a queue in a store, the oldest first,
- * that no consumer has leased. *removed is their number: 0 when there are none left. */
-SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *transport, uint32_t rows,
+ * that no consumer has leased: those with a seq of at most last_seq that were captured at
+ * captured_until_ms or before, so that what has come since these were listed stays. Both are
+ * needed, because a store may give the seq of a message that has left to a new one. 0: no bound.
+ * *removed is their number: 0 when there are none left. */
+SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *transport,
+                                         int64_t last_seq, int64_t captured_until_ms, uint32_t rows,
                                          semel_error *err);
 
 /* --- audit ------------------------------------------------------------------------------------ */

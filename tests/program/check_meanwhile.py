@@ -34,9 +34,9 @@ def objects(*arguments):
     return [json.loads(line) for line in semel(*arguments, "--json")[0].splitlines()]
 
 
-def asked(command, *arguments, ends_with="[y/N] "):
+def asked(command, *arguments):
     run = Run(*arguments, command=command, terminal=True)
-    run.says(ends_with)
+    run.says("[y/N] ")
     return run
 
 
@@ -77,4 +77,16 @@ def another_message_is_not_made_due(store):
     expect("due", 0, objects("outbox", "lag")[0]["due"])
 
 
-main(another_message_is_not_given_up, another_message_is_not_made_due)
+@fresh
+def later_messages_stay_in_the_queue(store):
+    """One of those that were counted has been handled meanwhile, and two have come."""
+    publish_lines("orders", ["{}"] * 2)
+    run = asked("queue", "purge", "orders")
+    store.ask("DELETE FROM semel_outbox WHERE seq = (SELECT min(seq) FROM semel_outbox)")
+    new = publish_lines("orders", ["{}"] * 2)
+    said = answer(run, "y", 0)
+    expect_true("1 of 2 removed" in said, said)
+    expect("what is left", new, [row["id"] for row in objects("queue", "ls", "orders")])
+
+
+main(another_message_is_not_given_up, another_message_is_not_made_due, later_messages_stay_in_the_queue)

@@ -314,9 +314,9 @@ static void many_messages_are_removed_at_once(void **state)
     OK(semel_transport_publish(results, queue, sent, ROWS, CASE_WAIT_MS, &last_error));
     server_run(c->base.place.url, "UPDATE semel_outbox SET token = 7, wake_ms = 9000000000000000 "
                                   "WHERE id = 'm500'");
-    OK(semel_queue_purge(&removed, queue, ROWS, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, ROWS, &last_error));
     assert_int_equal(removed, ROWS - 1);
-    OK(semel_queue_purge(&removed, queue, ROWS, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, ROWS, &last_error));
     assert_int_equal(removed, 0);
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_outbox"), 1);
     semel_transport_close(queue);

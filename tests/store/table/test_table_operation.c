@@ -57,7 +57,7 @@ static void refuses_messages(table *t)
     FAILS(SEMEL_EUNSUPPORTED, semel_outbox_wake(t->outbox, 1, semel_str(""), &last_error));
     FAILS(SEMEL_EUNSUPPORTED,
           semel_outbox_skip(NULL, t->outbox, 1, semel_str(""), "x", &last_error));
-    FAILS(SEMEL_EUNSUPPORTED, semel_queue_purge(&removed, t->queue, 0, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_queue_purge(&removed, t->queue, 0, 0, 0, &last_error));
 }
 
 static void without_the_group_everything_is_refused(void **state)

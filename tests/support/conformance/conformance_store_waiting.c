@@ -313,17 +313,68 @@ static void a_queue_is_emptied_but_for_what_consumers_have(void **state)
     publish_ids(queue, ids, 6);
     OK(semel_transport_receive(queue, out, 2, &count, 0, &last_error));
     assert_int_equal(count, 2);
-    OK(semel_queue_purge(&removed, queue, 3, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 3, &last_error));
     assert_int_equal(removed, 3);
-    OK(semel_queue_purge(&removed, queue, 0, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
     assert_int_equal(removed, 1);
-    OK(semel_queue_purge(&removed, queue, 0, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
     assert_int_equal(removed, 0);
     assert_int_equal(count_rows(queue), 2);
     assert_int_equal(count_letters(f), 0);
     pass_ms(f, grains(f, LONG + 10));
-    OK(semel_queue_purge(&removed, queue, 1, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 1, &last_error));
     assert_int_equal(removed, 1);
+    assert_int_equal(count_rows(queue), 1);
+}
+
+static semel_status see_last(const semel_outgoing *outgoing, void *context, semel_error *err)
+{
+    semel_outgoing *last = context;
+    (void)err;
+    last->seq = outgoing->seq;
+    last->captured_ms = outgoing->captured_ms;
+    return SEMEL_OK;
+}
+
+static void what_comes_after_a_queue_was_listed_stays(void **state)
+{
+    static const char *const ids[] = {"1", "2", "3"};
+    store_fixture *f = *state;
+    semel_transport *queue = NULL;
+    semel_outgoing last = {0};
+    size_t removed = 0;
+    OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
+    fixture_keep_transport(&f->base, queue);
+    publish_ids(queue, ids, 2);
+    OK(semel_queue_list(queue, NULL, see_last, &last, &last_error));
+    publish_ids(queue, ids + 2, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, 0, 1, &last_error));
+    assert_int_equal(removed, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 0);
+    assert_int_equal(count_rows(queue), 1);
+}
+
+/* Whether the store gives the number of the message that has left to the next one or not. */
+static void what_comes_after_all_that_was_listed_has_left_stays(void **state)
+{
+    static const char *const ids[] = {"1", "2"};
+    store_fixture *f = *state;
+    semel_transport *queue = NULL;
+    semel_outgoing last = {0};
+    size_t removed = 0;
+    OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
+    fixture_keep_transport(&f->base, queue);
+    publish_ids(queue, ids, 1);
+    OK(semel_queue_list(queue, NULL, see_last, &last, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
+    assert_int_equal(removed, 1);
+    pass_ms(f, grains(f, 2));
+    publish_ids(queue, ids + 1, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 0);
     assert_int_equal(count_rows(queue), 1);
 }
 
@@ -332,10 +383,10 @@ static void only_a_queue_can_be_emptied(void **state)
     store_fixture *f = *state;
     semel_transport *queue = NULL;
     size_t removed;
-    FAILS(SEMEL_EINVAL, semel_queue_purge(&removed, open_recorder(f), 0, &last_error));
+    FAILS(SEMEL_EINVAL, semel_queue_purge(&removed, open_recorder(f), 0, 0, 0, &last_error));
     OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
     fixture_keep_transport(&f->base, queue);
-    FAILS(SEMEL_ELIMIT, semel_queue_purge(&removed, queue, SEMEL_PAGE_MAX + 1, &last_error));
+    FAILS(SEMEL_ELIMIT, semel_queue_purge(&removed, queue, 0, 0, SEMEL_PAGE_MAX + 1, &last_error));
 }
 
 enum { WITH_LETTERS = IN_ANY_MODE | NEEDS_OUTBOX | NEEDS_DEAD };
@@ -353,5 +404,7 @@ const store_test store_waiting_tests[] = {
     STORE_TEST_WITH(what_is_leased_cannot_be_skipped, WITH_LETTERS),
     STORE_TEST_WITH(a_message_that_came_after_the_one_that_is_meant_stays_as_it_is, WITH_LETTERS),
     STORE_TEST_WITH(a_queue_is_emptied_but_for_what_consumers_have, WITH_LETTERS),
+    STORE_TEST_WITH(what_comes_after_a_queue_was_listed_stays, WITH_LETTERS),
+    STORE_TEST_WITH(what_comes_after_all_that_was_listed_has_left_stays, WITH_LETTERS),
     STORE_TEST_WITH(only_a_queue_can_be_emptied, WITH_LETTERS),
     {NULL, NULL, 0}};

@@ -73,7 +73,7 @@ semel_status oom_empty_queue(oom_world *w, semel_error *err)
     size_t removed = 1;
     semel_status status = SEMEL_OK;
     while (!status && removed)
-        status = semel_queue_purge(&removed, w->queue, 2, err);
+        status = semel_queue_purge(&removed, w->queue, 0, 0, 2, err);
     return status;
 }
 
