@@ -48,7 +48,9 @@ SEMEL_API semel_status semel_store_names(semel_store *store, semel_name_kind kin
 SEMEL_API semel_status semel_inbox_open_known(semel_inbox **out, semel_store *store,
                                               const char *name, semel_error *err);
 
-/* As semel_inbox_forget(), for a key as it is stored (semel_marker.key). */
+/* As semel_inbox_forget(), for a key as it is stored (semel_marker.key). SEMEL_EREJECTED if it is
+ * the key of a dead letter of this inbox, which would stay without its key: see
+ * SEMEL_DISCARD_FORGET_KEY. */
 SEMEL_API semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key,
                                               semel_error *err);
 

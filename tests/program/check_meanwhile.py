@@ -14,9 +14,22 @@ store: sqlite:shop.db
 queues:
   orders: store
   shipping: store
+  bills: store
 inboxes:
   copies: { from: orders, send: { to: shipping } }
   shipped: { from: shipping, exec: ["true"] }
+  invoices: { from: bills, key: "json:/n", attempts_max: 1, exec: [./invoice.sh] }
+drain: 2s
+"""
+
+# It ends when the file `go` is there.
+INVOICE = """\
+#!/bin/sh
+body=$(cat)
+echo begun >>begun.txt
+while [ ! -e go ]; do sleep 0.05; done
+echo "no tax rate" >&2
+exit 65
 """
 
 
@@ -24,6 +37,7 @@ def fresh(check):
     def run():
         with place("sqlite") as store:
             write("semel.yaml", CONFIG)
+            write("invoice.sh", INVOICE, 0o700)
             Run("--once").ends(0)  # makes the tables
             check(store)
     run.__name__ = check.__name__
@@ -89,4 +103,26 @@ def later_messages_stay_in_the_queue(store):
     expect("what is left", new, [row["id"] for row in objects("queue", "ls", "orders")])
 
 
-main(another_message_is_not_given_up, another_message_is_not_made_due, later_messages_stay_in_the_queue)
+# --- dead letters ----------------------------------------------------------------------------------
+
+def make_letters(*numbers):
+    write("go", "")
+    publish_lines("bills", [json.dumps({"n": n}) for n in numbers])
+    Run("--once").ends(0)
+    os.remove("go")
+    os.remove("begun.txt")
+
+
+@fresh
+def a_key_that_has_died_is_not_forgotten(store):
+    make_letters(1)
+    store.ask("UPDATE semel_dead SET name = 'elsewhere'")
+    run = asked("inbox", "forget", "invoices", "1")
+    store.ask("UPDATE semel_dead SET name = 'invoices'")
+    said = answer(run, "y", 5)
+    expect_true("key 1 is that of dead letter 1; nothing was changed" in said, said)
+    expect("keys", ["dead"], [row["state"] for row in objects("inbox", "ls", "invoices")])
+
+
+main(another_message_is_not_given_up, another_message_is_not_made_due, later_messages_stay_in_the_queue,
+     a_key_that_has_died_is_not_forgotten)
