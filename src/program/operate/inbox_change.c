@@ -87,7 +87,10 @@ static int forget_now(inbox_work *w, semel_inbox *inbox, semel_bytes key, const 
     int status = bulk_begin(&b, &w->tool, 1, "inbox forget %s %s", name, shown);
     if (status)
         return status;
-    if (semel_inbox_forget_key(inbox, key, &why))
+    semel_status done = semel_inbox_forget_key(inbox, key, &why);
+    if (done == SEMEL_EREJECTED) /* it has died since it was looked at */
+        status = refuse_dead(w, key, shown);
+    if (done && !status)
         status = tool_failed(&w->tool, &why);
     b.done = !status;
     return bulk_end(&b, status, "forgotten",
