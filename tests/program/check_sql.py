@@ -483,6 +483,36 @@ def a_table_by_its_columns(server):
         semel("check", "--offline", status=3)
 
 
+ROWS = "CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99), grp VARCHAR(9))"
+COLUMNS = "{ name: mine, preset: columns, type: kind, body: data, group: grp }"
+
+
+def rows_committed_while_run_waits_on_postgres():
+    """A row is committed while `semel run`, twice at an isolation that is stricter, waits for the table. It is sent,
+    and so is the one from before: each once. Without an id every copy of it would arrive."""
+    server = Postgres()
+    for statement in (ROWS, GOT, "INSERT INTO mine VALUES ('k', 'before', 'g')",
+                      "INSERT INTO semel_scope (kind, name) VALUES (2, 'events')"):
+        server.run(statement)
+    db = server.connect()
+    db.cursor().execute("INSERT INTO mine VALUES ('k', 'early', 'g')")
+    write("semel.yaml", TABLES.format(url=server.at_level("repeatable read"), table=COLUMNS))
+    runs = [Run(), Run()]
+    wait_until(lambda: is_waiting(server) == 2, lambda: runs[0].text() + runs[1].text())
+    db.commit()
+    db.close()
+    for run in runs:
+        run.says("ready")
+    server.run("INSERT INTO mine VALUES ('k', 'late', 'g')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got WHERE body = 'late'"), lambda: runs[0].text())
+    for run in runs:
+        run.stop()
+    expect("each once", ["before", "early", "late"],
+           [row[0] for row in server.run("SELECT body FROM got ORDER BY body")])
+    for level in LEVELS[1:]:
+        expect(level, "0A000", server.refusal("SELECT semel_capture_table('events', 'mine')", level=level))
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
@@ -674,4 +704,5 @@ outboxes: {{ receipts: {{ poll: 50ms }} }}
 """
 
 
-program_kit.main(*CHECKS, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
+program_kit.main(*CHECKS, rows_committed_while_run_waits_on_postgres, statements_on_sqlite, binary_log_on_mariadb,
+                 rights_on_postgres, rights_on_mariadb)
