@@ -319,6 +319,31 @@ def a_name_is_made_once(server):
         expect("first copies", 4, sum(answers))
 
 
+def a_name_that_is_rolled_back_on_mariadb():
+    """Even at READ UNCOMMITTED a call waits for the transaction that has just made the name of its inbox or outbox."""
+    server, level = MariaDB(), "read uncommitted"
+    calls = {"receive": "SELECT semel_receive('fresh', 'k')", "outcome": "SELECT semel_receive_outcome('fr', 'k', 1, 1)",
+             "send": "SELECT semel_send('fresh', 't', 'b')"}
+    for name, call in calls.items():
+        maker, answers = server.connect(), []
+        maker.cursor().execute(call.replace("'k'", "'other'"))
+        thread = threading.Thread(target=lambda: answers.append(server.value(call, level=level)))
+        thread.start()
+        wait_until(lambda: is_waiting(server) or answers, "the second one waits")
+        expect(f"{name}: before the end of the first", [], answers)
+        maker.rollback()
+        maker.close()
+        thread.join()
+    expect("a copy", [0, "duplicate"], [server.value(calls[name]) for name in ("receive", "outcome")])
+    expect("in an outbox that is there", 1, server.value("SELECT COUNT(*) FROM semel_outbox o JOIN semel_scope s"
+                                                         " ON s.id = o.outbox AND s.name = 'fresh'"))
+    holder = server.connect()  # a name that is there is not waited for, where it need not be
+    holder.cursor().execute("SELECT * FROM semel_scope WHERE name = 'fresh' FOR UPDATE")
+    for level in LEVELS[:2]:
+        expect(level, True, receive(server, "fresh", level, level))
+    holder.close()
+
+
 # --- results ------------------------------------------------------------------------------------------------------
 
 @on_both
@@ -704,5 +729,5 @@ outboxes: {{ receipts: {{ poll: 50ms }} }}
 """
 
 
-program_kit.main(*CHECKS, rows_committed_while_run_waits_on_postgres, statements_on_sqlite, binary_log_on_mariadb,
-                 rights_on_postgres, rights_on_mariadb)
+program_kit.main(*CHECKS, a_name_that_is_rolled_back_on_mariadb, rows_committed_while_run_waits_on_postgres,
+                 statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
