@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -538,6 +539,37 @@ def rows_committed_while_run_waits_on_postgres():
         expect(level, "0A000", server.refusal("SELECT semel_capture_table('events', 'mine')", level=level))
 
 
+def a_refused_reload_on_postgres():
+    """Whatever the new config is refused for, the trigger stays that of the old one, or becomes it again."""
+    server = Postgres()
+    for statement in (ROWS, ROWS.replace("mine", "other"), GOT):
+        server.run(statement)
+    good = TABLES.format(url=server.url, table=COLUMNS) + f"  last: {{ table: {COLUMNS.replace('mine', 'other')} }}\n"
+    good = good.replace("events: store", "events: store, last: store")
+    write("semel.yaml", good)
+    run = Run()
+    run.says('"ready"')
+    arguments = "SELECT tgargs FROM pg_trigger WHERE tgname = 'semel_capture' ORDER BY tgrelid"
+    before = [bytes(row[0]) for row in server.run(arguments)]
+    expect("triggers", 2, len(before))
+    changed = good.replace("name: mine, preset: columns", "name: mine, preset: debezium, id: kind, topic: kind")
+    wrong = (("INTO got VALUES", "INTO gone VALUES"),  # a statement
+             ("name: other, preset: columns, type: kind", "name: other, type: no"),  # a table, after another one
+             ("from: events,", "from: events, key: type,"))  # found when the pipeline is opened
+    for number, (old, new) in enumerate(wrong):
+        expect_true(old in changed, f"{old} is in the config")
+        write("semel.yaml", changed.replace(old, new))
+        run.send(signal.SIGHUP)
+        wait_until(lambda wanted=number + 1: run.text().count('"reload_refused"') == wanted, lambda: run.text())
+        wait_until(lambda: before == [bytes(row[0]) for row in server.run(arguments)],
+                   lambda what=new: f"{what}: the trigger of the old config:\n{run.text()}")
+    write("semel.yaml", changed)
+    run.send(signal.SIGHUP)
+    wait_until(lambda: before[0] != bytes(server.run(arguments)[0][0]), lambda: f"a good one is used:\n{run.text()}")
+    expect("refused", 3, run.text().count('"reload_refused"'))
+    run.stop()
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
@@ -730,4 +762,4 @@ outboxes: {{ receipts: {{ poll: 50ms }} }}
 
 
 program_kit.main(*CHECKS, a_name_that_is_rolled_back_on_mariadb, rows_committed_while_run_waits_on_postgres,
-                 statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
+                 a_refused_reload_on_postgres, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
