@@ -451,6 +451,11 @@ DECLARE
     was_there boolean;
     sent bigint := 0;
 BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'semel: semel_capture_table in a transaction that is %', current_setting('transaction_isolation')
+            USING ERRCODE = '0A000', HINT = 'Rows could be lost or sent twice: begin it with BEGIN ISOLATION LEVEL '
+            'READ COMMITTED.';
+    END IF;
     SELECT c.name INTO missing FROM unnest(given[2:6]) AS c (name) WHERE (c.name <> '' OR given[6] = '') AND NOT EXISTS
         (SELECT FROM pg_attribute a WHERE a.attrelid = source AND a.attname = c.name AND a.attnum > 0
          AND NOT a.attisdropped) LIMIT 1;

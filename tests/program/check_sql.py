@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -319,6 +320,31 @@ def a_name_is_made_once(server):
         expect("first copies", 4, sum(answers))
 
 
+def a_name_that_is_rolled_back_on_mariadb():
+    """Even at READ UNCOMMITTED a call waits for the transaction that has just made the name of its inbox or outbox."""
+    server, level = MariaDB(), "read uncommitted"
+    calls = {"receive": "SELECT semel_receive('fresh', 'k')", "outcome": "SELECT semel_receive_outcome('fr', 'k', 1, 1)",
+             "send": "SELECT semel_send('fresh', 't', 'b')"}
+    for name, call in calls.items():
+        maker, answers = server.connect(), []
+        maker.cursor().execute(call.replace("'k'", "'other'"))
+        thread = threading.Thread(target=lambda: answers.append(server.value(call, level=level)))
+        thread.start()
+        wait_until(lambda: is_waiting(server) or answers, "the second one waits")
+        expect(f"{name}: before the end of the first", [], answers)
+        maker.rollback()
+        maker.close()
+        thread.join()
+    expect("a copy", [0, "duplicate"], [server.value(calls[name]) for name in ("receive", "outcome")])
+    expect("in an outbox that is there", 1, server.value("SELECT COUNT(*) FROM semel_outbox o JOIN semel_scope s"
+                                                         " ON s.id = o.outbox AND s.name = 'fresh'"))
+    holder = server.connect()  # a name that is there is not waited for, where it need not be
+    holder.cursor().execute("SELECT * FROM semel_scope WHERE name = 'fresh' FOR UPDATE")
+    for level in LEVELS[:2]:
+        expect(level, True, receive(server, "fresh", level, level))
+    holder.close()
+
+
 # --- results ------------------------------------------------------------------------------------------------------
 
 @on_both
@@ -481,6 +507,67 @@ def a_table_by_its_columns(server):
     for wrong in ("\"a'b\"", "{ name: mine, body: 'x y' }", "{ name: mine, preset: columns }"):
         write("semel.yaml", TABLES.format(url=server.url, table=wrong))
         semel("check", "--offline", status=3)
+
+
+ROWS = "CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99), grp VARCHAR(9))"
+COLUMNS = "{ name: mine, preset: columns, type: kind, body: data, group: grp }"
+
+
+def rows_committed_while_run_waits_on_postgres():
+    """A row is committed while `semel run`, twice at an isolation that is stricter, waits for the table. It is sent,
+    and so is the one from before: each once. Without an id every copy of it would arrive."""
+    server = Postgres()
+    for statement in (ROWS, GOT, "INSERT INTO mine VALUES ('k', 'before', 'g')",
+                      "INSERT INTO semel_scope (kind, name) VALUES (2, 'events')"):
+        server.run(statement)
+    db = server.connect()
+    db.cursor().execute("INSERT INTO mine VALUES ('k', 'early', 'g')")
+    write("semel.yaml", TABLES.format(url=server.at_level("repeatable read"), table=COLUMNS))
+    runs = [Run(), Run()]
+    wait_until(lambda: is_waiting(server) == 2, lambda: runs[0].text() + runs[1].text())
+    db.commit()
+    db.close()
+    for run in runs:
+        run.says("ready")
+    server.run("INSERT INTO mine VALUES ('k', 'late', 'g')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got WHERE body = 'late'"), lambda: runs[0].text())
+    for run in runs:
+        run.stop()
+    expect("each once", ["before", "early", "late"],
+           [row[0] for row in server.run("SELECT body FROM got ORDER BY body")])
+    for level in LEVELS[1:]:
+        expect(level, "0A000", server.refusal("SELECT semel_capture_table('events', 'mine')", level=level))
+
+
+def a_refused_reload_on_postgres():
+    """Whatever the new config is refused for, the trigger stays that of the old one, or becomes it again."""
+    server = Postgres()
+    for statement in (ROWS, ROWS.replace("mine", "other"), GOT):
+        server.run(statement)
+    good = TABLES.format(url=server.url, table=COLUMNS) + f"  last: {{ table: {COLUMNS.replace('mine', 'other')} }}\n"
+    good = good.replace("events: store", "events: store, last: store")
+    write("semel.yaml", good)
+    run = Run()
+    run.says('"ready"')
+    arguments = "SELECT tgargs FROM pg_trigger WHERE tgname = 'semel_capture' ORDER BY tgrelid"
+    before = [bytes(row[0]) for row in server.run(arguments)]
+    expect("triggers", 2, len(before))
+    changed = good.replace("name: mine, preset: columns", "name: mine, preset: debezium, id: kind, topic: kind")
+    wrong = (("INTO got VALUES", "INTO gone VALUES"),  # a statement
+             ("name: other, preset: columns, type: kind", "name: other, type: no"),  # a table, after another one
+             ("from: events,", "from: events, key: type,"))  # found when the pipeline is opened
+    for number, (old, new) in enumerate(wrong):
+        expect_true(old in changed, f"{old} is in the config")
+        write("semel.yaml", changed.replace(old, new))
+        run.send(signal.SIGHUP)
+        wait_until(lambda wanted=number + 1: run.text().count('"reload_refused"') == wanted, lambda: run.text())
+        wait_until(lambda: before == [bytes(row[0]) for row in server.run(arguments)],
+                   lambda what=new: f"{what}: the trigger of the old config:\n{run.text()}")
+    write("semel.yaml", changed)
+    run.send(signal.SIGHUP)
+    wait_until(lambda: before[0] != bytes(server.run(arguments)[0][0]), lambda: f"a good one is used:\n{run.text()}")
+    expect("refused", 3, run.text().count('"reload_refused"'))
+    run.stop()
 
 
 # --- rights -------------------------------------------------------------------------------------------------------
@@ -674,4 +761,5 @@ outboxes: {{ receipts: {{ poll: 50ms }} }}
 """
 
 
-program_kit.main(*CHECKS, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
+program_kit.main(*CHECKS, a_name_that_is_rolled_back_on_mariadb, rows_committed_while_run_waits_on_postgres,
+                 a_refused_reload_on_postgres, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)

@@ -186,6 +186,19 @@ int service_verify(service *s, const config *all)
     return status;
 }
 
+static semel_status try_capture(service *s, void *context, semel_error *err)
+{
+    (void)context;
+    return table_capture(s->store, s->all, err);
+}
+
+int service_capture_again(service *s)
+{
+    semel_error why = {0};
+    int status = keep_trying(s, "store", try_capture, NULL, &why);
+    return status == CLI_FAILED ? fail(s, "store", &why) : status;
+}
+
 /* An error that is about one element of the configuration is shown as one of the configuration. */
 static int fail_opening(const service *s, const config *all, const semel_error *why)
 {

@@ -2,8 +2,10 @@
  *
  * On PostgreSQL the function semel_capture_table() does it all, in one transaction: it compares
  * the trigger that is there, replaces it if it is another one, and sends the rows that were in the
- * table before the trigger was. MariaDB creates no trigger in a function and commits with each of
- * them; so the trigger is created unless it is there, and rows from before it are not sent.
+ * table before the trigger was. For that it must see what was committed while it waited for the
+ * table, so the transaction is READ COMMITTED, whatever the URL or the role asks for. MariaDB
+ * creates no trigger in a function and commits with each of them; so the trigger is created unless
+ * it is there, and rows from before it are not sent.
  *
  * All names were checked (check_table.c): they have letters, digits, underscores and dots. */
 #include "program/run/table.h"
@@ -32,14 +34,29 @@ static table_config complete(const table_config *given)
     return found;
 }
 
-/* The value of a parameter of the URL. */
-static const char *parameter(region *to, const char *url, const char *name, const char *otherwise)
+/* Where the value of a parameter of the URL stands; NULL if it is not there. */
+static const char *find_value(const char *url, const char *name)
 {
     size_t len = strlen(name);
     for (const char *at = strchr(url, '?'); at; at = strchr(at + 1, '&'))
         if (strncmp(at + 1, name, len) == 0 && at[1 + len] == '=')
-            return region_copy(to, at + len + 2, strcspn(at + len + 2, "&#"));
-    return otherwise;
+            return at + len + 2;
+    return NULL;
+}
+
+static const char *parameter(region *to, const char *url, const char *name, const char *otherwise)
+{
+    const char *value = find_value(url, name);
+    return value ? region_copy(to, value, strcspn(value, "&#")) : otherwise;
+}
+
+static const char *at_read_committed(region *to, const char *url)
+{
+    const char *value = find_value(url, "isolation");
+    if (!value)
+        return region_printf(to, "%s%cisolation=read-committed", url, strchr(url, '?') ? '&' : '?');
+    return region_printf(to, "%.*sread-committed%s", (int)(value - url), url,
+                         value + strcspn(value, "&#"));
 }
 
 static const char *for_postgres(region *to, const char *url, const outbox_config *outbox)
@@ -72,16 +89,34 @@ static const char *for_mariadb(region *to, const char *url, const outbox_config 
         column(to, t.body), column(to, t.id), topic, column(to, t.group));
 }
 
+static int is_postgres(const char *url)
+{
+    return strncmp(url, "postgres", strlen("postgres")) == 0;
+}
+
 const char *table_statement(region *to, const config *all, const outbox_config *outbox)
 {
     const char *url = all->store_url;
     if (!outbox->table.name)
         return NULL;
-    if (strncmp(url, "postgres", strlen("postgres")) == 0)
+    if (is_postgres(url))
         return for_postgres(to, url, outbox);
     int is_maria = strncmp(url, "mariadb:", strlen("mariadb:")) == 0 ||
                    strncmp(url, "mysql:", strlen("mysql:")) == 0;
     return is_maria ? for_mariadb(to, url, outbox) : NULL;
+}
+
+/* On a store of its own: the isolation of a store is that of its URL. */
+static semel_status run_read_committed(region *to, const config *all, const char *statement,
+                                       semel_error *err)
+{
+    semel_store *store = NULL;
+    const char *url = at_read_committed(to, all->store_url);
+    semel_status status = semel_store_open(&store, url, &all->store, err);
+    if (!status)
+        status = semel_store_run(store, &statement, 1, NULL, err);
+    semel_store_close(store);
+    return status;
 }
 
 semel_status table_capture(semel_store *store, const config *all, semel_error *err)
@@ -91,7 +126,8 @@ semel_status table_capture(semel_store *store, const config *all, semel_error *e
     for (size_t i = 0; !status && i < all->outbox_count; i++) {
         const char *statement = table_statement(&memory, all, &all->outboxes[i]);
         if (statement)
-            status = semel_store_run(store, &statement, 1, NULL, err);
+            status = is_postgres(all->store_url) ? run_read_committed(&memory, all, statement, err)
+                                                 : semel_store_run(store, &statement, 1, NULL, err);
     }
     region_free(&memory);
     return status;
