@@ -430,6 +430,17 @@ def paged():
             expect_true(last.startswith("next: "), f"what is said comes behind what is shown: {last}")
 
 
+def hints():
+    """A command that is proposed works on the same store."""
+    expect_true(semel("inbox", "ls", "--store", "sqlite:nothing here.db", status=1)[1].endswith(
+        "try: semel migrate up --store 'sqlite:nothing here.db'\n"), "the store")
+    with place("sqlite") as store:
+        set_up(store)
+        keep_in_outbox(store, 2, "no queue is bound for it")
+        said = semel("outbox", "ls", "shipping", "--limit", "1", "-c", "./semel.yaml", "--utc")[1]
+        expect_true(re.search("^1 more: semel outbox ls shipping .* -c ./semel.yaml --utc$", said, flags=re.M), said)
+
+
 def closed_pipe():
     with place("sqlite") as store:
         set_up(store)
@@ -550,5 +561,5 @@ def two_operators(store):
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged,
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, hints,
      closed_pipe, hostile, many, two_purges, two_operators)
