@@ -332,12 +332,12 @@ def queues(store):
 def mistakes():
     with place("sqlite") as store:
         write("semel.yaml", CONFIG.format(store=store.url))
-        golden("no store", "semel inbox ls: the store shop.db does not exist yet\ntry: semel migrate up\n",
+        golden("no store", "semel inbox ls: the store shop.db does not exist yet\ntry: semel migrate up --store sqlite:empty.db\n",
                "inbox", "ls", status=1)
         expect_true(not os.path.exists("shop.db"), "nothing was made")
         sqlite3.connect("empty.db").execute("CREATE TABLE other (n)")
-        golden("no tables", "semel audit: the store has no tables of semel's yet\ntry: semel migrate up\n",
-               "audit", "--store", "sqlite:empty.db", status=1)
+        golden("no tables", "semel audit: the store has no tables of semel's yet\n"
+               "try: semel migrate up --store sqlite:empty.db\n", "audit", "--store", "sqlite:empty.db", status=1)
         set_up(store)
         golden("an empty audit", "no manual changes\n", "audit")
         for kind, wrong, meant in (("inbox", "payment", "payments"), ("outbox", "shiping", "shipping"),

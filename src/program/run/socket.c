@@ -211,8 +211,10 @@ server *server_open(live *all)
     if (s->listen_fd >= 0) {
         all->taps = taps_open(all->wake_fd);
         int error = live_start_thread(&s->thread, run, s);
-        if (!error)
+        if (!error) {
+            buffer_free(&why); /* of the places before the one that could be used */
             return s;
+        }
         buffer_text(&why, strerror(error));
         (void)unlink(all->path);
         (void)close(s->listen_fd);
