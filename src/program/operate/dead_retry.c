@@ -85,8 +85,8 @@ static void count_so_far(retrying *r, uint64_t before[RETRIED_STATES])
     r->counts[RETRIED_PENDING] = before[RETRIED_PENDING];
 }
 
-/* A step can be long, if its handlers are slow; if the command is killed, the entry still says what
- * had been done, but for the last second. */
+/* A step is long if its handlers are slow: the entry of a command that is killed meanwhile has what
+ * ended before, but for the last second or the handler at work. */
 static int keep_audit_current(retrying *r)
 {
     uint64_t before[RETRIED_STATES];
