@@ -485,8 +485,8 @@ def policies(queue):
 
 
 GROUPS = {"on_files": [a_good_set_up, wrong_calls, a_config_that_is_not_valid, definitions,
-                       durability_on_sqlite, schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers, low_limits,
-                       hostile_names],
+                       durability_on_sqlite, schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers,
+                       low_limits, hostile_names],
           "on_servers": [on_postgres, strange_tables_on_postgres, on_mariadb, settings_of_mariadb, brokers]}
 
 if __name__ == "__main__":
