@@ -117,7 +117,8 @@ def unrouted():
     run = start()
     followed = tail()
     publish_lines("orders", ['{"n": 1}'], "--type", "refund")
-    run.says('unrouted: 1 kept as a dead letter: no route fits the type "refund"; see: semel dead ls --inbox unrouted\n')
+    run.says('unrouted: 1 kept as a dead letter: no route fits the type "refund"; '
+             "see: semel dead ls --inbox unrouted\n")
     followed.says("unrouted ")
     expect_true("no route fits" in semel("dead", "ls", "--inbox", "unrouted")[0], "the command that the log names")
     expect("letters of others", 0, stats()["dead"])

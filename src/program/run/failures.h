@@ -1,6 +1,7 @@
 /* Failures, folded: the first of a kind is a line at once, the others are counted and make one
  * line in a minute, and a quiet minute ends it with a last line. A kind is an inbox or outbox,
- * a cause (semel_cause()), and whether it failed or is dead. The number of kinds is bounded; what is beyond goes into one. */
+ * a cause (semel_cause()), and whether it failed or is dead. The number of kinds is
+ * bounded; what is beyond goes into one. */
 #ifndef SEMEL_PROGRAM_RUN_FAILURES_H
 #define SEMEL_PROGRAM_RUN_FAILURES_H
 

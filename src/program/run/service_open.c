@@ -170,7 +170,9 @@ static semel_status try_statements(service *s, void *context, semel_error *err)
 {
     asking *a = context;
     diagnostic_clear(&a->found);
-    return verify_sql(&a->found, a->all, s->store, 0, err);
+    const config_list accept = {s->options->accept, s->options->accept_count};
+    semel_status status = verify_definitions(&a->found, a->all, s->store, &accept, err);
+    return status ? status : verify_sql(&a->found, a->all, s->store, 0, err);
 }
 
 int service_verify(service *s, const config *all)
