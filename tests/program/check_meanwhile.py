@@ -4,8 +4,9 @@ what it has listed when it asked, and on nothing that has come since, whatever i
 number of a message that has left to the next one."""
 import json
 import os
+import signal
 
-from program_kit import Run, expect, expect_true, main, publish_lines, semel, write
+from program_kit import Run, expect, expect_true, main, publish_lines, semel, wait_until, write
 from store_kit import place
 
 CONFIG = """\
@@ -124,5 +125,23 @@ def a_key_that_has_died_is_not_forgotten(store):
     expect("keys", ["dead"], [row["state"] for row in objects("inbox", "ls", "invoices")])
 
 
+def states():
+    """Of the retries of the letters; None: none was asked for."""
+    return [row.get("retry") for row in objects("dead", "ls")]
+
+
+@fresh
+def a_retry_that_was_asked_for_again_has_not_succeeded(_store):
+    """By a second operator, while the handler of the first one runs, and fails."""
+    make_letters(1)
+    run = Run("retry", "1", "--here", command="dead")
+    wait_until(lambda: os.path.exists("begun.txt"), "the handler has begun")
+    semel("dead", "retry", "1")
+    write("go", "")
+    said = run.ends(1)
+    expect_true("failed again" in said and "processed" not in said, said)
+    expect("states", ["failed"], states())
+
+
 main(another_message_is_not_given_up, another_message_is_not_made_due, later_messages_stay_in_the_queue,
-     a_key_that_has_died_is_not_forgotten)
+     a_key_that_has_died_is_not_forgotten, a_retry_that_was_asked_for_again_has_not_succeeded)

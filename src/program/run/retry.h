@@ -45,7 +45,8 @@ semel_status retry_run(retry_end *out, const retry_place *place, const retry_let
                        semel_error *why);
 
 /* Says that the attempt at this letter has failed: RETRY_END_FAILED, or RETRY_END_PROCESSED if the
- * letter is gone, because the commit whose answer was lost has succeeded. */
+ * letter is gone, because the commit whose answer was lost has succeeded, or RETRY_END_OTHERS if
+ * it is not begun any more: it was asked for once more. */
 semel_status retry_note(retry_end *out, const retry_place *place, int64_t id, const char *error,
                         semel_error *err);
 
