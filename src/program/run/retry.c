@@ -159,11 +159,15 @@ semel_status retry_note(retry_end *out, const retry_place *place, int64_t id, co
     return status == SEMEL_ENOTFOUND ? end_of_unbegun(out, place, id, err) : status;
 }
 
+/* If the store cannot be told, the letter stays as begun: it is noted as a failure then, because no
+ * process would take it again. */
 static retry_end postpone(const retry_place *place, int64_t id)
 {
     semel_status status =
         semel_dead_set_retry(place->store, id, SEMEL_RETRY_BEGUN, SEMEL_RETRY_ASKED, NULL, NULL);
-    return status == SEMEL_ENOTFOUND ? RETRY_END_OTHERS : RETRY_END_POSTPONED;
+    if (status == SEMEL_ENOTFOUND)
+        return RETRY_END_OTHERS;
+    return status ? RETRY_END_UNNOTED : RETRY_END_POSTPONED;
 }
 
 /* A copy that is being handled ends soon, and a program that stops has not tried. All else is a

@@ -29,7 +29,7 @@ typedef enum retry_end {
     RETRY_END_FAILED,        /* the letter stays, with the new error */
     RETRY_END_OTHERS,        /* it was gone, or another process has taken it */
     RETRY_END_POSTPONED, /* not now: the program ends, or a copy is being handled. Asked again */
-    RETRY_END_UNNOTED    /* it failed, and the store could not be told: retry_note() */
+    RETRY_END_UNNOTED /* it failed or was put off, and the store could not be told: retry_note() */
 } retry_end;
 
 /* The letter as the visitor of a list sees it. */
