@@ -4,8 +4,9 @@ what it has listed when it asked, and on nothing that has come since, whatever i
 number of a message that has left to the next one."""
 import json
 import os
+import signal
 
-from program_kit import Run, expect, expect_true, main, publish_lines, semel, write
+from program_kit import Run, expect, expect_true, main, publish_lines, semel, wait_until, write
 from store_kit import place
 
 CONFIG = """\
@@ -124,5 +125,45 @@ def a_key_that_has_died_is_not_forgotten(store):
     expect("keys", ["dead"], [row["state"] for row in objects("inbox", "ls", "invoices")])
 
 
+def states():
+    """Of the retries of the letters; None: none was asked for."""
+    return [row.get("retry") for row in objects("dead", "ls")]
+
+
+@fresh
+def a_retry_that_was_asked_for_again_has_not_succeeded(_store):
+    """By a second operator, while the handler of the first one runs, and fails."""
+    make_letters(1)
+    run = Run("retry", "1", "--here", command="dead")
+    wait_until(lambda: os.path.exists("begun.txt"), "the handler has begun")
+    semel("dead", "retry", "1")
+    write("go", "")
+    said = run.ends(1)
+    expect_true("failed again" in said and "processed" not in said, said)
+    expect("states", ["failed"], states())
+
+
+@fresh
+def an_interruption_leaves_the_marks_of_others(store):
+    """The process has its hands full with the first letter; the second one is marked by one operator, and then the
+    second and the third one by another, who interrupts that."""
+    make_letters(1, 2, 3)
+    process = Run()
+    process.says('"event":"ready"')
+    wait_until(lambda: store.ask("SELECT id FROM semel_process"), "the process is known")
+    for letter, state in (("1", "begun"), ("2", "asked")):
+        command = Run("retry", letter, command="dead")
+        wait_until(lambda: states()[int(letter) - 1] == state, "the letter is marked")
+        command.kill()
+    command = Run("retry", "2", "3", command="dead")
+    wait_until(lambda: states()[2] == "asked", "the third letter is marked")
+    command.send(signal.SIGINT)
+    command.ends(130)
+    expect("states", ["begun", "asked", None], states())
+    write("go", "")
+    process.stop()
+
+
 main(another_message_is_not_given_up, another_message_is_not_made_due, later_messages_stay_in_the_queue,
-     a_key_that_has_died_is_not_forgotten)
+     a_key_that_has_died_is_not_forgotten, a_retry_that_was_asked_for_again_has_not_succeeded,
+     an_interruption_leaves_the_marks_of_others)

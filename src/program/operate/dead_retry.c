@@ -4,7 +4,7 @@
  * The command only marks letters; whichever process takes one has its own transaction for it. So
  * the command can be killed at any moment and be run again: what was handled is gone, what is
  * marked is retried, and the rest is as it was. Ctrl-C takes the marks of this step back from
- * letters that no process has taken yet. */
+ * letters that no process has taken yet, but not those that another operator had made before. */
 #include "program/cli.h"
 #include "program/operate/dead_retrying.h"
 #include "program/support/show.h"
@@ -318,16 +318,19 @@ static int wait_for_step(retrying *r)
     return status;
 }
 
-/* What no process has taken is as it was; what one has taken is waited for no longer. */
+/* What no process has taken is as it was; what one has taken is waited for no longer. A letter that
+ * was marked when it was listed stays so. */
 static void take_back(retrying *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         retried *one = &r->items[i];
         if (one->state != RETRIED_PENDING)
             continue;
-        if (!one->asked_ns ||
-            !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
-                                  SEMEL_RETRY_NONE, NULL, NULL))
+        if (!one->asked_ns)
+            one->state = RETRIED_LEFT;
+        else if (one->letter->retry != SEMEL_RETRY_ASKED &&
+                 !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
+                                       SEMEL_RETRY_NONE, NULL, NULL))
             one->state = RETRIED_LEFT;
     }
 }
