@@ -346,6 +346,32 @@ def a_name_that_is_rolled_back_on_mariadb():
     holder.close()
 
 
+@on_both
+def an_error_in_the_middle(server):
+    """The loop of docs/SQL.md, around work whose second half fails the first time: all of it happens, once."""
+    set_marker(server, "live", {"state": 1, "attempts": 1, "token": 7, "lease_until_ms": now_ms() + DAY_MS})
+    tries = []
+
+    def handle(db, message):
+        tries.append(message)
+        with db.cursor() as sql:
+            sql.execute("BEGIN" if isinstance(server, MariaDB) else "SELECT 1")  # psycopg2 begins by itself
+            sql.execute("SELECT semel_receive('halves', %s)", [message])
+            if sql.fetchone()[0]:
+                sql.execute("INSERT INTO charge VALUES (%s, 1)", [message])
+                if len(tries) == 1:
+                    sql.execute("SELECT semel_receive('states', 'live')")  # busy
+                sql.execute("INSERT INTO charge VALUES (%s, 2)", [message])
+        db.commit()
+    connection = server.connect()
+    names = {"handle": handle, "connection": connection, "message": "m", "time": time, "code": server.code,
+             "TRY_AGAIN": server.retry, "Error": (psycopg2.Error, pymysql.err.MySQLError)}
+    exec(block("loop", "python"), names)
+    connection.close()
+    expect("tries", 2, len(tries))
+    expect("both halves", [(1,), (2,)], sorted(server.run("SELECT cents FROM charge")))
+
+
 # --- results ------------------------------------------------------------------------------------------------------
 
 @on_both
@@ -677,11 +703,15 @@ def hijack(server, role):
     db.close()
 
 
-def shown(what):
-    """The statements of a block of docs/SQL.md."""
+def block(what, language="sql"):
+    """A block of docs/SQL.md."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/SQL.md")
-    block = program_kit.read(path).split(f"<!-- {what} -->")[1].split("```sql\n")[1].split("```")[0]
-    return [statement.strip() for statement in block.split(";") if statement.strip()]
+    return program_kit.read(path).split(f"<!-- {what} -->")[1].split(f"```{language}\n")[1].split("```")[0]
+
+
+def shown(what):
+    """The statements of a block."""
+    return [statement.strip() for statement in block(what).split(";") if statement.strip()]
 
 
 def rights_on_mariadb():
