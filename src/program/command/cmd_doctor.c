@@ -91,7 +91,7 @@ static int load(doctor *d)
     d->store_options.size = sizeof d->store_options;
     if (d->options.common.store_url && !d->options.common.path) {
         d->store_url = store_url_read(&d->memory, "--store", d->options.common.store_url);
-        status = d->store_url ? CLI_OK : CLI_CONFIG;
+        status = d->store_url ? CLI_OK : CLI_USAGE;
     } else
         status = load_config(d);
     d->store_options.busy_ms = d->store_options.answer_ms =

@@ -13,7 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAIT_DEFAULT_MS = 30000, PAUSE_LEAST_MS = 20, PAUSE_MOST_MS = 200, NS_PER_MS = 1000000 };
+enum {
+    WAIT_DEFAULT_MS = 30000,
+    PAUSE_LEAST_MS = 20,
+    PAUSE_MOST_MS = 200,
+    AUDIT_EVERY_MS = 1000,
+    NS_PER_MS = 1000000
+};
 
 /* --- counts ----------------------------------------------------------------------------------- */
 
@@ -66,7 +72,29 @@ static int write_audit(retrying *r)
     r->audit.count = count_ended(r) - r->counts[RETRIED_GONE] - r->counts[RETRIED_FAILED];
     int status = tool_audit(&r->w->tool, &r->audit);
     r->audit.result = "";
+    r->audited_ns = steady_clock_ns();
     buffer_free(&result);
+    return status;
+}
+
+/* Counts what has ended of the step at hand, too, until the caller puts `before` back. */
+static void count_so_far(retrying *r, uint64_t before[RETRIED_STATES])
+{
+    memcpy(before, r->counts, sizeof r->counts);
+    count_step(r);
+    r->counts[RETRIED_PENDING] = before[RETRIED_PENDING];
+}
+
+/* A step can be long, if its handlers are slow; if the command is killed, the entry still says what
+ * had been done, but for the last second. */
+static int keep_audit_current(retrying *r)
+{
+    uint64_t before[RETRIED_STATES];
+    if (steady_clock_ns() - r->audited_ns < (int64_t)AUDIT_EVERY_MS * NS_PER_MS)
+        return CLI_OK;
+    count_so_far(r, before);
+    int status = write_audit(r);
+    memcpy(r->counts, before, sizeof before);
     return status;
 }
 
@@ -76,6 +104,7 @@ static int begin_audit(retrying *r)
     dead_show_command(&what, r->w);
     r->audit.what = region_copy(&r->memory, what.data, what.len);
     buffer_free(&what);
+    r->audited_ns = steady_clock_ns();
     return tool_audit(&r->w->tool, &r->audit);
 }
 
@@ -243,8 +272,7 @@ static void show_progress(retrying *r)
 {
     buffer text = {0};
     uint64_t before[RETRIED_STATES];
-    memcpy(before, r->counts, sizeof before);
-    count_step(r);
+    count_so_far(r, before);
     r->counts[RETRIED_PENDING] = 0;
     show_counts(&text, r, 1);
     progress_show(&r->progress, count_ended(r), text.data);
@@ -284,6 +312,8 @@ static int wait_for_step(retrying *r)
         pause_for(pause_ms);
         pause_ms = pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
         status = look_again(r, &left);
+        if (!status)
+            status = keep_audit_current(r);
     }
     return status;
 }
@@ -325,6 +355,8 @@ static int ask_step(retrying *r, const dead_page *p)
         status = ask_for(r, &r->items[i]);
         if (r->w->options->here)
             show_progress(r);
+        if (!status)
+            status = keep_audit_current(r);
     }
     return status;
 }

@@ -28,7 +28,7 @@ static void say(const char *caller, const char *format, va_list arguments)
     if (caller)
         buffer_printf(&line, "semel %s: ", caller);
     show_text(&line, text, (size_t)len, 0);
-    (void)fprintf(stderr, "%s\n", line.data);
+    (void)fprintf(cli_errors(), "%s\n", line.data);
     buffer_free(&line);
     free(text);
 }
@@ -69,7 +69,7 @@ static int refuse_pending(const tool *t, const schema_state *state)
     (void)tool_refuse(t, CLI_FAILED,
                       state->applied ? "the tables in this store are older than this semel"
                                      : "the store has no tables of semel's yet");
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    (void)fprintf(stderr, "try: semel migrate up\n");
     return CLI_FAILED;
 }
 
@@ -105,12 +105,18 @@ static int load_config(tool *t)
     return status;
 }
 
+/* The store is an argument alone, and what is wrong with it is wrong with the command line. */
+static int is_argument(const common_options *common)
+{
+    return common->store_url && !common->path;
+}
+
 static int load(tool *t, const char **url, semel_store_options *store)
 {
     const common_options *common = &t->options->common;
-    if (common->store_url && !common->path) {
+    if (is_argument(common)) {
         *url = store_url_read(&t->memory, "--store", common->store_url);
-        return *url ? CLI_OK : CLI_CONFIG;
+        return *url ? CLI_OK : CLI_USAGE;
     }
     int status = load_config(t);
     if (!status) {
@@ -133,7 +139,7 @@ static int check_file(tool *t, const char *url)
         return CLI_OK;
     (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet",
                       store_url_file(&t->memory, url));
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    (void)fprintf(stderr, "try: semel migrate up\n");
     return CLI_FAILED;
 }
 
@@ -159,7 +165,10 @@ static int open_store(tool *out, const char *caller, const tool_options *options
     if (status || (missing == LEAVE_MISSING && is_missing(out, url)))
         return status;
     store.busy_ms = store.answer_ms = timeout_of(options);
-    return semel_store_open(&out->store, url, &store, &why) ? tool_failed(out, &why) : CLI_OK;
+    if (!semel_store_open(&out->store, url, &store, &why))
+        return CLI_OK;
+    int failed = tool_failed(out, &why);
+    return why.status == SEMEL_EINVAL && is_argument(&options->common) ? CLI_USAGE : failed;
 }
 
 /* A store that keeps no tables has no steps. */

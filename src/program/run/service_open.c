@@ -16,17 +16,23 @@ enum { RETRY_LEAST_MS = 200, RETRY_MOST_MS = 5000 };
 
 /* --- what is away ----------------------------------------------------------------------------- */
 
-static void say_outage(log *l, const char *component, const char *why)
+static void write_outage(log *l, log_level level, const char *component, const char *why,
+                         const char *next)
 {
     buffer text = {0};
-    buffer_printf(&text, "unreachable: %s; retrying", why);
-    log_write(l, &(log_entry){.level = LOG_WARNING,
+    buffer_printf(&text, "unreachable: %s; %s", why, next);
+    log_write(l, &(log_entry){.level = level,
                               .event = "outage",
                               .subject = component,
                               .msg = why,
                               .text = text.data,
                               .fields = {{"component", component, 0}}});
     buffer_free(&text);
+}
+
+static void say_outage(log *l, const char *component, const char *why)
+{
+    write_outage(l, LOG_WARNING, component, why, "retrying");
 }
 
 static void say_outage_over(log *l, const char *component, int64_t after_ns)
@@ -79,14 +85,16 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
         *last = why;
         if (!why.retryable)
             return CLI_FAILED;
+        if (s->options->once) {
+            write_outage(s->log, LOG_ERROR, component, why.text, "nothing was handled");
+            return CLI_TEMPORARY;
+        }
         live_wait_for(s->live, component, why.text);
         if (!was_said) {
             say_outage(s->log, component, why.text);
             notify_send("STATUS=waiting for %s", component);
         }
         was_said = 1;
-        if (s->options->once)
-            return CLI_TEMPORARY;
         service_wait(s, pause_ms);
         if (s->stop_signal)
             return EXIT_STOPPED;
