@@ -299,4 +299,23 @@ BEGIN
     RETURN `{}send_message`(the_outbox, the_type, the_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 END;
 
+-- Fails if the trigger that captures a table (outboxes.NAME.table of semel run) is there and does something else than
+-- `wanted`; spaces and quotes of names do not count.
+CREATE OR REPLACE FUNCTION `{}check_capture`(the_table VARCHAR(255) CHARSET utf8mb4, wanted LONGTEXT CHARSET utf8mb4)
+    RETURNS TINYINT
+    NOT DETERMINISTIC READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE message VARCHAR(512) CHARSET utf8mb4;
+    IF EXISTS (SELECT 1 FROM information_schema.triggers t
+               WHERE t.trigger_schema = DATABASE() AND t.trigger_name = CONCAT('semel_capture_', the_table)
+               AND (t.event_object_table <> the_table OR t.event_manipulation <> 'INSERT' OR t.action_timing <> 'AFTER'
+                    OR BINARY REGEXP_REPLACE(t.action_statement, '[`[:space:]]', '')
+                       <> BINARY REGEXP_REPLACE(wanted, '[`[:space:]]', ''))) THEN
+        SET message = CONCAT('semel: the trigger semel_capture_', LEFT(the_table, 64),
+                             ' does something else than it should: drop it, and the next start creates it');
+        SIGNAL SQLSTATE '55000' SET MYSQL_ERRNO = 30005, MESSAGE_TEXT = message;
+    END IF;
+    RETURN 1;
+END;
+
 SET SESSION sql_mode = @semel_mode;
