@@ -557,7 +557,7 @@ def two_operators(store):
         run.ends(0)
     expect("all are due", 150, objects("outbox", "lag")[0]["due"])
     entries = objects("audit")
-    expect("entries", 2, len(entries))
+    expect_true(1 <= len(entries) <= 2, f"{entries}")  # one that comes late finds none that waits, and changes nothing
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
