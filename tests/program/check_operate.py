@@ -332,7 +332,7 @@ def queues(store):
 def mistakes():
     with place("sqlite") as store:
         write("semel.yaml", CONFIG.format(store=store.url))
-        golden("no store", "semel inbox ls: the store shop.db does not exist yet\ntry: semel migrate up --store sqlite:empty.db\n",
+        golden("no store", "semel inbox ls: the store shop.db does not exist yet\ntry: semel migrate up\n",
                "inbox", "ls", status=1)
         expect_true(not os.path.exists("shop.db"), "nothing was made")
         sqlite3.connect("empty.db").execute("CREATE TABLE other (n)")

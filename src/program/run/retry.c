@@ -196,7 +196,9 @@ semel_status retry_run(retry_end *out, const retry_place *place, const retry_let
     status = replay(&outcome, place, letter, why);
     if (status)
         *out = end_of(place, letter->id, status, why);
-    else
+    if (status && outcome == SEMEL_FAILED && *out == RETRY_END_PROCESSED)
+        *out = RETRY_END_FAILED; /* the message was buried anew, as another letter */
+    if (!status)
         *out = outcome == SEMEL_PROCESSED ? RETRY_END_PROCESSED : RETRY_END_DUPLICATE;
     return SEMEL_OK;
 }
