@@ -43,6 +43,8 @@ static const struct section {
      section_handoff},
     {"server-sweep", "servers, retention, and receiving meanwhile", section_server_sweep},
     {"lists", "servers, listing and searching a million markers and dead letters", section_lists},
+    {"retry", "SQLite and servers, dead letters retried in bulk, against fresh messages",
+     section_retry},
     {"details", "SQLite and servers, with type and time of receipt kept, and without",
      section_details},
     {"retention", "all stores, consuming while retention runs by itself", section_retention},

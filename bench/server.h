@@ -148,6 +148,7 @@ void section_server_outbox(void);
 void section_server_relay(void);
 void section_server_sweep(void);
 void section_lists(void);
+void section_retry(void); /* and on SQLite */
 void section_details(void);
 void section_handoff(void);   /* and on SQLite */
 void section_groups(void);    /* and on the other stores */

@@ -32,7 +32,9 @@ typedef enum semel_event_kind {
 struct semel_event {
     size_t size;
     semel_event_kind kind;
-    const char *name;             /* of the inbox or outbox */
+    /* of the inbox or outbox; of a message that a consumer has kept as a dead letter because no
+     * route fits it or it is no proper message: "unrouted" or "unusable", as the letter */
+    const char *name;
     const semel_message *message; /* for a relay: as it was sent */
     semel_bytes key;              /* received: as semel_unit_key(); {NULL, 0} without a key */
     semel_outcome outcome; /* never SEMEL_UNDECIDED; SEMEL_FAILED for a claim that was lost */
@@ -44,6 +46,9 @@ struct semel_event {
     /* SEMEL_FAILED: it is tried again within this time, as the consumer or relay decides; 0: not
      * known. Jitter may take off up to half of it */
     uint32_t retry_ms;
+    /* SEMEL_DEAD: the inbox has refused it for this (SEMEL_MISMATCH, SEMEL_STALE or
+     * SEMEL_MISSING_KEY, which has an event of its own, too); else SEMEL_UNDECIDED */
+    semel_outcome refused;
 };
 
 SEMEL_END_DECLS

@@ -48,7 +48,9 @@ SEMEL_API semel_status semel_store_names(semel_store *store, semel_name_kind kin
 SEMEL_API semel_status semel_inbox_open_known(semel_inbox **out, semel_store *store,
                                               const char *name, semel_error *err);
 
-/* As semel_inbox_forget(), for a key as it is stored (semel_marker.key). */
+/* As semel_inbox_forget(), for a key as it is stored (semel_marker.key). SEMEL_EREJECTED if it is
+ * the key of a dead letter of this inbox, which would stay without its key: see
+ * SEMEL_DISCARD_FORGET_KEY. */
 SEMEL_API semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key,
                                               semel_error *err);
 
@@ -112,20 +114,27 @@ SEMEL_API semel_status semel_dead_set_retry(semel_store *store, int64_t id, seme
 
 /* --- messages that wait ----------------------------------------------------------------------- */
 
-/* Makes a message of the outbox due now, if it waits for its next attempt or for its delay.
- * SEMEL_ENOTFOUND if it has left the outbox, SEMEL_EBUSY if a relay has leased it. A message behind
- * others of its group still waits for these. */
-SEMEL_API semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_error *err);
+/* Makes a message of the outbox due now, if it waits for its next attempt or for its delay. `id` is
+ * that of the message, as it was listed with this seq: a store may give the seq of a message that
+ * has left to a new one, and that is not the message that is meant. Empty: whichever message has
+ * the seq. SEMEL_ENOTFOUND if the message has left the outbox, SEMEL_EBUSY if a relay has leased
+ * it. A message behind others of its group still waits for these. */
+SEMEL_API semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_bytes id,
+                                         semel_error *err);
 
 /* Gives up on a message of the outbox: it becomes a dead letter with the error `why`, in one
- * transaction. *letter, which may be NULL, is the letter's id. SEMEL_ENOTFOUND and SEMEL_EBUSY as
- * above. */
+ * transaction. *letter, which may be NULL, is the letter's id. `id`, SEMEL_ENOTFOUND and
+ * SEMEL_EBUSY as above. */
 SEMEL_API semel_status semel_outbox_skip(int64_t *letter, semel_outbox *outbox, int64_t seq,
-                                         const char *why, semel_error *err);
+                                         semel_bytes id, const char *why, semel_error *err);
 
 /* Removes up to `rows` (0: SEMEL_PAGE_DEFAULT) messages of a queue in a store, the oldest first,
- * that no consumer has leased. *removed is their number: 0 when there are none left. */
-SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *transport, uint32_t rows,
+ * that no consumer has leased: those with a seq of at most last_seq that were captured at
+ * captured_until_ms or before, so that what has come since these were listed stays. Both are
+ * needed, because a store may give the seq of a message that has left to a new one. 0: no bound.
+ * *removed is their number: 0 when there are none left. */
+SEMEL_API semel_status semel_queue_purge(size_t *removed, semel_transport *transport,
+                                         int64_t last_seq, int64_t captured_until_ms, uint32_t rows,
                                          semel_error *err);
 
 /* --- audit ------------------------------------------------------------------------------------ */

@@ -19,11 +19,18 @@ BEGIN
     RETURN IF(LENGTH(the_key) > 255 OR LEFT(the_key, 1) = x'ff', CONCAT(x'ff', UNHEX(SHA2(the_key, 256))), the_key);
 END;
 
--- The number of an inbox (kind 1) or outbox (kind 2), which the first use of its name creates.
+-- The number of an inbox (kind 1) or outbox (kind 2), which the first use of its name creates. At READ UNCOMMITTED the
+-- read locks, or it would return the number of a name whose transaction may roll back. The others that read a number
+-- leave that level to this function.
 CREATE OR REPLACE FUNCTION `{}scope_number`(the_kind TINYINT UNSIGNED, the_name LONGBLOB) RETURNS INT UNSIGNED
     NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
-    DECLARE number INT UNSIGNED DEFAULT (SELECT s.id FROM `{}scope` s WHERE s.kind = the_kind AND s.name = the_name);
+    DECLARE number INT UNSIGNED;
+    IF @@tx_isolation = 'READ-UNCOMMITTED' THEN
+        SET number = (SELECT s.id FROM `{}scope` s WHERE s.kind = the_kind AND s.name = the_name LOCK IN SHARE MODE);
+    ELSE
+        SET number = (SELECT s.id FROM `{}scope` s WHERE s.kind = the_kind AND s.name = the_name);
+    END IF;
     IF number IS NOT NULL THEN
         RETURN number;
     END IF;
@@ -118,7 +125,8 @@ CREATE OR REPLACE FUNCTION `{}receive`(the_inbox VARBINARY(1024), the_key LONGBL
 BEGIN
     DECLARE stored VARBINARY(255) DEFAULT IF(LENGTH(the_key) BETWEEN 1 AND 255 AND LEFT(the_key, 1) <> x'ff', the_key,
                                              `{}stored_key`(the_key));
-    DECLARE number INT UNSIGNED DEFAULT (SELECT s.id FROM `{}scope` s WHERE s.kind = 1 AND s.name = the_inbox);
+    DECLARE number INT UNSIGNED DEFAULT IF(@@tx_isolation = 'READ-UNCOMMITTED', NULL,
+        (SELECT s.id FROM `{}scope` s WHERE s.kind = 1 AND s.name = the_inbox));
     DECLARE there INT;
     IF number IS NULL THEN
         SET number = `{}scope_number`(1, the_inbox);
@@ -257,7 +265,8 @@ CREATE OR REPLACE FUNCTION `{}send_message`(the_outbox VARBINARY(1024), the_type
     NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
     DECLARE now_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
-    DECLARE number INT UNSIGNED DEFAULT (SELECT s.id FROM `{}scope` s WHERE s.kind = 2 AND s.name = the_outbox);
+    DECLARE number INT UNSIGNED DEFAULT IF(@@tx_isolation = 'READ-UNCOMMITTED', NULL,
+        (SELECT s.id FROM `{}scope` s WHERE s.kind = 2 AND s.name = the_outbox));
     DECLARE packed MEDIUMBLOB;
     SET delay_ms = COALESCE(delay_ms, 0);
     IF GREATEST(LENGTH(COALESCE(the_type, '')), LENGTH(COALESCE(the_id, '')), LENGTH(COALESCE(the_source, '')),
@@ -288,6 +297,25 @@ CREATE OR REPLACE FUNCTION `{}send`(the_outbox VARBINARY(1024), the_type LONGBLO
     NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
     RETURN `{}send_message`(the_outbox, the_type, the_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+END;
+
+-- Fails if the trigger that captures a table (outboxes.NAME.table of semel run) is there and does something else than
+-- `wanted`; spaces and quotes of names do not count.
+CREATE OR REPLACE FUNCTION `{}check_capture`(the_table VARCHAR(255) CHARSET utf8mb4, wanted LONGTEXT CHARSET utf8mb4)
+    RETURNS TINYINT
+    NOT DETERMINISTIC READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+    DECLARE message VARCHAR(512) CHARSET utf8mb4;
+    IF EXISTS (SELECT 1 FROM information_schema.triggers t
+               WHERE t.trigger_schema = DATABASE() AND t.trigger_name = CONCAT('semel_capture_', the_table)
+               AND (t.event_object_table <> the_table OR t.event_manipulation <> 'INSERT' OR t.action_timing <> 'AFTER'
+                    OR BINARY REGEXP_REPLACE(t.action_statement, '[`[:space:]]', '')
+                       <> BINARY REGEXP_REPLACE(wanted, '[`[:space:]]', ''))) THEN
+        SET message = CONCAT('semel: the trigger semel_capture_', LEFT(the_table, 64),
+                             ' does something else than it should: drop it, and the next start creates it');
+        SIGNAL SQLSTATE '55000' SET MYSQL_ERRNO = 30005, MESSAGE_TEXT = message;
+    END IF;
+    RETURN 1;
 END;
 
 SET SESSION sql_mode = @semel_mode;

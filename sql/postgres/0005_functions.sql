@@ -435,7 +435,8 @@ END $$;
 
 -- From now on every row that is inserted into the table is sent, by a trigger, in the transaction that inserts it; the
 -- rows that are there already are sent with this transaction. Nothing happens if the trigger is there as it should be;
--- if it is another one, it is replaced. Returns how many rows were there.
+-- if it is another one, also one of the tables of another schema, it is replaced; one that is disabled is an error.
+-- Returns how many rows were there.
 CREATE OR REPLACE FUNCTION {}.semel_capture_table(outbox text, source regclass, id text DEFAULT 'id',
     type text DEFAULT 'type',
     grp text DEFAULT 'aggregateid', topic text DEFAULT 'aggregatetype',
@@ -446,11 +447,16 @@ DECLARE
     given text[] := ARRAY[outbox, coalesce(id, ''), coalesce(type, ''), coalesce(grp, ''), coalesce(topic, ''),
                           coalesce(body, ''), coalesce(prefix, '')];
     missing text;
-    known bytea;
+    known record;
     wanted bytea;
     was_there boolean;
     sent bigint := 0;
 BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'semel: semel_capture_table in a transaction that is %',
+            current_setting('transaction_isolation') USING ERRCODE = '0A000',
+            HINT = 'Rows could be lost or sent twice: begin with BEGIN ISOLATION LEVEL READ COMMITTED.';
+    END IF;
     SELECT c.name INTO missing FROM unnest(given[2:6]) AS c (name) WHERE (c.name <> '' OR given[6] = '') AND NOT EXISTS
         (SELECT FROM pg_attribute a WHERE a.attrelid = source AND a.attname = c.name AND a.attnum > 0
          AND NOT a.attisdropped) LIMIT 1;
@@ -461,16 +467,21 @@ BEGIN
                        WHERE a.attrelid = source AND a.attname = given[6]);
     SELECT string_agg(convert_to(g.one, 'UTF8') || '\x00'::bytea, ''::bytea ORDER BY g.place) INTO wanted
         FROM unnest(given) WITH ORDINALITY AS g (one, place);
-    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
-    IF known = wanted THEN
-        RETURN 0;
-    END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', source);
-    SELECT t.tgargs INTO known FROM pg_trigger t WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
-    was_there := FOUND;
-    IF known = wanted THEN
-        RETURN 0;
-    END IF;
+    FOR look IN 1..2 LOOP -- without the lock, so that nothing waits if all is well, and with it
+        SELECT t.tgargs, t.tgfoid, t.tgenabled INTO known FROM pg_trigger t
+            WHERE t.tgrelid = source AND t.tgname = 'semel_capture';
+        was_there := FOUND;
+        IF known.tgenabled NOT IN ('O', 'A') THEN
+            RAISE EXCEPTION 'semel: rows are not sent: ALTER TABLE % ENABLE TRIGGER semel_capture', source
+                USING ERRCODE = '55000', HINT = 'It was disabled. Rows that were inserted meanwhile are not sent.';
+        END IF;
+        IF known.tgargs = wanted AND known.tgfoid = '{}.semel_capture()'::regprocedure THEN
+            RETURN 0;
+        END IF;
+        IF look = 1 THEN
+            EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', source);
+        END IF;
+    END LOOP;
     EXECUTE format('DROP TRIGGER IF EXISTS semel_capture ON %s', source);
     EXECUTE format('CREATE TRIGGER semel_capture AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION {}.semel_capture('
                    '%L, %L, %L, %L, %L, %L, %L, %L)', source, given[1], given[2], given[3], given[4], given[5],

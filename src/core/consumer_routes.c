@@ -124,7 +124,7 @@ static semel_status bury_refused(const route_group *group, const semel_message *
 {
     semel_error why;
     semel_fail(&why, SEMEL_EREJECTED, "refused by the inbox: %s", semel_outcome_name(outcome));
-    return inbox_bury_refused(group->inbox, group->inbox->name, message, why.text, err);
+    return inbox_bury_refused(group->inbox, group->inbox->name, message, outcome, why.text, err);
 }
 
 /* Turns the outcomes of one group into what they mean for the deliveries. */
@@ -226,8 +226,8 @@ static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_
                            .delivery = 1};
     semel_message nameless = {.size = sizeof nameless, .body = named.body, .delivery = 1};
     const semel_message *kept = message_check(&named, NULL) == SEMEL_OK ? &named : &nameless;
-    semel_status status =
-        inbox_bury_refused(consumer->letters, LETTER_UNUSABLE, kept, why.text, err);
+    semel_status status = inbox_bury_refused(consumer->letters, LETTER_UNUSABLE, kept,
+                                             SEMEL_UNDECIDED, why.text, err);
     j->unsettled = status != SEMEL_OK;
     return status;
 }
@@ -239,8 +239,8 @@ static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_
         return SEMEL_OK;
     semel_fail(&why, SEMEL_EREJECTED, "no route fits the %s \"%s\"",
                has_type(j->message) ? "type" : "topic", name_of(j->message));
-    semel_status status =
-        inbox_bury_refused(consumer->letters, LETTER_UNROUTED, j->message, why.text, err);
+    semel_status status = inbox_bury_refused(consumer->letters, LETTER_UNROUTED, j->message,
+                                             SEMEL_UNDECIDED, why.text, err);
     j->unsettled = status != SEMEL_OK;
     j->dead = !j->unsettled;
     return status;

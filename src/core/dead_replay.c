@@ -19,10 +19,25 @@ static semel_status restart_count(work_unit *unit, semel_error *err)
     return unit->store->driver->markers->fail(unit->state, &unit->item.mark, "replayed", err);
 }
 
+static int same_bytes(semel_bytes a, semel_bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* A letter that was refused has an identity of its own. The dead key belongs to another letter,
+ * whose message it would replace. */
+static semel_status refuse_other_letter(const letter *found, semel_error *err)
+{
+    return semel_fail(err, SEMEL_EREJECTED,
+                      "the key of dead letter %lld is dead because of another message: replay or "
+                      "discard that one first",
+                      (long long)found->id);
+}
+
 /* The marker of a dead key is removed, so that the key is free to be claimed. If another replay is
  * faster, the claim will tell. */
-static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const semel_message *message,
-                                  semel_error *err)
+static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const letter *found,
+                                  const semel_message *message, semel_error *err)
 {
     int missing;
     semel_status status = unit_identify(&missing, unit, inbox, message, err);
@@ -32,6 +47,8 @@ static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const sem
     status = markers->look(unit->state, &unit->item.mark, err);
     if (status)
         return status;
+    if (unit->item.mark.state == SEMEL_MARK_DEAD && !same_bytes(found->key, unit->item.mark.key))
+        return refuse_other_letter(found, err);
     if (unit->item.mark.state == SEMEL_MARK_DEAD)
         status = markers->forget(unit->state, &unit->item.mark, err);
     else if (unit->item.mark.state == SEMEL_MARK_FREE && unit->item.mark.attempts)
@@ -71,11 +88,6 @@ static semel_status replay_transaction(semel_outcome *out, work_unit *unit, cons
         status = unit_complete(unit, err);
     *out = status ? SEMEL_UNDECIDED : run ? SEMEL_PROCESSED : *out;
     return status ? status : store_fault(unit->store, "replay.committed", err);
-}
-
-static int same_bytes(semel_bytes a, semel_bytes b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
 /* Dead it was and dead it is, under one letter: a refused one had an identity of its own, and
@@ -127,7 +139,8 @@ static semel_status replay_found(semel_outcome *out, work_unit *unit, const repl
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
     message->delivery = 0;
     message->delay_ms = 0;
-    semel_status status = r->foreign ? SEMEL_OK : free_dead_key(unit, r->inbox, message, err);
+    semel_status status =
+        r->foreign ? SEMEL_OK : free_dead_key(unit, r->inbox, found, message, err);
     if (!status)
         status = store_fault(unit->store, "replay.begun", err);
     if (status)

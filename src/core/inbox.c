@@ -266,6 +266,32 @@ semel_status semel_inbox_forget(semel_inbox *inbox, const semel_message *message
     return status;
 }
 
+static semel_status refuse_letter(const semel_dead *dead, void *context, semel_error *err)
+{
+    (void)context;
+    return semel_fail(err, SEMEL_EREJECTED,
+                      "inbox \"%s\": the key is that of dead letter %lld; discard the letter",
+                      dead->name, (long long)dead->id);
+}
+
+/* The key is removed first: a unit that buries it at this moment has ended then, and its letter is
+ * seen. */
+static semel_status forget_without_letter(work_unit *unit, void *context, semel_error *err)
+{
+    const semel_inbox *inbox = context;
+    const semel_store_driver *driver = unit->store->driver;
+    const semel_dead_filter filter = {.size = sizeof filter,
+                                      .origin = SEMEL_DEAD_INBOX,
+                                      .name = inbox->name,
+                                      .key = unit->item.mark.key,
+                                      .limit = 1,
+                                      .brief = 1};
+    semel_status status = forget_key(unit, NULL, err);
+    if (status || !driver->dead)
+        return status;
+    return driver->dead->list(unit->state, &filter, refuse_letter, NULL, err);
+}
+
 semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key, semel_error *err)
 {
     work_unit *unit = NULL;
@@ -276,7 +302,7 @@ semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key, semel_e
     if (status)
         return status;
     unit->item.mark = (semel_mark){.inbox = inbox->scope, .key = key};
-    status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_key, NULL, err);
+    status = unit_transact(unit, SEMEL_BEGIN_DURABLE, forget_without_letter, inbox, err);
     unit_free(unit);
     return status;
 }

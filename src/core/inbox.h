@@ -138,8 +138,9 @@ semel_status inbox_learn_horizon(work_unit *unit, semel_inbox *inbox, semel_erro
  * markers of that age may be removed. */
 semel_status inbox_lower_horizon(semel_inbox *inbox, uint64_t age_ms, semel_error *err);
 
-/* Keeps a message that is refused as a dead letter under `name`, once however often it comes. */
+/* Keeps a message that is refused as a dead letter under `name`, once however often it comes.
+ * `refused` is the outcome for which the inbox itself refuses it, or SEMEL_UNDECIDED. */
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
-                                const char *why, semel_error *err);
+                                semel_outcome refused, const char *why, semel_error *err);
 
 #endif

@@ -250,7 +250,7 @@ static semel_status keep_refused(work_unit *unit, refusal *r, semel_error *err)
 }
 
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,
-                                const char *why, semel_error *err)
+                                semel_outcome refused, const char *why, semel_error *err)
 {
     int missing;
     refusal r = {.name = name, .why = why};
@@ -272,6 +272,8 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
     if (!status) {
         unit->item.attempt = 0; /* no handler saw it */
         unit->item.failure = r.why;
+        unit->item.refused = refused;
+        unit->item.kept_as = name;
         unit_count_captured(unit);
         unit_report(unit, inbox, SEMEL_DEAD, NULL);
     }

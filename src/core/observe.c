@@ -95,7 +95,7 @@ void inbox_report(semel_inbox *inbox, const semel_event *event)
     semel_event complete = *event;
     complete.size = sizeof complete;
     complete.kind = SEMEL_EVENT_RECEIVED;
-    complete.name = inbox->name;
+    complete.name = event->name ? event->name : inbox->name;
     if (is_success(event->outcome))
         complete.error = NULL;
     store->observer(store->observer_context, &complete);
@@ -129,13 +129,15 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
     const unit_item *item = &unit->item;
     const char *said = err && err->text[0] ? err->text : NULL;
     inbox_report(inbox,
-                 &(semel_event){.message = item->message,
+                 &(semel_event){.name = item->kept_as,
+                                .message = item->message,
                                 .key = item->whole_key,
                                 .outcome = outcome,
                                 .attempt = was_attempted(item, outcome) ? item->attempt : 0,
                                 .handler_ns = item->handler_ns,
                                 .error = item->failure ? item->failure : said,
-                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message)});
+                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
+                                .refused = item->refused});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,

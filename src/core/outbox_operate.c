@@ -3,7 +3,8 @@
  * A message that is skipped leaves the outbox and becomes a dead letter in one transaction: if the
  * process dies before the commit it is in the outbox, after it it is a letter. The message is read
  * in that transaction, because its number may be given to another message as soon as it has left;
- * where a store never does that, it is read before. */
+ * where a store never does that, it is read before. For the same reason a caller that has seen the
+ * message earlier says its id: another message with that number is not the one. */
 #include "base/message.h"
 #include "core/dead.h"
 #include "core/operate.h"
@@ -15,6 +16,7 @@
 typedef struct waiting {
     semel_outbox *outbox;
     int64_t seq;
+    semel_bytes id; /* empty: any */
     mem_arena arena;
     int found;
     const semel_message *message; /* NULL: it was found, and is damaged */
@@ -40,16 +42,24 @@ static semel_status refuse_leased(const waiting *w, semel_error *err)
 
 /* --- reading one ------------------------------------------------------------------------------ */
 
+static int has_id(const waiting *w, const semel_message *message)
+{
+    return !w->id.len || (message && message->id.len == w->id.len &&
+                          memcmp(message->id.data, w->id.data, w->id.len) == 0);
+}
+
 static semel_status keep_waiting(const semel_outgoing *outgoing, void *context, semel_error *err)
 {
     waiting *w = context;
     if (outgoing->seq != w->seq)
         return SEMEL_OK;
-    w->found = 1;
-    w->attempts = outgoing->attempts;
     if (!outgoing->message)
         return semel_fail(err, SEMEL_ESTORE, "message %lld of outbox \"%s\" is damaged: %s",
                           (long long)w->seq, w->outbox->name, outgoing->error);
+    if (!has_id(w, outgoing->message))
+        return SEMEL_OK;
+    w->found = 1;
+    w->attempts = outgoing->attempts;
     w->message = message_copy_into(&w->arena, outgoing->message);
     return w->message ? SEMEL_OK : semel_fail(err, SEMEL_ENOMEM, "out of memory for a message");
 }
@@ -64,21 +74,22 @@ static semel_status read_committed(waiting *w, semel_outgoing_visitor *visitor, 
     return store->driver->lists->outgoing(store->state, w->outbox->scope, &filter, visitor, w, err);
 }
 
-static semel_status read_in_unit(waiting *w, work_unit *unit, semel_error *err)
+static semel_status read_in_unit(waiting *w, work_unit *unit, semel_outgoing_visitor *visitor,
+                                 semel_error *err)
 {
     const semel_store_operation *operation = store_operation(unit->store);
     if (!operation->outgoing)
         return SEMEL_OK; /* it was read before */
     arena_reset(&w->arena);
     w->found = 0;
-    return operation->outgoing(unit->state, w->outbox->scope, w->seq, keep_waiting, w, err);
+    return operation->outgoing(unit->state, w->outbox->scope, w->seq, visitor, w, err);
 }
 
 static semel_status see_waiting(const semel_outgoing *outgoing, void *context, semel_error *err)
 {
     waiting *w = context;
     (void)err;
-    w->found = outgoing->seq == w->seq;
+    w->found = outgoing->seq == w->seq && has_id(w, outgoing->message);
     return SEMEL_OK;
 }
 
@@ -102,21 +113,29 @@ static semel_status wake_row(work_unit *unit, void *context, semel_error *err)
 {
     waiting *w = context;
     size_t changed = 0;
-    semel_status status = store_operation(unit->store)
-                              ->wake(unit->state, w->outbox->scope, &w->seq, 1, &changed, err);
+    semel_status status = w->id.len ? read_in_unit(w, unit, see_waiting, err) : SEMEL_OK;
+    if (!status && w->id.len && !w->found)
+        status = refuse_missing(w, err);
+    if (!status)
+        status = store_operation(unit->store)
+                     ->wake(unit->state, w->outbox->scope, &w->seq, 1, &changed, err);
     w->unchanged = !status && !changed;
     if (w->unchanged)
         status = refuse_leased(w, err);
     return status ? status : store_fault(unit->store, "wake.stored", err);
 }
 
-semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_error *err)
+semel_status semel_outbox_wake(semel_outbox *outbox, int64_t seq, semel_bytes id, semel_error *err)
 {
     semel_store *store = outbox->store;
-    waiting w = {.outbox = outbox, .seq = seq};
+    waiting w = {.outbox = outbox, .seq = seq, .id = id};
+    semel_status status = SEMEL_OK;
     if (!store_operation(store)->wake || !can_read(store))
         return operate_refuse(store, "wake messages", err);
-    semel_status status = operate_change(store, SEMEL_BEGIN_DURABLE, wake_row, &w, err);
+    if (id.len && !store_operation(store)->outgoing)
+        status = read_committed(&w, see_waiting, 0, err);
+    if (!status)
+        status = operate_change(store, SEMEL_BEGIN_DURABLE, wake_row, &w, err);
     if (status)
         return explain(&w, status, err);
     store_wake_scope(store, outbox->scope);
@@ -164,7 +183,7 @@ static semel_status skip_row(work_unit *unit, void *context, semel_error *err)
 {
     waiting *w = context;
     size_t changed = 0;
-    semel_status status = read_in_unit(w, unit, err);
+    semel_status status = read_in_unit(w, unit, keep_waiting, err);
     if (!status && !w->found)
         status = refuse_missing(w, err);
     if (!status)
@@ -192,10 +211,10 @@ static semel_status skip(waiting *w, semel_error *err)
 }
 
 semel_status semel_outbox_skip(int64_t *letter_id, semel_outbox *outbox, int64_t seq,
-                               const char *why, semel_error *err)
+                               semel_bytes id, const char *why, semel_error *err)
 {
     semel_store *store = outbox->store;
-    waiting w = {.outbox = outbox, .seq = seq};
+    waiting w = {.outbox = outbox, .seq = seq, .id = id};
     semel_status status = store_can_keep_dead(store, err);
     if (!status && (!store_operation(store)->remove || !can_read(store)))
         status = operate_refuse(store, "remove messages", err);

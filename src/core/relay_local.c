@@ -92,10 +92,10 @@ static semel_status local_retry(semel_relay *relay, work_unit *unit, relay_item 
 /* The inbox refuses it for good: kept as a dead letter of the inbox, then taken out of the outbox.
  * A crash in between makes the same letter again, not a second one. */
 static semel_status local_refuse(semel_relay *relay, work_unit *unit, relay_item *item,
-                                 const char *why, semel_error *err)
+                                 semel_outcome outcome, const char *why, semel_error *err)
 {
     semel_status status =
-        inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, why, err);
+        inbox_bury_refused(relay->inbox, relay->inbox->name, item->message, outcome, why, err);
     return status ? status : local_put_back(relay, unit, item, SEMEL_VERDICT_ACK, 0, err);
 }
 
@@ -191,7 +191,7 @@ static int is_settled_by_inbox(semel_relay *relay, work_unit *unit, relay_item *
         unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     if (*status == SEMEL_EREJECTED) {
         unit_tx_rollback(unit);
-        *status = local_refuse(relay, unit, item, why->text, err);
+        *status = local_refuse(relay, unit, item, outcome, why->text, err);
         return 1;
     }
     if (*status == SEMEL_EBUSY && outcome == SEMEL_IN_PROGRESS) {

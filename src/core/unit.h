@@ -48,17 +48,19 @@ typedef struct unit_item {
     semel_bytes whole_key;
     semel_mark mark; /* inbox 0: without protection */
     uint32_t attempt;
-    const char *failure; /* for the observer: why it failed or was not claimed; NULL: not known */
-    semel_outcome known; /* steps: it was not claimed, which is reported when the unit ends */
-    int64_t handler_ns;  /* how long the handler took, for the observer; 0: it did not run */
-    int claimed;         /* the claim said SEMEL_CLAIMED: there is something to commit */
-    int counted;         /* the attempt was stored beforehand, and may have to be taken back */
-    int stale;           /* the inbox has forgotten keys of its age, and knows nothing of its key */
-    int replaying;       /* the caller asked for this very message: it cannot be stale */
-    int bodiless;        /* its letter is kept without its body */
-    int buried;          /* it became a dead letter by this unit */
-    semel_bytes result;  /* data NULL: none was set */
-    void *replay;        /* the stored result of a duplicate, from mem_alloc */
+    const char *failure;   /* for the observer: why it failed or was not claimed; NULL: not known */
+    semel_outcome refused; /* for the observer: why the inbox has refused what is buried now */
+    const char *kept_as;   /* for the observer: the letter's name; NULL: that of the inbox */
+    semel_outcome known;   /* steps: it was not claimed, which is reported when the unit ends */
+    int64_t handler_ns;    /* how long the handler took, for the observer; 0: it did not run */
+    int claimed;           /* the claim said SEMEL_CLAIMED: there is something to commit */
+    int counted;           /* the attempt was stored beforehand, and may have to be taken back */
+    int stale;          /* the inbox has forgotten keys of its age, and knows nothing of its key */
+    int replaying;      /* the caller asked for this very message: it cannot be stale */
+    int bodiless;       /* its letter is kept without its body */
+    int buried;         /* it became a dead letter by this unit */
+    semel_bytes result; /* data NULL: none was set */
+    void *replay;       /* the stored result of a duplicate, from mem_alloc */
     size_t replay_len;
 } unit_item;
 

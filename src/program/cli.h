@@ -4,6 +4,7 @@
 
 #include <semel/export.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Of every command. */
 enum {
@@ -57,6 +58,10 @@ int cmd_run(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 
 int cmd_exec(int argc, char **argv);
+
+/* stderr for a text that belongs behind what was printed so far: where both go to one place, they
+ * are there in this order. */
+FILE *cli_errors(void);
 
 /* Says on stderr what is wrong with the command line and where help is; returns CLI_USAGE. */
 int cli_usage(const char *name, const char *format, ...) SEMEL_PRINTF(2, 3);

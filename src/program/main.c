@@ -54,7 +54,8 @@ static const command commands[] = {
      demo_help, cmd_demo},
     {GROUP_MORE, "bench", "a quick measurement of your own store", bench_help, cmd_bench},
     {GROUP_MORE, "version", "the version of semel, and what is built in",
-     "usage: semel version\n\nPrints the version of semel and what is built into it.\n",
+     "usage: semel version [--json]\n\nPrints the version of semel and what is built into it.\n\n"
+     "  --json      print {\"version\":\"...\"}\n",
      cmd_version},
     {GROUP_MORE, "help", "this list, or what a command does: semel help demo",
      "usage: semel help [COMMAND]\n\nLists the commands, or says what one of them does, or what "
@@ -177,10 +178,19 @@ static int cmd_help(int argc, char **argv)
 
 static int cmd_version(int argc, char **argv)
 {
-    if (argc > 1)
-        return cli_usage("version", "it takes no arguments, and there is \"%s\"", argv[1]);
-    (void)printf("semel %s\n%s; handlers: sql http exec worker\n", semel_version(),
-                 semel_build_options());
+    int json = 0;
+    static argument_list rest;
+    const argument_option options[] = {{"--json", 0, ARGUMENT_FLAG, &json}, {0}};
+    int status = arguments_read("version", argc, argv, options, &rest);
+    if (status)
+        return status;
+    if (rest.count)
+        return cli_usage("version", "it takes no arguments, and there is \"%s\"", rest.items[0]);
+    if (json)
+        (void)printf("{\"version\":\"%s\"}\n", semel_version());
+    else
+        (void)printf("semel %s\n%s; handlers: sql http exec worker\n", semel_version(),
+                     semel_build_options());
     return CLI_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Dead letters that are too large for the store: kept without their body, and announced, in each
- * mode. */
+/* Dead letters of a consumer: those that are too large for the store are kept without their body,
+ * and announced, in each mode; those that were refused do not take the place of others. */
 #include "support/fake/failing_store.h"
 #include "support/fake/no_delay_transport.h"
 #include "support/process/process.h"
@@ -170,6 +170,50 @@ static void it_is_if_no_route_fits(void **state)
     step_through(*state, SEMEL_TRANSACTION, 1, unrouted, "no route fits");
 }
 
+/* --- a letter that was refused ---------------------------------------------------------------- */
+
+/* The first message is dead; the second one has its key and another body. To replay the second is
+ * refused as long as the key is dead: it would take the place of the first. */
+static void replay_refused(fixture *f, semel_mode mode)
+{
+    semel_inbox_options options = {.size = sizeof options, .mode = mode};
+    semel_inbox *inbox = fixture_inbox(f, "inbox", &options);
+    scripted_handler todo = {.failures = 2, .failure = SEMEL_EGIVEUP};
+    semel_outcome out;
+    letter kept[2];
+    consumer_case s;
+    open_case(&s, f, (semel_route){"order.*", inbox, scripted_handler_run, &todo},
+              (semel_consumer_options){.batch = 1});
+    publish(&s, text_message("same", "first"));
+    publish(&s, text_message("same", "second"));
+    step_until_acked(&s, 2);
+    assert_int_equal(fixture_letters(f, kept, 2), 2);
+    FAILS(SEMEL_EREJECTED,
+          semel_inbox_replay(&out, inbox, kept[1].id, scripted_handler_run, &todo, &last_error));
+    SAYS("because of another message");
+    OUTCOME(SEMEL_UNDECIDED, out);
+    assert_int_equal(todo.runs, 1);
+    todo.failures = 0;
+    OK(semel_inbox_replay(&out, inbox, kept[0].id, scripted_handler_run, &todo, &last_error));
+    OUTCOME(SEMEL_PROCESSED, out);
+    FAILS(SEMEL_EREJECTED,
+          semel_inbox_replay(&out, inbox, kept[1].id, scripted_handler_run, &todo, &last_error));
+    OUTCOME(SEMEL_MISMATCH, out);
+    assert_int_equal(todo.runs, 2);
+    assert_int_equal(fixture_letters(f, NULL, 0), 1);
+    close_case(&s);
+}
+
+static void a_refused_letter_does_not_replace_another(void **state)
+{
+    replay_refused(*state, SEMEL_TRANSACTION);
+}
+
+static void nor_does_it_in_claim_mode(void **state)
+{
+    replay_refused(*state, SEMEL_CLAIM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +223,9 @@ int main(void)
         ON_BOTH("it is in claim mode", it_is_in_claim_mode),
         ON_BOTH("it is in a batch", it_is_in_a_batch),
         ON_BOTH("it is if no route fits", it_is_if_no_route_fits),
+        ON_BOTH("a refused letter does not replace another",
+                a_refused_letter_does_not_replace_another),
+        ON_BOTH("nor does it in claim mode", nor_does_it_in_claim_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,7 +244,9 @@ static void a_consumer_reports_each_outcome_once(void **state)
     TRIED_AGAIN_IN(&o, 200);
     RECEIVED(&o, SEMEL_MISSING_KEY, "in", "", 0, 0, "finds nothing");
     RECEIVED(&o, SEMEL_DEAD, "in", "", 0, 0, "refused by the inbox");
-    RECEIVED(&o, SEMEL_DEAD, "in", "x", 0, 0, "no route");
+    REFUSED_FOR(&o, SEMEL_MISSING_KEY);
+    RECEIVED(&o, SEMEL_DEAD, "unrouted", "x", 0, 0, "no route");
+    REFUSED_FOR(&o, SEMEL_UNDECIDED);
     RECEIVED(&o, SEMEL_PROCESSED, "in", "bad", 2, 1, NULL);
     NO_MORE(&o);
 }
@@ -260,7 +262,9 @@ static void a_consumer_of_batches_reports_each_outcome_once(void **state)
     RECEIVED(&o, SEMEL_FAILED, "in", "bad", 1, 1, "out of paper");
     TRIED_AGAIN_IN(&o, 200);
     RECEIVED(&o, SEMEL_DEAD, "in", "", 0, 0, "refused by the inbox");
-    RECEIVED(&o, SEMEL_DEAD, "in", "x", 0, 0, "no route");
+    REFUSED_FOR(&o, SEMEL_MISSING_KEY);
+    RECEIVED(&o, SEMEL_DEAD, "unrouted", "x", 0, 0, "no route");
+    REFUSED_FOR(&o, SEMEL_UNDECIDED);
     RECEIVED(&o, SEMEL_PROCESSED, "in", "bad", 2, 1, NULL);
     NO_MORE(&o);
 }

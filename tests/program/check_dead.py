@@ -175,6 +175,7 @@ def shown(_kind, _store):
     golden("show", SHOWN.replace("CAUSE", cause), "show", "2")
     golden("show in JSON", SHOWN_JSON.replace("CAUSE", cause), "show", "2", "--json")
     golden("the body", '{"n": 42}', "show", "2", "--body")
+    golden("a page of all groups", plain(semel("dead", "groups")[0]), "groups", "--limit", "1")
     golden("a dry run", DRY, "retry", "--inbox", "invoices", "--dry-run")
     golden("letters after a dry run", LIST, "ls")
 
@@ -344,6 +345,28 @@ def killed_half_way(kind, store):
     expect("entries of the audit", [("dead retry --inbox payments",)] * 3, entries)
 
 
+SLOW = """\
+#!/bin/sh
+case $SEMEL_KEY in 3) exec sleep 1000 ;; *) sleep 1.1 ;; esac
+"""
+
+
+def audit_of_a_slow_step():
+    """The entry of a command that is killed in the middle of a step has what was done before."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        make_letters("bills", (1, 2, 3))
+        write("invoice.sh", SLOW, 0o700)
+        write("semel.yaml", read("semel.yaml").replace("timeout: 20s", "timeout: 100s"))
+        command = start("retry", "--inbox", "invoices", "--here", "--yes")
+        wait_until(lambda: store.ask("SELECT result, count FROM semel_audit") == [("2 processed", "2")],
+                   lambda: f"two are in the audit: {store.ask('SELECT result FROM semel_audit')}")
+        expect("the command is still at its third letter", None, command.poll())
+        command.kill()
+        command.communicate()
+        expect("the audit", "2 processed", json.loads(semel("audit", "--json")[0])["result"])
+
+
 def number(pattern, text):
     found = re.search(pattern, text)
     return int(found[1]) if found else 0
@@ -507,11 +530,12 @@ def hostile():
         write("error", HOSTILE.replace("\n", " "))
         odd = "odd\x1b[2J"
         body = json.dumps({"n": HOSTILE}).encode() + b"\n\x1b]0;title\x07"
-        semel("publish", "bills", "--type", odd, "--id", odd, "--source", odd, "--group", odd, "--header", f"x-y={odd}",
-              stdin=body)
+        semel("publish", "bills", "--type", odd, "--id", "odd", "--source", odd, "--group", odd, "--header",
+              f"x-y={odd}", stdin=body)
         semel("publish", "bills", "--type", "t", stdin=b"\xff\x00\x1b")
         semel("publish", "bills", "--type", "t", stdin=json.dumps({"n": HOSTILE}).encode())
         Run("--once").ends(0)
+        store.ask("UPDATE semel_dead SET id = x'6f64641b5b324a' WHERE id = x'6f6464'")  # as others send it
         found = letters()
         expect_true(len(found) >= 2, f"letters: {found}")
         for words in (["groups"], ["ls"], ["groups", "--json"], ["ls", "--json"], ["retry", "--inbox", "*", "-n"],
@@ -525,7 +549,9 @@ def hostile():
         out = subprocess.run([SEMEL, "dead", "show", str(found[-1]["letter"]), "--body"], stdout=subprocess.PIPE,
                              env=environment(), check=True).stdout
         expect("the bytes in a pipe", json.dumps({"n": HOSTILE}).encode(), out)
-        semel("dead", "export", status=1)  # control characters are not allowed in an id of a CloudEvent
+        out, err = semel("dead", "export", status=1)  # control characters are not allowed in an id of a CloudEvent
+        expect("the end of an export", [f"{len(out.splitlines())} letters", "1 letter could not be exported"],
+               [line for line in err.splitlines() if "letter" in line and not line.startswith("semel")])
         store.ask("UPDATE semel_dead SET headers = x'ff00ff' WHERE dead_id = 1")
         expect_true("damaged" in semel("dead", "show", "1")[0], "a damaged letter says so")
         expect("a damaged letter hides no other", len(found), len(letters()))
@@ -535,7 +561,8 @@ def exported():
     """What is exported can be published again."""
     with place("sqlite") as store:
         set_up("sqlite", store)
-        make_letters("bills", (41, 42), "--header", "trace=abc")
+        publish_lines("bills", ['{"n":41}', '{"n":42}'], "--type", "order.placed", "--header", "trace=abc")
+        Run("--once").ends(0)
         out, err = semel("dead", "export", "--inbox", "invoices")
         expect("said", "2 letters\n", err)
         events = [json.loads(line) for line in out.splitlines()]
@@ -548,5 +575,46 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
+def pages_of_groups():
+    """--limit takes those that happened last, and says how many more there are."""
+    with place("sqlite") as store:
+        set_up("sqlite", store)
+        for number, error in enumerate(("one", "two", "three", "four")):
+            write("error", f"it is {error}")
+            make_letters("bills", (number,))
+        os.remove("error")
+        every = semel("dead", "groups")[0].splitlines(True)
+        expect("groups", 5, len(every))
+        expect("two of them", ("".join(every[:3]), "2 more groups, with older letters\n"),
+               semel("dead", "groups", "--limit", "2"))
+        expect("three of them", ("".join(every[:4]), "1 more group, with older letters\n"),
+               semel("dead", "groups", "--limit", "3"))
+        expect("all of them", ("".join(every), ""), semel("dead", "groups", "--limit", "4"))
+        expect("in JSON, of a type", 2, len(semel("dead", "groups", "--limit", "2", "--json", "--type",
+                                                  "order.*")[0].splitlines()))
+
+
+BODIES = (b'{"n":1}', b'{ "n": 2,\n "a": "\\u00e4\\/", "big": 1.50 }\n', b'{"n":3,"twice":1,"twice":2}', b'{"n":4}\r\n',
+          '{"n":5,"a":"\u00e4"}'.encode(), b'"text"', b"no JSON", b"\xff\x00", b"1e2", b" ")
+
+
+def exported_bodies():
+    """A body comes back byte for byte: a fingerprint of the default kind is made of it."""
+    with place("sqlite") as store:
+        write("semel.yaml", CONFIG.format(store=store.url).replace("json:/n", "id"))
+        write("invoice.sh", INVOICE, 0o700)
+        for number, body in enumerate(BODIES):
+            for kind in ((), ("--content-type", "application/json"), ("--content-type", "text/plain")):
+                semel("publish", "bills", "--type", "t", "--id", f"{number}{kind}", *kind, stdin=body)
+        Run("--once").ends(0)
+        out, err = semel("dead", "export")
+        expect("all are exported", f"{3 * len(BODIES)} letters\n", err)
+        before = dict(store.ask("SELECT id, body FROM semel_dead"))
+        expect_true('"data":{"n":1}' in out, "what comes back as it was stays legible")
+        semel("publish", "sent", "--cloudevents", "--lines", stdin=out.encode())
+        expect("the bodies", before, dict(store.ask("SELECT id, body FROM semel_outbox")))
+
+
 main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
-     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported)
+     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, pages_of_groups,
+     exported_bodies, audit_of_a_slow_step)

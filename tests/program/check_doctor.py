@@ -120,6 +120,31 @@ def a_config_that_is_not_valid():
     expect_true("unknown option" in err and "not ready to run: 1 error\n" in err, err)
 
 
+def definitions():
+    """What run refuses because an inbox was another one, doctor finds, and --accept names."""
+    sql = "sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
+    accept = "run --accept inboxes.payments"
+    was = 'its %s was "%s" and is now "%s"'
+    again = ("run", "--once", "-q", "--log-format", "text")
+    set_up()
+    semel(*again)
+    set_up(replace={sql: "exec: [./send-email.sh]"})
+    finds("definition", "error", "payments: " + was % ("mode", "transaction", "claim"), accept)
+    err = semel(*again, status=3)[1]
+    expect_true(was % ("mode", "transaction", "claim") in err and accept in err and "accept_changes" not in err, err)
+    for wrong in ("inboxes.payment", "inboxes.payments.sql", "payments"):
+        expect_true(f"--accept {wrong}: " in semel(*again, "--accept", wrong, status=2)[1], wrong)
+    semel(*again, "--accept", "inboxes.mail.receipt", status=2)
+    semel(*again, "--accept", 'inboxes["mail.receipt"]', status=3)
+    semel(*again, "--accept", "inboxes.payments")
+    doctor(status=0)
+    semel(*again)
+    set_up(replace={sql: "exec: [./send-email.sh]", "json:/order_id": "id"})
+    finds("definition", "error", was % ("key", "json:/order_id", "id"), accept)
+    semel(*again, "--accept", "inboxes.payments.key")
+    doctor(status=0)
+
+
 def durability_on_sqlite():
     set_up(store="sqlite:shop.db?synchronous=normal")
     semel("migrate", "up")
@@ -459,9 +484,9 @@ def policies(queue):
     expect_true("other users on this host can read a password" in err and "s3cret" not in err, err)
 
 
-GROUPS = {"on_files": [a_good_set_up, wrong_calls, a_config_that_is_not_valid, durability_on_sqlite,
-                       schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers, low_limits,
-                       hostile_names],
+GROUPS = {"on_files": [a_good_set_up, wrong_calls, a_config_that_is_not_valid, definitions,
+                       durability_on_sqlite, schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers,
+                       low_limits, hostile_names],
           "on_servers": [on_postgres, strange_tables_on_postgres, on_mariadb, settings_of_mariadb, brokers]}
 
 if __name__ == "__main__":

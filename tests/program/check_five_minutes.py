@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """check_five_minutes.py PROGRAM: the first five minutes with semel, as a user types them, on a terminal. What is shown
 is compared to the letter, with times, ids, durations, versions and numbers of processes replaced."""
+import json
 import os
 import re
 import signal
 import sqlite3
 
-from program_kit import Run, expect, main, read, semel, wait_until, write
+from program_kit import Run, expect, expect_true, main, read, semel, wait_until, write
 
 ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
@@ -127,4 +128,44 @@ def in_a_pipe():
     expect("lines as text", 0, text.count("{"))
 
 
-main(first_five_minutes, failing_test, in_a_pipe)
+def published():
+    """Ids are one line each, and safe on a terminal; what is said comes behind what is printed."""
+    semel("init")
+    words = ("publish", "orders", "--type", "order.placed", '{"order_id": 1}')
+    for wrong, why in (("", "must not be empty"), *((f"a{c}b", "must not have control characters")
+                                                    for c in "\n\x1b\x7f\u0085")):
+        expect(f"--id {wrong!r}", ("", f"semel publish: --id {why}\ntry: semel help publish\n"),
+               semel(*words, "--id", wrong, status=2))
+    expect("no control character", "\u00e4 \u00a0\n", semel(*words, "--id", "\u00e4 \u00a0")[0])
+    expect("raw in a pipe", "\u202e\n", semel(*words, "--id", "\u202e")[0])
+    shown = Run(*words[1:], "--id", "a\u202e", command="publish", terminal=True).ends(0)
+    expect("on a terminal", (False, True), ("\u202e" in shown, shown.startswith("a\\x")))
+    expect("both in one pipe", 'i-1\npublished 3 copies to "orders"\n',
+           Run(*words[1:], "--id", "i-1", "--copies", "3", command="publish").ends(0))
+    expect("JSON", '{"id":"i \\"2\\"","queue":"orders","copies":2}\n',
+           semel(*words, "--id", 'i "2"', "--copies", "2", "--json")[0])
+    out = semel("publish", "orders", "--json", "--lines", stdin=b"{}\n{}\n")[0]
+    expect("JSON of lines", [("orders", 1)] * 2,
+           [(one["queue"], one["copies"]) for one in map(json.loads, out.splitlines())])
+
+
+def in_json():
+    semel("init")
+    one, total = map(json.loads, semel("test", "--json")[0].splitlines())
+    expect("a test that passes",
+           ("three copies charge once", "passed", "semel.yaml", "1 processed, 2 duplicates", True),
+           (one["name"], one["result"], one["file"], one["outcomes"], one["kills"] > 1 and "differences" not in one))
+    expect("the total", (1, 1, 0), (total["tests"], total["passed"], total["failed"]))
+    expect("check -q", ("", ""), semel("check", "-q"))
+    write("semel.yaml", read("semel.yaml").replace("types: [order.placed]", "types: [order.paid]"))
+    one, total = map(json.loads, semel("test", "--json", status=1)[0].splitlines())
+    expect("a test that fails", ("failed", [line.strip() for line in FAILING.splitlines()[1:-1]]),
+           (one["result"], one["differences"]))
+    expect("the total", (1, 0, 1), (total["tests"], total["passed"], total["failed"]))
+    write("semel.yaml", "version: 2")
+    expect_true(semel("check", "-q", status=3)[1], "check -q says what is wrong")
+    version = semel("version")[0].split()[1]
+    expect("version --json", {"version": version}, json.loads(semel("version", "--json")[0]))
+
+
+main(first_five_minutes, failing_test, in_a_pipe, published, in_json)

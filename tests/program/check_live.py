@@ -38,6 +38,8 @@ def without_a_process():
     publish_lines("orders", ['{"order": 1}'], "--type", "paid")
     wait_for("payments", missing_key=1, dead=1)
     run.stop()
+    expect("warnings", 1, run.text().count("refused (missing key), kept as a dead letter"))
+    expect_true(" 0 failed, 1 dead letter\n" in run.text(), run.text())
     none = "no process is running semel.yaml; showing data from the store only:\n"
     out, err = semel("stats")
     expect("stats", "INBOX PROCESSED DUPLICATES FAILED DEAD STALE MISMATCH NO KEY\n"
@@ -105,6 +107,22 @@ def what_fails():
     line = json.loads(as_json.text().splitlines()[-1])
     expect("as JSON", ("mail.receipt", "m-1", "dead", "mail", 2, 2, why),
            tuple(line[k] for k in ("inbox", "key", "outcome", "type", "attempt", "attempts_max", "error")))
+    for _ in range(2):
+        semel("dead", "retry", "1", status=1)
+    followed.says("attempt 3: exit 1")
+
+
+def unrouted():
+    prepare()
+    run = start()
+    followed = tail()
+    publish_lines("orders", ['{"n": 1}'], "--type", "refund")
+    run.says('unrouted: 1 kept as a dead letter: no route fits the type "refund"; '
+             "see: semel dead ls --inbox unrouted\n")
+    followed.says("unrouted ")
+    expect_true("no route fits" in semel("dead", "ls", "--inbox", "unrouted")[0], "the command that the log names")
+    expect("letters of others", 0, stats()["dead"])
+    run.stop()
 
 
 def filters_of_tail():
@@ -155,6 +173,8 @@ def a_broker_is_away():
     write("semel.yaml", read("semel.yaml").replace("url: store", "url: amqp://127.0.0.1:1/?queue=q"))
     run = Run("--log-format", "text")
     run.says("unreachable")
+    _, err = semel("run", "--once", "-q", "--log-format", "text", status=75)
+    expect_true(" error: pipeline: unreachable: " in err and err.endswith("; nothing was handled\n"), err)
     out, _ = semel("health", status=1)
     expect_true(fixed(out).startswith("unhealthy: pipeline: unreachable for TOOK: "), out)
     out, _ = semel("health", "--ready", status=1)
@@ -384,7 +404,7 @@ def two_processes_on_servers():
     expect_true("no process is running" in semel("stats")[1], "none is left")
 
 
-CHECKS = [without_a_process, what_a_process_counts, what_fails, filters_of_tail, keys_are_hidden, closed_pipe,
+CHECKS = [without_a_process, what_a_process_counts, what_fails, unrouted, filters_of_tail, keys_are_hidden, closed_pipe,
           a_broker_is_away, a_handler_hangs, a_stopped_process_is_not_healthy, a_reader_that_stops_reading,
           a_killed_process_leaves_a_socket, another_user_is_refused, bad_questions, no_directory_can_be_used,
           reloads_are_survived, once_leaves_nothing, processes_of_other_hosts]

@@ -217,6 +217,9 @@ def purged(store):
     order(26, 27)
     golden("a dry run", "would forget 25 keys in payments last changed before TIME: 1, 10, ...; nothing was changed\n",
            "inbox", "purge", "payments", "--older-than", "1h", "--dry-run")
+    golden("of all keys", "would forget all keys in payments, 27 keys: 1, 10, ...; nothing was changed\n",
+           "inbox", "purge", "payments", "--older-than", "0s", "--dry-run")
+    golden("of none", "there are no keys in tenants to forget\n", "inbox", "purge", "tenants", "--older-than", "0s")
     golden("without a terminal", "semel inbox purge: forgetting 25 keys needs confirmation, but there is no terminal; "
            "pass --yes\n", "inbox", "purge", "payments", "--older-than", "1h", status=2)
     asked = Run("purge", "payments", "--older-than", "1h", command="inbox", terminal=True)
@@ -291,6 +294,8 @@ def outboxes(store):
     expect_true(asked.ends(0).endswith("2 of 2 now due (audit 2)\n"), asked.text())
     golden("again", "no matching messages in shipping wait for their next attempt\n",
            "outbox", "requeue", "shipping", "--yes")
+    golden("what is due is not made due again", SHOWN[:SHOWN.index("next:")].replace("due in  DURATION", "due in  now"),
+           "outbox", "show", ids[0])
     expect("due", 2, objects("outbox", "lag")[0]["due"])
     Run("--once").ends(0)
     golden("all are sent", "no messages waiting to be sent\n", "outbox", "lag")
@@ -327,12 +332,12 @@ def queues(store):
 def mistakes():
     with place("sqlite") as store:
         write("semel.yaml", CONFIG.format(store=store.url))
-        golden("no store", "semel inbox ls: the store shop.db does not exist yet\nnext: semel migrate up\n",
+        golden("no store", "semel inbox ls: the store shop.db does not exist yet\ntry: semel migrate up\n",
                "inbox", "ls", status=1)
         expect_true(not os.path.exists("shop.db"), "nothing was made")
         sqlite3.connect("empty.db").execute("CREATE TABLE other (n)")
-        golden("no tables", "semel audit: the store has no tables of semel's yet\nnext: semel migrate up\n",
-               "audit", "--store", "sqlite:empty.db", status=1)
+        golden("no tables", "semel audit: the store has no tables of semel's yet\n"
+               "try: semel migrate up --store sqlite:empty.db\n", "audit", "--store", "sqlite:empty.db", status=1)
         set_up(store)
         golden("an empty audit", "no manual changes\n", "audit")
         for kind, wrong, meant in (("inbox", "payment", "payments"), ("outbox", "shiping", "shipping"),
@@ -350,8 +355,11 @@ def mistakes():
         semel("inbox", "purge", "payments", status=2)
         semel("inbox", "show", status=2)
         semel("inbox", "show", "1", "--color", "sometimes", status=2)
-        out, err = semel("inbox", "ls", "--store", "postgres://shop:canary@127.0.0.1:1/shop", status=3)
-        expect_true("can read a password in an argument" in err and "canary" not in out + err, err)
+        for command in (("inbox", "ls"), ("doctor",), ("bench",)):
+            out, err = semel(*command, "--store", "postgres://shop:canary@127.0.0.1:1/shop", status=2)
+            expect_true("can read a password in an argument" in err and "canary" not in out + err, err)
+        expect_true('"foo:" is not a store' in semel("inbox", "ls", "--store", "foo:bar", status=2)[1], "a scheme")
+        semel("dead", "ls", "--store", "postgres://shop@127.0.0.1:1/shop?nonsense=1", status=2)
         out, err = semel("inbox", "ls", "--store", "postgres://shop@127.0.0.1:1/shop", "--timeout", "1s", status=75)
         expect_true("store unreachable: " in err, err)
         write("semel.yaml", "version: 1\n")
@@ -410,13 +418,27 @@ def paged():
     with place("sqlite") as store:
         set_up(store)
         keep_in_outbox(store, 1, "no queue is bound for it")
-        waits = json.loads(semel("outbox", "ls", "shipping", "--json")[0])["id"]
+        store.ask("UPDATE semel_outbox SET id = CAST('a b' AS BLOB), body = x'ff00'")
+        out, err = semel("outbox", "show", "a b")
+        expect_true("2 bytes, not text: semel outbox show 'a b' --body >FILE\n" in out, out)
+        expect_true(err.endswith("; to give up on it: semel outbox skip 'a b'\n"), err)
         for options, mark in (((), "1:"), (("--no-pager",), "")):
-            run = Run("show", waits, *options, command="outbox", terminal=True, rows=3,
+            run = Run("show", "a b", *options, command="outbox", terminal=True, rows=3,
                       env={"TERM": "xterm", "PAGER": marks})
             first, last = run.ends(0).splitlines()[::len(run.text().splitlines()) - 1]
             expect_true(first.startswith(mark + "message") or first.startswith(mark + "outbox"), first)
             expect_true(last.startswith("next: "), f"what is said comes behind what is shown: {last}")
+
+
+def hints():
+    """A command that is proposed works on the same store."""
+    expect_true(semel("inbox", "ls", "--store", "sqlite:nothing here.db", status=1)[1].endswith(
+        "try: semel migrate up --store 'sqlite:nothing here.db'\n"), "the store")
+    with place("sqlite") as store:
+        set_up(store)
+        keep_in_outbox(store, 2, "no queue is bound for it")
+        said = semel("outbox", "ls", "shipping", "--limit", "1", "-c", "./semel.yaml", "--utc")[1]
+        expect_true(re.search("^1 more: semel outbox ls shipping .* -c ./semel.yaml --utc$", said, flags=re.M), said)
 
 
 def closed_pipe():
@@ -441,7 +463,7 @@ HOSTILE = "\x1b[2J\n\t\x07\u202e\u009b31m\"'\\"
 @on_each
 def hostile(store):
     semel("publish", "orders", json.dumps({"order_id": HOSTILE}), "--type", f"t{HOSTILE[0]}", "--id",
-          f"id-{HOSTILE[0]}", "--header", f"h={HOSTILE[0]}")
+          "id-\u202e", "--header", f"h={HOSTILE[0]}")
     Run("--once").ends(0)
     key = objects("inbox", "ls", "invoices")[0]["key"]
     expect("the key, as it can be typed", "hex:" + HOSTILE.encode().hex(), key)
@@ -535,9 +557,9 @@ def two_operators(store):
         run.ends(0)
     expect("all are due", 150, objects("outbox", "lag")[0]["due"])
     entries = objects("audit")
-    expect("entries", 2, len(entries))
+    expect_true(1 <= len(entries) <= 2, f"{entries}")  # one that comes late finds none that waits, and changes nothing
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, closed_pipe,
-     hostile, many, two_purges, two_operators)
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, hints,
+     closed_pipe, hostile, many, two_purges, two_operators)

@@ -288,7 +288,9 @@ log: {{ messages: all }}
 
 def waits_for(component, door, config):
     write("semel.yaml", config)
-    Run("--once", "-q").ends(75)
+    once = Run("--once", "-q", "--log-format", "text")
+    once.ends(75)
+    expect_true(re.search(f"error: {component}: unreachable: .*; nothing was handled\n$", once.text()), once.text())
     run = Run("--log-format", "text")
     run.says("unreachable: ")
     waited = time.monotonic() + 2

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -319,6 +320,58 @@ def a_name_is_made_once(server):
         expect("first copies", 4, sum(answers))
 
 
+def a_name_that_is_rolled_back_on_mariadb():
+    """Even at READ UNCOMMITTED a call waits for the transaction that has just made the name of its inbox or outbox."""
+    server, level = MariaDB(), "read uncommitted"
+    calls = {"receive": "SELECT semel_receive('fresh', 'k')",
+             "outcome": "SELECT semel_receive_outcome('fr', 'k', 1, 1)",
+             "send": "SELECT semel_send('fresh', 't', 'b')"}
+    for name, call in calls.items():
+        maker, answers = server.connect(), []
+        maker.cursor().execute(call.replace("'k'", "'other'"))
+        thread = threading.Thread(target=lambda: answers.append(server.value(call, level=level)))
+        thread.start()
+        wait_until(lambda: is_waiting(server) or answers, "the second one waits")
+        expect(f"{name}: before the end of the first", [], answers)
+        maker.rollback()
+        maker.close()
+        thread.join()
+    expect("a copy", [0, "duplicate"], [server.value(calls[name]) for name in ("receive", "outcome")])
+    expect("in an outbox that is there", 1, server.value("SELECT COUNT(*) FROM semel_outbox o JOIN semel_scope s"
+                                                         " ON s.id = o.outbox AND s.name = 'fresh'"))
+    holder = server.connect()  # a name that is there is not waited for, where it need not be
+    holder.cursor().execute("SELECT * FROM semel_scope WHERE name = 'fresh' FOR UPDATE")
+    for level in LEVELS[:2]:
+        expect(level, True, receive(server, "fresh", level, level))
+    holder.close()
+
+
+@on_both
+def an_error_in_the_middle(server):
+    """The loop of docs/SQL.md, around work whose second half fails the first time: all of it happens, once."""
+    set_marker(server, "live", {"state": 1, "attempts": 1, "token": 7, "lease_until_ms": now_ms() + DAY_MS})
+    tries = []
+
+    def handle(db, message):
+        tries.append(message)
+        with db.cursor() as sql:
+            sql.execute("BEGIN" if isinstance(server, MariaDB) else "SELECT 1")  # psycopg2 begins by itself
+            sql.execute("SELECT semel_receive('halves', %s)", [message])
+            if sql.fetchone()[0]:
+                sql.execute("INSERT INTO charge VALUES (%s, 1)", [message])
+                if len(tries) == 1:
+                    sql.execute("SELECT semel_receive('states', 'live')")  # busy
+                sql.execute("INSERT INTO charge VALUES (%s, 2)", [message])
+        db.commit()
+    connection = server.connect()
+    names = {"handle": handle, "connection": connection, "message": "m", "time": time, "code": server.code,
+             "TRY_AGAIN": server.retry, "Error": (psycopg2.Error, pymysql.err.MySQLError)}
+    exec(block("loop", "python"), names)
+    connection.close()
+    expect("tries", 2, len(tries))
+    expect("both halves", [(1,), (2,)], sorted(server.run("SELECT cents FROM charge")))
+
+
 # --- results ------------------------------------------------------------------------------------------------------
 
 @on_both
@@ -483,6 +536,116 @@ def a_table_by_its_columns(server):
         semel("check", "--offline", status=3)
 
 
+ROWS = "CREATE TABLE mine (kind VARCHAR(9), data VARCHAR(99), grp VARCHAR(9))"
+COLUMNS = "{ name: mine, preset: columns, type: kind, body: data, group: grp }"
+
+
+def rows_committed_while_run_waits_on_postgres():
+    """A row is committed while `semel run`, twice at an isolation that is stricter, waits for the table. It is sent,
+    and so is the one from before: each once. Without an id every copy of it would arrive."""
+    server = Postgres()
+    for statement in (ROWS, GOT, "INSERT INTO mine VALUES ('k', 'before', 'g')",
+                      "INSERT INTO semel_scope (kind, name) VALUES (2, 'events')"):
+        server.run(statement)
+    db = server.connect()
+    db.cursor().execute("INSERT INTO mine VALUES ('k', 'early', 'g')")
+    write("semel.yaml", TABLES.format(url=server.at_level("repeatable read"), table=COLUMNS))
+    runs = [Run(), Run()]
+    wait_until(lambda: is_waiting(server) == 2, lambda: runs[0].text() + runs[1].text())
+    db.commit()
+    db.close()
+    for run in runs:
+        run.says("ready")
+    server.run("INSERT INTO mine VALUES ('k', 'late', 'g')")
+    wait_until(lambda: server.value("SELECT COUNT(*) FROM got WHERE body = 'late'"), lambda: runs[0].text())
+    for run in runs:
+        run.stop()
+    expect("each once", ["before", "early", "late"],
+           [row[0] for row in server.run("SELECT body FROM got ORDER BY body")])
+    for level in LEVELS[1:]:
+        expect(level, "0A000", server.refusal("SELECT semel_capture_table('events', 'mine')", level=level))
+
+
+def a_refused_reload_on_postgres():
+    """Whatever the new config is refused for, the trigger stays that of the old one, or becomes it again."""
+    server = Postgres()
+    for statement in (ROWS, ROWS.replace("mine", "other"), GOT):
+        server.run(statement)
+    good = TABLES.format(url=server.url, table=COLUMNS) + f"  last: {{ table: {COLUMNS.replace('mine', 'other')} }}\n"
+    good = good.replace("events: store", "events: store, last: store")
+    write("semel.yaml", good)
+    run = Run()
+    run.says('"ready"')
+    arguments = "SELECT tgargs FROM pg_trigger WHERE tgname = 'semel_capture' ORDER BY tgrelid"
+    before = [bytes(row[0]) for row in server.run(arguments)]
+    expect("triggers", 2, len(before))
+    changed = good.replace("name: mine, preset: columns", "name: mine, preset: debezium, id: kind, topic: kind")
+    wrong = (("INTO got VALUES", "INTO gone VALUES"),  # a statement
+             ("name: other, preset: columns, type: kind", "name: other, type: no"),  # a table, after another one
+             ("from: events,", "from: events, key: type,"))  # found when the pipeline is opened
+    for number, (old, new) in enumerate(wrong):
+        expect_true(old in changed, f"{old} is in the config")
+        write("semel.yaml", changed.replace(old, new))
+        run.send(signal.SIGHUP)
+        wait_until(lambda wanted=number + 1: run.text().count('"reload_refused"') == wanted, lambda: run.text())
+        wait_until(lambda: before == [bytes(row[0]) for row in server.run(arguments)],
+                   lambda what=new: f"{what}: the trigger of the old config:\n{run.text()}")
+    write("semel.yaml", changed)
+    run.send(signal.SIGHUP)
+    wait_until(lambda: before[0] != bytes(server.run(arguments)[0][0]), lambda: f"a good one is used:\n{run.text()}")
+    expect("refused", 3, run.text().count('"reload_refused"'))
+    run.stop()
+
+
+def triggers_that_differ_on_postgres():
+    server = Postgres()
+    server.run(ROWS)
+    capture = ("SELECT {}.semel_capture_table('events', 'mine', id => '', type => 'kind', grp => 'grp', topic => '',"
+               " body => 'data', prefix => '')")
+    server.run("CREATE SCHEMA two")
+    semel("exec", "--store", f"{server.url}?schema=two", "--key", "tables", "--", "true")
+    server.run("INSERT INTO mine VALUES ('k', 'before', 'g')")
+    expect("rows from before", [1, 0, 0], [server.value(capture.format(name)) for name in ("two", "two", "public")])
+    server.run("INSERT INTO mine VALUES ('k', 'after', 'g')")
+    expect("where they are sent", [1, 1], [server.value(f"SELECT COUNT(*) FROM {name}.semel_outbox")
+                                           for name in ("two", "public")])
+    write("semel.yaml", TABLES.format(url=server.url, table=COLUMNS))
+    server.run(GOT)
+    for how in ("DISABLE", "ENABLE REPLICA"):
+        server.run(f"ALTER TABLE mine {how} TRIGGER semel_capture")
+        expect(how, "55000", server.refusal(capture.format("public")))
+        said = semel("run", status=1)
+        expect_true("ALTER TABLE public.mine ENABLE TRIGGER semel_capture" in said[1], f"{how}: {said}")
+    server.run("ALTER TABLE mine ENABLE ALWAYS TRIGGER semel_capture")
+    expect("enabled", 0, server.value(capture.format("public")))
+
+
+def a_trigger_that_differs_on_mariadb():
+    """One that was made by hand, as docs/SQL.md shows it, is as good as semel's own; others are refused and stay."""
+    server = MariaDB()
+    for statement in (DEBEZIUM[MariaDB], GOT, shown("capture: mariadb")[0]):
+        server.run(statement)
+    good = TABLES.format(url=server.url, table="{ name: outboxevent, preset: debezium }")
+    body = "SELECT action_statement FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
+    before = server.run(body)
+    write("semel.yaml", good)
+    run = Run()
+    run.says('"ready"')
+    run.stop()
+    for old, new in (("debezium", "debezium, prefix: Outbox.event."), ("debezium", "debezium, body: type"),
+                     ("{ events: store }", "{ events: store, else: store }")):
+        text = good.replace(old, new)
+        write("semel.yaml", text.replace("  events: { table", "  else: { table") if "else" in new else text)
+        said = semel("run", status=1)
+        expect_true("semel_capture_outboxevent" in said[1] and "drop" in said[1], f"{new}: {said}")
+    expect("the trigger", before, server.run(body))
+    server.run("DROP TRIGGER semel_capture_outboxevent")
+    server.run("CREATE TABLE other (id INT)")
+    server.run("CREATE TRIGGER semel_capture_outboxevent AFTER INSERT ON other FOR EACH ROW SET @a = 1")
+    write("semel.yaml", good)
+    semel("run", status=1)
+
+
 # --- rights -------------------------------------------------------------------------------------------------------
 
 def rights_on_postgres():
@@ -540,11 +703,15 @@ def hijack(server, role):
     db.close()
 
 
-def shown(what):
-    """The statements of a block of docs/SQL.md."""
+def block(what, language="sql"):
+    """A block of docs/SQL.md."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/SQL.md")
-    block = program_kit.read(path).split(f"<!-- {what} -->")[1].split("```sql\n")[1].split("```")[0]
-    return [statement.strip() for statement in block.split(";") if statement.strip()]
+    return program_kit.read(path).split(f"<!-- {what} -->")[1].split(f"```{language}\n")[1].split("```")[0]
+
+
+def shown(what):
+    """The statements of a block."""
+    return [statement.strip() for statement in block(what).split(";") if statement.strip()]
 
 
 def rights_on_mariadb():
@@ -674,4 +841,6 @@ outboxes: {{ receipts: {{ poll: 50ms }} }}
 """
 
 
-program_kit.main(*CHECKS, statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)
+program_kit.main(*CHECKS, a_name_that_is_rolled_back_on_mariadb, rows_committed_while_run_waits_on_postgres,
+                 a_refused_reload_on_postgres, triggers_that_differ_on_postgres, a_trigger_that_differs_on_mariadb,
+                 statements_on_sqlite, binary_log_on_mariadb, rights_on_postgres, rights_on_mariadb)

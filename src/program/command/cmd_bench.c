@@ -136,7 +136,7 @@ static int find_store(bench *b, const char **url)
     const common_options *common = &b->tool.options->common;
     if (common->store_url && !common->path) {
         *url = store_url_read(&b->tool.memory, "--store", common->store_url);
-        return *url ? CLI_OK : CLI_CONFIG;
+        return *url ? CLI_OK : CLI_USAGE;
     }
     int status = common_load(&b->tool.all, common);
     *url = status ? NULL : b->tool.all->store_url;

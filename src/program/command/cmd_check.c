@@ -14,7 +14,8 @@ const char check_help[] =
     "  --strict    a warning is an error, too\n"
     "  --offline   do not connect to the store to ask whether it accepts the statements of sql\n"
     "  --all       list all problems, not only the first 20\n"
-    "  --json      print JSON objects, one per line\n\n"
+    "  --json      print JSON objects, one per line\n"
+    "  -q, --quiet print problems only\n\n"
     "Exit status: 0 valid, 2 called wrongly, 3 not valid.\n";
 
 typedef struct check_call {
@@ -23,6 +24,7 @@ typedef struct check_call {
     diagnostic_form form;
     int strict;
     int offline;
+    int quiet;
     int failed;
 } check_call;
 
@@ -56,7 +58,7 @@ static void check_one(check_call *call, load_options *options)
     if (unchecked.len)
         (void)fprintf(stderr, "%s: statements of sql were not checked: %s\n", options->path,
                       unchecked.data);
-    if (is_valid) {
+    if (is_valid && !call->quiet) {
         summary_routes(stdout, all, call->form.json);
         (void)fflush(stdout);
         if (!call->form.json)
@@ -156,6 +158,7 @@ int cmd_check(int argc, char **argv)
                                        {"--offline", 0, ARGUMENT_FLAG, &call.offline},
                                        {"--all", 0, ARGUMENT_FLAG, &call.form.all},
                                        {"--json", 0, ARGUMENT_FLAG, &call.form.json},
+                                       {"--quiet", 'q', ARGUMENT_FLAG, &call.quiet},
                                        {0}};
     int status = arguments_read("check", argc, argv, options, &call.files);
     if (status)

@@ -12,8 +12,8 @@ const char doctor_help[] =
     "Says whether semel run would work here, and how safely: what is wrong, what mends it, and "
     "the\n"
     "grade of each inbox with its queue. It changes nothing.\n\n"
-    "  --check NAME,...    only these: config, store, schema, rights, durability, isolation,\n"
-    "                      clock, broker, topology, handlers, limits, disk\n"
+    "  --check NAME,...    only these: config, store, schema, definition, rights, durability,\n"
+    "                      isolation, clock, broker, topology, handlers, limits, disk\n"
     "  --strict            a warning is an error, too\n"
     "  --rabbitmq-management URL\n"
     "                      of RabbitMQ's management, to see policies that drop messages; write\n"
@@ -91,7 +91,7 @@ static int load(doctor *d)
     d->store_options.size = sizeof d->store_options;
     if (d->options.common.store_url && !d->options.common.path) {
         d->store_url = store_url_read(&d->memory, "--store", d->options.common.store_url);
-        status = d->store_url ? CLI_OK : CLI_CONFIG;
+        status = d->store_url ? CLI_OK : CLI_USAGE;
     } else
         status = load_config(d);
     d->store_options.busy_ms = d->store_options.answer_ms =

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char publish_help[] =
     "usage: semel publish QUEUE [BODY] [--file FILE] [--lines] [--cloudevents] [--copies N]\n"
@@ -31,6 +32,7 @@ const char publish_help[] =
     "                      data and extensions become those of the message\n"
     "  --copies N          publish each message N times, under one id\n"
     "  --delay D           deliver it after this time: 30s, 2h (queues in the store)\n"
+    "  --json              print an object per message: its id, the queue, how many copies\n"
     "\n"
     "Exit status: 0 published, 1 failed or refused, 2 called wrongly, 3 the configuration is "
     "wrong,\n"
@@ -41,7 +43,7 @@ typedef struct publishing {
     const char *file, *type, *id, *source, *topic, *group, *content_type;
     uint32_t copies;
     uint64_t delay_ms;
-    int lines, cloudevents;
+    int lines, cloudevents, json;
     argument_list headers, rest;
 
     region memory;
@@ -83,6 +85,26 @@ static int failed(const publishing *p, const semel_error *why)
     return why->retryable ? CLI_TEMPORARY : CLI_FAILED;
 }
 
+/* A pipe gets the id as it is; a terminal, as text only. */
+static void print_id(const publishing *p, semel_bytes id, uint32_t copies)
+{
+    buffer line = {0};
+    if (p->json) {
+        buffer_text(&line, "{\"id\":");
+        show_json(&line, id.data, id.len);
+        buffer_text(&line, ",\"queue\":");
+        show_json(&line, p->rest.items[0], strlen(p->rest.items[0]));
+        buffer_printf(&line, ",\"copies\":%u}", copies);
+    } else if (isatty(STDOUT_FILENO)) {
+        show_text(&line, id.data, id.len, 0);
+    } else {
+        buffer_add(&line, id.data, id.len);
+    }
+    buffer_text(&line, "\n");
+    (void)fwrite(line.data, 1, line.len, stdout);
+    buffer_free(&line);
+}
+
 static int publish_copies(publishing *p, const semel_message *message)
 {
     enum { WAIT_MS = 10000 };
@@ -98,7 +120,7 @@ static int publish_copies(publishing *p, const semel_message *message)
         }
         p->published++;
     }
-    (void)printf("%.*s\n", (int)message->id.len, (const char *)message->id.data);
+    print_id(p, message->id, copies);
     return CLI_OK;
 }
 
@@ -236,15 +258,34 @@ static int says_what_an_event_says(const publishing *p)
     return p->type || p->id || p->source || p->group || p->content_type || p->headers.count;
 }
 
+/* What a CloudEvent allows, so that the id is one line wherever it is printed. */
+static int has_control_characters(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    for (; *at; at++)
+        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0))
+            return 1;
+    return 0;
+}
+
+static int check_id(const publishing *p)
+{
+    if (p->id && !*p->id)
+        return cli_usage("publish", "--id must not be empty");
+    if (p->id && has_control_characters(p->id))
+        return cli_usage("publish", "--id must not have control characters");
+    if (p->lines && p->id)
+        return cli_usage("publish",
+                         "with --lines each message has an id of its own: leave --id out");
+    return CLI_OK;
+}
+
 static int check_arguments(const publishing *p)
 {
     if (!p->rest.count || p->rest.count > 2)
         return cli_usage("publish", "it takes a queue and, if it is not read from a file, a body");
     if (p->rest.count == 2 && (p->file || p->lines))
         return cli_usage("publish", "a body and --file or --lines exclude each other");
-    if (p->lines && p->id)
-        return cli_usage("publish",
-                         "with --lines each message has an id of its own: leave --id out");
     if (p->cloudevents && says_what_an_event_says(p))
         return cli_usage("publish",
                          "with --cloudevents the event says what --type, --id, --source, --group, "
@@ -273,9 +314,9 @@ static int publish_all(publishing *p, const config *all)
     p->fixed_topic = topic_of_queue(&p->memory, all, queue->name);
     status = p->rest.count == 2 ? publish_one(p, semel_str(p->rest.items[1])) : publish_input(p);
     if (!status && p->copies > 1 && !p->lines)
-        (void)fprintf(stderr, "published %zu copies to \"%s\"\n", p->published, queue->name);
+        (void)fprintf(cli_errors(), "published %zu copies to \"%s\"\n", p->published, queue->name);
     else if (!status)
-        (void)fprintf(stderr, "published %zu message%s to \"%s\"\n", p->published,
+        (void)fprintf(cli_errors(), "published %zu message%s to \"%s\"\n", p->published,
                       p->published == 1 ? "" : "s", queue->name);
     return status;
 }
@@ -287,6 +328,7 @@ int cmd_publish(int argc, char **argv)
                                        {"--file", 0, ARGUMENT_TEXT, &p.file},
                                        {"--lines", 0, ARGUMENT_FLAG, &p.lines},
                                        {"--cloudevents", 0, ARGUMENT_FLAG, &p.cloudevents},
+                                       {"--json", 0, ARGUMENT_FLAG, &p.json},
                                        {"--copies", 'n', ARGUMENT_COUNT, &p.copies},
                                        {"--delay", 0, ARGUMENT_PERIOD, &p.delay_ms},
                                        {"--type", 0, ARGUMENT_TEXT, &p.type},
@@ -301,6 +343,8 @@ int cmd_publish(int argc, char **argv)
     int status = arguments_read("publish", argc, argv, options, &p.rest);
     if (!status)
         status = check_arguments(&p);
+    if (!status)
+        status = check_id(&p);
     if (!status)
         status = common_load(&all, &p.common);
     if (!status)

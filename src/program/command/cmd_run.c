@@ -1,6 +1,7 @@
 /* semel run: receives, handles, relays and sweeps until it is stopped. */
 #include "program/cli.h"
 #include "program/command/common.h"
+#include "program/config/definition.h"
 #include "program/run/service.h"
 #include "program/support/show.h"
 
@@ -14,7 +15,7 @@ const char run_help[] =
     "Ctrl-C finish the work in progress, for at most `drain`; a second one stops at once, safely.\n"
     "SIGHUP reads the configuration again and keeps the old one if the new one is wrong.\n"
     "\n" COMMON_HELP "  --once              stop when nothing is due\n"
-    "  --accept PATH       accept that inboxes.NAME.key, fingerprint or mode has changed\n"
+    "  --accept PATH       accept that key, fingerprint or mode of inboxes.NAME has changed\n"
     "  --log-format auto|text|json\n"
     "  -v, -q              log more (debug), or warnings and errors only\n"
     "\n"
@@ -54,6 +55,20 @@ static int add_overrides(run_arguments *given)
     return CLI_OK;
 }
 
+/* A path that names no inbox would be a change that is not accepted after all. */
+static int check_accepted(const config *all, const argument_list *accept)
+{
+    for (size_t i = 0; i < accept->count; i++) {
+        size_t at = 0;
+        while (at < all->inbox_count && !definition_is_named(&all->inboxes[at], accept->items[i]))
+            at++;
+        if (at == all->inbox_count)
+            return cli_usage("run", "--accept %s: there is no such inbox; it takes inboxes.NAME",
+                             accept->items[i]);
+    }
+    return CLI_OK;
+}
+
 int cmd_run(int argc, char **argv)
 {
     static run_arguments given;
@@ -74,6 +89,8 @@ int cmd_run(int argc, char **argv)
         status = add_overrides(&given);
     if (!status)
         status = common_load(&all, &given.common);
+    if (!status && (status = check_accepted(all, &given.accept)))
+        config_free(all);
     if (status)
         return status;
     return service_run(all, &(service_options){.once = given.once,

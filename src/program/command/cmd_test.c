@@ -11,6 +11,7 @@
 #include "program/test/killed.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 const char test_help[] =
@@ -26,6 +27,7 @@ const char test_help[] =
     "                      semel_test_* that is created for it and dropped afterwards\n"
     "  --call-handlers     call exec, http and worker handlers instead of stubbing them\n"
     "  --no-kills          do not repeat the tests with kills\n"
+    "  --json              print an object per test, then one with how many passed and failed\n"
     "\n"
     "With --store, tables without a schema or database in their name are those of the tests; a\n"
     "statement that names one goes there instead. The user needs the right to create a schema, or "
@@ -43,6 +45,7 @@ typedef struct test_options {
     test_place *place;
     int call_handlers;
     int no_kills;
+    int json;
 } test_options;
 
 typedef struct test_result {
@@ -133,6 +136,65 @@ static void print_total(const test_options *options, size_t failed, int64_t took
     (void)printf("\n");
 }
 
+/* --- the same as JSON ------------------------------------------------------------------------- */
+
+static void add_member(buffer *to, const char *name, const char *text)
+{
+    buffer_printf(to, ",\"%s\":", name);
+    show_json(to, text, strlen(text));
+}
+
+/* Each line is one, without what indents it. */
+static void add_differences(buffer *to, const buffer *lines)
+{
+    buffer_text(to, ",\"differences\":[");
+    for (const char *at = lines->data, *end = at + lines->len; at < end;) {
+        at += strspn(at, " ");
+        size_t len = strcspn(at, "\n");
+        buffer_text(to, to->data[to->len - 1] == '[' ? "" : ",");
+        show_json(to, at, len);
+        at += len + (at[len] == '\n');
+    }
+    buffer_text(to, "]");
+}
+
+static void print_result_json(const config *all, const test_config *test, const test_result *result)
+{
+    buffer line = {0};
+    buffer_text(&line, "{\"name\":");
+    show_json(&line, test->name, strlen(test->name));
+    add_member(&line, "result", result->differences.len ? "failed" : "passed");
+    add_member(&line, "file", all->path);
+    buffer_printf(&line, ",\"line\":%u", test->at->at.line);
+    if (result->summary.len)
+        add_member(&line, "outcomes", result->summary.data);
+    buffer_printf(&line, ",\"kills\":%llu", (unsigned long long)result->killed);
+    if (result->differences.len)
+        add_differences(&line, &result->differences);
+    (void)printf("%s}\n", line.data);
+    buffer_free(&line);
+}
+
+static void print_total_json(size_t count, size_t failed, int64_t took_ns)
+{
+    (void)printf("{\"tests\":%zu,\"passed\":%zu,\"failed\":%zu,\"took_ms\":%lld}\n", count,
+                 count - failed, failed, (long long)(took_ns / 1000000));
+}
+
+/* --- all tests -------------------------------------------------------------------------------- */
+
+static void print_result(const test_options *options, const test_config *test,
+                         const test_result *result)
+{
+    if (options->json)
+        print_result_json(options->all, test, result);
+    else if (result->differences.len)
+        print_failed(options->all, test, result);
+    else
+        print_passed(test, result);
+    (void)fflush(stdout);
+}
+
 /* A test that was cut short has no result. */
 static int run_tests(const test_options *options)
 {
@@ -142,18 +204,18 @@ static int run_tests(const test_options *options)
     for (size_t i = 0; i < all->test_count && !interrupted(); i++) {
         test_result result = {.killed = 0};
         run_test(&result, options, &all->tests[i]);
-        if (!interrupted() && result.differences.len)
-            print_failed(all, &all->tests[i], &result);
-        else if (!interrupted())
-            print_passed(&all->tests[i], &result);
-        (void)fflush(stdout);
+        if (!interrupted())
+            print_result(options, &all->tests[i], &result);
         failed += result.differences.len > 0;
         buffer_free(&result.differences);
         buffer_free(&result.summary);
     }
     if (interrupted())
         return CLI_SIGNALLED + interrupted();
-    print_total(options, failed, steady_clock_ns() - began);
+    if (options->json)
+        print_total_json(all->test_count, failed, steady_clock_ns() - began);
+    else
+        print_total(options, failed, steady_clock_ns() - began);
     return failed ? CLI_FAILED : CLI_OK;
 }
 
@@ -203,6 +265,7 @@ int cmd_test(int argc, char **argv)
     const argument_option table[] = {COMMON_OPTIONS(&common),
                                      {"--call-handlers", 0, ARGUMENT_FLAG, &options.call_handlers},
                                      {"--no-kills", 0, ARGUMENT_FLAG, &options.no_kills},
+                                     {"--json", 0, ARGUMENT_FLAG, &options.json},
                                      {0}};
     int status = arguments_read("test", argc, argv, table, &rest);
     if (!status && rest.count)

@@ -1,6 +1,7 @@
 /* See verify.h. */
 #include "program/config/verify.h"
 
+#include "program/config/definition.h"
 #include "program/config/tree.h"
 #include "program/handler/sql.h"
 
@@ -58,6 +59,35 @@ semel_status verify_sql(diagnostics *found, const config *all, semel_store *stor
     return status;
 }
 
+/* --- definitions ------------------------------------------------------------------------------ */
+
+typedef struct comparing {
+    diagnostics *found;
+    const config_list *accept;
+} comparing;
+
+static void add_change(void *context, const definition_change *change)
+{
+    const comparing *c = context;
+    const inbox_config *inbox = change->inbox;
+    region memory = {0};
+    for (size_t i = 0; i < c->accept->count; i++)
+        if (definition_is_named(inbox, c->accept->items[i]))
+            return;
+    diagnostic *added =
+        diagnostic_add(c->found, LEVEL_ERROR, "definition", tree_name_place(inbox->at),
+                       tree_path(&memory, inbox->at), DEFINITION_TEXT, change->option,
+                       change->before, change->now);
+    diagnostic_help(c->found, added, "%s", definition_fix(&memory, inbox));
+    region_free(&memory);
+}
+
+semel_status verify_definitions(diagnostics *found, const config *all, semel_store *store,
+                                const config_list *accept, semel_error *err)
+{
+    return definition_compare(all, store, add_change, &(comparing){found, accept}, err);
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* `inbox "NAME": ...`, as the pipeline begins its errors. */
@@ -86,13 +116,8 @@ int verify_opening(diagnostics *found, const config *all, const semel_error *why
         return 0;
     region memory = {0};
     const char *path = tree_path(&memory, node);
-    diagnostic *added = diagnostic_add(found, LEVEL_ERROR, "cannot-be-opened",
-                                       tree_name_place(node), path, "%s", text + 3);
-    if (why->status == SEMEL_EINVAL && strncmp(why->text, "inbox", 5) == 0)
-        diagnostic_help(found, added,
-                        "use a new inbox name; if a change of its key is intended: semel run "
-                        "--accept %s.key",
-                        path);
+    diagnostic_add(found, LEVEL_ERROR, "cannot-be-opened", tree_name_place(node), path, "%s",
+                   text + 3);
     region_free(&memory);
     return 1;
 }

@@ -1,5 +1,6 @@
 /* What can only be known with the store at hand: whether the database takes the statements of the
- * sql handlers. Each that it does not take is a problem of the configuration, with its place. */
+ * sql handlers, and whether inboxes are what they were. Each that is wrong is a problem of the
+ * configuration, with its place. */
 #ifndef SEMEL_PROGRAM_CONFIG_VERIFY_H
 #define SEMEL_PROGRAM_CONFIG_VERIFY_H
 
@@ -10,6 +11,10 @@
  * not run. A status that is not SEMEL_OK means that the store could not be asked. */
 semel_status verify_sql(diagnostics *found, const config *all, semel_store *store, int with_setup,
                         semel_error *err);
+
+/* Compares with how the store knows the inboxes, except for those that `accept` names. */
+semel_status verify_definitions(diagnostics *found, const config *all, semel_store *store,
+                                const config_list *accept, semel_error *err);
 
 /* An error of opening a pipeline that names an inbox, queue or outbox is about that element; 1 if
  * it could be told which. */

@@ -48,7 +48,7 @@ static int ask(const confirmation *about)
 {
     char answer[32];
     int by_number = about->irreversible && about->count > ASKED_BY_NUMBER;
-    (void)fprintf(stderr, "%s ", about->question);
+    (void)fprintf(cli_errors(), "%s ", about->question);
     if (by_number)
         (void)fprintf(stderr, "Type %llu to confirm: ", (unsigned long long)about->count);
     else

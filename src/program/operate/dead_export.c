@@ -2,9 +2,14 @@
  * --lines`. Changes nothing.
  *
  * A CloudEvent must have an id, a source and a type. A message that has none gets the letter's: so
- * it can be published again, and does not lose its body for want of a name. */
+ * it can be published again, and does not lose its body for want of a name.
+ *
+ * The body comes back as it was, byte for byte, because a fingerprint may be made of it. A reader
+ * may write JSON in another way (without spaces, of two members with one name the last), so each
+ * event is read back; if its body is another one by then, it is written in base64. */
 #include "program/cli.h"
 #include "program/operate/dead.h"
+#include "program/support/binary.h"
 #include "program/support/show.h"
 
 #include <ctype.h>
@@ -17,7 +22,7 @@ typedef struct exporting {
     uint64_t letters;
     uint64_t failed;
     uint64_t headers; /* that a CloudEvent cannot have */
-    char *event;      /* of the letter at hand */
+    buffer event;     /* of the letter at hand */
     size_t dropped;
 } exporting;
 
@@ -27,6 +32,49 @@ static int is_extension(const semel_header *h)
         if (!isalnum((unsigned char)*c))
             return 0;
     return *h->name != 0;
+}
+
+static int comes_back(const char *event, semel_bytes body)
+{
+    semel_message *back = NULL;
+    semel_error why = {0};
+    if (semel_message_read_cloudevent(&back, semel_str(event), &why))
+        return 0;
+    int same = back->body.len == body.len &&
+               (!body.len || memcmp(back->body.data, body.data, body.len) == 0);
+    semel_message_free(back);
+    return same;
+}
+
+/* The event without a body, and before its last brace the body. */
+static semel_status write_in_base64(buffer *out, const semel_message *m, semel_error *err)
+{
+    char *event = NULL;
+    semel_message bare = *m;
+    bare.body = (semel_bytes){0};
+    semel_status status = semel_message_write_cloudevent(&event, &bare, err);
+    if (status)
+        return status;
+    buffer_add(out, event, strlen(event) - 1);
+    buffer_text(out, ",\"data_base64\":\"");
+    binary_add_base64(out, m->body);
+    buffer_text(out, "\"}");
+    semel_text_free(event);
+    return SEMEL_OK;
+}
+
+static semel_status write_message(buffer *out, const semel_message *m, semel_error *err)
+{
+    char *event = NULL;
+    semel_status status = semel_message_write_cloudevent(&event, m, err);
+    if (status)
+        return status;
+    if (comes_back(event, m->body))
+        buffer_text(out, event);
+    else
+        status = write_in_base64(out, m, err);
+    semel_text_free(event);
+    return status;
 }
 
 static semel_status write_event(const semel_dead *dead, void *context, semel_error *err)
@@ -46,7 +94,8 @@ static semel_status write_event(const semel_dead *dead, void *context, semel_err
     e->dropped = 0;
     for (size_t i = 0; i < m.header_count; i++)
         e->dropped += !is_extension(&m.headers[i]);
-    return semel_message_write_cloudevent(&e->event, &m, err);
+    e->event.len = 0;
+    return write_message(&e->event, &m, err);
 }
 
 /* A letter that cannot be written hides no other. */
@@ -64,8 +113,7 @@ static int export_one(exporting *e, int64_t id)
                           why.text);
         return CLI_OK;
     }
-    (void)printf("%s\n", e->event);
-    semel_text_free(e->event);
+    (void)printf("%s\n", e->event.data);
     e->letters++;
     e->headers += e->dropped;
     return CLI_OK;
@@ -74,8 +122,9 @@ static int export_one(exporting *e, int64_t id)
 static void say_exported(const exporting *e)
 {
     const tool *t = &e->w->tool;
-    buffer text = {0}, number = {0};
+    buffer text = {0}, failed = {0}, number = {0};
     dead_show_count(&text, e->letters);
+    dead_show_count(&failed, e->failed);
     show_number(&number, e->headers);
     if (!e->letters && !e->failed && !e->w->gone)
         tool_say(t, "no matching dead letters");
@@ -84,7 +133,10 @@ static void say_exported(const exporting *e)
     if (e->headers)
         tool_say(t, "%s header%s not written: names in CloudEvents have letters and digits only",
                  number.data, e->headers == 1 ? " was" : "s were");
+    if (e->failed)
+        tool_say(t, "%s could not be exported", failed.data);
     buffer_free(&text);
+    buffer_free(&failed);
     buffer_free(&number);
 }
 
@@ -106,6 +158,7 @@ int dead_export(dead_work *w)
         for (size_t i = 0; !status && i < p.count; i++)
             status = export_one(&e, p.items[i].id);
     dead_page_free(&p);
+    buffer_free(&e.event);
     if (status)
         return status;
     say_exported(&e);

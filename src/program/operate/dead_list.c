@@ -110,7 +110,7 @@ static int compare_groups(const void *a, const void *b)
     return x->is.cause < y->is.cause ? -1 : x->is.cause > y->is.cause;
 }
 
-static void print_groups(const groups *all)
+static void print_groups(const groups *all, size_t count)
 {
     static const table_column columns[] = {
         {"CAUSE", "cause", 0, 0},  {"INBOX", "inbox", 0, 0},     {NULL, "outbox", 0, 0},
@@ -118,7 +118,7 @@ static void print_groups(const groups *all)
         {"LAST", "last_at", 0, 0}, {"ERROR", "error", 0, 1},     {0}};
     table t = {
         .columns = columns, .json = all->w->options->tool.json, .utc = all->w->options->tool.utc};
-    for (size_t i = 0; i < all->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const group *g = &all->items[i];
         char cause[DEAD_CAUSE_SIZE];
         dead_show_cause(cause, g->is.cause);
@@ -133,6 +133,18 @@ static void print_groups(const groups *all)
     table_print(&t, stdout);
 }
 
+static void show_groups(const groups *all)
+{
+    size_t limit = all->w->filters.limit, shown = all->count < limit ? all->count : limit;
+    buffer more = {0};
+    print_groups(all, shown);
+    show_number(&more, all->count - shown);
+    if (shown < all->count)
+        tool_say(&all->w->tool, "%s more group%s, with older letters", more.data,
+                 all->count - shown == 1 ? "" : "s");
+    buffer_free(&more);
+}
+
 int dead_groups(dead_work *w)
 {
     groups all = {.w = w};
@@ -142,7 +154,7 @@ int dead_groups(dead_work *w)
     if (!status && !all.count)
         status = say_nothing(w);
     else if (!status)
-        print_groups(&all);
+        show_groups(&all);
     free(all.items);
     return status;
 }

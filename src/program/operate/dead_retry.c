@@ -4,7 +4,7 @@
  * The command only marks letters; whichever process takes one has its own transaction for it. So
  * the command can be killed at any moment and be run again: what was handled is gone, what is
  * marked is retried, and the rest is as it was. Ctrl-C takes the marks of this step back from
- * letters that no process has taken yet. */
+ * letters that no process has taken yet, but not those that another operator had made before. */
 #include "program/cli.h"
 #include "program/operate/dead_retrying.h"
 #include "program/support/show.h"
@@ -13,7 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAIT_DEFAULT_MS = 30000, PAUSE_LEAST_MS = 20, PAUSE_MOST_MS = 200, NS_PER_MS = 1000000 };
+enum {
+    WAIT_DEFAULT_MS = 30000,
+    PAUSE_LEAST_MS = 20,
+    PAUSE_MOST_MS = 200,
+    AUDIT_EVERY_MS = 1000,
+    NS_PER_MS = 1000000
+};
 
 /* --- counts ----------------------------------------------------------------------------------- */
 
@@ -66,7 +72,29 @@ static int write_audit(retrying *r)
     r->audit.count = count_ended(r) - r->counts[RETRIED_GONE] - r->counts[RETRIED_FAILED];
     int status = tool_audit(&r->w->tool, &r->audit);
     r->audit.result = "";
+    r->audited_ns = steady_clock_ns();
     buffer_free(&result);
+    return status;
+}
+
+/* Counts what has ended of the step at hand, too, until the caller puts `before` back. */
+static void count_so_far(retrying *r, uint64_t before[RETRIED_STATES])
+{
+    memcpy(before, r->counts, sizeof r->counts);
+    count_step(r);
+    r->counts[RETRIED_PENDING] = before[RETRIED_PENDING];
+}
+
+/* A step is long if its handlers are slow: the entry of a command that is killed meanwhile has what
+ * ended before, but for the last second or the handler at work. */
+static int keep_audit_current(retrying *r)
+{
+    uint64_t before[RETRIED_STATES];
+    if (steady_clock_ns() - r->audited_ns < (int64_t)AUDIT_EVERY_MS * NS_PER_MS)
+        return CLI_OK;
+    count_so_far(r, before);
+    int status = write_audit(r);
+    memcpy(r->counts, before, sizeof before);
     return status;
 }
 
@@ -76,6 +104,7 @@ static int begin_audit(retrying *r)
     dead_show_command(&what, r->w);
     r->audit.what = region_copy(&r->memory, what.data, what.len);
     buffer_free(&what);
+    r->audited_ns = steady_clock_ns();
     return tool_audit(&r->w->tool, &r->audit);
 }
 
@@ -243,8 +272,7 @@ static void show_progress(retrying *r)
 {
     buffer text = {0};
     uint64_t before[RETRIED_STATES];
-    memcpy(before, r->counts, sizeof before);
-    count_step(r);
+    count_so_far(r, before);
     r->counts[RETRIED_PENDING] = 0;
     show_counts(&text, r, 1);
     progress_show(&r->progress, count_ended(r), text.data);
@@ -284,20 +312,25 @@ static int wait_for_step(retrying *r)
         pause_for(pause_ms);
         pause_ms = pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
         status = look_again(r, &left);
+        if (!status)
+            status = keep_audit_current(r);
     }
     return status;
 }
 
-/* What no process has taken is as it was; what one has taken is waited for no longer. */
+/* What no process has taken is as it was; what one has taken is waited for no longer. A letter that
+ * was marked when it was listed stays so. */
 static void take_back(retrying *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         retried *one = &r->items[i];
         if (one->state != RETRIED_PENDING)
             continue;
-        if (!one->asked_ns ||
-            !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
-                                  SEMEL_RETRY_NONE, NULL, NULL))
+        if (!one->asked_ns)
+            one->state = RETRIED_LEFT;
+        else if (one->letter->retry != SEMEL_RETRY_ASKED &&
+                 !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
+                                       SEMEL_RETRY_NONE, NULL, NULL))
             one->state = RETRIED_LEFT;
     }
 }
@@ -325,6 +358,8 @@ static int ask_step(retrying *r, const dead_page *p)
         status = ask_for(r, &r->items[i]);
         if (r->w->options->here)
             show_progress(r);
+        if (!status)
+            status = keep_audit_current(r);
     }
     return status;
 }

@@ -39,6 +39,7 @@ typedef struct retrying {
     semel_audit audit;
     progress progress;
     int64_t begun_ns;
+    int64_t audited_ns;       /* when the entry was brought up to date */
     retried items[DEAD_STEP]; /* of this step */
     size_t count;
     region step; /* memory of this step */

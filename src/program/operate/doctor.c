@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[DOCTOR_CHECKS] = {"config",     "store",     "schema", "rights",
-                                                 "durability", "isolation", "clock",  "broker",
-                                                 "topology",   "handlers",  "limits", "disk"};
+static const char *const names[DOCTOR_CHECKS] = {
+    "config", "store",  "schema",   "definition", "rights", "durability", "isolation",
+    "clock",  "broker", "topology", "handlers",   "limits", "disk"};
 
 const char *doctor_check_name(doctor_check check)
 {

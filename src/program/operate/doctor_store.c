@@ -1,5 +1,6 @@
 /* The store: is it there, and what does it say of itself? A file that is not there yet, or that is
  * no store yet, is not opened, because that would make or change it. */
+#include "program/config/definition.h"
 #include "program/config/store_url.h"
 #include "program/operate/doctor.h"
 #include "program/support/sqlite_file.h"
@@ -71,6 +72,21 @@ static void inspect(doctor *d)
         doctor_find(d, DOCTOR_STORE, SEMEL_SEVERITY_ERROR, NULL, "%s", why.text);
 }
 
+static void find_change(void *context, const definition_change *change)
+{
+    doctor *d = context;
+    doctor_find(d, DOCTOR_DEFINITION, SEMEL_SEVERITY_ERROR,
+                definition_fix(&d->memory, change->inbox), "%s: " DEFINITION_TEXT,
+                change->inbox->name, change->option, change->before, change->now);
+}
+
+/* A store that cannot be asked has said so when it was inspected. */
+static void look_at_definitions(doctor *d)
+{
+    if (d->all)
+        (void)definition_compare(d->all, d->store, find_change, d, NULL);
+}
+
 void doctor_look_at_store(doctor *d)
 {
     semel_error why = {0};
@@ -78,9 +94,10 @@ void doctor_look_at_store(doctor *d)
     if (d->store_is_new)
         return;
     semel_status status = semel_store_open(&d->store, d->store_url, &d->store_options, &why);
-    if (!status)
+    if (!status) {
         inspect(d);
-    else
+        look_at_definitions(d);
+    } else
         doctor_find(d, DOCTOR_STORE, SEMEL_SEVERITY_ERROR,
                     status == SEMEL_EUNAVAILABLE
                         ? "start the server, or correct the address in the URL of the store"

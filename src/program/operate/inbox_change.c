@@ -87,7 +87,10 @@ static int forget_now(inbox_work *w, semel_inbox *inbox, semel_bytes key, const 
     int status = bulk_begin(&b, &w->tool, 1, "inbox forget %s %s", name, shown);
     if (status)
         return status;
-    if (semel_inbox_forget_key(inbox, key, &why))
+    semel_status done = semel_inbox_forget_key(inbox, key, &why);
+    if (done == SEMEL_EREJECTED) /* it has died since it was looked at */
+        status = refuse_dead(w, key, shown);
+    if (done && !status)
         status = tool_failed(&w->tool, &why);
     b.done = !status;
     return bulk_end(&b, status, "forgotten",
@@ -200,6 +203,9 @@ static const char *count_text(region *memory, uint64_t count)
 static const char *scope_text(inbox_work *w, const old_keys *old)
 {
     buffer before = {0};
+    if (!w->older_than_ms)
+        return region_printf(&w->tool.memory, "all keys in %s, %s", w->rest.items[0],
+                             count_text(&w->tool.memory, old->count));
     show_time(&before, w, old->before_ms);
     const char *text =
         region_printf(&w->tool.memory, "%s in %s last changed before %s",
@@ -245,6 +251,10 @@ static int purge(inbox_work *w, semel_inbox *inbox, old_keys *old)
     int status = count_old(old, w, inbox);
     if (status)
         return status;
+    if (!old->count && !w->older_than_ms) {
+        tool_say(&w->tool, "there are no keys in %s to forget", w->rest.items[0]);
+        return CLI_OK;
+    }
     if (!old->count) {
         tool_say(&w->tool, "no keys in %s are older than %s", w->rest.items[0],
                  units_show_duration(w->older_than_ms).text);

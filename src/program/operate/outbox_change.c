@@ -11,21 +11,30 @@
 
 enum { SAMPLE = 2, AUDIT_EVERY = 100 };
 
+/* A seq may be another message's later; with its id it is this one's. */
+typedef struct waiting_one {
+    int64_t seq;
+    semel_bytes id;
+} waiting_one;
+
 /* Those that wait for their time, as they were when the command started. */
 typedef struct waiting_set {
     outbox_work *work;
-    int64_t *seqs;
+    waiting_one *items;
     size_t count, room;
     buffer sample;
 } waiting_set;
 
-static void add_seq(waiting_set *set, int64_t seq)
+static void add_one(waiting_set *set, const semel_outgoing *outgoing)
 {
+    semel_bytes id = outgoing->message ? outgoing->message->id : (semel_bytes){0};
     if (set->count == set->room) {
         set->room = set->room ? 2 * set->room : 1024;
-        set->seqs = must_realloc(set->seqs, set->room * sizeof *set->seqs);
+        set->items = must_realloc(set->items, set->room * sizeof *set->items);
     }
-    set->seqs[set->count++] = seq;
+    if (id.len)
+        id.data = region_copy(&set->work->tool.memory, id.data, id.len);
+    set->items[set->count++] = (waiting_one){outgoing->seq, id};
 }
 
 static void add_sample(buffer *to, const semel_outgoing *outgoing)
@@ -49,7 +58,7 @@ static semel_status collect(const semel_outgoing *outgoing, void *context, semel
         return SEMEL_OK;
     if (set->count < SAMPLE)
         add_sample(&set->sample, outgoing);
-    add_seq(set, outgoing->seq);
+    add_one(set, outgoing);
     return f->given->limit && set->count == f->given->limit ? SEMEL_EGIVEUP : SEMEL_OK;
 }
 
@@ -82,7 +91,8 @@ static int wake_all(outbox_work *w, const waiting_place *where, const waiting_se
     int status = bulk_begin(&b, &w->tool, set->count, "%s", typed);
     for (size_t i = 0; !status && i < set->count && !bulk_is_stopped(&b); i++) {
         semel_error why = {0};
-        semel_status done = semel_outbox_wake(where->outbox, set->seqs[i], &why);
+        semel_status done =
+            semel_outbox_wake(where->outbox, set->items[i].seq, set->items[i].id, &why);
         woken += !done;
         if (done && done != SEMEL_ENOTFOUND && done != SEMEL_EBUSY)
             status = tool_failed(&w->tool, &why);
@@ -142,7 +152,7 @@ static int requeue(outbox_work *w)
         status = requeue_set(w, &where, &set);
     waiting_close(&where);
     buffer_free(&set.sample);
-    free(set.seqs);
+    free(set.items);
     return status;
 }
 
@@ -180,7 +190,7 @@ static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, con
         return status;
     const char *reason = region_printf(&w->tool.memory, "given up by %s (audit %lld)", b.entry.who,
                                        (long long)b.entry.id);
-    if (semel_outbox_skip(&letter, where->outbox, seq, reason, &why))
+    if (semel_outbox_skip(&letter, where->outbox, seq, semel_str(w->rest.items[0]), reason, &why))
         status = tool_failed(&w->tool, &why);
     b.done = !status;
     status = bulk_end(&b, status, "given up",

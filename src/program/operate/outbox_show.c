@@ -12,6 +12,7 @@ typedef struct showing {
     outbox_work *work;
     const char *outbox;
     int shown;
+    int waits; /* for its next attempt: what `outbox requeue` makes due */
 } showing;
 
 static void add_moment(buffer *to, const outbox_work *w, int64_t ms)
@@ -28,6 +29,17 @@ static void add_part(buffer *to, const char *before, const char *text)
         return;
     buffer_printf(to, ", %s", before);
     show_text(to, text, strlen(text), 0);
+}
+
+/* "semel outbox show 7f3a --body", as it can be typed. */
+static void show_body(const showing *s, semel_bytes body)
+{
+    buffer how = {0};
+    buffer_text(&how, "semel outbox show ");
+    show_argument(&how, s->work->rest.items[0]);
+    buffer_text(&how, " --body");
+    message_show_body(body, how.data);
+    buffer_free(&how);
 }
 
 static void show_people(const showing *s, const semel_outgoing *outgoing)
@@ -49,7 +61,7 @@ static void show_people(const showing *s, const semel_outgoing *outgoing)
     show_text(&error, outgoing->error, strlen(outgoing->error), 0);
     message_show_line("error", error.data);
     message_show_headers(m);
-    message_show_body(m->body, "semel outbox show ID --body");
+    show_body(s, m->body);
     buffer_free(&line);
     buffer_free(&error);
     buffer_free(&due);
@@ -87,6 +99,7 @@ static semel_status show_one(const semel_outgoing *outgoing, void *context, seme
         return SEMEL_OK;
     int on_terminal = tool_on_terminal(&s->work->tool);
     s->shown = 1;
+    s->waits = !outgoing->leased && outgoing->due_ms > s->work->tool.now_ms;
     pager_begin(s->work->options.no_pager);
     if (s->work->body)
         message_show_raw(outgoing->message->body, on_terminal);
@@ -98,6 +111,17 @@ static semel_status show_one(const semel_outgoing *outgoing, void *context, seme
     return SEMEL_OK;
 }
 
+static void say_next(const outbox_work *w, const char *outbox)
+{
+    buffer line = {0};
+    buffer_text(&line, "next: semel outbox requeue ");
+    show_argument(&line, outbox);
+    buffer_text(&line, "; to give up on it: semel outbox skip ");
+    show_argument(&line, w->rest.items[0]);
+    tool_say(&w->tool, "%s", line.data);
+    buffer_free(&line);
+}
+
 static int show_found(outbox_work *w, const waiting_place *where, int64_t seq)
 {
     showing s = {.work = w, .outbox = where->name};
@@ -107,9 +131,8 @@ static int show_found(outbox_work *w, const waiting_place *where, int64_t seq)
     if (waiting_page(where, &filter, show_one, &s, &why))
         return tool_failed(&w->tool, &why);
     (void)fflush(stdout);
-    if (s.shown && !w->options.json && !w->body)
-        tool_say(&w->tool, "next: semel outbox requeue %s; to give up on it: semel outbox skip %s",
-                 where->name, w->rest.items[0]);
+    if (s.waits && !w->options.json && !w->body)
+        say_next(w, where->name);
     return CLI_OK;
 }
 

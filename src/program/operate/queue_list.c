@@ -23,6 +23,9 @@ static semel_status count_message(const semel_outgoing *outgoing, void *context,
         count->waiting++;
         if (!count->oldest_ms || outgoing->captured_ms < count->oldest_ms)
             count->oldest_ms = outgoing->captured_ms;
+        if (outgoing->captured_ms > count->newest_ms)
+            count->newest_ms = outgoing->captured_ms;
+        count->last_seq = outgoing->seq;
     }
     return count->all == QUEUE_COUNTED_MAX ? SEMEL_EGIVEUP : SEMEL_OK;
 }
@@ -178,9 +181,11 @@ int queue_ls(int argc, char **argv)
 
 /* --- purge ------------------------------------------------------------------------------------ */
 
-static int purge_steps(queue_work *w, const waiting_place *where, uint64_t total)
+/* What came after it was counted stays. */
+static int purge_steps(queue_work *w, const waiting_place *where, const queue_count *counted)
 {
     bulk b;
+    uint64_t total = counted->waiting;
     buffer again = {0};
     size_t removed = 1;
     buffer_text(&again, "semel queue purge ");
@@ -189,8 +194,8 @@ static int purge_steps(queue_work *w, const waiting_place *where, uint64_t total
     while (!status && removed && b.done < total && !bulk_is_stopped(&b)) {
         semel_error why = {0};
         uint64_t left = total - b.done;
-        if (semel_queue_purge(&removed, where->queue, left < STEP_ROWS ? (uint32_t)left : STEP_ROWS,
-                              &why))
+        if (semel_queue_purge(&removed, where->queue, counted->last_seq, counted->newest_ms,
+                              left < STEP_ROWS ? (uint32_t)left : STEP_ROWS, &why))
             status = tool_failed(&w->tool, &why);
         else if (removed)
             status = bulk_did(&b, removed, "removed");
@@ -224,7 +229,7 @@ static int purge(queue_work *w, const waiting_place *where)
     if (!count.waiting || w->options.dry_run)
         return CLI_OK;
     int status = confirm(&w->tool, &about);
-    return status ? status : purge_steps(w, where, count.waiting);
+    return status ? status : purge_steps(w, where, &count);
 }
 
 int queue_purge(int argc, char **argv)

@@ -23,6 +23,8 @@ typedef struct queue_count {
     uint64_t waiting; /* and no consumer has it */
     uint64_t all;
     int64_t oldest_ms; /* 0: none waits */
+    int64_t newest_ms; /* when the last of those that wait was captured */
+    int64_t last_seq;  /* the largest of theirs */
 } queue_count;
 
 semel_status queue_count_waiting(queue_count *out, const waiting_place *where, semel_error *err);

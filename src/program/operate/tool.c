@@ -15,21 +15,55 @@ enum { TIMEOUT_DEFAULT_MS = 10000 };
 
 /* --- saying ----------------------------------------------------------------------------------- */
 
+static void add_option(buffer *to, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    buffer_printf(to, " %s ", name);
+    show_argument(to, value);
+}
+
+/* A command that is proposed works on the store that this one works on. Options may stand behind
+ * arguments, unless these are behind "--": a hint never has that. */
+static void add_place(buffer *to, const tool_options *o)
+{
+    add_option(to, "-c", o->common.path);
+    add_option(to, "--store", o->common.store_url);
+    for (size_t i = 0; i < o->common.sets.count; i++)
+        add_option(to, "--set", o->common.sets.items[i]);
+    buffer_text(to, o->utc ? " --utc" : "");
+}
+
+/* The line with the place behind each command in it: "next: semel ...; ...: semel ...". */
+static void add_hints(buffer *to, const char *line, const tool_options *o)
+{
+    static const char sign[] = ": semel ";
+    for (const char *at; (at = strstr(line, sign)); line = at) {
+        at += sizeof sign - 1;
+        at += strcspn(at, ";");
+        buffer_add(to, line, (size_t)(at - line));
+        add_place(to, o);
+    }
+    buffer_text(to, line);
+}
+
 /* The text may have names and errors of others in it. */
-static void say(const char *caller, const char *format, va_list arguments)
+static void say(const tool *t, int is_refusal, const char *format, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
     int len = vsnprintf(NULL, 0, format, again);
     va_end(again);
     char *text = must_alloc((size_t)len + 1);
-    buffer line = {0};
+    buffer line = {0}, whole = {0};
     (void)vsnprintf(text, (size_t)len + 1, format, arguments);
-    if (caller)
-        buffer_printf(&line, "semel %s: ", caller);
+    if (is_refusal)
+        buffer_printf(&whole, "semel %s: ", t->command);
     show_text(&line, text, (size_t)len, 0);
-    (void)fprintf(stderr, "%s\n", line.data);
+    add_hints(&whole, line.data, t->options);
+    (void)fprintf(cli_errors(), "%s\n", whole.data);
     buffer_free(&line);
+    buffer_free(&whole);
     free(text);
 }
 
@@ -39,7 +73,7 @@ void tool_say(const tool *t, const char *format, ...)
     if (t->options->quiet)
         return;
     va_start(arguments, format);
-    say(NULL, format, arguments);
+    say(t, 0, format, arguments);
     va_end(arguments);
 }
 
@@ -47,7 +81,7 @@ int tool_refuse(const tool *t, int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(t->command, format, arguments);
+    say(t, 1, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -69,7 +103,7 @@ static int refuse_pending(const tool *t, const schema_state *state)
     (void)tool_refuse(t, CLI_FAILED,
                       state->applied ? "the tables in this store are older than this semel"
                                      : "the store has no tables of semel's yet");
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    tool_say(t, "try: semel migrate up");
     return CLI_FAILED;
 }
 
@@ -105,12 +139,18 @@ static int load_config(tool *t)
     return status;
 }
 
+/* The store is an argument alone, and what is wrong with it is wrong with the command line. */
+static int is_argument(const common_options *common)
+{
+    return common->store_url && !common->path;
+}
+
 static int load(tool *t, const char **url, semel_store_options *store)
 {
     const common_options *common = &t->options->common;
-    if (common->store_url && !common->path) {
+    if (is_argument(common)) {
         *url = store_url_read(&t->memory, "--store", common->store_url);
-        return *url ? CLI_OK : CLI_CONFIG;
+        return *url ? CLI_OK : CLI_USAGE;
     }
     int status = load_config(t);
     if (!status) {
@@ -133,7 +173,7 @@ static int check_file(tool *t, const char *url)
         return CLI_OK;
     (void)tool_refuse(t, CLI_FAILED, "the store %s does not exist yet",
                       store_url_file(&t->memory, url));
-    (void)fprintf(stderr, "next: semel migrate up\n");
+    tool_say(t, "try: semel migrate up");
     return CLI_FAILED;
 }
 
@@ -159,7 +199,10 @@ static int open_store(tool *out, const char *caller, const tool_options *options
     if (status || (missing == LEAVE_MISSING && is_missing(out, url)))
         return status;
     store.busy_ms = store.answer_ms = timeout_of(options);
-    return semel_store_open(&out->store, url, &store, &why) ? tool_failed(out, &why) : CLI_OK;
+    if (!semel_store_open(&out->store, url, &store, &why))
+        return CLI_OK;
+    int failed = tool_failed(out, &why);
+    return why.status == SEMEL_EINVAL && is_argument(&options->common) ? CLI_USAGE : failed;
 }
 
 /* A store that keeps no tables has no steps. */

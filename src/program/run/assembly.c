@@ -1,6 +1,7 @@
 /* See assembly.h. Every outbox of the configuration has one relay to its queue. */
 #include "program/run/assembly.h"
 
+#include "program/config/definition.h"
 #include "program/handler/handler.h"
 #include "program/run/live.h"
 #include "program/support/memory.h"
@@ -75,27 +76,13 @@ static void add_outboxes(assembly *a, const config *all)
     a->spec.outboxes = outboxes;
 }
 
-/* Is the path that of an option of this inbox which is kept with its keys? */
-static int is_accepted(const inbox_config *inbox, const char *path)
-{
-    static const char *const kept[] = {"key", "fingerprint", "mode"};
-    region memory = {0};
-    int found = 0;
-    for (size_t i = 0; !found && i < sizeof kept / sizeof *kept; i++)
-        found =
-            strcmp(path, region_printf(&memory, "inboxes.%s.%s", inbox->name, kept[i])) == 0 ||
-            strcmp(path, region_printf(&memory, "inboxes[\"%s\"].%s", inbox->name, kept[i])) == 0;
-    region_free(&memory);
-    return found;
-}
-
 static semel_inbox_options *inbox_options(assembly *a, const inbox_config *from,
                                           const assembly_options *options)
 {
     semel_inbox_options *copy = region_alloc(&a->memory, sizeof *copy);
     *copy = from->options;
     for (size_t i = 0; i < options->accept_count; i++)
-        copy->accept_changes |= is_accepted(from, options->accept[i]);
+        copy->accept_changes |= definition_is_named(from, options->accept[i]);
     return copy;
 }
 

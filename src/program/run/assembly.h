@@ -15,7 +15,7 @@ typedef struct assembly_options {
     semel_pipeline_notice *notice;
     void *notice_context;
     struct live *live;         /* counts the handlers that run */
-    const char *const *accept; /* paths whose change is accepted: inboxes.NAME.key */
+    const char *const *accept; /* paths whose change is accepted: inboxes.NAME */
     size_t accept_count;
 } assembly_options;
 

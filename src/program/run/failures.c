@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KINDS_MAX = 64, MINUTE_MS = 60000, KEY_SHOWN_MAX = 255, ERROR_SHOWN_MAX = 300, HASHED = 12 };
+enum { KINDS_MAX = 64, MINUTE_MS = 60000, ERROR_SHOWN_MAX = 300, HASHED = 12 };
 enum { ID_SIZE = 9 };
 
 typedef struct failure_kind {
@@ -68,18 +68,22 @@ static failure_kind *find_kind(failures *f, uint32_t number)
 
 void failures_key(buffer *to, const log *l, semel_bytes key)
 {
-    buffer whole = {0};
+    region memory = {0};
     if (!key.len) {
         buffer_text(to, "-");
     } else if (log_shows_keys(l)) {
-        show_key(&whole, key);
-        show_text(to, whole.data, whole.len, KEY_SHOWN_MAX);
+        buffer_text(to, environment_key(&memory, key));
     } else {
         char digits[DIGEST_HEX_SIZE];
         digest_hex(digits, key.data, key.len);
         buffer_add(to, digits, HASHED);
     }
-    buffer_free(&whole);
+    region_free(&memory);
+}
+
+uint32_t failures_attempts_max(uint32_t attempt, failure_terms terms)
+{
+    return attempt <= terms.attempts_max ? terms.attempts_max : 0;
 }
 
 void failures_error(buffer *to, const semel_event *event, failure_terms terms)
@@ -115,13 +119,30 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
         if (max)
             buffer_printf(to, " of %u", max);
         add_retry(to, event->retry_ms);
-    } else if (event->outcome == SEMEL_DEAD) {
+    } else if (event->attempt) {
         buffer_printf(to, "%s dead after %u attempt%s", key, event->attempt,
                       event->attempt == 1 ? "" : "s");
     } else {
-        buffer_printf(to, "%s refused (%s), kept as a dead letter", key,
-                      semel_outcome_name(event->outcome));
+        buffer_text(to, key);
+        if (event->refused)
+            buffer_printf(to, " refused (%s),", semel_outcome_name(event->refused));
+        buffer_text(to, " kept as a dead letter");
     }
+}
+
+/* Where the letter is: "; see: semel dead ls --inbox invoices --key 20688". The letter of a message
+ * that no handler saw is not kept under its key, since others may have the same. */
+static void add_hint(buffer *to, const log *l, const char *key, const semel_event *event)
+{
+    int is_sent = event->kind == SEMEL_EVENT_SENT;
+    if (event->outcome != SEMEL_DEAD)
+        return;
+    buffer_printf(to, "; see: semel dead ls %s ", is_sent ? "--outbox" : "--inbox");
+    show_argument(to, event->name);
+    if (is_sent || !event->attempt || !event->key.len || !log_shows_keys(l))
+        return;
+    buffer_text(to, " --key ");
+    show_argument(to, key);
 }
 
 static void add_text(log_entry *to, const char *name, const char *text)
@@ -158,8 +179,9 @@ static void add_message(log_entry *to, region *memory, const log *l, const semel
 static void add_attempt(log_entry *to, const semel_event *event, failure_terms terms)
 {
     add_number(to, "attempt", event->attempt);
-    if (terms.attempts_max && event->outcome == SEMEL_FAILED)
-        add_number(to, "attempts_max", terms.attempts_max);
+    uint32_t max = failures_attempts_max(event->attempt, terms);
+    if (max && event->outcome == SEMEL_FAILED)
+        add_number(to, "attempts_max", max);
     if (event->retry_ms)
         add_number(to, "retry_in_ms", event->retry_ms);
 }
@@ -172,8 +194,9 @@ static void write_first(failures *f, const failure_kind *kind, const semel_event
     int is_sent = event->kind == SEMEL_EVENT_SENT;
     failures_key(&key, f->log, is_sent ? event->message->id : event->key);
     failures_error(&error, event, terms);
-    describe_first(&text, key.data, event, terms.attempts_max);
+    describe_first(&text, key.data, event, failures_attempts_max(event->attempt, terms));
     buffer_printf(&text, ": %s", error.data);
+    add_hint(&text, f->log, key.data, event);
     log_entry entry = {.level = LOG_WARNING,
                        .event = event->outcome == SEMEL_DEAD ? "dead" : "failed",
                        .subject = event->name,
@@ -262,17 +285,23 @@ static void begin_kind(failure_kind *kind, uint32_t number, const char *name, co
     kind->cause = shown.data;
 }
 
+/* The first of its kind: an inbox or outbox, a cause, and whether it is tried again. */
+static int is_first(const failure_kind *kind, const semel_event *event)
+{
+    return !(event->outcome == SEMEL_FAILED ? kind->failed : kind->dead);
+}
+
 void failures_add(failures *f, const semel_event *event, failure_terms terms)
 {
     const char *why = event->error ? event->error : semel_outcome_name(event->outcome);
     uint32_t number = semel_cause(event->name, why);
     failure_kind *kind = find_kind(f, number);
-    int is_first = !kind->number;
-    if (is_first)
+    int first = is_first(kind, event);
+    if (!kind->number)
         begin_kind(kind, number, event->name, why);
     kind->last_ms = wall_clock_ms();
-    count_failure(kind, event, !is_first);
-    if (is_first)
+    count_failure(kind, event, !first);
+    if (first)
         write_first(f, kind, event, terms);
 }
 

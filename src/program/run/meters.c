@@ -96,6 +96,12 @@ int meters_is_copy_of_dead(const semel_event *event)
     return event->outcome == SEMEL_DEAD && !event->error;
 }
 
+int meters_is_refusal(const semel_event *event)
+{
+    return event->outcome == SEMEL_MISMATCH || event->outcome == SEMEL_STALE ||
+           event->outcome == SEMEL_MISSING_KEY;
+}
+
 meter_slot meters_slot(const semel_event *event)
 {
     switch (event->outcome) {

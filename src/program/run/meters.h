@@ -30,6 +30,10 @@ meter_slot meters_slot(const semel_event *event);
 /* A message that is given up on has an error; a copy of a dead letter is only kept from running. */
 int meters_is_copy_of_dead(const semel_event *event);
 
+/* An inbox has refused a message. That it is a dead letter now is an event of its own, which is the
+ * one to count and to show where letters are meant. */
+int meters_is_refusal(const semel_event *event);
+
 typedef struct meter {
     semel_event_kind kind; /* of an inbox: received; of an outbox: sent */
     atomic_uint_fast64_t counts[METER_SLOTS];

@@ -141,7 +141,8 @@ void outcomes_observe(void *context, const semel_event *event)
             show_outcome(o, event);
         return;
     }
-    if (event->outcome == SEMEL_IN_PROGRESS || meters_is_copy_of_dead(event))
+    if (event->outcome == SEMEL_IN_PROGRESS || meters_is_refusal(event) ||
+        meters_is_copy_of_dead(event))
         return;
     pthread_mutex_lock(&o->lock);
     failures_add(o->failures, event, outcomes_terms(o, event->name));

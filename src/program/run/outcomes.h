@@ -1,7 +1,7 @@
 /* Outcomes of messages, as the log shows them and as totals. The observer of the store counts
  * each; a terminal shows them one by one, up to ten in a second, and a pipe gets a summary in
- * each minute. Failures are folded: the first of a kind (inbox and cause) is a line at once,
- * then one line in a minute with counts, and one after a quiet minute. */
+ * each minute. Failures are folded: the first of a kind (failed or dead, inbox, cause) is a
+ * line at once, then one line in a minute with counts, and one after a quiet minute. */
 #ifndef SEMEL_PROGRAM_RUN_OUTCOMES_H
 #define SEMEL_PROGRAM_RUN_OUTCOMES_H
 
@@ -15,7 +15,7 @@ typedef struct outcome_totals {
     uint64_t processed;
     uint64_t duplicates; /* replayed ones, too */
     uint64_t failed;
-    uint64_t dead;
+    uint64_t dead;    /* with those that were refused */
     uint64_t refused; /* stale, mismatched, without a key */
     uint64_t sent;
 } outcome_totals;

@@ -27,6 +27,7 @@ struct presence {
     buffer answer;
     int64_t started_ms; /* by the store's clock; the thread's own, as what follows */
     int has_row, has_said;
+    int is_away; /* the last write failed */
 };
 
 /* --- the row ---------------------------------------------------------------------------------- */
@@ -68,7 +69,8 @@ static void write_row(presence *p, semel_store *store)
                          .socket = p->all->path,
                          .data = data.data};
     semel_error why = {0};
-    if (semel_process_write(&row, store, &why)) {
+    p->is_away = semel_process_write(&row, store, &why) != SEMEL_OK;
+    if (p->is_away) {
         say_no_row(p, &why);
     } else if (!p->has_row) { /* "" is the id of none */
         (void)semel_process_remove(store, "", LIVE_FORGOTTEN_MS, NULL);
@@ -77,9 +79,10 @@ static void write_row(presence *p, semel_store *store)
     buffer_free(&data);
 }
 
+/* A store that is away is not waited for at the end: the row is old soon. */
 static void remove_row(presence *p, semel_store *store)
 {
-    if (store && p->has_row)
+    if (store && p->has_row && !p->is_away)
         (void)semel_process_remove(store, p->all->id, LIVE_FORGOTTEN_MS, NULL);
 }
 

@@ -130,22 +130,44 @@ static semel_status replay(semel_outcome *out, const retry_place *place, const r
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
+static semel_status see_letter(const semel_dead *dead, void *context, semel_error *err)
+{
+    (void)dead;
+    (void)err;
+    *(int *)context = 1;
+    return SEMEL_OK;
+}
+
+/* The letter is not begun (any more): it is gone, or another operator has asked for it again. */
+static semel_status end_of_unbegun(retry_end *out, const retry_place *place, int64_t id,
+                                   semel_error *err)
+{
+    int there = 0;
+    const semel_dead_filter filter = {
+        .size = sizeof filter, .after_id = id - 1, .last_id = id, .limit = 1, .brief = 1};
+    semel_status status = semel_dead_list(place->store, &filter, see_letter, &there, err);
+    *out = there ? RETRY_END_OTHERS : RETRY_END_PROCESSED;
+    return status;
+}
+
 semel_status retry_note(retry_end *out, const retry_place *place, int64_t id, const char *error,
                         semel_error *err)
 {
     semel_status status =
         semel_dead_set_retry(place->store, id, SEMEL_RETRY_BEGUN, SEMEL_RETRY_FAILED, error, err);
-    if (status && status != SEMEL_ENOTFOUND)
-        return status;
-    *out = status ? RETRY_END_PROCESSED : RETRY_END_FAILED;
-    return SEMEL_OK;
+    *out = RETRY_END_FAILED;
+    return status == SEMEL_ENOTFOUND ? end_of_unbegun(out, place, id, err) : status;
 }
 
+/* If the store cannot be told, the letter stays as begun: it is noted as a failure then, because no
+ * process would take it again. */
 static retry_end postpone(const retry_place *place, int64_t id)
 {
     semel_status status =
         semel_dead_set_retry(place->store, id, SEMEL_RETRY_BEGUN, SEMEL_RETRY_ASKED, NULL, NULL);
-    return status == SEMEL_ENOTFOUND ? RETRY_END_OTHERS : RETRY_END_POSTPONED;
+    if (status == SEMEL_ENOTFOUND)
+        return RETRY_END_OTHERS;
+    return status ? RETRY_END_UNNOTED : RETRY_END_POSTPONED;
 }
 
 /* A copy that is being handled ends soon, and a program that stops has not tried. All else is a
@@ -174,7 +196,9 @@ semel_status retry_run(retry_end *out, const retry_place *place, const retry_let
     status = replay(&outcome, place, letter, why);
     if (status)
         *out = end_of(place, letter->id, status, why);
-    else
+    if (status && outcome == SEMEL_FAILED && *out == RETRY_END_PROCESSED)
+        *out = RETRY_END_FAILED; /* the message was buried anew, as another letter */
+    if (!status)
         *out = outcome == SEMEL_PROCESSED ? RETRY_END_PROCESSED : RETRY_END_DUPLICATE;
     return SEMEL_OK;
 }

@@ -29,7 +29,7 @@ typedef enum retry_end {
     RETRY_END_FAILED,        /* the letter stays, with the new error */
     RETRY_END_OTHERS,        /* it was gone, or another process has taken it */
     RETRY_END_POSTPONED, /* not now: the program ends, or a copy is being handled. Asked again */
-    RETRY_END_UNNOTED    /* it failed, and the store could not be told: retry_note() */
+    RETRY_END_UNNOTED /* it failed or was put off, and the store could not be told: retry_note() */
 } retry_end;
 
 /* The letter as the visitor of a list sees it. */
@@ -45,7 +45,8 @@ semel_status retry_run(retry_end *out, const retry_place *place, const retry_let
                        semel_error *why);
 
 /* Says that the attempt at this letter has failed: RETRY_END_FAILED, or RETRY_END_PROCESSED if the
- * letter is gone, because the commit whose answer was lost has succeeded. */
+ * letter is gone, because the commit whose answer was lost has succeeded, or RETRY_END_OTHERS if
+ * it is not begun any more: it was asked for once more. */
 semel_status retry_note(retry_end *out, const retry_place *place, int64_t id, const char *error,
                         semel_error *err);
 

@@ -29,10 +29,11 @@ static void send_status(service *s, int64_t now)
     outcome_totals totals = outcomes_totals(s->outcomes);
     double seconds = (double)(now - (s->status_due_ms - STATUS_MS)) / 1000;
     buffer dead = {0};
-    show_number(&dead, totals.dead + totals.refused);
-    notify_send("STATUS=%.1f/s processed, %.1f/s duplicates, %s dead letters",
+    show_number(&dead, totals.dead);
+    notify_send("STATUS=%.1f/s processed, %.1f/s duplicates, %s dead letter%s",
                 (double)(totals.processed - s->status_totals.processed) / seconds,
-                (double)(totals.duplicates - s->status_totals.duplicates) / seconds, dead.data);
+                (double)(totals.duplicates - s->status_totals.duplicates) / seconds, dead.data,
+                totals.dead == 1 ? "" : "s");
     buffer_free(&dead);
     s->status_totals = totals;
     s->status_due_ms = now + STATUS_MS;

@@ -180,17 +180,16 @@ void service_say_stopped(const service *s)
     buffer_text(&text, " duplicates suppressed, ");
     show_number(&text, totals.failed);
     buffer_text(&text, " failed, ");
-    show_number(&text, totals.dead + totals.refused);
-    buffer_text(&text, " dead letters");
-    log_write(s->log,
-              &(log_entry){.level = LOG_INFO,
-                           .event = "stopped",
-                           .msg = "drained",
-                           .text = text.data,
-                           .fields = {{"processed", NULL, (int64_t)totals.processed},
-                                      {"duplicates", NULL, (int64_t)totals.duplicates},
-                                      {"failed", NULL, (int64_t)totals.failed},
-                                      {"dead", NULL, (int64_t)(totals.dead + totals.refused)},
-                                      {"after_ms", NULL, took / 1000000}}});
+    show_number(&text, totals.dead);
+    buffer_text(&text, totals.dead == 1 ? " dead letter" : " dead letters");
+    log_write(s->log, &(log_entry){.level = LOG_INFO,
+                                   .event = "stopped",
+                                   .msg = "drained",
+                                   .text = text.data,
+                                   .fields = {{"processed", NULL, (int64_t)totals.processed},
+                                              {"duplicates", NULL, (int64_t)totals.duplicates},
+                                              {"failed", NULL, (int64_t)totals.failed},
+                                              {"dead", NULL, (int64_t)totals.dead},
+                                              {"after_ms", NULL, took / 1000000}}});
     buffer_free(&text);
 }

@@ -16,17 +16,23 @@ enum { RETRY_LEAST_MS = 200, RETRY_MOST_MS = 5000 };
 
 /* --- what is away ----------------------------------------------------------------------------- */
 
-static void say_outage(log *l, const char *component, const char *why)
+static void write_outage(log *l, log_level level, const char *component, const char *why,
+                         const char *next)
 {
     buffer text = {0};
-    buffer_printf(&text, "unreachable: %s; retrying", why);
-    log_write(l, &(log_entry){.level = LOG_WARNING,
+    buffer_printf(&text, "unreachable: %s; %s", why, next);
+    log_write(l, &(log_entry){.level = level,
                               .event = "outage",
                               .subject = component,
                               .msg = why,
                               .text = text.data,
                               .fields = {{"component", component, 0}}});
     buffer_free(&text);
+}
+
+static void say_outage(log *l, const char *component, const char *why)
+{
+    write_outage(l, LOG_WARNING, component, why, "retrying");
 }
 
 static void say_outage_over(log *l, const char *component, int64_t after_ns)
@@ -79,14 +85,16 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
         *last = why;
         if (!why.retryable)
             return CLI_FAILED;
+        if (s->options->once) {
+            write_outage(s->log, LOG_ERROR, component, why.text, "nothing was handled");
+            return CLI_TEMPORARY;
+        }
         live_wait_for(s->live, component, why.text);
         if (!was_said) {
             say_outage(s->log, component, why.text);
             notify_send("STATUS=waiting for %s", component);
         }
         was_said = 1;
-        if (s->options->once)
-            return CLI_TEMPORARY;
         service_wait(s, pause_ms);
         if (s->stop_signal)
             return EXIT_STOPPED;
@@ -162,7 +170,9 @@ static semel_status try_statements(service *s, void *context, semel_error *err)
 {
     asking *a = context;
     diagnostic_clear(&a->found);
-    return verify_sql(&a->found, a->all, s->store, 0, err);
+    const config_list accept = {s->options->accept, s->options->accept_count};
+    semel_status status = verify_definitions(&a->found, a->all, s->store, &accept, err);
+    return status ? status : verify_sql(&a->found, a->all, s->store, 0, err);
 }
 
 int service_verify(service *s, const config *all)
@@ -176,6 +186,19 @@ int service_verify(service *s, const config *all)
         status = print_found(s, &a.found, all);
     diagnostic_free(&a.found);
     return status;
+}
+
+static semel_status try_capture(service *s, void *context, semel_error *err)
+{
+    (void)context;
+    return table_capture(s->store, s->all, err);
+}
+
+int service_capture_again(service *s)
+{
+    semel_error why = {0};
+    int status = keep_trying(s, "store", try_capture, NULL, &why);
+    return status == CLI_FAILED ? fail(s, "store", &why) : status;
 }
 
 /* An error that is about one element of the configuration is shown as one of the configuration. */

@@ -52,16 +52,22 @@ static config *load(service *s)
     return NULL;
 }
 
-/* Asked while the old one still works. */
+/* Asked while the old one still works. The tables are last: what was changed there is to be changed
+ * back if the old one stays. */
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (sql_setup(s->store, &fresh->setup, NULL, &why) || table_capture(s->store, fresh, &why))
+    if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
-    else if (service_verify(s, fresh) == CLI_OK)
+    } else if (service_verify(s, fresh) != CLI_OK) {
+        if (!s->stop_signal)
+            refuse(s, "the statements of the new config cannot be used; keeping the old config");
+    } else if (table_capture(s->store, fresh, &why)) {
+        refuse(s, why.text);
+        (void)service_capture_again(s);
+    } else {
         return 1;
-    else if (!s->stop_signal)
-        refuse(s, "the statements of the new config cannot be used; keeping the old config");
+    }
     return 0;
 }
 
@@ -88,6 +94,7 @@ static int open_and_start(service *s, const config *all)
 static void go_back(service *s)
 {
     refuse(s, "the new config cannot be opened; going back to the old one");
+    (void)service_capture_again(s); /* if it cannot be done, that was said */
     if (open_and_start(s, s->all) != CLI_OK && !s->stop_signal) {
         s->now.status = SEMEL_EMISUSE;
         semel_fail(&s->now.why, SEMEL_EMISUSE, "the old configuration cannot be opened any more");

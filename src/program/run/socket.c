@@ -34,6 +34,7 @@ struct server {
     pthread_t thread;
     atomic_int stops;
     client clients[CLIENTS_MAX];
+    int pauses;     /* no client can be accepted now: descriptors have run out */
     client *asking; /* whose question about health is with the presence; NULL: nobody's */
 };
 
@@ -68,6 +69,8 @@ static void accept_clients(server *s)
     for (;;) {
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         client *place = free_place(s);
+        if (fd < 0)
+            s->pauses = errno != EAGAIN && errno != ECONNABORTED && errno != EINTR;
         if (fd < 0)
             return;
         if (!is_permitted(fd))
@@ -151,7 +154,10 @@ static int time_to_sleep(server *s)
 static void wait_for_events(server *s, struct pollfd fds[FIXED + CLIENTS_MAX])
 {
     int timeout = time_to_sleep(s);
-    fds[0] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
+    if (s->pauses && (timeout < 0 || timeout > CHECK_MS))
+        timeout = CHECK_MS;
+    fds[0] = (struct pollfd){.fd = s->pauses ? -1 : s->listen_fd, .events = POLLIN};
+    s->pauses = 0;
     fds[1] = (struct pollfd){.fd = s->all->wake_fd, .events = POLLIN};
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         fds[FIXED + i] =
@@ -205,8 +211,10 @@ server *server_open(live *all)
     if (s->listen_fd >= 0) {
         all->taps = taps_open(all->wake_fd);
         int error = live_start_thread(&s->thread, run, s);
-        if (!error)
+        if (!error) {
+            buffer_free(&why); /* of the places before the one that could be used */
             return s;
+        }
         buffer_text(&why, strerror(error));
         (void)unlink(all->path);
         (void)close(s->listen_fd);

@@ -5,13 +5,9 @@
 #define SEMEL_PROGRAM_RUN_TABLE_H
 
 #include "program/config/config.h"
-#include "program/support/memory.h"
 
-/* The statement that makes the store send the rows of the outbox's table; it may be run again. In
- * the region. NULL if the outbox has no table, or the store no way to do it. */
-const char *table_statement(region *to, const config *all, const outbox_config *outbox);
-
-/* Runs those of all outboxes. */
+/* Makes the store send the rows of the tables of all outboxes; it may be called again. Nothing is
+ * done if no outbox has a table, or the store has no way to do it. */
 semel_status table_capture(semel_store *store, const config *all, semel_error *err);
 
 #endif

@@ -129,10 +129,11 @@ static void add_key(buffer *to, const char *name, const record *r, size_t text, 
 static void add_attempt(buffer *to, const record *r)
 {
     buffer error = {0};
+    uint32_t max = failures_attempts_max(r->attempt, r->terms);
     if (r->attempt)
         buffer_printf(to, ",\"attempt\":%u", r->attempt);
-    if (r->attempt && r->terms.attempts_max)
-        buffer_printf(to, ",\"attempts_max\":%u", r->terms.attempts_max);
+    if (r->attempt && max)
+        buffer_printf(to, ",\"attempts_max\":%u", max);
     if (r->len[TEXT_ERROR]) {
         semel_event failed = {.error = r->bytes + r->start[TEXT_ERROR], .outcome = r->outcome};
         failures_error(&error, &failed, r->terms);

@@ -1,5 +1,6 @@
 /* Emptying a queue: some of its messages are listed, and those that no consumer has leased by then
- * are removed, in one transaction. */
+ * are removed, in one transaction. Where a number may be another message's by then, the transaction
+ * looks again when the message was captured. */
 #include "base/mem.h"
 #include "transport/store/queue.h"
 
@@ -11,6 +12,8 @@ enum {
 };
 
 typedef struct purging {
+    int64_t bound_seq;         /* 0: none */
+    int64_t captured_until_ms; /* 0: no bound */
     int64_t *seqs;
     size_t room;
     size_t count;
@@ -19,18 +22,24 @@ typedef struct purging {
     size_t removed;
 } purging;
 
+static int is_meant(const purging *p, const semel_outgoing *outgoing)
+{
+    return !outgoing->leased && (!p->bound_seq || outgoing->seq <= p->bound_seq) &&
+           (!p->captured_until_ms || outgoing->captured_ms <= p->captured_until_ms);
+}
+
 static semel_status note_row(const semel_outgoing *outgoing, void *context, semel_error *err)
 {
     purging *p = context;
     (void)err;
     p->seen++;
     p->last_seq = outgoing->seq;
-    if (!outgoing->leased && p->count < p->room)
+    if (is_meant(p, outgoing) && p->count < p->room)
         p->seqs[p->count++] = outgoing->seq;
     return SEMEL_OK;
 }
 
-/* Past those that are leased. */
+/* Past those that are leased, and up to the bound. */
 static semel_status find_rows(purging *p, const store_queue *queue, semel_error *err)
 {
     semel_outgoing_filter filter = {.size = sizeof filter, .limit = (uint32_t)p->room};
@@ -40,7 +49,32 @@ static semel_status find_rows(purging *p, const store_queue *queue, semel_error 
         p->seen = 0;
         status = store_list_outgoing(queue->store, queue->scope, &filter, note_row, p, err);
         filter.after_seq = p->last_seq;
-    } while (!status && p->count < p->room && p->seen == filter.limit);
+    } while (!status && p->count < p->room && p->seen == filter.limit &&
+             (!p->bound_seq || p->last_seq < p->bound_seq));
+    return status;
+}
+
+static semel_status keep_row(const semel_outgoing *outgoing, void *context, semel_error *err)
+{
+    purging *p = context;
+    (void)err;
+    if (is_meant(p, outgoing))
+        p->seqs[p->count++] = outgoing->seq;
+    return SEMEL_OK;
+}
+
+/* Those that are still the messages that were listed. */
+static semel_status look_again(purging *p, const store_queue *queue, work_unit *unit,
+                               semel_error *err)
+{
+    const semel_store_operation *operation = queue->store->driver->operation;
+    size_t count = p->count;
+    semel_status status = SEMEL_OK;
+    if (!p->captured_until_ms || !operation->outgoing)
+        return SEMEL_OK;
+    p->count = 0;
+    for (size_t i = 0; !status && i < count; i++)
+        status = operation->outgoing(unit->state, queue->scope, p->seqs[i], keep_row, p, err);
     return status;
 }
 
@@ -48,8 +82,10 @@ static semel_status remove_rows(store_queue *queue, work_unit *unit, void *conte
                                 semel_error *err)
 {
     purging *p = context;
-    return queue->store->driver->operation->remove(unit->state, queue->scope, p->seqs, p->count,
-                                                   &p->removed, err);
+    semel_status status = look_again(p, queue, unit, err);
+    return status ? status
+                  : queue->store->driver->operation->remove(unit->state, queue->scope, p->seqs,
+                                                            p->count, &p->removed, err);
 }
 
 static semel_status purge(purging *p, store_queue *queue, semel_error *err)
@@ -69,10 +105,12 @@ static semel_status purge(purging *p, store_queue *queue, semel_error *err)
     return status;
 }
 
-semel_status semel_queue_purge(size_t *removed, semel_transport *transport, uint32_t rows,
-                               semel_error *err)
+semel_status semel_queue_purge(size_t *removed, semel_transport *transport, int64_t last_seq,
+                               int64_t captured_until_ms, uint32_t rows, semel_error *err)
 {
-    purging p = {.room = rows ? rows : SEMEL_PAGE_DEFAULT};
+    purging p = {.bound_seq = last_seq,
+                 .captured_until_ms = captured_until_ms,
+                 .room = rows ? rows : SEMEL_PAGE_DEFAULT};
     store_queue *queue = NULL;
     *removed = 0;
     semel_status status = queue_find(&queue, transport, err);

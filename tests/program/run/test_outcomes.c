@@ -67,6 +67,23 @@ static void observe(logged *l, const char *key, semel_outcome outcome, uint32_t 
                                     .retry_ms = outcome == SEMEL_FAILED ? retry_ms : 0});
 }
 
+/* As a consumer reports it: the refusal, then the dead letter. */
+static void refuse(logged *l, const char *key, semel_outcome refused)
+{
+    semel_message message = {.size = sizeof message, .id = semel_str("m-1")};
+    semel_event event = {.size = sizeof event,
+                         .kind = SEMEL_EVENT_RECEIVED,
+                         .name = "invoices",
+                         .message = &message,
+                         .key = semel_str(key),
+                         .outcome = refused};
+    outcomes_observe(l->outcomes, &event);
+    event.outcome = SEMEL_DEAD;
+    event.refused = refused;
+    event.error = "refused by the inbox";
+    outcomes_observe(l->outcomes, &event);
+}
+
 static size_t count_lines(const logged *l)
 {
     size_t count = 0;
@@ -82,21 +99,26 @@ static void failures_of_one_kind_are_folded(void **state)
     (void)state;
     observe(l, "20688", SEMEL_FAILED, 1, "http 422: no tax rate for order 20688");
     observe(l, "20689", SEMEL_FAILED, 1, "http 422: no tax rate for order 20689");
-    observe(l, "20688", SEMEL_DEAD, 5, "http 422: no tax rate for order 20688");
     assert_int_equal(count_lines(l), 1);
     assert_non_null(strstr(
         l->text, "  warning: invoices: 20688 failed, attempt 1 of 5, retry in 0.2 s: http 422: no "
                  "tax rate for order 20688\n"));
+    observe(l, "20688", SEMEL_DEAD, 5, "http 422: no tax rate for order 20688");
+    observe(l, "20689", SEMEL_DEAD, 5, "http 422: no tax rate for order 20689");
+    assert_int_equal(count_lines(l), 2);
+    assert_non_null(strstr(
+        l->text, "  warning: invoices: 20688 dead after 5 attempts: http 422: no tax rate for "
+                 "order 20688; see: semel dead ls --inbox invoices --key 20688\n"));
     outcomes_tick(l->outcomes, now + MINUTE / 2);
-    assert_int_equal(count_lines(l), 1);
+    assert_int_equal(count_lines(l), 2);
     outcomes_tick(l->outcomes, now + 2 * MINUTE);
     assert_non_null(strstr(l->text, "invoices: 1 more failed, 1 more dead in the last minute: http "
                                     "422: no tax rate for order <n>\n"));
     assert_non_null(strstr(l->text, "  invoices: no failures since "));
-    assert_non_null(strstr(l->text, " (2 failed, 1 dead): http 422"));
-    assert_int_equal(count_lines(l), 3);
+    assert_non_null(strstr(l->text, " (2 failed, 2 dead): http 422"));
+    assert_int_equal(count_lines(l), 4);
     outcomes_tick(l->outcomes, now + 4 * MINUTE);
-    assert_int_equal(count_lines(l), 3);
+    assert_int_equal(count_lines(l), 4);
     close_logged(l);
 }
 
@@ -178,8 +200,27 @@ static void keys_can_be_hidden(void **state)
     options.keys = 0;
     log_configure(l->log, &options);
     observe(l, "customer@example.com", SEMEL_FAILED, 1, "broken");
+    observe(l, "customer@example.com", SEMEL_DEAD, 5, "broken");
     assert_null(strstr(l->text, "customer"));
     assert_non_null(strstr(l->text, "\"key\":\"e233d4a29013\""));
+    close_logged(l);
+}
+
+/* As commands show it, so that it can be given to them. */
+static void a_long_key_is_its_digest(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    char key[257];
+    (void)state;
+    memset(key, 'a', sizeof key);
+    key[256] = 0;
+    observe(l, key, SEMEL_FAILED, 1, "broken");
+    key[255] = 0;
+    observe(l, key, SEMEL_FAILED, 1, "another");
+    assert_non_null(strstr(l->text,
+                           "invoices: sha256:02d7160d77e18c6447be80c2e355c7ed4388545271702c5"
+                           "0253b0914c65ce5fe failed, "));
+    assert_non_null(strstr(l->text, key));
     close_logged(l);
 }
 
@@ -208,6 +249,38 @@ static void a_copy_of_a_dead_letter_is_a_duplicate(void **state)
     close_logged(l);
 }
 
+static void a_refusal_is_one_line_and_one_letter(void **state)
+{
+    logged *l = open_logged(LOG_FORMAT_TEXT);
+    (void)state;
+    refuse(l, "1", SEMEL_MISMATCH);
+    assert_int_equal(count_lines(l), 1);
+    assert_non_null(strstr(l->text, "  warning: invoices: 1 refused (mismatch), kept as a dead "
+                                    "letter: refused by the inbox; see: semel dead ls --inbox "
+                                    "invoices\n"));
+    refuse(l, "2", SEMEL_MISMATCH);
+    assert_int_equal(count_lines(l), 1);
+    outcomes_flush(l->outcomes);
+    assert_int_equal(count_lines(l), 2);
+    assert_non_null(strstr(l->text, "invoices: 0 more failed, 1 more dead in the last minute: "));
+    assert_int_equal(outcomes_totals(l->outcomes).dead, 2);
+    assert_int_equal(outcomes_totals(l->outcomes).refused, 2);
+    close_logged(l);
+}
+
+/* As when a dead letter is retried. */
+static void an_attempt_beyond_the_last_is_not_one_of_them(void **state)
+{
+    logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
+    (void)state;
+    observe(text, "1", SEMEL_FAILED, 6, "broken");
+    observe(json, "1", SEMEL_FAILED, 6, "broken");
+    assert_non_null(strstr(text->text, "1 failed, attempt 6, retry in "));
+    assert_non_null(strstr(json->text, "\"attempt\":6,\"retry_in_ms\""));
+    close_logged(text);
+    close_logged(json);
+}
+
 static void nothing_of_a_message_breaks_a_line(void **state)
 {
     logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
@@ -231,8 +304,11 @@ int main(void)
         cmocka_unit_test(a_terminal_shows_ten_in_a_second),
         cmocka_unit_test(a_pipe_gets_one_summary_in_a_minute),
         cmocka_unit_test(keys_can_be_hidden),
+        cmocka_unit_test(a_long_key_is_its_digest),
         cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
         cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
+        cmocka_unit_test(a_refusal_is_one_line_and_one_letter),
+        cmocka_unit_test(an_attempt_beyond_the_last_is_not_one_of_them),
         cmocka_unit_test(nothing_of_a_message_breaks_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,13 +67,14 @@ static void a_woken_message_leaves_with_its_parked_group(void **state)
     semel_transport *broker;
     semel_relay *relay = open_relay(c, &broker);
     park(c, relay);
-    OK(semel_outbox_wake(c->outbox, seq_of(c, "2"), &last_error)); /* not the first */
+    OK(semel_outbox_wake(c->outbox, seq_of(c, "2"), semel_str("2"),
+                         &last_error)); /* not the first */
     assert_int_equal(fixture_drain(relay), 0);
-    OK(semel_outbox_wake(c->outbox, seq_of(c, "1"), &last_error));
+    OK(semel_outbox_wake(c->outbox, seq_of(c, "1"), semel_str("1"), &last_error));
     assert_int_equal(fixture_drain(relay), 3);
     assert_string_equal(all_sent(broker), "1 2 3 ");
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_group"), 0);
-    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(c->outbox, 1, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(c->outbox, 1, semel_str("1"), &last_error));
 }
 
 static void a_group_goes_on_behind_a_message_that_is_skipped(void **state)
@@ -83,7 +84,7 @@ static void a_group_goes_on_behind_a_message_that_is_skipped(void **state)
     semel_transport *broker;
     semel_relay *relay = open_relay(c, &broker);
     park(c, relay);
-    OK(semel_outbox_skip(&id, c->outbox, seq_of(c, "1"), "poison", &last_error));
+    OK(semel_outbox_skip(&id, c->outbox, seq_of(c, "1"), semel_str("1"), "poison", &last_error));
     assert_true(id > 0);
     assert_int_equal(fixture_drain(relay), 2);
     assert_string_equal(all_sent(broker), "2 3 ");
@@ -112,8 +113,9 @@ static manual_change *at_work; /* for `passing` */
 static void change(test_thread *member)
 {
     manual_change *o = member->context;
-    o->status = o->skips ? semel_outbox_skip(NULL, o->outbox, o->seq, "poison", &o->err)
-                         : semel_outbox_wake(o->outbox, o->seq, &o->err);
+    o->status = o->skips
+                    ? semel_outbox_skip(NULL, o->outbox, o->seq, semel_str("1"), "poison", &o->err)
+                    : semel_outbox_wake(o->outbox, o->seq, semel_str("1"), &o->err);
 }
 
 static void await_change(manual_change *o)
@@ -281,7 +283,7 @@ static void relays_of_other_processes_are_notified(void **state)
     (void)snprintf(sql, sizeof sql, "LISTEN \"semel.%s\"", c->name);
     assert_true(session_open(&other, url));
     assert_true(session_run(&other, sql));
-    OK(semel_outbox_wake(c->outbox, seq_of(c, "1"), &last_error));
+    OK(semel_outbox_wake(c->outbox, seq_of(c, "1"), semel_str("1"), &last_error));
     assert_true(is_notified(other.pg));
     session_close(&other);
 }
@@ -312,9 +314,9 @@ static void many_messages_are_removed_at_once(void **state)
     OK(semel_transport_publish(results, queue, sent, ROWS, CASE_WAIT_MS, &last_error));
     server_run(c->base.place.url, "UPDATE semel_outbox SET token = 7, wake_ms = 9000000000000000 "
                                   "WHERE id = 'm500'");
-    OK(semel_queue_purge(&removed, queue, ROWS, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, ROWS, &last_error));
     assert_int_equal(removed, ROWS - 1);
-    OK(semel_queue_purge(&removed, queue, ROWS, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, ROWS, &last_error));
     assert_int_equal(removed, 0);
     assert_int_equal(case_number(c, "SELECT count(*) FROM semel_outbox"), 1);
     semel_transport_close(queue);
@@ -351,7 +353,8 @@ static void make_letters(server_case *c, int64_t ids[LETTERS])
     for (int i = 0; i < LETTERS; i++) {
         (void)snprintf(id, sizeof id, "m%d", i);
         send_to(c->outbox, id, NULL, HOUR_MS);
-        OK(semel_outbox_skip(&ids[i], c->outbox, seq_of(c, id), "connection 17 lost", &last_error));
+        OK(semel_outbox_skip(&ids[i], c->outbox, seq_of(c, id), semel_str(id), "connection 17 lost",
+                             &last_error));
     }
 }
 

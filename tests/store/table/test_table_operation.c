@@ -54,9 +54,10 @@ static void open_all(table *t)
 static void refuses_messages(table *t)
 {
     size_t removed;
-    FAILS(SEMEL_EUNSUPPORTED, semel_outbox_wake(t->outbox, 1, &last_error));
-    FAILS(SEMEL_EUNSUPPORTED, semel_outbox_skip(NULL, t->outbox, 1, "x", &last_error));
-    FAILS(SEMEL_EUNSUPPORTED, semel_queue_purge(&removed, t->queue, 0, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_outbox_wake(t->outbox, 1, semel_str(""), &last_error));
+    FAILS(SEMEL_EUNSUPPORTED,
+          semel_outbox_skip(NULL, t->outbox, 1, semel_str(""), "x", &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_queue_purge(&removed, t->queue, 0, 0, 0, &last_error));
 }
 
 static void without_the_group_everything_is_refused(void **state)

@@ -2,6 +2,7 @@
  * once, letters without a route, announcements. */
 #include "support/conformance/conformance_store.h"
 
+#include <semel/operate.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,23 @@ static void a_discarded_key_that_is_forgotten_runs_again(void **state)
     RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "m-1", &done);
     RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-2", &done);
     assert_int_equal(count_letters(f), 1);
+}
+
+/* The letter would stay without its key. */
+static void the_key_of_a_letter_is_not_forgotten_alone(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_keeping(f, 0);
+    scripted_handler done = {0};
+    letters found;
+    bury(inbox, "m-1");
+    letters_read(&found, f->base.store, NULL);
+    FAILS(SEMEL_EREJECTED, semel_inbox_forget_key(inbox, semel_str("m-1"), &last_error));
+    RECEIVES_ID(SEMEL_OK, SEMEL_DEAD, inbox, "m-1", &done);
+    OK(semel_dead_discard(f->base.store, found.all[0].id, SEMEL_DISCARD_KEEP_DEAD, &last_error));
+    OK(semel_inbox_forget_key(inbox, semel_str("m-1"), &last_error));
+    letters_free(&found);
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "m-1", &done);
 }
 
 static void a_discarded_key_that_stays_dead_is_counted_and_swept_in_the_end(void **state)
@@ -413,6 +431,7 @@ static void an_announcement_carries_the_failed_message(void **state)
 const store_test store_letter_tests[] = {
     STORE_TEST_WITH(a_dead_marker_stays_as_long_as_its_letter, NEEDS_SWEEP),
     STORE_TEST(a_discarded_key_that_is_forgotten_runs_again),
+    STORE_TEST(the_key_of_a_letter_is_not_forgotten_alone),
     STORE_TEST_WITH(a_discarded_key_that_stays_dead_is_counted_and_swept_in_the_end, NEEDS_SWEEP),
     STORE_TEST(discarding_leaves_the_keys_of_others_alone),
     STORE_TEST_WITH(letters_expire_with_their_markers, NEEDS_SWEEP),

@@ -84,9 +84,9 @@ static void a_message_that_waits_is_sent_at_once_when_it_is_woken(void **state)
     send_later(outbox, "delayed", NULL, grains(f, LONG));
     semel_test_recorder_answer(broker, "failed", SEMEL_PUBLISH_REFUSED, 1);
     assert_int_equal(relay_all(relay), 0);
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "failed"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "failed"), semel_str("failed"), &last_error));
     assert_int_equal(relay_all(relay), 1);
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "delayed"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "delayed"), semel_str("delayed"), &last_error));
     assert_int_equal(relay_all(relay), 1);
     expect_sent(broker, "failed delayed");
 }
@@ -100,7 +100,7 @@ static void waking_a_message_that_is_due_changes_nothing(void **state)
     send_id(outbox, "1", NULL);
     pass_ms(f, grains(f, 10));
     send_id(outbox, "2", NULL);
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "1"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "1"), semel_str("1"), &last_error));
     assert_int_equal(relay_all(open_slow_relay(f, outbox, broker)), 2);
     expect_sent(broker, "1 2");
 }
@@ -118,11 +118,11 @@ static void the_first_of_a_group_is_sent_when_it_is_woken_and_the_others_follow(
     assert_int_equal(relay_all(relay), 0);
     send_id(outbox, "3", "g");
     assert_int_equal(relay_all(relay), 0);
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "2"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "2"), semel_str("2"), &last_error));
     assert_int_equal(relay_all(relay), 0); /* it is behind another one */
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "1"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "1"), semel_str("1"), &last_error));
     assert_int_equal(relay_all(relay), 3);
-    OK(semel_outbox_wake(outbox, seq_of(outbox, "late"), &last_error));
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "late"), semel_str("late"), &last_error));
     assert_int_equal(relay_all(relay), 1);
     expect_sent(broker, "1 2 3 late");
 }
@@ -135,13 +135,13 @@ static void what_has_left_or_is_leased_cannot_be_woken(void **state)
     semel_relay *relay = open_slow_relay(f, outbox, broker);
     send_id(outbox, "1", NULL);
     int64_t seq = seq_of(outbox, "1");
-    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(other, seq, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(other, seq, semel_str("1"), &last_error));
     lease_and_die(f, relay);
-    FAILS(SEMEL_EBUSY, semel_outbox_wake(outbox, seq, &last_error));
+    FAILS(SEMEL_EBUSY, semel_outbox_wake(outbox, seq, semel_str("1"), &last_error));
     pass_ms(f, grains(f, LONG + 10));
-    OK(semel_outbox_wake(outbox, seq, &last_error));
+    OK(semel_outbox_wake(outbox, seq, semel_str("1"), &last_error));
     assert_int_equal(relay_all(relay), 1);
-    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(outbox, seq, &last_error));
+    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(outbox, seq, semel_str("1"), &last_error));
 }
 
 /* --- not at all ------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static void a_message_that_is_skipped_is_a_letter(void **state)
     semel_test_recorder_answer(broker, NULL, SEMEL_PUBLISH_REFUSED, 1);
     assert_int_equal(relay_all(relay), 0);
     seq = seq_of(outbox, "m-1");
-    OK(semel_outbox_skip(&id, outbox, seq, "the customer\nis gone", &last_error));
+    OK(semel_outbox_skip(&id, outbox, seq, semel_str(""), "the customer\nis gone", &last_error));
     letters_read(&found, f->base.store, NULL);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.all[0].id, id);
@@ -172,7 +172,8 @@ static void a_message_that_is_skipped_is_a_letter(void **state)
     MESSAGE_EQUAL(&message, found.all[0].message);
     letters_free(&found);
     assert_int_equal(counters_of(f).unsent, 0);
-    FAILS(SEMEL_ENOTFOUND, semel_outbox_skip(&id, outbox, seq, "again", &last_error));
+    FAILS(SEMEL_ENOTFOUND,
+          semel_outbox_skip(&id, outbox, seq, semel_str(""), "again", &last_error));
     OK(semel_outbox_replay(outbox, id, &last_error));
     assert_int_equal(relay_all(relay), 1);
 }
@@ -185,8 +186,10 @@ static void messages_with_one_id_are_skipped_one_by_one(void **state)
     int64_t first = 0, second = 0;
     send_id(outbox, "same", NULL);
     send_id(outbox, "same", NULL);
-    OK(semel_outbox_skip(&first, outbox, seq_of(outbox, "same"), NULL, &last_error));
-    OK(semel_outbox_skip(&second, outbox, seq_of(outbox, "same"), NULL, &last_error));
+    OK(semel_outbox_skip(&first, outbox, seq_of(outbox, "same"), semel_str("same"), NULL,
+                         &last_error));
+    OK(semel_outbox_skip(&second, outbox, seq_of(outbox, "same"), semel_str("same"), NULL,
+                         &last_error));
     assert_int_not_equal(first, second);
     assert_int_equal(count_letters(f), 2);
 }
@@ -203,7 +206,7 @@ static void the_next_of_a_group_is_sent_when_the_first_is_skipped(void **state)
     assert_int_equal(relay_all(relay), 0);
     send_id(outbox, "3", "g");
     assert_int_equal(relay_all(relay), 0);
-    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "1"), "stuck", &last_error));
+    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "1"), semel_str("1"), "stuck", &last_error));
     assert_int_equal(relay_all(relay), 2);
     expect_sent(broker, "2 3");
     send_id(outbox, "4", "g");
@@ -222,8 +225,9 @@ static void any_message_of_a_group_may_be_skipped(void **state)
     send_id(outbox, "2", "g");
     send_id(outbox, "3", "g");
     assert_int_equal(relay_all(relay), 0);
-    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "alone"), "stuck", &last_error));
-    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "2"), "stuck", &last_error));
+    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "alone"), semel_str("alone"), "stuck",
+                         &last_error));
+    OK(semel_outbox_skip(NULL, outbox, seq_of(outbox, "2"), semel_str("2"), "stuck", &last_error));
     assert_int_equal(relay_all(relay), 0);
     pass_ms(f, grains(f, LONG + 10));
     assert_int_equal(relay_all(relay), 2);
@@ -240,13 +244,32 @@ static void what_is_leased_cannot_be_skipped(void **state)
     send_id(outbox, "1", NULL);
     int64_t seq = seq_of(outbox, "1"), id = 7;
     lease_and_die(f, relay);
-    FAILS(SEMEL_EBUSY, semel_outbox_skip(&id, outbox, seq, "stuck", &last_error));
+    FAILS(SEMEL_EBUSY, semel_outbox_skip(&id, outbox, seq, semel_str(""), "stuck", &last_error));
     assert_int_equal(id, 7);
     assert_int_equal(count_letters(f), 0);
     pass_ms(f, grains(f, LONG + 10));
-    OK(semel_outbox_skip(&id, outbox, seq, "stuck", &last_error));
+    OK(semel_outbox_skip(&id, outbox, seq, semel_str(""), "stuck", &last_error));
     assert_int_equal(count_letters(f), 1);
     assert_int_equal(relay_all(relay), 0);
+}
+
+/* Whether the store gives the number of a message that has left to the next one or not. */
+static void a_message_that_came_after_the_one_that_is_meant_stays_as_it_is(void **state)
+{
+    store_fixture *f = *state;
+    semel_outbox *outbox = open_outbox(f, "mail");
+    semel_relay *relay = open_slow_relay(f, outbox, open_recorder(f));
+    send_id(outbox, "old", NULL);
+    int64_t seq = seq_of(outbox, "old");
+    assert_int_equal(relay_all(relay), 1);
+    send_later(outbox, "new", NULL, grains(f, LONG));
+    FAILS(SEMEL_ENOTFOUND, semel_outbox_wake(outbox, seq, semel_str("old"), &last_error));
+    assert_int_equal(relay_all(relay), 0);
+    FAILS(SEMEL_ENOTFOUND,
+          semel_outbox_skip(NULL, outbox, seq, semel_str("old"), "stuck", &last_error));
+    assert_int_equal(count_letters(f), 0);
+    OK(semel_outbox_wake(outbox, seq_of(outbox, "new"), semel_str("new"), &last_error));
+    assert_int_equal(relay_all(relay), 1);
 }
 
 /* --- a queue ---------------------------------------------------------------------------------- */
@@ -290,17 +313,68 @@ static void a_queue_is_emptied_but_for_what_consumers_have(void **state)
     publish_ids(queue, ids, 6);
     OK(semel_transport_receive(queue, out, 2, &count, 0, &last_error));
     assert_int_equal(count, 2);
-    OK(semel_queue_purge(&removed, queue, 3, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 3, &last_error));
     assert_int_equal(removed, 3);
-    OK(semel_queue_purge(&removed, queue, 0, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
     assert_int_equal(removed, 1);
-    OK(semel_queue_purge(&removed, queue, 0, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
     assert_int_equal(removed, 0);
     assert_int_equal(count_rows(queue), 2);
     assert_int_equal(count_letters(f), 0);
     pass_ms(f, grains(f, LONG + 10));
-    OK(semel_queue_purge(&removed, queue, 1, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 1, &last_error));
     assert_int_equal(removed, 1);
+    assert_int_equal(count_rows(queue), 1);
+}
+
+static semel_status see_last(const semel_outgoing *outgoing, void *context, semel_error *err)
+{
+    semel_outgoing *last = context;
+    (void)err;
+    last->seq = outgoing->seq;
+    last->captured_ms = outgoing->captured_ms;
+    return SEMEL_OK;
+}
+
+static void what_comes_after_a_queue_was_listed_stays(void **state)
+{
+    static const char *const ids[] = {"1", "2", "3"};
+    store_fixture *f = *state;
+    semel_transport *queue = NULL;
+    semel_outgoing last = {0};
+    size_t removed = 0;
+    OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
+    fixture_keep_transport(&f->base, queue);
+    publish_ids(queue, ids, 2);
+    OK(semel_queue_list(queue, NULL, see_last, &last, &last_error));
+    publish_ids(queue, ids + 2, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, 0, 1, &last_error));
+    assert_int_equal(removed, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 0);
+    assert_int_equal(count_rows(queue), 1);
+}
+
+/* Whether the store gives the number of the message that has left to the next one or not. */
+static void what_comes_after_all_that_was_listed_has_left_stays(void **state)
+{
+    static const char *const ids[] = {"1", "2"};
+    store_fixture *f = *state;
+    semel_transport *queue = NULL;
+    semel_outgoing last = {0};
+    size_t removed = 0;
+    OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
+    fixture_keep_transport(&f->base, queue);
+    publish_ids(queue, ids, 1);
+    OK(semel_queue_list(queue, NULL, see_last, &last, &last_error));
+    OK(semel_queue_purge(&removed, queue, 0, 0, 0, &last_error));
+    assert_int_equal(removed, 1);
+    pass_ms(f, grains(f, 2));
+    publish_ids(queue, ids + 1, 1);
+    OK(semel_queue_purge(&removed, queue, last.seq, last.captured_ms, 0, &last_error));
+    assert_int_equal(removed, 0);
     assert_int_equal(count_rows(queue), 1);
 }
 
@@ -309,10 +383,10 @@ static void only_a_queue_can_be_emptied(void **state)
     store_fixture *f = *state;
     semel_transport *queue = NULL;
     size_t removed;
-    FAILS(SEMEL_EINVAL, semel_queue_purge(&removed, open_recorder(f), 0, &last_error));
+    FAILS(SEMEL_EINVAL, semel_queue_purge(&removed, open_recorder(f), 0, 0, 0, &last_error));
     OK(semel_queue_open(&queue, f->base.store, "work", NULL, &last_error));
     fixture_keep_transport(&f->base, queue);
-    FAILS(SEMEL_ELIMIT, semel_queue_purge(&removed, queue, SEMEL_PAGE_MAX + 1, &last_error));
+    FAILS(SEMEL_ELIMIT, semel_queue_purge(&removed, queue, 0, 0, SEMEL_PAGE_MAX + 1, &last_error));
 }
 
 enum { WITH_LETTERS = IN_ANY_MODE | NEEDS_OUTBOX | NEEDS_DEAD };
@@ -328,6 +402,9 @@ const store_test store_waiting_tests[] = {
     STORE_TEST_WITH(the_next_of_a_group_is_sent_when_the_first_is_skipped, WITH_LETTERS),
     STORE_TEST_WITH(any_message_of_a_group_may_be_skipped, WITH_LETTERS),
     STORE_TEST_WITH(what_is_leased_cannot_be_skipped, WITH_LETTERS),
+    STORE_TEST_WITH(a_message_that_came_after_the_one_that_is_meant_stays_as_it_is, WITH_LETTERS),
     STORE_TEST_WITH(a_queue_is_emptied_but_for_what_consumers_have, WITH_LETTERS),
+    STORE_TEST_WITH(what_comes_after_a_queue_was_listed_stays, WITH_LETTERS),
+    STORE_TEST_WITH(what_comes_after_all_that_was_listed_has_left_stays, WITH_LETTERS),
     STORE_TEST_WITH(only_a_queue_can_be_emptied, WITH_LETTERS),
     {NULL, NULL, 0}};

@@ -50,7 +50,8 @@ void crash_run_skip(crash_world *w)
     searched first = find(w, "first");
     REQUIRE(first.count + (crash_letter(w) != 0) == 1);
     if (first.seq)
-        REQUIRE_OK(w, semel_outbox_skip(NULL, w->outbox, first.seq, "refused", &w->err));
+        REQUIRE_OK(
+            w, semel_outbox_skip(NULL, w->outbox, first.seq, semel_str(""), "refused", &w->err));
     REQUIRE(!find(w, "first").count && crash_letter(w));
 }
 
@@ -73,7 +74,7 @@ void crash_run_wake(crash_world *w)
     size_t sent = 0;
     if (!late.seq)
         return;
-    REQUIRE_OK(w, semel_outbox_wake(w->outbox, late.seq, &w->err));
+    REQUIRE_OK(w, semel_outbox_wake(w->outbox, late.seq, semel_str(""), &w->err));
     REQUIRE_OK(w, semel_relay_step(&sent, w->relay, 0, &w->err));
     REQUIRE(sent == 1);
 }

@@ -36,13 +36,14 @@ semel_status oom_skip(oom_world *w, semel_error *err)
 {
     int64_t seq = 0, letter = 0;
     semel_status status = semel_outbox_list(w->box, NULL, see_row, &seq, err);
-    return status || !seq ? status : semel_outbox_skip(&letter, w->box, seq, "stuck", err);
+    return status || !seq ? status
+                          : semel_outbox_skip(&letter, w->box, seq, semel_str(""), "stuck", err);
 }
 
 static semel_status wake(oom_world *w, int64_t seq, semel_error *err)
 {
     semel_stats found = {0};
-    semel_status status = semel_outbox_wake(w->box, seq, err);
+    semel_status status = semel_outbox_wake(w->box, seq, semel_str(""), err);
     if (!status)
         status = semel_outbox_stats(&found, sizeof found, w->box, DELAY_MS, err);
     return status || found.due == 1 ? status : semel_fail(err, SEMEL_ESTORE, "it is not due");
@@ -72,7 +73,7 @@ semel_status oom_empty_queue(oom_world *w, semel_error *err)
     size_t removed = 1;
     semel_status status = SEMEL_OK;
     while (!status && removed)
-        status = semel_queue_purge(&removed, w->queue, 2, err);
+        status = semel_queue_purge(&removed, w->queue, 0, 0, 2, err);
     return status;
 }
 
