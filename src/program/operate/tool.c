@@ -34,13 +34,25 @@ static void add_place(buffer *to, const tool_options *o)
     buffer_text(to, o->utc ? " --utc" : "");
 }
 
+/* A command ends before a semicolon, or a comma and a space, that is not in quotes. */
+static size_t command_length(const char *at)
+{
+    size_t len = 0;
+    for (int quoted = 0; at[len]; len++) {
+        quoted ^= at[len] == '\'';
+        if (!quoted && (at[len] == ';' || (at[len] == ',' && at[len + 1] == ' ')))
+            break;
+    }
+    return len;
+}
+
 /* The line with the place behind each command in it: "next: semel ...; ...: semel ...". */
 static void add_hints(buffer *to, const char *line, const tool_options *o)
 {
     static const char sign[] = ": semel ";
     for (const char *at; (at = strstr(line, sign)); line = at) {
         at += sizeof sign - 1;
-        at += strcspn(at, ";");
+        at += command_length(at);
         buffer_add(to, line, (size_t)(at - line));
         add_place(to, o);
     }
