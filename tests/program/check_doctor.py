@@ -17,14 +17,14 @@ from admin_kit import Mariadb, Postgres, main_of_groups
 
 GOOD = """version: 1
 store: {store}
-setup: CREATE TABLE IF NOT EXISTS ledger (order_id INTEGER, amount INTEGER)
+setup: CREATE TABLE IF NOT EXISTS doctor_ledger (order_id INTEGER, amount INTEGER)
 queues:
   orders: {queue}
 inboxes:
   payments:
     from: orders
     key: json:/order_id
-    {more}sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
+    {more}sql: INSERT INTO doctor_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
   mail.receipt: {{ from: orders, exec: [./send-email.sh] }}
 """
 
@@ -122,7 +122,7 @@ def a_config_that_is_not_valid():
 
 def definitions():
     """What run refuses because an inbox was another one, doctor finds, and --accept names."""
-    sql = "sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
+    sql = "sql: INSERT INTO doctor_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
     accept = "run --accept inboxes.payments"
     was = 'its %s was "%s" and is now "%s"'
     again = ("run", "--once", "-q", "--log-format", "text")
@@ -153,7 +153,7 @@ def durability_on_sqlite():
     set_up(store="sqlite:shop.db?synchronous=normal", more="require: exactly-once-effects\n    ")
     semel("migrate", "up", "--store", "sqlite:shop.db")
     finds("durability", "error", "synchronous is normal|payments is below the grade it requires")
-    statement = "sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
+    statement = "sql: INSERT INTO doctor_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)"
     set_up(store="\"memory:\"", replace={"setup: CREATE": "# CREATE", statement: "exec: [./send-email.sh]"})
     finds("durability", "warning", "survives nothing", "use sqlite:")
 
@@ -172,7 +172,7 @@ def schemas_on_sqlite():
     finds("schema", "error", "that semel did not make")
     os.remove("shop.db")
     with sqlite3.connect("shop.db") as db:
-        db.execute("CREATE TABLE ledger (what TEXT)")
+        db.execute("CREATE TABLE doctor_ledger (what TEXT)")
     finds("store", "ok", "is no store yet")
     with sqlite3.connect("shop.db") as db:
         expect("its mode was not changed", "delete", db.execute("PRAGMA journal_mode").fetchone()[0])
@@ -313,7 +313,7 @@ def strange_tables_on_postgres():
         store.close()
 
 
-LEDGER = "CREATE TABLE ledger (order_id INT, amount INT);"
+LEDGER = "CREATE TABLE doctor_ledger (order_id INT, amount INT);"
 
 
 def on_mariadb():

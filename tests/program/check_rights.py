@@ -18,7 +18,7 @@ inboxes:
     key: json:/order_id
     attempts_max: 1
     retention: 1h
-    sql: INSERT INTO ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
+    sql: INSERT INTO rights_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
     send: {{ to: paid, type: order.paid }}
   mail: {{ from: paid, exec: [./mail.sh], attempts_max: 1 }}
 """
@@ -41,8 +41,8 @@ def make_roles(store):
     if store.kind == "mariadb":
         text = re.sub(r"\bshop\.", f"{store.name}.", text)
     store.ask(text)
-    store.ask("CREATE TABLE ledger (order_id INT PRIMARY KEY, amount INT);"
-              f"GRANT SELECT, INSERT ON ledger TO {named(store, 'shop_app')};")
+    store.ask("CREATE TABLE rights_ledger (order_id INT PRIMARY KEY, amount INT);"
+              f"GRANT SELECT, INSERT ON rights_ledger TO {named(store, 'shop_app')};")
 
 
 def number(store, query):
@@ -64,7 +64,7 @@ def work_as_app(store):
     publish_lines("orders", ['{"order_id": 1, "amount": 5}', '{"order_id": 1, "amount": 5}',
                              '{"order_id": 2, "amount": 5}', '{"order_id": 7, "amount": 5}', '{"order_id": "x"}'])
     semel("run", "--once")
-    expect("each once", 3, number(store, "SELECT count(*) FROM ledger;"))
+    expect("each once", 3, number(store, "SELECT count(*) FROM rights_ledger;"))
     expect("what failed is dead", 2, number(store, f"SELECT count(*) FROM {store.table('dead')};"))
 
 

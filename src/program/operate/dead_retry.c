@@ -318,19 +318,23 @@ static int wait_for_step(retrying *r)
     return status;
 }
 
-/* What no process has taken is as it was; what one has taken is waited for no longer. A letter that
- * was marked when it was listed stays so. */
+/* 1 if the letter is as it was before this command: it was not marked yet, or its mark could be
+ * taken back because no process has taken it. A letter that was marked when it was listed stays
+ * so. */
+static int is_taken_back(const retrying *r, const retried *one)
+{
+    return !one->asked_ns ||
+           (one->letter->retry != SEMEL_RETRY_ASKED &&
+            !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
+                                  SEMEL_RETRY_NONE, NULL, NULL));
+}
+
+/* What a process has taken is waited for no longer. */
 static void take_back(retrying *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         retried *one = &r->items[i];
-        if (one->state != RETRIED_PENDING)
-            continue;
-        if (!one->asked_ns)
-            one->state = RETRIED_LEFT;
-        else if (one->letter->retry != SEMEL_RETRY_ASKED &&
-                 !semel_dead_set_retry(r->w->tool.store, one->letter->id, SEMEL_RETRY_ASKED,
-                                       SEMEL_RETRY_NONE, NULL, NULL))
+        if (one->state == RETRIED_PENDING && is_taken_back(r, one))
             one->state = RETRIED_LEFT;
     }
 }

@@ -50,10 +50,11 @@ static memory_content *make_content(const semel_dead *dead, semel_error *err)
 {
     semel_bytes error = semel_str(dead->error);
     memory_content *content = mem_alloc(sizeof *content + error.len + 1);
-    semel_status status = content ? SEMEL_OK : memory_out_of_memory(err);
-    if (!status && dead->message)
-        status = semel_message_copy(&content->message, dead->message, err);
-    if (status) {
+    if (!content) {
+        (void)memory_out_of_memory(err);
+        return NULL;
+    }
+    if (dead->message && semel_message_copy(&content->message, dead->message, err)) {
         mem_free(content);
         return NULL;
     }
