@@ -35,7 +35,7 @@ struct server {
     atomic_int stops;
     client clients[CLIENTS_MAX];
     int pauses;     /* no client can be accepted now: descriptors have run out */
-    client *asking; /* whose question about health is with the presence; NULL: nobody's */
+    client *asking; /* the client whose question about health is with the presence; NULL: none */
 };
 
 /* --- clients ---------------------------------------------------------------------------------- */

@@ -242,7 +242,7 @@ static void *offer_lines(void *context)
     return NULL;
 }
 
-/* Waits as the thread of the socket does: whoever sleeps is woken. */
+/* Waits as the thread of the socket does: a thread that sleeps is woken. */
 static void wait_for_line(tapped *t, tap *one)
 {
     enum { DEADLINE_MS = 60000 };
