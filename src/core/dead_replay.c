@@ -57,11 +57,20 @@ static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const let
 }
 
 /* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and
- * goes. */
-static semel_status claim_replayed(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
+ * goes. A key that became dead again was replayed by somebody else meanwhile, without success: this
+ * letter is what is left of the message, and must stay. (The letter of another store may go: there
+ * is one in the store of the inbox.) */
+static semel_status claim_replayed(semel_outcome *out, work_unit *unit, const replay *r,
                                    const semel_message *message, semel_error *err)
 {
-    semel_status status = unit_claim_key(out, unit, inbox, message, err);
+    semel_status status = unit_claim_key(out, unit, r->inbox, message, err);
+    if (!status && *out == SEMEL_DEAD && !r->foreign) {
+        *out = SEMEL_IN_PROGRESS;
+        return semel_fail(err, SEMEL_EBUSY,
+                          "dead letter %lld was replayed by another process meanwhile, which "
+                          "failed: try again",
+                          (long long)r->id);
+    }
     return status == SEMEL_EREJECTED && *out == SEMEL_DUPLICATE ? SEMEL_OK : status;
 }
 
@@ -74,7 +83,7 @@ static int drops_in_unit(const replay *r)
 static semel_status replay_transaction(semel_outcome *out, work_unit *unit, const replay *r,
                                        const semel_message *message, semel_error *err)
 {
-    semel_status status = claim_replayed(out, unit, r->inbox, message, err);
+    semel_status status = claim_replayed(out, unit, r, message, err);
     int run = !status && *out == SEMEL_CLAIMED;
     if (run)
         status = unit_run(unit, r->handler, message, r->context, err);
@@ -118,7 +127,7 @@ static semel_status replay_claim(semel_outcome *out, work_unit *unit, const repl
     semel_error why = {0};
     semel_status status = unit_tx_commit(unit, err); /* the revival is stored before the claim */
     if (!status)
-        status = claim_replayed(out, unit, r->inbox, message, err);
+        status = claim_replayed(out, unit, r, message, err);
     if (!status && *out == SEMEL_CLAIMED) {
         status = unit_run(unit, r->handler, message, r->context, &why);
         if (status)

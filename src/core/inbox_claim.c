@@ -135,9 +135,11 @@ static semel_status decide_claim(semel_outcome *out, work_unit *unit, semel_erro
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
+/* Who replays a letter has asked for this attempt, whatever became of those before it. */
 static int is_over_limit(const work_unit *unit)
 {
-    return !unit->terms.endless && unit->item.attempt > unit->item.inbox->options.attempts_max;
+    return !unit->terms.endless && !unit->item.replaying &&
+           unit->item.attempt > unit->item.inbox->options.attempts_max;
 }
 
 /* Too many starts already, the last of which did not even come back: give up without another. */

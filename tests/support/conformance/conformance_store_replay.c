@@ -239,6 +239,33 @@ static semel_inbox *open_queued(store_fixture *f)
     return inbox;
 }
 
+/* The claim of a replay that died is waited for, and its attempt does not use up those of the next:
+ * whoever replays has asked for one more. */
+static void a_letter_whose_replay_died_can_be_replayed(void **state)
+{
+    enum { LEASE_MS = 60000 };
+    store_fixture *f = *state;
+    semel_inbox_options options = {.size = sizeof options,
+                                   .attempts_max = 1,
+                                   .lease_ms = LEASE_MS,
+                                   .wait_ms = LEASE_MS + grains(f, 1000)};
+    semel_inbox *inbox = open_inbox(f, "orders", &options);
+    semel_message message = text_message("m-1", "10 EUR");
+    scripted_handler never = {0}, done = {0};
+    bury(f, inbox, &message);
+    int64_t id = only_letter(f);
+    for (int i = 0; i < 3; i++) {
+        semel_test_fault(f->base.seam, "claim.committed", 1, SEMEL_ESTORE);
+        assert_int_equal(replay(SEMEL_ESTORE, inbox, id, &never), SEMEL_UNDECIDED);
+        assert_int_equal(only_letter(f), id);
+        if (i == 1)
+            pass_ms(f, LEASE_MS);
+    }
+    assert_int_equal(replay(SEMEL_OK, inbox, id, &done), SEMEL_PROCESSED);
+    assert_int_equal(never.runs, 0);
+    assert_int_equal(count_letters(f), 0);
+}
+
 /* In the row, where an operator would read it; so on SQL stores only. */
 static void a_success_leaves_no_old_error_with_its_marker(void **state)
 {
@@ -270,5 +297,6 @@ const store_test store_replay_tests[] = {
     STORE_TEST_WITH(a_letter_belongs_to_its_inbox, NEEDS_OUTBOX),
     STORE_TEST_WITH(an_old_letter_can_still_be_replayed, NEEDS_SWEEP),
     STORE_TEST(a_replay_that_the_store_fails_can_be_repeated),
+    STORE_TEST_WITH(a_letter_whose_replay_died_can_be_replayed, IN_CLAIM_MODE),
     STORE_TEST(a_success_leaves_no_old_error_with_its_marker),
     {NULL, NULL, 0}};
