@@ -769,7 +769,7 @@ def binary_log_on_mariadb():
         store = ["exec", "--store", f"mariadb://app@localhost/shop?socket={socket}", "--key"]
         semel(*store, "a", "--", "true")
         expect("functions", 0, root(functions)[0][0])
-        expect("steps", 5, root("SELECT MAX(version) FROM shop.semel_schema")[0][0])
+        expect("steps", 6, root("SELECT MAX(version) FROM shop.semel_schema")[0][0])
         root("SET GLOBAL log_bin_trust_function_creators = 1")
         semel(*store, "b", "--", "true")
         expect("functions", 1, root(functions)[0][0])

@@ -229,13 +229,14 @@ static semel_status find_engines(inspection *in, semel_error *err)
 static semel_status find_schema(inspection *in, semel_error *err)
 {
     semel_error why = {0};
-    semel_status status = maria_schema_check(in->store, in->on, &why);
+    sql_versions versions = {0};
+    semel_status status = maria_schema_versions(&versions, in->store, in->on, &why);
     if (status && is_denied(&why)) {
         sql_find(&in->found, SEMEL_SEVERITY_ERROR, "schema", NULL,
                  "the version of semel's tables cannot be read");
         return SEMEL_OK;
     }
-    return sql_find_schema(&in->found, status, &why, sql_schema_newest(mariadb_migrations), err);
+    return sql_find_schema(&in->found, mariadb_migrations, &versions, status, &why, err);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
