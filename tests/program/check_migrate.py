@@ -4,10 +4,11 @@ changed."""
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 
-from program_kit import SEMEL, Failed, expect, expect_true, semel, write
+from program_kit import DEADLINE_S, SEMEL, Failed, Run, expect, expect_true, semel, wait_until, write
 from admin_kit import Mariadb, Postgres, main_of_groups
 
 CONTENTS = ["markers, outbox, dead letters", "groups of the outbox that wait",
@@ -38,6 +39,13 @@ class Sqlite:
         with sqlite3.connect(self.path) as db:
             db.execute("INSERT INTO semel_schema (version, name, applied_ms, needs) VALUES (?, 'future', 1, ?)",
                        (version, needs))
+
+    def table(self, name):
+        return f"semel_{name}"
+
+    def ask(self, statement):
+        with sqlite3.connect(self.path, timeout=DEADLINE_S) as db:
+            return str(db.execute(statement).fetchone()[0])
 
     def close(self):
         pass
@@ -115,13 +123,16 @@ store: {store}
 queues:
   orders: store
 inboxes:
-  payments: {{ from: orders, exec: ["true"] }}
+  payments: {{ from: orders, exec: [./handler.sh] }}
 """
+HANDLER = "#!/bin/sh\necho >started\nwhile [ ! -e go ]; do sleep 0.05; done\n"
 
 
 def run_once(store, status=0):
     """What `semel run` logs, with one message to handle."""
     write("newer.yaml", CONFIG.format(store=store.url))
+    write("handler.sh", HANDLER, mode=0o700)
+    write("go", "")
     if status == 0:
         semel("publish", "-c", "newer.yaml", "orders", "{}")
     _, err = semel("run", "-c", "newer.yaml", "--once", "--log-format", "json", status=status)
@@ -154,10 +165,27 @@ def newer_and_usable(store, count):
     expect("other commands say nothing", "", semel("inbox", "ls", "payments", "--store", store.url, "-q")[1])
 
 
+def goes_on(store):
+    """A process that runs when the tables become too new for it works on, and does not reload."""
+    os.remove("go")
+    os.remove("started")
+    for _ in range(2):
+        semel("publish", "-c", "newer.yaml", "orders", "{}")
+    running = Run("-c", "newer.yaml", "--log-format", "text")
+    wait_until(lambda: os.path.exists("started"), lambda: f"the handler is started:\n{running.text()}")
+    store.insert_version(60)
+    running.send(signal.SIGHUP)
+    running.says("reload: the database has semel's tables in version 60")
+    write("go", "")
+    wait_until(lambda: store.ask(f"SELECT COUNT(*) FROM {store.table('outbox')};").strip() == "0",
+               lambda: f"both are handled:\n{running.text()}")
+    expect_true(": 2 processed, " in running.stop(), running.text())
+
+
 def newer(store, count):
     """Tables of a semel to come that need it are shown as far as they are known, and left alone."""
     newer_and_usable(store, count)
-    store.insert_version(60)
+    goes_on(store)
     refused = f"in version 60, for programs that know version 60 or later, and this libsemel knows up to {count}: " \
               "upgrade semel"
     out, err = semel("migrate", "status", "--store", store.url, status=1)
@@ -242,4 +270,5 @@ def killed():
 
 
 if __name__ == "__main__":
-    main_of_groups({"on_files": [on_sqlite, killed], "on_servers": [on_postgres, an_index_that_was_built_before, on_mariadb]})
+    main_of_groups({"on_files": [on_sqlite, killed],
+                    "on_servers": [on_postgres, an_index_that_was_built_before, on_mariadb]})

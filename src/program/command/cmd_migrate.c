@@ -110,10 +110,13 @@ static int check_target(const migrate_call *call)
 
 /* --- status ----------------------------------------------------------------------------------- */
 
-static const table_column status_columns[] = {
-    {"VERSION", "version", 1, 0}, {"CONTENTS", "contents", 0, 0}, {"STATE", "state", 0, 0},
-    {"LOCKS", "locks", 0, 0},     {NULL, "applied_at", 0, 0},     {NULL, "needs", 1, 0},
-    {0}};
+static const table_column status_columns[] = {{"VERSION", "version", 1, 0},
+                                              {"CONTENTS", "contents", 0, 0},
+                                              {"STATE", "state", 0, 0},
+                                              {"LOCKS", "locks", 0, 0},
+                                              {NULL, "applied_at", 0, 0},
+                                              {NULL, "needs", 1, 0},
+                                              {0}};
 
 static void say_next(const migrate_call *call, int pending)
 {

@@ -336,8 +336,8 @@ static const char *const texts[ST_COUNT] = {
         DEAD_COLUMNS "(SELECT origin AS o, name AS n FROM `{}dead` FORCE INDEX (letter) "
                      "GROUP BY origin, name) names STRAIGHT_JOIN `{}dead` FORCE INDEX (letter) "
                      "ON origin = o AND name = n AND `key` = ? WHERE " DEAD_WANTED,
-    [ST_DEAD_LIST_NAME] = DEAD_COLUMNS
-        "`{}dead` FORCE INDEX (name) WHERE origin = ? AND name = ? AND " DEAD_WANTED,
+    [ST_DEAD_LIST_NAME] =
+        DEAD_COLUMNS "`{}dead` FORCE INDEX (name) WHERE origin = ? AND name = ? AND " DEAD_WANTED,
     [ST_DEAD_LIST_LETTER] = DEAD_COLUMNS "`{}dead` FORCE INDEX (letter) WHERE " DEAD_WANTED,
     [ST_DEAD_LOCK_RETRY] = "SELECT 1 FROM " THIS_RETRY " FOR UPDATE",
     /* Having failed changes the cause. */

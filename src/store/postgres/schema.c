@@ -187,7 +187,8 @@ static const char before[] =
 static const char record[] = "INSERT INTO {}.semel_schema (version, name, applied_ms)\n"
                              "    VALUES ({version}, '{name}', floor(date_part('epoch', "
                              "clock_timestamp()) * 1000)::bigint);\n";
-static const char needs[] = "UPDATE {}.semel_schema SET needs = {needs} WHERE version = {version};\n";
+static const char needs[] =
+    "UPDATE {}.semel_schema SET needs = {needs} WHERE version = {version};\n";
 static const char after[] = "END IF;\n"
                             "END\n"
                             "$semel_step$;\n"
@@ -216,11 +217,8 @@ semel_status postgres_schema(void *state, semel_schema_visitor *visitor, void *c
     postgres_store *store = state;
     pg_connection *on = NULL;
     sql_applied applied = {0};
-    sql_script_frame frame = {.before = before,
-                              .record = record,
-                              .needs = needs,
-                              .after = after,
-                              .name = store->quoted};
+    sql_script_frame frame = {
+        .before = before, .record = record, .needs = needs, .after = after, .name = store->quoted};
     semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;

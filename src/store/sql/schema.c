@@ -103,10 +103,8 @@ static void append_replaced(text_buffer *to, const char *text,
 static void append_script(text_buffer *to, const sql_migration *step, const sql_script_frame *frame)
 {
     char version[16], needs[16];
-    sql_script_part parts[REPLACED_MAX] = {{"{}", frame->name},
-                                           {"{version}", version},
-                                           {"{name}", step->name},
-                                           {"{needs}", needs}};
+    sql_script_part parts[REPLACED_MAX] = {
+        {"{}", frame->name}, {"{version}", version}, {"{name}", step->name}, {"{needs}", needs}};
     (void)snprintf(version, sizeof version, "%d", step->version);
     (void)snprintf(needs, sizeof needs, "%d", step->needs);
     append_replaced(to, frame->before, parts);

@@ -36,9 +36,9 @@ typedef struct sql_versions {
     "FROM " table " s, (SELECT 0 AS needs) AS undeclared"
 
 /* Each step that was taken: version, applied_ms, needs (0: it says nothing), name. */
-#define SQL_SCHEMA_STEPS(table)                                             \
-    "SELECT s.version, s.applied_ms, coalesce((SELECT needs FROM " table    \
-    " t WHERE t.version = s.version), 0), s.name FROM " table               \
+#define SQL_SCHEMA_STEPS(table)                                          \
+    "SELECT s.version, s.applied_ms, coalesce((SELECT needs FROM " table \
+    " t WHERE t.version = s.version), 0), s.name FROM " table            \
     " s, (SELECT 0 AS needs) AS undeclared"
 
 /* The first step that is recorded with what it needs. */
@@ -61,8 +61,8 @@ semel_status sql_schema_check_target(const sql_migration *steps, int32_t version
 enum { SQL_STEPS_MAX = 64 };
 
 typedef struct sql_applied_step {
-    int64_t at_ms;   /* 0: it was not taken yet */
-    char name[64];   /* a longer one is cut */
+    int64_t at_ms; /* 0: it was not taken yet */
+    char name[64]; /* a longer one is cut */
     int64_t needs;
 } sql_applied_step;
 

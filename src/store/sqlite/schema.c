@@ -174,12 +174,10 @@ static semel_status read_applied(sqlite_connection *on, sql_applied *out, semel_
     if (status || !found.version)
         return status;
     sqlite3_stmt *stmt = NULL;
-    int code =
-        sqlite3_prepare_v2(on->db, SQL_SCHEMA_STEPS("semel_schema"), -1, &stmt, NULL);
+    int code = sqlite3_prepare_v2(on->db, SQL_SCHEMA_STEPS("semel_schema"), -1, &stmt, NULL);
     while (code == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW)
         sql_applied_note(out, sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                         sqlite3_column_int64(stmt, 2),
-                         (const char *)sqlite3_column_text(stmt, 3));
+                         sqlite3_column_int64(stmt, 2), (const char *)sqlite3_column_text(stmt, 3));
     if (sqlite3_finalize(stmt) != SQLITE_OK || code != SQLITE_OK)
         status = sqlite_connection_fail(on, code, "reading the schema", err);
     return status;
