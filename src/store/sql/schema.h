@@ -27,19 +27,19 @@ typedef struct sql_versions {
     int64_t needs; /* the least version that a program must know to use them */
 } sql_versions;
 
-/* Reads the two, and two more columns that other tables of this name would not have. The column
+/* Each step that was taken: version, applied_ms, needs (0: it says nothing), name. The column
  * `needs` is there from step 6 on. Until then the name in the inner query is that of the outer one,
- * where it is 0: so one statement serves both. A step that says nothing needs itself. */
-#define SQL_SCHEMA_VERSIONS(table)                                                               \
-    "SELECT coalesce(max(s.version), 0), coalesce(max(coalesce(nullif((SELECT needs FROM " table \
-    " t WHERE t.version = s.version), 0), s.version)), 0), max(s.name), max(s.applied_ms) "      \
-    "FROM " table " s, (SELECT 0 AS needs) AS undeclared"
+ * where it is 0: so one statement serves both. */
+#define SQL_SCHEMA_STEPS(table)                                                                \
+    "SELECT s.version, s.applied_ms, coalesce((SELECT needs FROM " table " t "                 \
+    "WHERE t.version = s.version), 0) AS needs, s.name FROM " table " s, (SELECT 0 AS needs) " \
+    "AS undeclared"
 
-/* Each step that was taken: version, applied_ms, needs (0: it says nothing), name. */
-#define SQL_SCHEMA_STEPS(table)                                          \
-    "SELECT s.version, s.applied_ms, coalesce((SELECT needs FROM " table \
-    " t WHERE t.version = s.version), 0), s.name FROM " table            \
-    " s, (SELECT 0 AS needs) AS undeclared"
+/* The two, and two more columns that other tables of this name would not have. A step that says
+ * nothing needs itself. */
+#define SQL_SCHEMA_VERSIONS(table)                                                              \
+    "SELECT coalesce(max(version), 0), coalesce(max(coalesce(nullif(needs, 0), version)), 0), " \
+    "max(name), max(applied_ms) FROM (" SQL_SCHEMA_STEPS(table) ") AS steps"
 
 /* The first step that is recorded with what it needs. */
 enum { SQL_NEEDS_VERSION = 6 };
