@@ -52,13 +52,12 @@ static config *load(service *s)
     return NULL;
 }
 
-/* Asked while the old one still works. Semel's own tables may have become too new for opening
- * anything: then the pipeline that is open is the last one. The application's tables come last:
- * what was changed there is to be changed back if the old one stays. */
+/* Asked while the old one still works. The tables are last: what was changed there is to be changed
+ * back if the old one stays. */
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (semel_store_migrate(s->store, &why) || sql_setup(s->store, &fresh->setup, NULL, &why)) {
+    if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
     } else if (service_verify(s, fresh) != CLI_OK) {
         if (!s->stop_signal)
