@@ -1,5 +1,5 @@
 -- brings: which versions of semel may use the tables, dead letters by inbox and outbox
--- locks: no tables in use; takes about 3 s per million letters
+-- locks: no tables in use; takes about 5 s per million letters
 -- needs: 5
 --
 -- The letters of one inbox or outbox in their order.

@@ -1,5 +1,5 @@
 -- brings: which versions of semel may use the tables, dead letters by inbox and outbox
--- locks: semel_dead while an index of it is built, about 3 s per million letters; not if it was built before
+-- locks: semel_dead while an index of it is built, about 5 s per million letters; not if it was built before
 -- needs: 5
 --
 -- The letters of one inbox or outbox in their order. If the table has millions of letters and must not be locked, run
