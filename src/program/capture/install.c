@@ -26,8 +26,8 @@ static void note_role(const char *const values[ROWS_COLUMNS_MAX], void *context)
 }
 
 /* One by one on the connection of a unit, which is rolled back: MariaDB has committed. */
-static semel_status run_on_one(installing *in, const capture_layout *layout, capture_how how,
-                               semel_error *err)
+static semel_status run_on_mariadb(installing *in, const capture_layout *layout, capture_how how,
+                                   semel_error *err)
 {
     semel_unit *unit = NULL;
     const char *statements[CAPTURE_STATEMENTS_MAX];
@@ -42,12 +42,30 @@ static semel_status run_on_one(installing *in, const capture_layout *layout, cap
     return status;
 }
 
+/* One transaction. The statement that creates a trigger has others inside. */
+static semel_status run_on_sqlite(installing *in, const capture_layout *layout, capture_how how,
+                                  semel_error *err)
+{
+    semel_unit *unit = NULL;
+    const char *statements[CAPTURE_STATEMENTS_MAX];
+    size_t count = capture_statements(&in->memory, layout, how, statements);
+    semel_status status = semel_unit_begin(&unit, in->store, err);
+    for (size_t i = 0; !status && i < count; i++)
+        status = rows_ask(unit, layout->kind, statements[i], NULL, NULL, err);
+    if (!status)
+        return semel_unit_commit(unit, err);
+    semel_unit_rollback(unit);
+    return status;
+}
+
 static semel_status run(installing *in, const capture_layout *layout, capture_how how,
                         semel_error *err)
 {
     const char *statements[CAPTURE_STATEMENTS_MAX];
     if (layout->kind == SQL_KIND_MARIADB)
-        return run_on_one(in, layout, how, err);
+        return run_on_mariadb(in, layout, how, err);
+    if (layout->kind == SQL_KIND_SQLITE)
+        return run_on_sqlite(in, layout, how, err);
     size_t count = capture_statements(&in->memory, layout, how, statements);
     return semel_store_run(in->store, statements, count, NULL, err);
 }
