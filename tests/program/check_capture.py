@@ -41,7 +41,7 @@ DEBEZIUM = {Postgres: "CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, a
                       " aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)",
             SQLite: "CREATE TABLE outboxevent (id TEXT NOT NULL PRIMARY KEY, aggregatetype TEXT NOT NULL,"
                     " aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload TEXT)",
-            MariaDB: "CREATE TABLE outboxevent (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
+            MariaDB: "CREATE TABLE outboxevent (id UUID NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
                      " aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)"}
 
 
@@ -468,6 +468,29 @@ def a_table_of_setup(server):
     expect("sent", [1], numbers_that_arrived(server))
 
 
+def ids_of_other_types_on_mariadb():
+    """The same before and behind the trigger."""
+    server = MariaDB()
+    server.run("CREATE TABLE mine (number INT PRIMARY KEY, id UUID, data VARCHAR(99), grp BINARY(2))")
+    server.run("CREATE TABLE other (id CHAR(36) PRIMARY KEY, data BLOB, grp INT)")
+    server.run(GOT)
+    table = "{ name: mine, preset: columns, id: id, body: data, group: grp }"
+    write("semel.yaml", TABLES.format(url=server.url, table=table)
+          + "  more: { table: { name: other, preset: columns, id: id, body: data, group: grp }, to: events }\n")
+    one = "00000000-0000-4000-8000-00000000000"
+    for turn in "12":
+        server.run(f"INSERT INTO mine VALUES (1{turn}, '{one}{turn}', 'mine', 'ab'), (2{turn}, NULL, 'none', NULL)")
+        server.run(f"INSERT INTO other VALUES ('{turn}', 'other', 0), ('', 'empty {turn}', 7)")
+        semel("run", "--once")
+        server.run("DELETE FROM other WHERE id = ''")
+    rows = server.run("SELECT id, body, grp FROM got ORDER BY body, id")
+    expect("ids", [("empty 1", "7"), ("empty 2", "7"), ("mine", "ab"), ("mine", "ab"), ("none", None), ("none", None),
+                   ("other", "0"), ("other", "0")], [row[1:] for row in rows])
+    expect("text", [f"{one}1", f"{one}2", "1", "2"], [rows[place][0] for place in (2, 3, 6, 7)])
+    expect("new ones", {36}, {len(rows[place][0]) for place in (0, 1, 4, 5)})
+    expect("each another one", len(rows), len({row[0] for row in rows}))
+
+
 def hostile_rows_on_sqlite():
     """Conflict clauses, empty ids, bytes and long texts; tables without a rowid."""
     server = SQLite()
@@ -490,8 +513,9 @@ def hostile_rows_on_sqlite():
         expect_true("at most 1024 bytes" in str(problem), f"{problem}")
     semel("run", "--once")
     rows = server.run("SELECT id, type, body, grp FROM got ORDER BY typeof(body) DESC, body")
-    expect("each insertion", [("12", "k", "3.5", None), ("a", "k", "before", "7"), ("b", "k", "new", "g"),
-                              (None, None, b"\x00\xff", None)], [(row[0] if row[1] else None, *row[1:]) for row in rows])
+    expect("each insertion",
+           [("12", "k", "3.5", None), ("a", "k", "before", "7"), ("b", "k", "new", "g"), (None, b"\x00\xff", None)],
+           [*rows[:3], rows[3][1:]])
     expect_true(len(rows[3][0]) == 36 and rows[3][0][14] == "7", f"a new id: {rows[3]}")
 
 
@@ -508,4 +532,4 @@ def shown(what):
 
 program_kit.main(*CHECKS, rows_committed_while_run_waits_on_postgres, a_refused_reload_on_postgres,
                  triggers_that_differ_on_postgres, a_trigger_that_differs_on_mariadb, a_disabled_trigger_on_postgres,
-                 hostile_rows_on_sqlite)
+                 ids_of_other_types_on_mariadb, hostile_rows_on_sqlite)

@@ -18,12 +18,19 @@
 
 #include <string.h>
 
-#define NOW "TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
+#define NEW_ID "CONCAT(UUID())"
+#define NOW    "TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 
 /* A value of the row. */
 static const char *column(region *to, const char *of, const char *name)
 {
     return *name ? region_printf(to, "%s`%s`", of, name) : "NULL";
+}
+
+/* As text, also of the type UUID, which would become 16 bytes; bytes stay as they are. */
+static const char *text(region *to, const char *of, const char *name)
+{
+    return *name ? region_printf(to, "CONCAT(%s`%s`)", of, name) : "NULL";
 }
 
 static const char *topic(region *to, const char *of, const capture_layout *l)
@@ -35,8 +42,8 @@ const char *mariadb_trigger_body(region *to, const capture_layout *l)
 {
     return region_printf(
         to, "SET @semel = %ssend_message('%s', %s, %s, %s, NULL, %s, %s, NULL, NULL, NULL, NULL)",
-        l->place, l->outbox, column(to, "NEW.", l->type), column(to, "NEW.", l->body),
-        column(to, "NEW.", l->id), topic(to, "NEW.", l), column(to, "NEW.", l->group));
+        l->place, l->outbox, text(to, "NEW.", l->type), column(to, "NEW.", l->body),
+        text(to, "NEW.", l->id), topic(to, "NEW.", l), text(to, "NEW.", l->group));
 }
 
 /* As a literal of SQL. */
@@ -70,20 +77,20 @@ static const char *no_trigger(region *to, const capture_layout *l)
 
 static const char *unless_empty(region *to, const char *name, const char *otherwise)
 {
-    return region_printf(to, "IF(LENGTH(`%s`) > 0, `%s`, %s)", name, name, otherwise);
+    return region_printf(to, "IF(LENGTH(`%s`) > 0, CONCAT(`%s`), %s)", name, name, otherwise);
 }
 
-/* UUID() is another one for each row. */
+/* The new id is another one for each row. */
 static const char *copy(region *to, const capture_layout *l)
 {
-    const char *id = *l->id ? unless_empty(to, l->id, "UUID()") : "UUID()";
+    const char *id = *l->id ? unless_empty(to, l->id, NEW_ID) : NEW_ID;
     const char *group = *l->group ? unless_empty(to, l->group, "NULL") : "NULL";
     return region_printf(
         to,
         "INSERT INTO `%soutbox` (outbox, wake_ms, attempts, refusals, captured_ms, grp, id, type, "
         "topic, time_ms, `body`) SELECT @semel_rows, " NOW ", 0, 0, " NOW ", %s, %s, %s, %s, " NOW
         ", %s FROM `%s` WHERE %s",
-        l->place, group, id, column(to, "", l->type), topic(to, "", l), column(to, "", l->body),
+        l->place, group, id, text(to, "", l->type), topic(to, "", l), column(to, "", l->body),
         l->table, no_trigger(to, l));
 }
 
