@@ -36,9 +36,9 @@ bench: release ## what semel costs, against the same work by hand
 	@dev/build release bench
 	@build/release/semel-bench
 
-check: ## format, include direction, banned functions, lengths, columns, scripts, static analysis
+check: ## format, include direction, banned functions, lengths, columns, scripts, static analysis (CHECKS='tidy': these)
 	@dev/setup check
-	@dev/check
+	@dev/check $(CHECKS)
 
 format: ## lay out all C files as .clang-format says
 	@dev/setup check
