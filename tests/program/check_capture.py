@@ -317,12 +317,15 @@ def clear(server):
 
 
 def run_some(server, statements):
-    """As a process that dies behind the last of them."""
+    """As a process that dies behind the last of them. On MariaDB each is committed, as the server itself does it before
+    it creates a trigger."""
     db = server.connect()
     if isinstance(server, SQLite):
         db.isolation_level = None
     elif isinstance(server, Postgres):
         db.autocommit = True
+    else:
+        db.autocommit(True)
     sql = db.cursor()
     for statement in statements:
         sql.execute(statement)
