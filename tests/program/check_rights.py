@@ -1,5 +1,6 @@
 """check_rights.py PROGRAM [CHECK...]: the program with the accounts of docs/RIGHTS.md, made by the document's own
-statements: `run`, `publish` and `doctor` as shop_app, `dead` as shop_ops, and neither may create a table."""
+statements: `run`, `publish` and `doctor` as shop_app, `dead` as shop_ops, and neither may create a table; and rows of a
+table of the application's, with what these need."""
 import os
 import re
 
@@ -96,6 +97,58 @@ def lacking(store):
     semel("doctor")
 
 
+TABLE = """version: 1
+store: {store}
+queues: {{ events: store }}
+inboxes:
+  ledger:
+    from: events
+    sql: INSERT INTO rights_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
+outboxes:
+  events: {{ table: outboxevent }}
+"""
+ROW = ("INSERT INTO outboxevent (id, aggregatetype, aggregateid, type, payload) VALUES"
+       " ('{0}', 'order', 'c', 'made', '{{\"order_id\": {0}, \"amount\": 1}}');")
+
+
+def row_arrives(store, number_of_row, as_app):
+    """The application's account inserts the row, and `semel run` has no other rights."""
+    done = store.run(ROW.format(number_of_row), role=named(store, "shop_app"))
+    expect_true(done.returncode == 0, f"the row is inserted: {done.stderr}")
+    write("semel.yaml", as_app)
+    semel("run", "--once")
+    expect("it arrives", 1, number(store, f"SELECT count(*) FROM rights_ledger WHERE order_id = {number_of_row};"))
+
+
+def rows_of_a_table(store):
+    """A DBA makes the trigger with the script; then `semel run` makes it itself, with the rights for that."""
+    app = named(store, "shop_app")
+    as_app = TABLE.format(store=store.url_as(app))
+    store.ask("CREATE TABLE outboxevent (id VARCHAR(36) PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,"
+              " aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload TEXT);"
+              f"GRANT INSERT ON outboxevent TO {app};")
+    if store.kind == "mariadb":
+        grant = block("MariaDB: a table whose rows are sent").replace("shop.", f"{store.name}.")
+        store.ask(grant.replace("semel_run", named(store, "semel_run")))
+    write("semel.yaml", as_app)
+    semel("run", "--once", status=1)
+    write("semel.yaml", TABLE.format(store=store.url))
+    store.ask(semel("migrate", "sql")[0])
+    row_arrives(store, 101, as_app)
+    expect_true("tables" in semel("doctor", "--check", "tables")[0], "the trigger is seen")
+    if store.kind == "mariadb":
+        store.ask(f"DROP TRIGGER semel_capture_outboxevent; DELETE FROM outboxevent;"
+                  f"GRANT LOCK TABLES ON {store.name}.* TO {named(store, 'semel_run')};")
+    else:
+        store.ask("DROP TRIGGER semel_capture ON outboxevent; DELETE FROM outboxevent;"
+                  f"GRANT SELECT, UPDATE, TRIGGER ON outboxevent TO {app};")
+    store.ask(ROW.format(102))
+    semel("run", "--once")
+    store.ask(ROW.format(103))  # another account; the rights are the application's all the same
+    row_arrives(store, 104, as_app)
+    expect("the one from before, too", 4, number(store, "SELECT count(*) FROM rights_ledger WHERE order_id > 100;"))
+
+
 def all_of_it(store):
     try:
         semel("migrate", "up", "--store", store.url)
@@ -106,6 +159,7 @@ def all_of_it(store):
         work_as_ops(store)
         retry_as_app(store)
         lacking(store)
+        rows_of_a_table(store)
     finally:
         store.close()
 

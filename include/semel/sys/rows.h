@@ -15,6 +15,7 @@ typedef enum semel_scope {
     SEMEL_SCOPE_QUEUE = 3, /* rows as in an outbox, for the consumers of <semel/queue.h> */
     SEMEL_SCOPE_TYPE = 4,  /* of messages, for the details of markers; the name is UTF-8 */
     SEMEL_SCOPE_SOURCE = 5
+    /* 6 is taken: `semel run` on MariaDB keeps rows under it that are not in their outbox yet */
 } semel_scope;
 
 typedef enum semel_begin {

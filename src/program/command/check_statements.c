@@ -6,6 +6,8 @@
  * the process dies here, the directory stays behind. */
 #include "program/command/check_statements.h"
 
+#include "program/capture/capture.h"
+#include "program/config/store_url.h"
 #include "program/config/verify.h"
 #include "program/handler/sql.h"
 #include "program/handler/value_sql.h"
@@ -15,6 +17,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const inbox_config *first_with_sql(const config *all)
 {
@@ -26,6 +29,16 @@ static const inbox_config *first_with_sql(const config *all)
 
 /* --- which store ------------------------------------------------------------------------------ */
 
+/* A file that is no store yet may have the application's tables already. */
+static int has_file(const char *store_url)
+{
+    region memory = {0};
+    const char *file = store_url_file(&memory, store_url);
+    int found = file && access(file, F_OK) == 0;
+    region_free(&memory);
+    return found;
+}
+
 static int is_there(const char *store_url)
 {
     region memory = {0};
@@ -36,7 +49,7 @@ static int is_there(const char *store_url)
     return found;
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- what is wrong ---------------------------------------------------------------------------- */
 
 static void rejected_setup(diagnostics *found, const config *all, size_t number,
                            const semel_error *why)
@@ -48,12 +61,38 @@ static void rejected_setup(diagnostics *found, const config *all, size_t number,
                    "rejected by the store: %s", why->text);
 }
 
+typedef struct looking {
+    diagnostics *found;
+    const config *all;
+} looking;
+
+static void add_trigger(const capture_finding *trigger, void *context)
+{
+    const looking *k = context;
+    region memory = {0};
+    if (trigger->state == CAPTURE_AS_WANTED)
+        return;
+    const config_node *node = trigger->outbox ? tree_find(trigger->outbox->at, "table") : NULL;
+    node = node ? node : tree_find(k->all->root, "outboxes");
+    diagnostic *added = diagnostic_add(
+        k->found, trigger->severity == SEMEL_SEVERITY_ERROR ? LEVEL_ERROR : LEVEL_WARNING,
+        "trigger", node->at, tree_path(&memory, node), "%s", trigger->text);
+    diagnostic_help(k->found, added, "%s", trigger->fix);
+    region_free(&memory);
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
 static semel_status ask_store(diagnostics *found, const config *all, semel_error *err)
 {
     semel_store *store = NULL;
     semel_status status = semel_store_open(&store, all->store_url, &all->store, err);
     if (!status)
         status = verify_sql(found, all, store, 1, err);
+    if (!status)
+        status = capture_verify(found, all, store, 1, err);
+    if (!status && capture_is_wanted(all))
+        status = capture_look(all, store, add_trigger, &(looking){found, all}, err);
     semel_store_close(store);
     if (status != SEMEL_EHANDLER)
         return status;
@@ -73,6 +112,8 @@ static semel_status ask_new_store(diagnostics *found, const config *all, const c
         rejected_setup(found, all, failed, err);
     else if (!status)
         status = verify_sql(found, all, store, 0, err);
+    if (!status && !found->errors && !has_file(all->store_url))
+        status = capture_verify(found, all, store, 0, err);
     semel_store_close(store);
     region_free(&memory);
     return status;
@@ -93,12 +134,14 @@ void check_statements(diagnostics *found, buffer *unchecked, const config *all, 
     const inbox_config *first = first_with_sql(all);
     sql_kind kind = sql_kind_of(all->store_url);
     semel_error why = {0};
-    if (!first)
+    if (!first && !capture_is_wanted(all))
         return;
     int is_new = kind == SQL_KIND_SQLITE && (offline || !is_there(all->store_url));
-    if (!kind)
+    if (!kind && first)
         diagnostic_at(found, "no-sql", tree_find(first->at, "sql"),
                       "the store has no SQL; use sqlite:, postgres: or mariadb:");
+    else if (!kind)
+        return;
     else if (is_new && !all->setup.count)
         buffer_printf(unchecked, "%s, and there is no setup",
                       offline ? offline : "the store does not exist yet");

@@ -1,4 +1,5 @@
-/* `semel check`: does a database accept the statements of sql handlers? */
+/* `semel check`: does a database accept the statements of sql handlers, and has it the tables whose
+ * rows are sent, and their triggers? */
 #ifndef SEMEL_PROGRAM_COMMAND_CHECK_STATEMENTS_H
 #define SEMEL_PROGRAM_COMMAND_CHECK_STATEMENTS_H
 

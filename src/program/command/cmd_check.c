@@ -1,4 +1,5 @@
 /* `semel check`: validates configurations and reports all errors. It changes nothing. */
+#include "program/capture/capture.h"
 #include "program/cli.h"
 #include "program/command/check_statements.h"
 #include "program/command/common.h"
@@ -56,8 +57,8 @@ static void check_one(check_call *call, load_options *options)
     int is_valid = all && !found.errors && !(call->strict && found.warnings);
     diagnostic_print(call->form.json ? stdout : stderr, &found, options->path, call->form);
     if (unchecked.len)
-        (void)fprintf(stderr, "%s: statements of sql were not checked: %s\n", options->path,
-                      unchecked.data);
+        (void)fprintf(stderr, "%s: statements of sql%s were not checked: %s\n", options->path,
+                      all && capture_is_wanted(all) ? " and tables" : "", unchecked.data);
     if (is_valid && !call->quiet) {
         summary_routes(stdout, all, call->form.json);
         (void)fflush(stdout);

@@ -4,6 +4,7 @@
  * Each step is recorded by the library with its own work, or in MariaDB after it: when this process
  * dies, the next call goes on with the step that is not recorded. */
 #include "program/cli.h"
+#include "program/command/migrate_tables.h"
 #include "program/operate/table.h"
 #include "program/operate/tool.h"
 #include "program/support/nearest.h"
@@ -20,6 +21,8 @@ const char migrate_help[] =
     "       semel migrate up [--to N]     take the steps that are pending\n"
     "       semel migrate sql [--to N]    print them as SQL for a database administrator\n\n"
     "semel run takes pending steps by itself when it starts, if its role may create tables.\n"
+    "sql also prints the triggers of tables whose rows are sent (outboxes.NAME.table), unless\n"
+    "they are there as the config wants them, or --to is given.\n"
     "docs/UPGRADING.md says how long each step locks what.\n\n"
     "  --to N              the last step to take or print; default: all\n"
     "  -c, --config FILE   config file; default: $SEMEL_CONFIG, ./semel.yaml, "
@@ -267,6 +270,8 @@ static int run_sql(migrate_call *call)
     for (const step *s = first; s; s = s->next)
         pending |= is_pending(call, s);
     print_script(call, first);
+    if (!call->to && migrate_print_tables(&call->tool, !call->temporary))
+        pending = 1;
     if (!pending)
         say_current(call);
     return CLI_OK;

@@ -2,8 +2,10 @@
  * statements, so nothing but letters, digits and underscores is accepted. */
 #include "program/config/check.h"
 #include "program/config/read.h"
+#include "program/handler/value_sql.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
@@ -31,13 +33,27 @@ static void check_body(const checking *c, const outbox_config *outbox, const con
         diagnostic_at(c->found, "table", table, "name the column of the body, or use the preset");
 }
 
-static void check_store(const checking *c, const config_node *table)
+/* Only PostgreSQL has tables of other schemas that a trigger can belong to. */
+static void check_store(const checking *c, const config_node *table, const char *name)
 {
     const char *url = c->all->store_url;
-    if (url && (strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0))
+    if (!url)
+        return;
+    if (!sql_kind_of(url))
         diagnostic_at(c->found, "table", table,
-                      "rows of tables are sent on PostgreSQL and MariaDB; on SQLite write the "
-                      "trigger yourself (docs/SQL.md)");
+                      "the store has no tables of yours; use sqlite:, postgres: or mariadb:");
+    else if (strchr(name, '.') && sql_kind_of(url) != SQL_KIND_POSTGRES)
+        diagnostic_at(c->found, "table", table,
+                      "write the table without a dot: it is one of the store's own database");
+}
+
+/* A table has one trigger of semel's. */
+static void check_twice(const checking *c, const outbox_config *outbox, const config_node *table)
+{
+    for (const outbox_config *other = c->all->outboxes; other != outbox; other++)
+        if (other->table.name && strcasecmp(other->table.name, outbox->table.name) == 0)
+            diagnostic_at(c->found, "table", table, "the outbox \"%s\" has this table already",
+                          other->name);
 }
 
 void check_tables(const checking *c)
@@ -50,7 +66,8 @@ void check_tables(const checking *c)
                                              option_find(&section_outbox, "table"));
         if (!outbox->table.name || !table)
             continue;
-        check_store(c, table);
+        check_store(c, table, outbox->table.name);
+        check_twice(c, outbox, table);
         check_body(c, outbox, table);
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             check_name(c, table, names[k]);

@@ -97,8 +97,8 @@ const handler_class sql_handler = {HANDLER_SQL, "sql",     SEMEL_QUEUED,
 
 /* --- before the first message ----------------------------------------------------------------- */
 
-static semel_status queue_setup(semel_unit *unit, const char *store_url, const config_list *setup,
-                                semel_error *err)
+semel_status sql_queue_setup(semel_unit *unit, const char *store_url, const config_list *setup,
+                             semel_error *err)
 {
     semel_status status = SEMEL_OK;
     if (!setup || sql_kind_of(store_url) == SQL_KIND_MARIADB)
@@ -135,7 +135,7 @@ static semel_status check_one(semel_store *store, const char *store_url, const c
     semel_status status = semel_unit_begin(&unit, store, err);
     if (status)
         return status;
-    status = queue_setup(unit, store_url, setup, err);
+    status = sql_queue_setup(unit, store_url, setup, err);
     if (!status)
         status = semel_unit_check(unit, statement->text, statement->count, position, err);
     semel_unit_rollback(unit);

@@ -27,4 +27,9 @@ semel_status sql_check(semel_store *store, const char *store_url, const config_l
 semel_status sql_setup(semel_store *store, const config_list *setup, size_t *failed,
                        semel_error *err);
 
+/* Queues `setup`, which may be NULL, in a unit that the caller rolls back. In MariaDB, whose CREATE
+ * cannot be undone, nothing is queued. */
+semel_status sql_queue_setup(semel_unit *unit, const char *store_url, const config_list *setup,
+                             semel_error *err);
+
 #endif

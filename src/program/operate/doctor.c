@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const char *const names[DOCTOR_CHECKS] = {
-    "config", "store",  "schema",   "definition", "rights", "durability", "isolation",
-    "clock",  "broker", "topology", "handlers",   "limits", "disk"};
+    "config",    "store", "schema", "definition", "tables",   "rights", "durability",
+    "isolation", "clock", "broker", "topology",   "handlers", "limits", "disk"};
 
 const char *doctor_check_name(doctor_check check)
 {

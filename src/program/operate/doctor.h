@@ -12,6 +12,7 @@ typedef enum doctor_check {
     DOCTOR_STORE,
     DOCTOR_SCHEMA,
     DOCTOR_DEFINITION,
+    DOCTOR_TABLES,
     DOCTOR_RIGHTS,
     DOCTOR_DURABILITY,
     DOCTOR_ISOLATION,
@@ -70,6 +71,9 @@ void doctor_find(doctor *d, doctor_check check, semel_severity severity, const c
 
 /* doctor_store.c: opens the store and asks it. */
 void doctor_look_at_store(doctor *d);
+
+/* doctor_table.c: tables whose rows are sent, and their triggers. */
+void doctor_look_at_tables(doctor *d);
 
 /* doctor_broker.c: opens the queues that are not in the store. */
 void doctor_look_at_brokers(doctor *d);

@@ -97,6 +97,7 @@ void doctor_look_at_store(doctor *d)
     if (!status) {
         inspect(d);
         look_at_definitions(d);
+        doctor_look_at_tables(d);
     } else
         doctor_find(d, DOCTOR_STORE, SEMEL_SEVERITY_ERROR,
                     status == SEMEL_EUNAVAILABLE

@@ -120,6 +120,10 @@ static int open_and_run(service *s)
     if (!status)
         status = service_verify(s, s->all);
     if (!status)
+        status = service_capture(s);
+    if (!status)
+        service_say_left(s, s->all);
+    if (!status)
         status = service_open_pipeline(s, s->all, &s->now);
     if (!status) {
         service_say_ready(s);

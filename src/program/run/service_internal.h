@@ -56,7 +56,9 @@ int service_open_store(service *s);
 /* Prints what the store says of the statements. */
 int service_verify(service *s, const config *all);
 /* Makes the store send the rows of the tables as the configuration that is used says. */
-int service_capture_again(service *s);
+int service_capture(service *s);
+/* Triggers of tables that the configuration has no more. */
+void service_say_left(service *s, const config *all);
 int service_open_pipeline(service *s, const config *all, running *out);
 int service_start(service *s, const config *all, running *r);
 void service_stop_pipeline(running *r); /* and does not wait */

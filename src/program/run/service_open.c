@@ -1,11 +1,11 @@
 /* Opening: a database or broker that is away is waited for, which is said once and once when it is
  * over. What will not pass ends the program. */
+#include "program/capture/capture.h"
 #include "program/cli.h"
 #include "program/config/verify.h"
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
-#include "program/run/table.h"
 #include "program/support/show.h"
 
 #include <stdlib.h>
@@ -128,8 +128,6 @@ static semel_status try_store(service *s, void *context, semel_error *err)
         status = semel_store_migrate(store, err);
     if (!status)
         status = sql_setup(store, &s->all->setup, NULL, err);
-    if (!status)
-        status = table_capture(store, s->all, err);
     if (status)
         semel_store_close(store);
     else
@@ -172,7 +170,9 @@ static semel_status try_statements(service *s, void *context, semel_error *err)
     diagnostic_clear(&a->found);
     const config_list accept = {s->options->accept, s->options->accept_count};
     semel_status status = verify_definitions(&a->found, a->all, s->store, &accept, err);
-    return status ? status : verify_sql(&a->found, a->all, s->store, 0, err);
+    if (!status)
+        status = verify_sql(&a->found, a->all, s->store, 0, err);
+    return status ? status : capture_verify(&a->found, a->all, s->store, 0, err);
 }
 
 int service_verify(service *s, const config *all)
@@ -191,14 +191,33 @@ int service_verify(service *s, const config *all)
 static semel_status try_capture(service *s, void *context, semel_error *err)
 {
     (void)context;
-    return table_capture(s->store, s->all, err);
+    return capture_install(s->all, err);
 }
 
-int service_capture_again(service *s)
+int service_capture(service *s)
 {
     semel_error why = {0};
     int status = keep_trying(s, "store", try_capture, NULL, &why);
     return status == CLI_FAILED ? fail(s, "store", &why) : status;
+}
+
+static void say_left(const capture_finding *found, void *context)
+{
+    const service *s = context;
+    buffer text = {0};
+    if (found->state != CAPTURE_LEFT)
+        return;
+    buffer_printf(&text, "%s; %s", found->text, found->fix);
+    log_write(s->log,
+              &(log_entry){
+                  .level = LOG_WARNING, .event = "trigger", .subject = "store", .msg = text.data});
+    buffer_free(&text);
+}
+
+/* A store that cannot be asked is told of by what needs it. */
+void service_say_left(service *s, const config *all)
+{
+    (void)capture_look(all, s->store, say_left, s, NULL);
 }
 
 /* An error that is about one element of the configuration is shown as one of the configuration. */

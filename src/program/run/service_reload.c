@@ -6,11 +6,11 @@
  *
  * The store itself is not exchanged: another URL or other options of the store need a restart,
  * and a configuration that changes them is refused. */
+#include "program/capture/capture.h"
 #include "program/cli.h"
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
-#include "program/run/table.h"
 
 #include <string.h>
 
@@ -62,9 +62,9 @@ static int store_accepts(service *s, const config *fresh)
     } else if (service_verify(s, fresh) != CLI_OK) {
         if (!s->stop_signal)
             refuse(s, "the statements of the new config cannot be used; keeping the old config");
-    } else if (table_capture(s->store, fresh, &why)) {
+    } else if (capture_install(fresh, &why)) {
         refuse(s, why.text);
-        (void)service_capture_again(s);
+        (void)service_capture(s);
     } else {
         return 1;
     }
@@ -94,7 +94,7 @@ static int open_and_start(service *s, const config *all)
 static void go_back(service *s)
 {
     refuse(s, "the new config cannot be opened; going back to the old one");
-    (void)service_capture_again(s); /* if it cannot be done, that was said */
+    (void)service_capture(s); /* if it cannot be done, that was said */
     if (open_and_start(s, s->all) != CLI_OK && !s->stop_signal) {
         s->now.status = SEMEL_EMISUSE;
         semel_fail(&s->now.why, SEMEL_EMISUSE, "the old configuration cannot be opened any more");
@@ -127,6 +127,7 @@ static void replace(service *s, config *fresh)
             unused = s->all;
             s->all = fresh;
             service_say_reloaded(s, &all);
+            service_say_left(s, s->all);
         } else if (!s->stop_signal) {
             go_back(s);
         }

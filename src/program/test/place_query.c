@@ -2,17 +2,11 @@
  * back: it changes nothing. */
 #include "program/test/place_query.h"
 
-#include <semel/mariadb.h>
-#include <semel/postgres.h>
+#include "program/capture/rows.h"
+
 #include <semel/store.h>
 #include <sqlite3.h>
 #include <string.h>
-#ifdef SEMEL_WITH_POSTGRES
-#include <libpq-fe.h>
-#endif
-#ifdef SEMEL_WITH_MARIADB
-#include <mysql.h>
-#endif
 
 /* --- SQLite ----------------------------------------------------------------------------------- */
 
@@ -41,49 +35,17 @@ static semel_status query_sqlite(buffer *out, const char *url, const char *sql, 
 
 /* --- servers ---------------------------------------------------------------------------------- */
 
-#ifdef SEMEL_WITH_POSTGRES
-static semel_status query_postgres(buffer *out, semel_unit *unit, const char *sql, semel_error *err)
-{
-    PGresult *answer = PQexec(semel_unit_postgres(unit), sql);
-    ExecStatusType code = PQresultStatus(answer);
-    semel_status status = SEMEL_OK;
-    if (code != PGRES_TUPLES_OK && code != PGRES_COMMAND_OK)
-        status = semel_fail(err, SEMEL_ESTORE, "%s", PQresultErrorMessage(answer));
-    else if (PQntuples(answer) > 0 && PQnfields(answer) > 0)
-        buffer_text(out, PQgetvalue(answer, 0, 0));
-    PQclear(answer);
-    return status;
-}
-#endif
+typedef struct first_value {
+    buffer *out;
+    int is_there;
+} first_value;
 
-#ifdef SEMEL_WITH_MARIADB
-static semel_status query_mariadb(buffer *out, semel_unit *unit, const char *sql, semel_error *err)
+static void keep_first(const char *const values[ROWS_COLUMNS_MAX], void *context)
 {
-    MYSQL *on = semel_unit_mariadb(unit);
-    if (mysql_query(on, sql) != 0)
-        return semel_fail(err, SEMEL_ESTORE, "%s", mysql_error(on));
-    MYSQL_RES *answer = mysql_store_result(on);
-    MYSQL_ROW row = answer ? mysql_fetch_row(answer) : NULL;
-    if (row && row[0])
-        buffer_text(out, row[0]);
-    mysql_free_result(answer);
-    return SEMEL_OK;
-}
-#endif
-
-static semel_status query_in_unit(buffer *out, sql_kind kind, semel_unit *unit, const char *sql,
-                                  semel_error *err)
-{
-    (void)out, (void)unit, (void)sql;
-#ifdef SEMEL_WITH_POSTGRES
-    if (kind == SQL_KIND_POSTGRES)
-        return query_postgres(out, unit, sql, err);
-#endif
-#ifdef SEMEL_WITH_MARIADB
-    if (kind == SQL_KIND_MARIADB)
-        return query_mariadb(out, unit, sql, err);
-#endif
-    return semel_fail(err, SEMEL_EUNSUPPORTED, "the store cannot be asked (%d)", (int)kind);
+    first_value *first = context;
+    if (!first->is_there && values[0])
+        buffer_text(first->out, values[0]);
+    first->is_there = 1;
 }
 
 static semel_status query_server(buffer *out, sql_kind kind, const char *url, const char *sql,
@@ -96,7 +58,7 @@ static semel_status query_server(buffer *out, sql_kind kind, const char *url, co
     if (!status)
         status = semel_unit_begin(&unit, store, err);
     if (!status)
-        status = query_in_unit(out, kind, unit, sql, err);
+        status = rows_ask(unit, kind, sql, keep_first, &(first_value){out, 0}, err);
     semel_unit_rollback(unit);
     semel_store_close(store);
     return status;
