@@ -335,7 +335,7 @@ inboxes:
 
 def ended_while_the_store_hangs(ends):
     """The table of the processes is locked, so the row of this one cannot be removed at the end."""
-    store = Postgres("hung")
+    store, holder = Postgres("hung"), None
     try:
         write("semel.yaml", HUNG.format(store=store.url))
         run = Run("--log-format", "text")
@@ -348,9 +348,10 @@ def ended_while_the_store_hangs(ends):
         run.send(signal.SIGTERM)
         run.says("stopped after ")
         ends(run)
-        holder.stdin.close()
-        holder.wait(DEADLINE_S)
     finally:
+        if holder:
+            holder.kill()  # and with it the lock
+            holder.wait(DEADLINE_S)
         store.close()
 
 

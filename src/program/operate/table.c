@@ -233,6 +233,7 @@ static size_t *widest(const table *t, size_t widths[], int cut, size_t least)
     return found;
 }
 
+/* If a row has several lines even so, a text that fits into a line of its own keeps its width. */
 static void narrow(const table *t, size_t widths[], size_t most)
 {
     size_t *wide;
@@ -240,9 +241,34 @@ static void narrow(const table *t, size_t widths[], size_t most)
         --*wide;
     while (total_width(t, widths) > most && (wide = widest(t, widths, 0, most / 2)))
         --*wide;
+    for (size_t i = 0; total_width(t, widths) > most && is_column(t, i); i++)
+        if (!t->columns[i].cut && t->widths[i] <= most)
+            widths[i] = t->widths[i];
 }
 
-/* `most` 0: a line may have any length. A column that may be cut gets what is left of its line. */
+/* The column for people behind this one; TABLE_COLUMNS_MAX: it is the last. */
+static size_t next_column(const table *t, size_t i)
+{
+    for (i++; is_column(t, i); i++)
+        if (t->columns[i].heading)
+            return i;
+    return TABLE_COLUMNS_MAX;
+}
+
+/* A column that may be cut, and is the last of its line, gets what is left of it. */
+static void use_rest(const table *t, layout *l, size_t most)
+{
+    for (size_t i = 0; is_column(t, i); i++) {
+        size_t next = next_column(t, i);
+        size_t rest = most > l->starts[i] ? most - l->starts[i] : 0;
+        if (!t->columns[i].heading || !t->columns[i].cut || rest <= l->widths[i])
+            continue;
+        if (next == TABLE_COLUMNS_MAX || l->begins_line[next])
+            l->widths[i] = rest < t->widths[i] ? rest : t->widths[i];
+    }
+}
+
+/* `most` 0: a line may have any length. */
 static layout lay_out(const table *t, size_t most)
 {
     layout l = {.widths = {0}};
@@ -255,11 +281,11 @@ static layout lay_out(const table *t, size_t most)
             continue;
         l.begins_line[i] = most && at && at + l.widths[i] > most;
         at = l.begins_line[i] ? INDENT : at;
-        if (l.begins_line[i] && t->columns[i].cut && most > INDENT + CUT_LEAST)
-            l.widths[i] = t->widths[i] < most - INDENT ? t->widths[i] : most - INDENT;
         l.starts[i] = at;
         at += l.widths[i] + GAP;
     }
+    if (most)
+        use_rest(t, &l, most);
     return l;
 }
 
