@@ -49,6 +49,9 @@ struct semel_event {
     /* SEMEL_DEAD: the inbox has refused it for this (SEMEL_MISMATCH, SEMEL_STALE or
      * SEMEL_MISSING_KEY, which has an event of its own, too); else SEMEL_UNDECIDED */
     semel_outcome refused;
+    /* SEMEL_DEAD: the number of the dead letter that it became just now; 0 if it became none, as a
+     * copy of one */
+    int64_t letter;
 };
 
 SEMEL_END_DECLS

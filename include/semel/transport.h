@@ -61,6 +61,13 @@ SEMEL_API semel_status semel_transport_publish(semel_publish_result results[],
  * it knows of none. */
 SEMEL_API const char *semel_transport_warnings(const semel_transport *transport);
 
+/* How many messages are ready in the queue that the transport receives from: they wait there, and
+ * no consumer has them. The broker is asked, nothing is received, and the number may be another one
+ * already. SEMEL_EUNSUPPORTED if this transport cannot tell, SEMEL_EMISUSE if its URL names no
+ * queue. */
+SEMEL_API semel_status semel_transport_depth(uint64_t *ready, semel_transport *transport,
+                                             semel_error *err);
+
 /* What semel promises about effects for a combination of store, transport and mode. */
 typedef enum semel_grade {
     SEMEL_GRADE_AT_LEAST_ONCE = 1, /* effects may repeat after a crash */

@@ -59,6 +59,7 @@ enum { OUTAGE_NONE = 0, OUTAGE_STORE = 1, OUTAGE_BROKER = 2 };
 
 struct semel_consumer {
     semel_transport *transport;
+    const char *queue;   /* its name in a pipeline, for texts; NULL: not known */
     semel_route *routes; /* those that share an inbox side by side; `inbox` as it was given */
     size_t route_count;
     char *patterns; /* the routes' pattern texts */

@@ -9,6 +9,8 @@
 #include "core/consumer.h"
 #include "core/dead.h"
 
+#include <stdio.h>
+
 /* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star
  * moves. */
 static int pattern_fits(const char *pattern, const char *text)
@@ -232,13 +234,41 @@ static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_
     return status;
 }
 
+/* The patterns of the routes, as many as there is room for, in quotes: a cause leaves out what is
+ * quoted, so letters that differ in nothing else are of one cause. */
+static void list_patterns(char *out, size_t room, const semel_consumer *consumer)
+{
+    size_t len = 0;
+    *out = 0;
+    for (size_t i = 0; i < consumer->route_count; i++) {
+        const char *pattern = consumer->routes[i].pattern;
+        int wants = snprintf(out + len, room - len, "%s\"%s\"", i ? ", " : "", pattern);
+        if (wants < 0 || len + (size_t)wants + sizeof ", ..." > room) {
+            (void)snprintf(out + len, room - len, "%s...", i ? ", " : "");
+            return;
+        }
+        len += (size_t)wants;
+    }
+}
+
+static void say_unrouted(semel_error *why, const semel_consumer *consumer,
+                         const semel_message *message)
+{
+    enum { PATTERNS_ROOM = 200, NAME_SHOWN = 128 };
+    char patterns[PATTERNS_ROOM];
+    list_patterns(patterns, sizeof patterns, consumer);
+    const char *queue = consumer->queue;
+    semel_fail(why, SEMEL_EREJECTED, "no route fits the %s \"%.*s\"%s%s%s; there are routes for %s",
+               has_type(message) ? "type" : "topic", NAME_SHOWN, name_of(message),
+               queue ? " in queue \"" : "", queue ? queue : "", queue ? "\"" : "", patterns);
+}
+
 static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_error *err)
 {
     semel_error why;
     if (j->routed || j->unusable || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
         return SEMEL_OK;
-    semel_fail(&why, SEMEL_EREJECTED, "no route fits the %s \"%s\"",
-               has_type(j->message) ? "type" : "topic", name_of(j->message));
+    say_unrouted(&why, consumer, j->message);
     semel_status status = inbox_bury_refused(consumer->letters, LETTER_UNROUTED, j->message,
                                              SEMEL_UNDECIDED, why.text, err);
     j->unsettled = status != SEMEL_OK;

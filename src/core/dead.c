@@ -15,10 +15,33 @@
 
 /* --- storing one ------------------------------------------------------------------------------ */
 
+static semel_status note_id(const semel_dead *found, void *context, semel_error *err)
+{
+    (void)err;
+    *(int64_t *)context = found->id;
+    return SEMEL_OK;
+}
+
+/* The driver has chosen the number, or kept that of a letter with the same key. It is for the
+ * observer, and without one the letter is not looked for. */
+static semel_status find_id(work_unit *unit, semel_dead *dead, semel_error *err)
+{
+    semel_dead_filter its = {.size = sizeof its,
+                             .origin = dead->origin,
+                             .name = dead->name,
+                             .key = dead->key,
+                             .brief = 1,
+                             .limit = 1};
+    return unit->store->observer && dead->key.len
+               ? unit->store->driver->dead->list(unit->state, &its, note_id, &dead->id, err)
+               : SEMEL_OK;
+}
+
 semel_status unit_put_letter(work_unit *unit, semel_dead *dead, semel_error *err)
 {
     dead->cause = semel_cause(dead->name, dead->error);
-    return unit->store->driver->dead->put(unit->state, dead, err);
+    semel_status status = unit->store->driver->dead->put(unit->state, dead, err);
+    return status ? status : find_id(unit, dead, err);
 }
 
 /* --- finding one ------------------------------------------------------------------------------ */

@@ -95,8 +95,7 @@ semel_outbox *outbox_find(semel_store *store, const char *name);
 /* observe.c: counts an outcome that was reached, and reports it to the store's observer. Not inside
  * a transaction. The event's size, kind and name need not be set. */
 void inbox_report(semel_inbox *inbox, const semel_event *event);
-void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,
-                   uint32_t attempt, const char *error, uint32_t retry_ms);
+void outbox_report(semel_outbox *outbox, const semel_event *event);
 
 /* A copy of the text for a later report; NULL without an observer, or if there is no room. */
 const char *observe_text(const semel_store *store, mem_arena *arena, const char *text);

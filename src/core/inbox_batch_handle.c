@@ -57,6 +57,7 @@ static semel_status undo_failed(batch *b, batch_entry *e, unit_bookmark before,
     if (b->buried)
         b->buried[e->index] = dead;
     e->error = observe_text(unit->store, &unit->arena, why->text);
+    e->letter = dead ? unit->item.letter : 0;
     if (!dead)
         batch_note_error(b, why);
     return SEMEL_OK;

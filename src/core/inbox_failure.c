@@ -74,7 +74,9 @@ static semel_status put_letter(work_unit *unit, const char *name, semel_bytes ke
                        .attempts = unit->item.attempt,
                        .error = why,
                        .first_ms = unit->item.mark.first_ms};
-    return unit_put_letter(unit, &dead, err);
+    semel_status status = unit_put_letter(unit, &dead, err);
+    unit->item.letter = dead.id;
+    return status;
 }
 
 /* The row then knows when the first attempt began, which the letter tells, too. */

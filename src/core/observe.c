@@ -137,22 +137,20 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
                                 .handler_ns = item->handler_ns,
                                 .error = item->failure ? item->failure : said,
                                 .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
-                                .refused = item->refused});
+                                .refused = item->refused,
+                                .letter = outcome == SEMEL_DEAD ? item->letter : 0});
 }
 
-void outbox_report(semel_outbox *outbox, const semel_message *message, semel_outcome outcome,
-                   uint32_t attempt, const char *error, uint32_t retry_ms)
+void outbox_report(semel_outbox *outbox, const semel_event *event)
 {
     const semel_store *store = outbox->store;
-    if (store->observer)
-        store->observer(store->observer_context, &(semel_event){.size = sizeof(semel_event),
-                                                                .kind = SEMEL_EVENT_SENT,
-                                                                .name = outbox->name,
-                                                                .message = message,
-                                                                .outcome = outcome,
-                                                                .attempt = attempt,
-                                                                .error = error,
-                                                                .retry_ms = retry_ms});
+    if (!store->observer)
+        return;
+    semel_event complete = *event;
+    complete.size = sizeof complete;
+    complete.kind = SEMEL_EVENT_SENT;
+    complete.name = outbox->name;
+    store->observer(store->observer_context, &complete);
 }
 
 int64_t observe_start(const semel_store *store)

@@ -11,6 +11,7 @@
 #include "core/pipeline.h"
 
 #include "base/mem.h"
+#include "core/consumer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -169,6 +170,8 @@ static semel_status open_consumer(semel_pipeline *p, size_t at, semel_error *err
     status =
         semel_consumer_open(&loop->consumer, p->queues[at], list.routes, list.count, &options, err);
     p->consumers[at] = loop->consumer;
+    if (!status)
+        loop->consumer->queue = queue->name;
     return status;
 }
 

@@ -147,7 +147,7 @@ static const char *reason_of(semel_error *room, const relay_item *item)
 }
 
 static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, work_unit *unit,
-                                     const relay_item *item, semel_error *err)
+                                     relay_item *item, semel_error *err)
 {
     semel_bytes key = {NULL, 0};
     semel_error room;
@@ -161,7 +161,9 @@ static semel_status keep_dead_letter(semel_relay *relay, relay_batch *batch, wor
                        .message = item->message,
                        .attempts = item->attempts,
                        .error = reason_of(&room, item)};
-    return unit_put_letter(unit, &dead, err);
+    status = unit_put_letter(unit, &dead, err);
+    item->letter = dead.id;
+    return status;
 }
 
 typedef struct batch_end {
@@ -197,7 +199,9 @@ void relay_count_sent(semel_relay *relay, const relay_item *item)
 {
     outbox_add(relay->outbox, TALLY_SENT, 1);
     outbox_add(relay->outbox, TALLY_RESENT, item->attempts > 1);
-    outbox_report(relay->outbox, item->message, SEMEL_PROCESSED, item->attempts, NULL, 0);
+    outbox_report(relay->outbox, &(semel_event){.message = item->message,
+                                                .outcome = SEMEL_PROCESSED,
+                                                .attempt = item->attempts});
 }
 
 static const char *publish_failure(semel_publish_result result)
@@ -212,8 +216,20 @@ static void count_dead(semel_relay *relay, const relay_item *item)
 {
     semel_error room;
     outbox_add(relay->outbox, TALLY_DEAD, 1);
-    outbox_report(relay->outbox, item->message, SEMEL_DEAD, item->attempts, reason_of(&room, item),
-                  0);
+    outbox_report(relay->outbox, &(semel_event){.message = item->message,
+                                                .outcome = SEMEL_DEAD,
+                                                .attempt = item->attempts,
+                                                .error = reason_of(&room, item),
+                                                .letter = item->letter});
+}
+
+static void report_failed(semel_relay *relay, const relay_item *item)
+{
+    outbox_report(relay->outbox, &(semel_event){.message = item->message,
+                                                .outcome = SEMEL_FAILED,
+                                                .attempt = item->attempts,
+                                                .error = publish_failure(item->result),
+                                                .retry_ms = item->delay_ms});
 }
 
 static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)
@@ -227,8 +243,7 @@ static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *
             relay_count_sent(relay, item);
             ++*sent;
         } else if (item->tried) {
-            outbox_report(relay->outbox, item->message, SEMEL_FAILED, item->attempts,
-                          publish_failure(item->result), item->delay_ms);
+            report_failed(relay, item);
         }
         if (item->tried && item->result != SEMEL_PUBLISH_CONFIRMED)
             outbox_add(relay->outbox, TALLY_SEND_FAILED, 1);

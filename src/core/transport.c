@@ -171,6 +171,17 @@ const char *semel_transport_warnings(const semel_transport *transport)
     return transport->driver->warnings ? transport->driver->warnings(transport->state) : "";
 }
 
+semel_status semel_transport_depth(uint64_t *ready, semel_transport *transport, semel_error *err)
+{
+    const semel_transport_driver *driver = transport->driver;
+    semel_status status = check_process(transport, err);
+    if (!status && !driver->depth)
+        status =
+            semel_fail(err, SEMEL_EUNSUPPORTED,
+                       "%s: this transport cannot tell how many messages wait", driver->scheme);
+    return status ? status : driver->depth(transport->state, ready, err);
+}
+
 /* --- grades ----------------------------------------------------------------------------------- */
 
 /* An acknowledgement that survives more than the store's commit can lose the effect: the broker

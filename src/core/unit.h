@@ -59,6 +59,7 @@ typedef struct unit_item {
     int replaying;      /* the caller asked for this very message: it cannot be stale */
     int bodiless;       /* its letter is kept without its body */
     int buried;         /* it became a dead letter by this unit */
+    int64_t letter;     /* for the observer: the number of that letter; 0: none */
     semel_bytes result; /* data NULL: none was set */
     void *replay;       /* the stored result of a duplicate, from mem_alloc */
     size_t replay_len;
@@ -245,7 +246,8 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
 semel_status unit_announce_fault(work_unit *unit, semel_bytes id, const char *why,
                                  semel_error *err);
 
-/* dead.c: stores a letter, with its cause, inside the open transaction. */
+/* dead.c: stores a letter, with its cause, inside the open transaction. If the store has an
+ * observer, dead->id is its number. */
 semel_status unit_put_letter(work_unit *unit, semel_dead *dead, semel_error *err);
 
 /* Is a message that failed like this in its attempt a dead letter? */

@@ -95,7 +95,49 @@ def the_log_has_colour():
     expect_true("ready in" in lines and "\033" not in lines, lines)
 
 
+STATES = """version: 1
+store: sqlite:shop.db
+queues: { orders: { url: store, backoff: 1h, backoff_max: 1h } }
+inboxes:
+  fine: { from: orders, key: json:/n, exec: ["true"] }
+  later: { from: orders, key: json:/n, attempts_max: 3, exec: ["false"] }
+  hopeless: { from: orders, key: json:/n, attempts_max: 1, exec: ["false"] }
+"""
+
+
+def tables_have_colour():
+    write("semel.yaml", STATES)
+    semel("publish", "orders", '{"n": 7}')
+    semel("run", "--once")
+    piped = semel("inbox", "show", "7")[0]
+    expect_true("\033" not in piped and "fine      done " in piped, piped)
+    shown = on_terminal("inbox", "show", "7")
+    expect_true(shown.startswith(f"{BOLD}INBOX{END}     {BOLD}STATE{END}   {BOLD}ATTEMPTS{END}  {BOLD}SINCE"), shown)
+    for inbox, state, colour in (("fine", "done", GREEN), ("later", "failed", YELLOW), ("hopeless", "dead", RED)):
+        expect_true(re.search(f"^{inbox} +{re.escape(colour + state + END)} +[0-9-]", shown, flags=re.M), shown)
+    expect_true(plain(shown).startswith(piped), "the same text, with the same columns")
+    expect_true(f"{RED}dead{END}" in semel("inbox", "ls", "hopeless", "--color", "always")[0], "asked for")
+    for env, options in (({"NO_COLOR": "1"}, []), ({"TERM": "dumb"}, []), ({}, ["--color", "never"])):
+        shown = on_terminal("inbox", "ls", "hopeless", *options, env=env)
+        expect_true("dead" in shown and "\033" not in shown, f"{env} {options}: {shown!r}")
+    expect_true("\033" not in semel("inbox", "show", "7", "--json", "--color", "always")[0], "JSON has none")
+    top = Run("--plain", "--every", "100ms", "--color", "always", command="top")
+    top.says("hopeless ")
+    expect_true("\033" not in top.text(), "a page whose columns are counted has none")
+
+
+def doctor_has_colour():
+    write("semel.yaml", STATES.replace('["false"] }\n  hope', '[./missing.sh] }\n  hope'))
+    piped = "".join(semel("doctor", status=1))
+    shown = on_terminal("doctor", status=1)
+    expect("the same text", piped, plain(shown))
+    expect_true("\033" not in piped, piped)
+    expect_true(f"{GREEN}ok{END}       config, " in shown and f"{BOLD}grade{END}    " in shown, shown)
+    expect_true(f"{RED}error{END}    {BOLD}handlers{END}    later: " in shown, shown)
+    expect_true(f"{RED}not ready to run{END}: 1 error" in shown, shown)
+
+
 if __name__ == "__main__":
     expect_true(environment()["TERM"] == "dumb", "the kit's default is no colour")
     sys.exit(main(diagnostics_have_colour, colour_can_be_refused, colour_can_be_asked_for, tests_have_colour,
-                  the_log_has_colour))
+                  the_log_has_colour, tables_have_colour, doctor_has_colour))

@@ -575,6 +575,25 @@ def exported():
         expect("invoices", ["41", "42"], sorted(line.split()[0] for line in read("invoices.txt").splitlines()))
 
 
+def exported_without_names():
+    """Type and source that a message did not have come back as none; an attribute says so, and is taken away."""
+    with place("sqlite") as store:
+        write("semel.yaml", CONFIG.format(store=store.url).replace("json:/n", "id"))
+        write("invoice.sh", INVOICE, 0o700)
+        for number, names in enumerate(((), ("--type", "t"), ("--source", "s"), ("--type", "t", "--source", "s"))):
+            semel("publish", "bills", "--id", f"m{number}", "--header", "trace=abc", *names, "{}")
+        Run("--once").ends(0)
+        out, _ = semel("dead", "export")
+        events = [json.loads(line) for line in out.splitlines()]
+        expect("what was unsaid", ["both", "source", "type", None], [event.get("semelunsaid") for event in events])
+        expect_true(all(event["type"] and event["source"] for event in events), "each is a CloudEvent")
+        before = store.ask("SELECT id, type, source, headers FROM semel_dead ORDER BY id")
+        expect("what it had", [("None", "None"), ("t", "None"), ("None", "s"), ("t", "s")],
+               [row[1:3] for row in before])
+        semel("publish", "sent", "--cloudevents", "--lines", stdin=out.encode())
+        expect("what comes back", before, store.ask("SELECT id, type, source, headers FROM semel_outbox ORDER BY id"))
+
+
 def pages_of_groups():
     """--limit takes those that happened last, and says how many more there are."""
     with place("sqlite") as store:
@@ -616,5 +635,5 @@ def exported_bodies():
 
 
 main(shown, mistakes, retried, forgotten, put_back, duplicates, unrouted, killed_half_way, two_operators,
-     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, pages_of_groups,
-     exported_bodies, audit_of_a_slow_step)
+     kills_its_process, drained, reloaded, interrupted, prompts, hostile, exported, exported_without_names,
+     pages_of_groups, exported_bodies, audit_of_a_slow_step)

@@ -4,6 +4,7 @@ Those checks whose names end in _on_servers need SEMEL_TEST_SERVERS, and are run
 import json
 import os
 import pwd
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ import uuid
 from live_kit import Client, ask, directory, fixed, own_directory, prepare, sockets, start, stats, wait_for
 from program_kit import (DEADLINE_S, Run, expect, expect_true, main, publish_lines, read, semel, servers, wait_until,
                          write)
+from store_kit import place
 
 
 def tail(*arguments, **options):
@@ -105,11 +107,41 @@ def what_fails():
     expect_true("\x1b" not in followed.text(), "no escape sequence reaches a terminal")
     as_json.says('"outcome":"dead"')
     line = json.loads(as_json.text().splitlines()[-1])
-    expect("as JSON", ("mail.receipt", "m-1", "dead", "mail", 2, 2, why),
-           tuple(line[k] for k in ("inbox", "key", "outcome", "type", "attempt", "attempts_max", "error")))
+    expect("as JSON", ("mail.receipt", "m-1", "dead", "mail", 2, 2, why, 1),
+           tuple(line[k] for k in ("inbox", "key", "outcome", "type", "attempt", "attempts_max", "error", "letter")))
     for _ in range(2):
         semel("dead", "retry", "1", status=1)
     followed.says("attempt 3: exit 1")
+
+
+LETTERS = """\
+version: 1
+store: sqlite:shop.db
+queues: { orders: { url: store, backoff: 1ms } }
+inboxes:
+  strict: { from: orders, types: [strict], key: "json:/n", exec: ["true"] }
+  failing: { from: orders, types: [fail], attempts_max: 1, sql: "INSERT INTO effect VALUES (1)" }
+  mail.receipt: { from: orders, types: [mail], attempts_max: 2, exec: [./mail.sh] }
+setup: CREATE TABLE IF NOT EXISTS effect (n INTEGER CHECK (n > 1))
+"""
+
+
+def lines_name_their_letters():
+    """What becomes a letter of an inbox in claim mode, in queued mode, without a key and without a route."""
+    prepare()
+    write("semel.yaml", LETTERS)
+    for kind, bodies in (("mail", ["fail"]), ("fail", ["{}"] * 3), ("strict", ["{}"]), ("refund", ["{}"])):
+        publish_lines("orders", bodies, "--type", kind)
+    said = [json.loads(line) for line in Run("--once", "--log-format", "json").ends(0).splitlines()]
+    dead = {(line["inbox"], line["letter"], line["message_id"]) for line in said if line["event"] == "dead"}
+    kept = {(row["inbox"], row["letter"], row["message_id"]) for row in objects("dead", "ls")}
+    expect("letters that the log names and the store does not have", set(), dead - kept)
+    expect("their inboxes", ["failing", "mail.receipt", "strict", "unrouted"], sorted(line[0] for line in dead))
+    expect_true(all("letter" not in line for line in said if line["event"] != "dead"), f"{said}")
+
+
+def objects(*arguments):
+    return [json.loads(line) for line in semel(*arguments, "--json")[0].splitlines()]
 
 
 def unrouted():
@@ -117,10 +149,10 @@ def unrouted():
     run = start()
     followed = tail()
     publish_lines("orders", ['{"n": 1}'], "--type", "refund")
-    run.says('unrouted: 1 kept as a dead letter: no route fits the type "refund"; '
-             "see: semel dead ls --inbox unrouted\n")
+    run.says('unrouted: 1 kept as a dead letter, letter 1: no route fits the type "refund" in queue "orders"; '
+             'there are routes for "paid", "bulk", "mail"; see: semel dead show 1\n')
     followed.says("unrouted ")
-    expect_true("no route fits" in semel("dead", "ls", "--inbox", "unrouted")[0], "the command that the log names")
+    expect_true("no route fits" in semel("dead", "show", "1")[0], "the command that the log names")
     expect("letters of others", 0, stats()["dead"])
     run.stop()
 
@@ -174,11 +206,12 @@ def a_broker_is_away():
     run = Run("--log-format", "text")
     run.says("unreachable")
     _, err = semel("run", "--once", "-q", "--log-format", "text", status=75)
-    expect_true(" error: pipeline: unreachable: " in err and err.endswith("; nothing was handled\n"), err)
+    expect_true(" error: queue orders: unreachable: cannot connect to 127.0.0.1:1" in err, err)
+    expect_true(err.endswith("; nothing was handled\n"), err)
     out, _ = semel("health", status=1)
-    expect_true(fixed(out).startswith("unhealthy: pipeline: unreachable for TOOK: "), out)
+    expect_true(fixed(out).startswith("unhealthy: queue orders: unreachable for TOOK: "), out)
     out, _ = semel("health", "--ready", status=1)
-    expect_true(fixed(out).startswith("not ready: pipeline: unreachable for TOOK: "), out)
+    expect_true(fixed(out).startswith("not ready: queue orders: unreachable for TOOK: "), out)
     run.stop()
 
 
@@ -318,6 +351,42 @@ def bad_questions():
     expect_true("no error" not in run.stop(), "ended as always")
 
 
+def lowest_free(pid):
+    """The number that the next descriptor of the process gets."""
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    return min(set(range(len(used) + 1)) - used)
+
+
+def no_descriptor_is_free():
+    """A client waits until there is one again. Silent clients take what is free below the limit, which poll() needs to
+    be larger than the number of clients."""
+    prepare()
+    run = start()
+    wait_until(rows, "the row is written")
+    [path] = sockets()
+    silent = []
+    while lowest_free(run.pid) < 24:
+        before = lowest_free(run.pid)
+        silent.append(Client(path))
+        wait_until(lambda seen=before: lowest_free(run.pid) > seen, "the client is accepted")
+    limit = resource.prlimit(run.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(run.pid, resource.RLIMIT_NOFILE, (lowest_free(run.pid), limit[1]))
+    client = Client(path, {"ask": "stats"})
+    client.socket.settimeout(2)
+    try:
+        expect("an answer without a descriptor", None, client.file.readline())
+    except TimeoutError:
+        pass
+    client.close()
+    client = Client(path, {"ask": "stats"})
+    resource.prlimit(run.pid, resource.RLIMIT_NOFILE, limit)
+    expect_true("inboxes" in client.line(), "it answers when there is one")
+    for one in (client, *silent):
+        one.close()
+    wait_until(lambda: "inboxes" in (ask(path, {"ask": "stats"}) or {}), "there is room again")
+    run.stop()
+
+
 def no_directory_can_be_used():
     prepare()
     os.environ["XDG_RUNTIME_DIR"] = "/" + "x" * 200  # too long for a socket, and not there
@@ -404,11 +473,28 @@ def two_processes_on_servers():
     expect_true("no process is running" in semel("stats")[1], "none is left")
 
 
-CHECKS = [without_a_process, what_a_process_counts, what_fails, unrouted, filters_of_tail, keys_are_hidden, closed_pipe,
+def rows_after_the_end_on_servers():
+    """A process that ends removes its row, and rows of processes that were killed more than a day ago."""
+    for kind in ("postgres", "mariadb"):
+        with place(kind) as store:
+            prepare(store=store.url)
+            run = start()
+            wait_until(lambda: store.ask("SELECT count(*) FROM semel_process") == [("1",)], f"the row, on {kind}")
+            for row, age_ms in (("long-ago", 2 * 86400000), ("just-now", 0)):
+                store.ask("INSERT INTO semel_process (id, host, pid, started_ms, seen_ms, socket, data) "
+                          f"SELECT '{row}', host, pid, started_ms, seen_ms - {age_ms}, socket, data "
+                          "FROM semel_process LIMIT 1")
+            run.stop()
+            expect(f"rows, on {kind}", [("just-now",)], store.ask("SELECT id FROM semel_process"))
+
+
+CHECKS = [without_a_process, what_a_process_counts, what_fails, lines_name_their_letters, unrouted, filters_of_tail,
+          keys_are_hidden, closed_pipe,
           a_broker_is_away, a_handler_hangs, a_stopped_process_is_not_healthy, a_reader_that_stops_reading,
-          a_killed_process_leaves_a_socket, another_user_is_refused, bad_questions, no_directory_can_be_used,
+          a_killed_process_leaves_a_socket, another_user_is_refused, bad_questions, no_descriptor_is_free,
+          no_directory_can_be_used,
           reloads_are_survived, once_leaves_nothing, processes_of_other_hosts]
 if "SEMEL_TEST_SERVERS" in os.environ:
-    CHECKS.append(two_processes_on_servers)
+    CHECKS += [two_processes_on_servers, rows_after_the_end_on_servers]
 if __name__ == "__main__":
     main(*CHECKS)

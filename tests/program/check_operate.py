@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from program_kit import (DEADLINE_S, SEMEL, Failed, Run, environment, expect, expect_true, main, publish_lines, semel,
-                         wait_until, write)
+                         servers, wait_until, write)
 from store_kit import STORES, place
 
 CONFIG = """\
@@ -312,7 +312,8 @@ def queues(store):
     golden("queues", "QUEUE  WAITING  OLDEST  READERS  LOCATION\norders  120  DURATION  0  store\n"
            "returns  0  -  0  store\nshipping  1  DURATION  0  store\nparcels  -  -  0  amqp 127.0.0.1:1\n",
            "queue", "ls")
-    expect("JSON", {"queue": "parcels", "readers": 0, "location": "amqp 127.0.0.1:1"}, objects("queue", "ls")[3])
+    expect("JSON", {"queue": "parcels", "readers": 0, "location": "amqp 127.0.0.1:1",
+                    "reason": "its URL names an exchange, and no queue"}, objects("queue", "ls")[3])
     expect("messages", 120, len(objects("queue", "ls", "orders")))
     golden("at a broker", 'semel queue ls: queue "parcels" is at a broker (amqp 127.0.0.1:1); only queues in the store '
            "can be read and purged here\n", "queue", "ls", "parcels", status=1)
@@ -325,6 +326,116 @@ def queues(store):
     golden("empty", "no messages wait in orders\n", "queue", "purge", "orders", "--yes")
     expect("in JSON", [{"audit": 2, "changed": 1, "of": 1, "result": "removed"}],
            objects("queue", "purge", "shipping", "--yes", "--quiet"))
+
+
+BROKERS = """\
+version: 1
+store: sqlite:shop.db
+queues:
+  orders: {at}?queue={name}&declare=yes
+  later: {at}?queue={name}_later&declare=yes
+  shop: {at}?exchange=amq.topic
+{more}inboxes:
+  payments: {{ from: orders, exec: ["true"] }}
+  others: {{ from: later, exec: ["true"] }}
+"""
+
+AWAY = "  away: amqp://127.0.0.1:1/?queue=a\n  beside: amqp://127.0.0.1:1/?queue=b\n"
+
+
+def queues_at_a_broker():
+    """The broker is asked, and nothing is received or made there."""
+    at = f"amqp://guest:guest@{servers()['RABBITMQ_HOST']}:{servers()['RABBITMQ_PORT']}/%2F"
+    name = f"depth_{os.getpid()}"
+    location = f"amqp {servers()['RABBITMQ_HOST']}:{servers()['RABBITMQ_PORT']}"
+    write("semel.yaml", BROKERS.format(at=at, name=name, more=""))
+    semel("migrate", "up")
+    publish_lines("orders", ["{}"] * 3)
+    wait_until(lambda: objects("queue", "ls")[0].get("waiting") == 3, lambda: f"{objects('queue', 'ls')}")
+    expect("JSON", [{"queue": "orders", "waiting": 3, "readers": 0, "location": location},
+                    {"queue": "later", "readers": 0, "location": location,
+                     "reason": "it does not exist at the broker"},
+                    {"queue": "shop", "readers": 0, "location": location,
+                     "reason": "its URL names an exchange, and no queue"}], objects("queue", "ls"))
+    golden("for people", f"QUEUE  WAITING  OLDEST  READERS  LOCATION\norders  3  -  0  {location}\n"
+           f"later  -  -  0  {location}\nshop  -  -  0  {location}\n", "queue", "ls")
+    write("semel.yaml", BROKERS.format(at=at, name=name, more=AWAY))
+    out, err = semel("queue", "ls", "--json", status=75)
+    rows = {row["queue"]: row for row in map(json.loads, out.splitlines())}
+    expect("one that cannot be reached hides no other", 3, rows["orders"]["waiting"])
+    for queue in ("away", "beside"):
+        expect_true("waiting" not in rows[queue], f"{rows}")
+        expect_true("cannot connect to 127.0.0.1:1" in rows[queue]["reason"], f"{rows}")
+        expect_true(f'semel queue ls: cannot query queue "{queue}": cannot connect to 127.0.0.1:1' in err, err)
+    write("semel.yaml", BROKERS.format(at=at, name=name, more=""))
+    Run("--once").ends(0)
+    expect("all are handled", 3, len(objects("inbox", "ls", "payments")))
+    wait_until(lambda: objects("queue", "ls")[0].get("waiting") == 0, lambda: f"{objects('queue', 'ls')}")
+    expect("the other one was made by run", 0, objects("queue", "ls")[1].get("waiting"))
+
+
+SLOW = {"postgres": "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.02); "
+                    "RETURN OLD; END$$; CREATE TRIGGER slow BEFORE DELETE ON semel_outbox FOR EACH ROW "
+                    "EXECUTE FUNCTION slow()",
+        "mariadb": "CREATE TRIGGER slow BEFORE DELETE ON semel_outbox FOR EACH ROW DO SLEEP(0.02)"}
+
+
+def purge_interrupted():
+    """Where removing takes long: it is ended after a step, which is short, and gone on with."""
+    for kind, slow in SLOW.items():
+        with place(kind) as store:
+            set_up(store)
+            publish_lines("returns", [json.dumps({"order_id": n}) for n in range(2000)])
+            store.ask(slow)
+            purge = Run("purge", "returns", "--yes", command="queue")
+            wait_until(lambda: int(store.ask("SELECT coalesce(max(count), 0) FROM semel_audit")[0][0]) > 0, "a step")
+            purge.send(signal.SIGINT)
+            text = purge.ends(130)
+            left = int(store.ask("SELECT count(*) FROM semel_outbox")[0][0])
+            expect_true(0 < left < 2000, f"{left} are left")
+            expect_true(re.search(rf"stopped; {2000 - left:,} of 2,000 removed \(audit 1\)\n"
+                                  "to continue: semel queue purge returns\n", text), text)
+            store.ask("DROP TRIGGER slow" + (" ON semel_outbox" if kind == "postgres" else ""))
+            golden("gone on with", f"{left:,} of {left:,} removed (audit 2)\n", "queue", "purge", "returns", "--yes")
+            expect("the audit", [2000 - left, left], [entry["count"] for entry in objects("audit")])
+
+
+# --- ids and keys that cannot be typed as they are ---------------------------------------------------
+
+@on_each
+def ids(store):
+    order(1)
+    keep_in_outbox(store, 3, "later")
+    seqs = [row[0] for row in store.ask("SELECT seq FROM semel_outbox ORDER BY seq")]
+    for seq, wanted in zip(seqs, (b"\x00\xff\n", b"hex:1", b" x")):
+        literal = f"'\\x{wanted.hex()}'" if store.url[0] == "p" else f"x'{wanted.hex()}'"
+        store.ask(f"UPDATE semel_outbox SET id = {literal} WHERE seq = {seq}")
+    shown = ["hex:00ff0a", "text:hex:1", "hex:2078"]
+    expect("as they can be typed", shown, [row["id"] for row in objects("outbox", "ls", "shipping")])
+    for n, typed in enumerate(shown):
+        expect(f"{typed} is found", {"order_id": n}, objects("outbox", "show", typed)[0]["message"]["body"])
+        expect_true(semel("outbox", "show", typed)[0].startswith(f"message   {typed}, "), typed)
+    out, err = semel("outbox", "ls", "shipping", "--limit", "1")
+    expect("the next page", "2 more: semel outbox ls shipping --limit 1 --after hex:00ff0a\n", err)
+    expect("pages", shown[1:], [row["id"] for row in objects("outbox", "ls", "shipping", "--after", shown[0])])
+    golden("not one", "semel outbox show: the id is not one: it is not hexadecimal\ntry: semel help outbox\n",
+           "outbox", "show", "hex:xy", status=2)
+    golden("given up", "1 of 1 given up (audit 1)\nnext: semel dead show 1\n",
+           "outbox", "skip", "base64:AP8K", "--yes")
+    expect("two are left", shown[1:], [row["id"] for row in objects("outbox", "ls", "shipping")])
+
+
+@on_each
+def refused_keys(store):
+    """What `dead ls` shows of a message that no handler has seen is no key of an inbox."""
+    publish_lines("orders", ['{"no": 1}'], "--type", "order.placed")
+    Run("--once").ends(0)
+    [letter] = objects("dead", "ls", "--inbox", "payments")
+    expect_true("#" in letter["key"], f"{letter}")
+    out, err = semel("inbox", "show", letter["key"], status=4)
+    expect("explained", ("", f"semel inbox show: no inbox has the key {letter['key']}: it names dead letter "
+                         f"{letter['letter']} of payments, a message that no handler has seen: {letter['error']}\n"
+                         f"next: semel dead show {letter['letter']}\n"), (out, err))
 
 
 # --- mistakes --------------------------------------------------------------------------------------
@@ -384,12 +495,15 @@ def terminals():
     with place("sqlite") as store:
         set_up(store)
         order(20713)
-        keep_in_outbox(store, 60, "no queue is bound for \"order.paid\", and that is a long error")
+        keep_in_outbox(store, 60, "no queue is bound for \"order.paid\", and that is an error of a hundred characters, "
+                       "as some are")
         for columns in (60, 80, 200):
             run = Run("ls", "shipping", command="outbox", terminal=True, env={"COLUMNS": str(columns)})
             lines = run.ends(0).splitlines()
             table = [line for line in lines if not line.startswith("10 more: ")]
-            expect_true(columns < 80 or all(len(line) <= columns for line in table), f"{columns}: {table[:4]}")
+            expect_true(all(len(line) <= columns for line in table), f"{columns}: {table[:4]}")
+            words = [sum(1 for line in table if re.search(part, line)) for part in ("order.paid +9", "no queue is")]
+            expect(f"types and errors at {columns} columns", [50, 50], words)
             expect(f"ids at {columns} columns", 50, sum(1 for line in table if re.match(ID, line)))
             expect("cut", columns < 200, any(line.endswith("...") for line in table))
             expect_true(lines[-1].startswith("10 more: semel outbox ls shipping --after "), lines[-1])
@@ -561,5 +675,6 @@ def two_operators(store):
     expect_true(sum(entry["count"] for entry in entries) >= 150, f"{entries}")
 
 
-main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, queues, mistakes, helps, terminals, paged, hints,
+main(inboxes, keys_of_several_parts, forgotten, purged, outboxes, ids, refused_keys, queues, queues_at_a_broker,
+     purge_interrupted, mistakes, helps, terminals, paged, hints,
      closed_pipe, hostile, many, two_purges, two_operators)

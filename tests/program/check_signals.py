@@ -7,9 +7,11 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 
+from admin_kit import Postgres
 from program_kit import (DEADLINE_S, Run, children_of, expect, expect_true, is_gone, main, publish_lines, read, semel,
                          servers, wait_until, write)
 
@@ -317,7 +319,54 @@ def broker_comes_later_on_servers():
     found = servers()
     door = Door(found["RABBITMQ_HOST"], found["RABBITMQ_PORT"])
     url = f"amqp://guest:guest@127.0.0.1:{door.port}/%2F?queue=away_{os.getpid()}&declare=yes"
-    waits_for("pipeline", door, AWAY.format(store="sqlite:shop.db", queue=url))
+    waits_for("queue orders", door, AWAY.format(store="sqlite:shop.db", queue=url))
+
+
+# --- a store that does not answer ------------------------------------------------------------------
+
+HUNG = """\
+version: 1
+store: {{ url: "{store}", busy: 10m }}
+queues: {{ orders: store }}
+inboxes:
+  payments: {{ from: orders, exec: ["true"] }}
+"""
+
+
+def ended_while_the_store_hangs(ends):
+    """The table of the processes is locked, so the row of this one cannot be removed at the end."""
+    store, holder = Postgres("hung"), None
+    try:
+        write("semel.yaml", HUNG.format(store=store.url))
+        run = Run("--log-format", "text")
+        run.says("ready in")
+        wait_until(lambda: store.ask(f"SELECT count(*) FROM {store.table('process')};") == "1\n", "the row is there")
+        holder = subprocess.Popen(["psql", "-qXAt", store.admin], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdin.write(f"BEGIN; LOCK TABLE {store.table('process')}; SELECT 'locked';\n".encode())
+        holder.stdin.flush()
+        expect("the lock", b"locked\n", holder.stdout.readline())
+        run.send(signal.SIGTERM)
+        run.says("stopped after ")
+        ends(run)
+    finally:
+        if holder:
+            holder.kill()  # and with it the lock
+            holder.wait(DEADLINE_S)
+        store.close()
+
+
+def second_signal_while_the_store_hangs_on_servers():
+    def ends(run):
+        run.send(signal.SIGTERM)
+        run.ends(143)
+    ended_while_the_store_hangs(ends)
+
+
+def store_hangs_at_the_end_on_servers():
+    """It is waited for, but not as long as it would be otherwise."""
+    def ends(run):
+        expect_true("is not waited for any longer" in run.ends(0), run.text())
+    ended_while_the_store_hangs(ends)
 
 
 def stopped_while_it_waits():
@@ -346,5 +395,6 @@ def once():
 CHECKS = [sigterm_drains, end_of_draining, second_signal, reload_under_load, reload_says_what_changed,
           wrong_config_is_refused, systemd_is_told, stopped_while_it_waits, once]
 if os.environ.get("SEMEL_TEST_SERVERS"):
-    CHECKS += [store_comes_later_on_servers, broker_comes_later_on_servers]
+    CHECKS += [store_comes_later_on_servers, broker_comes_later_on_servers,
+               second_signal_while_the_store_hangs_on_servers, store_hangs_at_the_end_on_servers]
 main(*CHECKS)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """check_top.py PROGRAM [CHECK...]: `semel top` on a terminal and in a pipe."""
 import fcntl
+import json
 import os
 import re
 import signal
@@ -118,10 +119,10 @@ def block_in_a_pipe():
     expect_true(re.fullmatch(r"semel top semel\.yaml sqlite:shop\.db 1 process \d\d:\d\d:\d\d", lines[0]), lines[0])
     expect("the rest", ["processed RATE/s duplicates suppressed RATE/s failed RATE/s dead letters 1 unsent 0", "",
                         "INBOX DONE/S DUPL/S FAIL/S P50 P99 IN PROGRESS DEAD",
-                        "payments RATE RATE RATE P50 P99 0 1"], lines[1:5])
-    expect_true(lines[5].startswith("idle: mail.receipt"), lines[5])
-    expect("queues and outboxes", "QUEUE IN/S WAITING OLDEST OUTBOX SENT/S WAITING OLDEST", lines[6])
-    expect("the last ones", ["orders RATE 0 - shipping RATE 0 -", "shipping RATE 0 -"], lines[7:9])
+                        "payments RATE RATE RATE P50 P99 0 1", "parcels RATE RATE RATE P50 P99 0 0",
+                        "idle: mail.receipt"], lines[1:7])
+    expect("queues and outboxes", "QUEUE IN/S WAITING OLDEST OUTBOX SENT/S WAITING OLDEST", lines[7])
+    expect("the last ones", ["orders RATE 0 - shipping RATE 0 -", "shipping RATE 0 -"], lines[8:10])
     expect_true("parcels" not in blocks("--every", "100ms", "--inbox", "pay*"), "only those that are asked for")
     run.stop()
     block = blocks("--every", "100ms")
@@ -129,9 +130,53 @@ def block_in_a_pipe():
     expect_true("payments - " in block or "payments RATE" in block, block)
 
 
+def json_lines():
+    """One object for each interval, on a terminal too; rates right after the start of a process."""
+    run = begin()
+    for terminal in (False, True):
+        top = Run("--json", "--every", "100ms", command="top", terminal=terminal, env=XTERM)
+        wait_until(lambda shown=top: shown.text().count("\n") >= 2, lambda shown=top: f"two lines:\n{shown.text()}")
+        top.stop(status=-signal.SIGTERM)
+        now = json.loads(top.text().splitlines()[0])
+        expect("totals", (1, 0, 1, 0), tuple(now[name] for name in ("processes", "unreachable", "dead", "unsent")))
+        expect_true(now["processed_per_s"] > 0, f"two were processed since it started: {now}")
+        expect_true("oldest_unsent_ms" not in now and "error" not in now, f"what is not known is left out: {now}")
+        inboxes = {row["inbox"]: row for row in now["inboxes"]}
+        expect("inboxes", ["payments", "mail.receipt", "parcels"], list(inboxes))
+        expect("of one", (1, 0), tuple(inboxes["payments"][name] for name in ("dead", "in_progress")))
+        expect_true(inboxes["payments"]["processed_per_s"] > 0 and inboxes["payments"]["p99_ms"] > 0, f"{inboxes}")
+        expect("of one that has nothing to do", (0, 0), (inboxes["mail.receipt"]["processed_per_s"],
+                                                         inboxes["mail.receipt"]["dead"]))
+        expect_true("p50_ms" not in inboxes["mail.receipt"], f"no handler ran: {inboxes}")
+        expect("queues", [("orders", 0), ("shipping", 0)], [(row["queue"], row["waiting"]) for row in now["queues"]])
+        expect("outboxes", [("shipping", 0)], [(row["outbox"], row["waiting"]) for row in now["outboxes"]])
+        expect_true(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", now["at"]), now["at"])
+    run.stop()
+    lines = Run("--json", "--every", "100ms", "--inbox", "pay*", command="top")
+    lines.says("}\n")
+    now = json.loads(lines.text().splitlines()[0])
+    expect("without a process", (0, ["payments"]), (now["processes"], [row["inbox"] for row in now["inboxes"]]))
+
+
+def rates_of_a_young_process():
+    """Of all that it has counted, and at once after it was started again; what a process that ended had counted is
+    gone."""
+    run = begin()
+    top = Run("--every", "100ms", command="top")
+
+    def rate():
+        found = re.findall(r"^payments +(\S+)", top.text().rpartition("\n\nsemel top")[0], flags=re.M)
+        return float(found[-1]) if found and found[-1] != "-" else 0
+    wait_until(lambda: rate() > 0, lambda: f"a rate:\n{top.text()}")
+    run.stop()
+    start()
+    wait_until(lambda: rate() == 0, lambda: f"a new process has counted nothing:\n{top.text()}")
+    publish_lines("orders", ['{"n": 11}'], "--type", "paid")
+    wait_until(lambda: rate() > 0, lambda: f"a rate again:\n{top.text()}")
+
+
 def mistakes():
     begin()
-    expect_true("use semel stats --json" in semel("top", "--json", status=2)[1], "no JSON")
     expect_true("100ms or more" in semel("top", "--every", "1ms", status=2)[1], "not too often")
     expect_true('did you mean "payments"' in semel("top", "--inbox", "payment", status=4)[1], "no such inbox")
     done = subprocess.run(["sh", "-c", f"'{sys.argv[1]}' top --every 100ms | head -n 1"], stdout=subprocess.PIPE,
@@ -186,9 +231,15 @@ def resized():
     begin()
     top = Top(rows=30, columns=120)
     top.shows("QUEUE     IN/S  WAITING  OLDEST      OUTBOX")
-    top.resize(12, 40)
+    top.resize(16, 40)
     wait_until(lambda: "OUTBOX" in last(top) and "OLDEST      OUTBOX" not in last(top), lambda: last(top))
     expect_true(all(len(line) <= 40 for line in last(top).splitlines()), last(top))
+    top.resize(20, 60)
+    heads = r"^INBOX +DONE/S +DUPL/S +FAIL/S( +P99)? +IN PROGRESS +DEAD$"
+    wait_until(lambda: re.search(heads, last(top), flags=re.M) and "dead letters 1" in last(top) and
+               "unsent 0" in last(top), lambda: last(top))
+    top.resize(20, 40)
+    wait_until(lambda: re.search(r"^INBOX +DONE/S +DUPL/S +FAIL/S +DEAD$", last(top), flags=re.M), lambda: last(top))
     top.resize(3, 10)
     top.shows("semel top", "quit q")
     top.press("q")
@@ -237,4 +288,5 @@ def plain_on_a_terminal():
 
 
 if __name__ == "__main__":
-    main(block_in_a_pipe, mistakes, keys, resized, signals, stopped_and_continued, plain_on_a_terminal)
+    main(block_in_a_pipe, json_lines, rates_of_a_young_process, mistakes, keys, resized, signals,
+         stopped_and_continued, plain_on_a_terminal)

@@ -25,7 +25,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 5
+#define SEMEL_TRANSPORT_DRIVER_VERSION 6
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* several threads may use it at once */
@@ -153,6 +153,12 @@ typedef struct semel_transport_driver {
                               const semel_delivery_settlement settles[], size_t count,
                               semel_error *err);
     void (*settled)(void *transport, const semel_delivery_settlement settles[], size_t count);
+
+    /* Optional. How many messages are ready in the queue: a consumer that asked now would get them.
+     * The driver asks the broker and receives nothing; what consumers have, and what waits for the
+     * end of a delay, does not count. EMISUSE if the transport has no queue to receive from. NULL:
+     * the driver cannot tell. */
+    semel_status (*depth)(void *transport, uint64_t *ready, semel_error *err);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not built in: the application's own, a wrapper or a

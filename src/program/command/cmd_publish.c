@@ -9,6 +9,7 @@
 #include "program/support/show.h"
 #include "program/support/strict_json.h"
 #include "program/support/unique_id.h"
+#include "program/support/unsaid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,13 +188,16 @@ static const char *topic_of_event(const publishing *p, const semel_message *mess
 static int publish_event(publishing *p, semel_bytes json)
 {
     semel_error why = {0};
-    semel_message *message = NULL;
-    if (semel_message_read_cloudevent(&message, json, &why))
+    semel_message *read = NULL;
+    semel_header headers[SEMEL_HEADERS_MAX];
+    if (semel_message_read_cloudevent(&read, json, &why))
         return failed(p, &why);
-    message->topic = topic_of_event(p, message);
-    message->delay_ms = (uint32_t)p->delay_ms;
-    int status = publish_copies(p, message);
-    semel_message_free(message);
+    semel_message message = *read;
+    unsaid_take(&message, headers);
+    message.topic = topic_of_event(p, &message);
+    message.delay_ms = (uint32_t)p->delay_ms;
+    int status = publish_copies(p, &message);
+    semel_message_free(read);
     return status;
 }
 

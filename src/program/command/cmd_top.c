@@ -5,15 +5,18 @@
 #include "program/watch/watching.h"
 
 const char top_help[] =
-    "usage: semel top [--inbox NAME] [--every D] [--plain]\n"
+    "usage: semel top [--inbox NAME] [--every D] [--plain | --json]\n"
     "\n"
     "Shows rates, durations, dead letters and what waits, of the last minute, and draws it again "
     "every\n"
-    "two seconds. Rates and durations come from the running processes, the rest from the store.\n"
+    "two seconds. Rates and durations come from the running processes, the rest from the store. A "
+    "narrow\n"
+    "terminal does without P50, P99, IN PROGRESS and DUPL/S, in this order.\n"
     "\n"
     "  --inbox NAME        exact, or a prefix and *; repeat to match any of several\n"
     "  --every D           how often; default: 2s\n"
     "  --plain             print blocks of text instead, as in a pipe: for screen readers\n"
+    "  --json              print one JSON object in a line each time instead, until it is stopped\n"
     "\n"
     "Keys: q quit, p pause, s sort, / filter by name, d dead letters, ? help.\n"
     "Common options: semel help common. Exit status: 0, 4 no such inbox, 75 store unreachable, "
@@ -37,13 +40,11 @@ int cmd_top(int argc, char **argv)
     int status = arguments_read("top", argc, argv, options, &rest);
     if (!status && rest.count)
         status = cli_usage("top", "it takes options only, and there is \"%s\"", rest.items[0]);
-    if (!status && given.json)
-        status = cli_usage("top", "it prints no JSON; use semel stats --json");
     if (!status && top.every_ms < EVERY_LEAST_MS)
         status = cli_usage("top", "--every takes 100ms or more");
     if (status)
         return status;
-    top.plain |= !screen_is_possible();
+    top.plain |= given.json || !screen_is_possible();
     top.inboxes = &filter.inboxes;
     watching_use_zone(&given);
     status = tool_open(&t, "top", &given);

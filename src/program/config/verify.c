@@ -90,6 +90,22 @@ semel_status verify_definitions(diagnostics *found, const config *all, semel_sto
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+const char *verify_part(const char **text, region *memory, const semel_error *why)
+{
+    static const char *const kinds[] = {"queue", "inbox", "outbox", "store"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t len = strlen(kinds[i]);
+        const char *name = why->text + len + 2, *end = NULL;
+        if (strncmp(why->text, kinds[i], len) == 0 && strncmp(why->text + len, " \"", 2) == 0)
+            end = strstr(name, "\": ");
+        if (!end)
+            continue;
+        *text = end + 3;
+        return region_printf(memory, "%s %.*s", kinds[i], (int)(end - name), name);
+    }
+    return NULL;
+}
+
 /* `inbox "NAME": ...`, as the pipeline begins its errors. */
 static const config_node *named(const config *all, const char *text)
 {

@@ -16,6 +16,10 @@ semel_status verify_sql(diagnostics *found, const config *all, semel_store *stor
 semel_status verify_definitions(diagnostics *found, const config *all, semel_store *store,
                                 const config_list *accept, semel_error *err);
 
+/* Which element an error of a pipeline is about ("queue orders"), by how the pipeline begins it
+ * (<semel/pipeline.h>), and in *text the error without that; NULL: of none. */
+const char *verify_part(const char **text, region *memory, const semel_error *why);
+
 /* An error of opening a pipeline that names an inbox, queue or outbox is about that element; 1 if
  * it could be told which. */
 int verify_opening(diagnostics *found, const config *all, const semel_error *why);

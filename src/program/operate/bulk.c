@@ -7,7 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { WHAT_SIZE = 4096, SIGNALLED = 128 };
+enum { WHAT_SIZE = 4096, SIGNALLED = 128, ROWS_MAX = 100, NS_PER_MS = 1000000 };
+enum { STEP_LONG_MS = 500, STEP_SHORT_MS = 100 };
 
 int bulk_begin(bulk *b, tool *t, uint64_t total, const char *format, ...)
 {
@@ -34,6 +35,20 @@ int bulk_is_stopped(const bulk *b)
 {
     (void)b;
     return interrupted();
+}
+
+uint32_t bulk_step(bulk *b)
+{
+    int64_t now = steady_clock_ns();
+    int64_t took_ms = (now - b->step_ns) / NS_PER_MS;
+    if (!b->rows)
+        b->rows = ROWS_MAX;
+    else if (took_ms > STEP_LONG_MS && b->rows > 1)
+        b->rows /= 2;
+    else if (took_ms < STEP_SHORT_MS && b->rows < ROWS_MAX)
+        b->rows = b->rows * 2 < ROWS_MAX ? b->rows * 2 : ROWS_MAX;
+    b->step_ns = now;
+    return b->rows;
 }
 
 static int write_entry(bulk *b, const char *format, const char *word)

@@ -19,12 +19,19 @@ typedef struct bulk {
     progress progress;
     uint64_t total, done;
     int is_open;
+    uint32_t rows;   /* of the step at hand; 0: there was none yet */
+    int64_t step_ns; /* when that began */
 } bulk;
 
 /* Writes the entry before anything is changed. The format says what is done, as it is typed. */
 int bulk_begin(bulk *b, tool *t, uint64_t total, const char *format, ...) SEMEL_PRINTF(4, 5);
 
 int bulk_is_stopped(const bulk *b);
+
+/* Before a step that is one transaction: how many rows it may change at most. A step that took
+ * long makes the next one smaller, so that Ctrl-C is heeded soon and locks are held for a short
+ * time. */
+uint32_t bulk_step(bulk *b);
 
 /* Brings the entry up to date: `changed` more rows are `word` (forgotten). */
 int bulk_did(bulk *b, uint64_t changed, const char *word);

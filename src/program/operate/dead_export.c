@@ -2,7 +2,8 @@
  * --lines`. Changes nothing.
  *
  * A CloudEvent must have an id, a source and a type. A message that has none gets the letter's: so
- * it can be published again, and does not lose its body for want of a name.
+ * it can be published again, and does not lose its body for want of a name. Source and type that it
+ * did not have are taken away again by `publish` (support/unsaid.h).
  *
  * The body comes back as it was, byte for byte, because a fingerprint may be made of it. A reader
  * may write JSON in another way (without spaces, of two members with one name the last), so each
@@ -11,6 +12,7 @@
 #include "program/operate/dead.h"
 #include "program/support/binary.h"
 #include "program/support/show.h"
+#include "program/support/unsaid.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -81,12 +83,14 @@ static semel_status write_event(const semel_dead *dead, void *context, semel_err
 {
     exporting *e = context;
     char id[40];
+    semel_header headers[SEMEL_HEADERS_MAX];
     if (!dead->message)
         return semel_fail(err, SEMEL_EINVAL, "it is damaged: %s", dead->error);
     semel_message m = *dead->message;
     (void)snprintf(id, sizeof id, "letter-%lld", (long long)dead->id);
     if (!m.id.len)
         m.id = semel_str(id);
+    unsaid_add(&m, headers);
     if (!m.source || !*m.source)
         m.source = dead->name;
     if (!m.type || !*m.type)

@@ -3,10 +3,14 @@
 #include "program/cli.h"
 #include "program/operate/doctor.h"
 #include "program/operate/table.h"
+#include "program/support/colour.h"
 #include "program/support/show.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { STATE_WIDTH = 7, CHECK_WIDTH = 10 };
 
 typedef struct problem_count {
     unsigned long errors, warnings;
@@ -40,19 +44,37 @@ static const char *severity_word(semel_severity severity)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-static void print_line(const char *first, const char *second, const char *text)
+static colour_kind ink_of(semel_severity severity)
+{
+    return severity == SEMEL_SEVERITY_OK        ? COLOUR_GOOD
+           : severity == SEMEL_SEVERITY_WARNING ? COLOUR_WARNING
+                                                : COLOUR_ERROR;
+}
+
+/* A word in a column. The blanks behind it have no colour. */
+static void print_word(const char *word, int width, colour_kind ink)
+{
+    int on = colour_on(STDOUT_FILENO) && *word;
+    int blanks = width > (int)strlen(word) ? width - (int)strlen(word) : 0;
+    (void)printf("%s%s%s%*s  ", colour_begin(on, ink), word, colour_end(on), blanks, "");
+}
+
+static void print_line(const char *first, colour_kind ink, const char *second, const char *text)
 {
     buffer shown = {0};
     show_text(&shown, text, strlen(text), 0);
-    (void)printf("%-7s  %-10s  %s\n", first, second, shown.data ? shown.data : "");
+    print_word(first, STATE_WIDTH, ink);
+    print_word(second, CHECK_WIDTH, COLOUR_NAME);
+    (void)printf("%s\n", shown.data ? shown.data : "");
     buffer_free(&shown);
 }
 
 static void print_finding(const doctor_finding *f)
 {
-    print_line(severity_word(f->severity), doctor_check_name(f->check), f->text);
+    print_line(severity_word(f->severity), ink_of(f->severity), doctor_check_name(f->check),
+               f->text);
     if (*f->fix)
-        print_line("", "fix", f->fix);
+        print_line("", COLOUR_NAME, "fix", f->fix);
 }
 
 /* The checks without a problem, on one line; with -v what they found. */
@@ -61,8 +83,9 @@ static void print_ok(const doctor *d)
     const char *between = "";
     for (int i = 0; i < DOCTOR_CHECKS; i++)
         if (d->found[i] && worst(d->found[i]) == SEMEL_SEVERITY_OK && !d->options.verbose) {
-            (void)printf("%s%s", *between ? between : "ok       ",
-                         doctor_check_name((doctor_check)i));
+            if (!*between)
+                print_word("ok", STATE_WIDTH, COLOUR_GOOD);
+            (void)printf("%s%s", between, doctor_check_name((doctor_check)i));
             between = ", ";
         }
     if (*between)
@@ -85,9 +108,10 @@ static void print_grades(const doctor *d)
         const char *comma = "";
         for (const doctor_grade *g = d->grades; g; g = g->next)
             if (g->grade == (semel_grade)grade) {
+                if (!*comma && !*between)
+                    print_word("grade", STATE_WIDTH, COLOUR_NAME);
                 if (!*comma)
-                    (void)printf("%s%s: ", *between ? between : "grade    ",
-                                 semel_grade_name(g->grade));
+                    (void)printf("%s%s: ", between, semel_grade_name(g->grade));
                 (void)printf("%s%s", comma, g->inbox);
                 comma = ", ";
             }
@@ -150,7 +174,9 @@ static void say_result(const doctor *d, problem_count count, int failed)
     (void)fflush(stdout);
     if (d->options.quiet || d->options.json)
         return;
-    (void)fputs(failed ? "not ready to run" : "ready to run", stderr);
+    int on = colour_on(STDERR_FILENO);
+    (void)fprintf(stderr, "%s%s%s", colour_begin(on, failed ? COLOUR_ERROR : COLOUR_GOOD),
+                  failed ? "not ready to run" : "ready to run", colour_end(on));
     if (count.errors || count.warnings)
         (void)fputs(": ", stderr);
     if (count.errors)

@@ -150,7 +150,7 @@ int inbox_forget(int argc, char **argv)
 
 /* --- purge ------------------------------------------------------------------------------------ */
 
-enum { STEP_ROWS = 100, COUNT_PAGE = 5000, SAMPLE = 2 };
+enum { COUNT_PAGE = 5000, SAMPLE = 2 };
 
 /* How many keys are that old. What is claimed or dead stays. */
 typedef struct old_keys {
@@ -226,7 +226,7 @@ static int purge_steps(inbox_work *w, semel_inbox *inbox, const old_keys *old)
     while (!status && more && !bulk_is_stopped(&b)) {
         semel_error why = {0};
         size_t removed = 0;
-        if (semel_inbox_purge_step(&removed, &more, inbox, w->older_than_ms, STEP_ROWS, &why))
+        if (semel_inbox_purge_step(&removed, &more, inbox, w->older_than_ms, bulk_step(&b), &why))
             status = tool_failed(&w->tool, &why);
         else if (removed)
             status = bulk_did(&b, removed, "forgotten");

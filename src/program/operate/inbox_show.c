@@ -108,10 +108,49 @@ static void say_searched(const key_search *s)
     buffer_free(&line);
 }
 
+typedef struct refused_letter {
+    int64_t id;
+    const char *inbox;
+    const char *error;
+    region *memory;
+} refused_letter;
+
+static semel_status keep_refused(const semel_dead *dead, void *context, semel_error *err)
+{
+    refused_letter *found = context;
+    (void)err;
+    found->id = dead->id;
+    found->inbox = region_copy(found->memory, dead->name, strlen(dead->name));
+    found->error = region_copy(found->memory, dead->error, strlen(dead->error));
+    return SEMEL_OK;
+}
+
+/* A message that was refused, or had no route, has no key in an inbox: its letter has an identity
+ * of its own, the key and a digest, as `dead ls` shows it. 1 if this is one: then it was said. */
+static int explain_refused(const key_search *s, const char *key)
+{
+    tool *t = &s->work->tool;
+    refused_letter found = {.memory = &t->memory};
+    semel_dead_filter filter = {
+        .size = sizeof filter, .origin = SEMEL_DEAD_INBOX, .key = s->key, .limit = 1, .brief = 1};
+    if (semel_dead_list(t->store, &filter, keep_refused, &found, NULL) || !found.id)
+        return 0;
+    (void)tool_refuse(t, CLI_NOT_FOUND,
+                      "no inbox has the key %s: it names dead letter %lld of %s, a message that no "
+                      "handler has seen: %s",
+                      key, (long long)found.id, found.inbox, found.error);
+    tool_say(t, "next: semel dead show %lld", (long long)found.id);
+    return 1;
+}
+
 static int not_found(const key_search *s)
 {
     buffer key = {0};
     show_stored_key(&key, s->key);
+    if (explain_refused(s, key.data)) {
+        buffer_free(&key);
+        return CLI_NOT_FOUND;
+    }
     int status = tool_refuse(&s->work->tool, CLI_NOT_FOUND,
                              "key %s not found in any inbox; it was never handled, or has been "
                              "forgotten",

@@ -42,7 +42,7 @@ static void add_sample(buffer *to, const semel_outgoing *outgoing)
     const semel_message *m = outgoing->message;
     buffer_text(to, to->len ? "\n  " : "  ");
     if (m)
-        show_text(to, m->id.data, m->id.len, 0);
+        show_key(to, m->id);
     buffer_text(to, "  ");
     show_text(to, *outgoing->error ? outgoing->error : "-",
               strlen(*outgoing->error ? outgoing->error : "-"), 0);
@@ -180,7 +180,7 @@ int outbox_requeue(int argc, char **argv)
 
 /* --- skip ------------------------------------------------------------------------------------- */
 
-static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, const char *id)
+static int skip_now(outbox_work *w, const outbox_message *found, const char *id)
 {
     bulk b;
     int64_t letter = 0;
@@ -190,7 +190,7 @@ static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, con
         return status;
     const char *reason = region_printf(&w->tool.memory, "given up by %s (audit %lld)", b.entry.who,
                                        (long long)b.entry.id);
-    if (semel_outbox_skip(&letter, where->outbox, seq, semel_str(w->rest.items[0]), reason, &why))
+    if (semel_outbox_skip(&letter, found->where.outbox, found->seq, found->id, reason, &why))
         status = tool_failed(&w->tool, &why);
     b.done = !status;
     status = bulk_end(&b, status, "given up",
@@ -200,22 +200,23 @@ static int skip_now(outbox_work *w, const waiting_place *where, int64_t seq, con
     return status;
 }
 
-static int skip(outbox_work *w, const waiting_place *where, int64_t seq)
+static int skip(outbox_work *w, const outbox_message *found)
 {
+    const char *outbox = found->where.name;
     buffer id = {0};
     show_argument(&id, w->rest.items[0]);
     int status = CLI_OK;
     const confirmation about = {
         .question = region_printf(&w->tool.memory, "give up on %s in %s? It becomes a dead letter.",
-                                  id.data, where->name),
+                                  id.data, outbox),
         .action = region_printf(&w->tool.memory, "giving up on %s", id.data),
         .count = 1};
     if (w->options.dry_run)
-        tool_say(&w->tool, "would give up on %s in %s; nothing was changed", id.data, where->name);
+        tool_say(&w->tool, "would give up on %s in %s; nothing was changed", id.data, outbox);
     else
         status = confirm(&w->tool, &about);
     if (!status && !w->options.dry_run)
-        status = skip_now(w, where, seq, id.data);
+        status = skip_now(w, found, id.data);
     buffer_free(&id);
     return status;
 }
@@ -225,8 +226,7 @@ int outbox_skip(int argc, char **argv)
     static outbox_work w;
     const argument_option options[] = {
         TOOL_OPTIONS(&w.options), TOOL_CHANGE_OPTIONS(&w.options), {0}};
-    waiting_place where = {0};
-    int64_t seq = 0;
+    outbox_message found = {.seq = 0};
     int status = arguments_read("outbox skip", argc, argv, options, &w.rest);
     if (!status && w.rest.count != 1)
         status = cli_usage("outbox skip", "it takes the id of one message");
@@ -234,10 +234,10 @@ int outbox_skip(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox skip", &w.options);
     if (!status)
-        status = outboxes_find(&where, &seq, &w.tool, w.rest.items[0]);
+        status = outboxes_find(&found, &w.tool, w.rest.items[0]);
     if (!status)
-        status = skip(&w, &where, seq);
-    waiting_close(&where);
+        status = skip(&w, &found);
+    waiting_close(&found.where);
     tool_close(&w.tool);
     return status;
 }

@@ -46,7 +46,7 @@ static void show_people(const showing *s, const semel_outgoing *outgoing)
 {
     buffer line = {0}, error = {0}, due = {0};
     const semel_message *m = outgoing->message;
-    show_text(&line, m->id.data, m->id.len, 0);
+    show_key(&line, m->id);
     add_part(&line, "", m->type);
     add_part(&line, "topic ", m->topic);
     add_part(&line, "group ", m->group);
@@ -77,7 +77,7 @@ static void show_json_row(const showing *s, const semel_outgoing *outgoing)
     buffer message = {0};
     table to = {.columns = columns, .json = 1};
     table_text(&to, s->outbox);
-    table_bytes(&to, outgoing->message->id.data, outgoing->message->id.len);
+    table_id(&to, outgoing->message->id);
     table_text(&to, outgoing->message->type);
     table_number(&to, outgoing->attempts);
     table_moment(&to, outgoing->captured_ms);
@@ -122,12 +122,13 @@ static void say_next(const outbox_work *w, const char *outbox)
     buffer_free(&line);
 }
 
-static int show_found(outbox_work *w, const waiting_place *where, int64_t seq)
+static int show_found(outbox_work *w, const outbox_message *found)
 {
+    const waiting_place *where = &found->where;
     showing s = {.work = w, .outbox = where->name};
     semel_error why = {0};
     semel_outgoing_filter filter = {
-        .size = sizeof filter, .after_seq = seq - 1, .limit = 1, .contents = 1};
+        .size = sizeof filter, .after_seq = found->seq - 1, .limit = 1, .contents = 1};
     if (waiting_page(where, &filter, show_one, &s, &why))
         return tool_failed(&w->tool, &why);
     (void)fflush(stdout);
@@ -141,8 +142,7 @@ int outbox_show(int argc, char **argv)
     static outbox_work w;
     const argument_option options[] = {
         TOOL_OPTIONS(&w.options), {"--body", 0, ARGUMENT_FLAG, &w.body}, {0}};
-    waiting_place where = {0};
-    int64_t seq = 0;
+    outbox_message found = {.seq = 0};
     int status = arguments_read("outbox show", argc, argv, options, &w.rest);
     if (!status && w.rest.count != 1)
         status = cli_usage("outbox show", "it takes the id of one message");
@@ -150,10 +150,10 @@ int outbox_show(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "outbox show", &w.options);
     if (!status)
-        status = outboxes_find(&where, &seq, &w.tool, w.rest.items[0]);
+        status = outboxes_find(&found, &w.tool, w.rest.items[0]);
     if (!status)
-        status = show_found(&w, &where, seq);
-    waiting_close(&where);
+        status = show_found(&w, &found);
+    waiting_close(&found.where);
     tool_close(&w.tool);
     return status;
 }

@@ -24,7 +24,14 @@ int outbox_skip(int argc, char **argv);
  * NULL: nothing waits there. Else the exit status, after saying what is wrong. */
 int outbox_open_named(waiting_place *out, tool *t, const char *name);
 
-/* The outbox in which a message with this id waits, and its seq; CLI_NOT_FOUND after saying so. */
-int outboxes_find(waiting_place *out, int64_t *seq, tool *t, const char *id);
+/* A message that waits, by its id as it was typed. */
+typedef struct outbox_message {
+    waiting_place where;
+    semel_bytes id;
+    int64_t seq;
+} outbox_message;
+
+/* The outbox in which it waits; CLI_NOT_FOUND after saying so. The caller closes `where`. */
+int outboxes_find(outbox_message *out, tool *t, const char *typed);
 
 #endif

@@ -1,5 +1,5 @@
-/* semel queue ls and semel queue purge. Queues in the store are counted by reading them; what waits
- * at a broker cannot be asked through a transport. */
+/* semel queue ls and semel queue purge. Queues in the store are counted by reading them; a broker
+ * is asked for the number (queue_depth.c). A queue that cannot be counted hides no other one. */
 #include "program/cli.h"
 #include "program/config/complete.h"
 #include "program/operate/bulk.h"
@@ -9,8 +9,6 @@
 #include "program/watch/peers.h"
 
 #include <string.h>
-
-enum { STEP_ROWS = 100 };
 
 /* --- counting --------------------------------------------------------------------------------- */
 
@@ -39,13 +37,10 @@ semel_status queue_count_waiting(queue_count *out, const waiting_place *where, s
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-static const table_column columns[] = {{"QUEUE", "queue", 0, 0},
-                                       {"WAITING", "waiting", 1, 0},
-                                       {"OLDEST", NULL, 0, 0},
-                                       {NULL, "oldest_at", 0, 0},
-                                       {"READERS", "readers", 1, 0},
-                                       {"LOCATION", "location", 0, 0},
-                                       {0}};
+static const table_column columns[] = {{"QUEUE", "queue", 0, 0},     {"WAITING", "waiting", 1, 0},
+                                       {"OLDEST", NULL, 0, 0},       {NULL, "oldest_at", 0, 0},
+                                       {"READERS", "readers", 1, 0}, {"LOCATION", "location", 0, 0},
+                                       {NULL, "reason", 0, 0},       {0}};
 
 /* The scheme and the host of a URL: neither user nor password, nor parameters. */
 static const char *location_of(region *memory, const char *url)
@@ -84,14 +79,27 @@ static int count_named(queue_count *out, tool *t, const char *name)
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 
-static int add_queue(table *to, tool *t, const known_name *known, size_t processes)
+/* In the store or at a broker. `count` gets what else is known of one in the store. */
+static queue_depth depth_of(queue_count *count, queue_depths *brokers, const known_name *known,
+                            const queue_config *queue)
 {
+    int status = CLI_OK;
+    if (queue && queue->url)
+        return queue_depth_of(brokers, queue);
+    if (known->in_store)
+        status = count_named(count, brokers->tool, known->name);
+    return (queue_depth){.ready = status ? -1 : (int64_t)count->waiting, .status = status};
+}
+
+static int add_queue(table *to, queue_depths *brokers, const known_name *known, size_t processes)
+{
+    tool *t = brokers->tool;
     const queue_config *queue = t->all ? config_queue(t->all, known->name) : NULL;
     const char *url = queue ? queue->url : NULL;
     queue_count count = {0};
-    int status = !url && known->in_store ? count_named(&count, t, known->name) : CLI_OK;
+    const queue_depth depth = depth_of(&count, brokers, known, queue);
     table_text(to, known->name);
-    table_number(to, url ? -1 : (int64_t)count.waiting);
+    table_number(to, depth.ready);
     if (count.oldest_ms)
         table_duration(to, t->now_ms > count.oldest_ms ? t->now_ms - count.oldest_ms : 0);
     else
@@ -99,7 +107,20 @@ static int add_queue(table *to, tool *t, const known_name *known, size_t process
     table_moment(to, count.oldest_ms);
     table_number(to, readers_of(queue, processes));
     table_text(to, url ? location_of(&t->memory, url) : "store");
+    table_text(to, depth.why);
     table_end_row(to);
+    return depth.status;
+}
+
+/* The status of the first one that could not be counted. */
+static int add_queues(table *to, tool *t, const known_names *all, size_t processes)
+{
+    queue_depths brokers = {.tool = t};
+    int status = CLI_OK;
+    for (size_t i = 0; i < all->count; i++) {
+        int failed = add_queue(to, &brokers, &all->items[i], processes);
+        status = status ? status : failed;
+    }
     return status;
 }
 
@@ -112,8 +133,8 @@ static int list_queues(queue_work *w)
     int status = names_read(&all, &w->tool, SEMEL_NAME_QUEUE);
     if (!status && peers_in_store(&running, w->tool.store, &why))
         status = tool_failed(&w->tool, &why);
-    for (size_t i = 0; !status && i < all.count; i++)
-        status = add_queue(&to, &w->tool, &all.items[i], running.count);
+    if (!status)
+        status = add_queues(&to, &w->tool, &all, running.count);
     if (!status && !all.count)
         tool_say(&w->tool, "%s defines no queues", w->tool.all ? w->tool.all->path : "this store");
     names_free(&all);
@@ -194,8 +215,9 @@ static int purge_steps(queue_work *w, const waiting_place *where, const queue_co
     while (!status && removed && b.done < total && !bulk_is_stopped(&b)) {
         semel_error why = {0};
         uint64_t left = total - b.done;
+        uint32_t rows = bulk_step(&b);
         if (semel_queue_purge(&removed, where->queue, counted->last_seq, counted->newest_ms,
-                              left < STEP_ROWS ? (uint32_t)left : STEP_ROWS, &why))
+                              left < rows ? (uint32_t)left : rows, &why))
             status = tool_failed(&w->tool, &why);
         else if (removed)
             status = bulk_did(&b, removed, "removed");

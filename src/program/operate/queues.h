@@ -29,6 +29,23 @@ typedef struct queue_count {
 
 semel_status queue_count_waiting(queue_count *out, const waiting_place *where, semel_error *err);
 
+/* How many messages are ready in a queue at a broker. */
+typedef struct queue_depth {
+    int64_t ready;   /* -1: not known, */
+    const char *why; /* and why; NULL if it is known */
+    int status;      /* an exit status; what is wrong was said */
+} queue_depth;
+
+typedef struct queue_outage queue_outage;
+
+typedef struct queue_depths {
+    tool *tool;
+    queue_outage *outages; /* so far; NULL at first */
+} queue_depths;
+
+/* queue_depth.c: of a queue with a URL. */
+queue_depth queue_depth_of(queue_depths *all, const queue_config *queue);
+
 /* The queue of this name in the store. One that is only in the configuration is CLI_OK and
  * out->queue is NULL: it is empty. A broker's is refused. */
 int queue_open_named(waiting_place *out, tool *t, const char *name);

@@ -4,9 +4,12 @@
  * cut become narrower first. Then those of the others do that take more than half of the line: a
  * cell that is wider than its column is printed whole, and the rest of its row goes on in the next
  * line, under its headings. If that is not enough, the last columns have a second line in all rows,
- * and in the heading. */
+ * and in the heading.
+ *
+ * Colour is added when a cell is printed, so that it has no width. */
 #include "program/operate/table.h"
 
+#include "program/support/colour.h"
 #include "program/support/encoding.h"
 #include "program/support/show.h"
 
@@ -71,6 +74,18 @@ void table_key(table *t, semel_bytes key)
         return;
     }
     show_stored_key(&shown, key);
+    table_bytes(t, shown.data, shown.len);
+    buffer_free(&shown);
+}
+
+void table_id(table *t, semel_bytes id)
+{
+    buffer shown = {0};
+    if (!id.len) {
+        add_cell(t, NULL);
+        return;
+    }
+    show_key(&shown, id);
     table_bytes(t, shown.data, shown.len);
     buffer_free(&shown);
 }
@@ -218,6 +233,7 @@ static size_t *widest(const table *t, size_t widths[], int cut, size_t least)
     return found;
 }
 
+/* If a row has several lines even so, a text that fits into a line of its own keeps its width. */
 static void narrow(const table *t, size_t widths[], size_t most)
 {
     size_t *wide;
@@ -225,9 +241,34 @@ static void narrow(const table *t, size_t widths[], size_t most)
         --*wide;
     while (total_width(t, widths) > most && (wide = widest(t, widths, 0, most / 2)))
         --*wide;
+    for (size_t i = 0; total_width(t, widths) > most && is_column(t, i); i++)
+        if (!t->columns[i].cut && t->widths[i] <= most)
+            widths[i] = t->widths[i];
 }
 
-/* `most` 0: a line may have any length. A column that may be cut gets what is left of its line. */
+/* The column for people behind this one; TABLE_COLUMNS_MAX: it is the last. */
+static size_t next_column(const table *t, size_t i)
+{
+    for (i++; is_column(t, i); i++)
+        if (t->columns[i].heading)
+            return i;
+    return TABLE_COLUMNS_MAX;
+}
+
+/* A column that may be cut, and is the last of its line, gets what is left of it. */
+static void use_rest(const table *t, layout *l, size_t most)
+{
+    for (size_t i = 0; is_column(t, i); i++) {
+        size_t next = next_column(t, i);
+        size_t rest = most > l->starts[i] ? most - l->starts[i] : 0;
+        if (!t->columns[i].heading || !t->columns[i].cut || rest <= l->widths[i])
+            continue;
+        if (next == TABLE_COLUMNS_MAX || l->begins_line[next])
+            l->widths[i] = rest < t->widths[i] ? rest : t->widths[i];
+    }
+}
+
+/* `most` 0: a line may have any length. */
 static layout lay_out(const table *t, size_t most)
 {
     layout l = {.widths = {0}};
@@ -240,11 +281,11 @@ static layout lay_out(const table *t, size_t most)
             continue;
         l.begins_line[i] = most && at && at + l.widths[i] > most;
         at = l.begins_line[i] ? INDENT : at;
-        if (l.begins_line[i] && t->columns[i].cut && most > INDENT + CUT_LEAST)
-            l.widths[i] = t->widths[i] < most - INDENT ? t->widths[i] : most - INDENT;
         l.starts[i] = at;
         at += l.widths[i] + GAP;
     }
+    if (most)
+        use_rest(t, &l, most);
     return l;
 }
 
@@ -254,6 +295,7 @@ static layout lay_out(const table *t, size_t most)
 typedef struct lines {
     buffer text;
     size_t at; /* the column of the terminal that was reached */
+    int in_colour;
 } lines;
 
 static void lines_reach(lines *l, size_t column)
@@ -277,9 +319,32 @@ static const char *cut_text(buffer *to, const char *text, size_t most)
     return to->data;
 }
 
+/* What a state means to the person who looks for what is wrong; -1: nothing. */
+static int ink_of_state(const char *state)
+{
+    static const struct {
+        const char *state;
+        colour_kind ink;
+    } known[] = {{"dead", COLOUR_ERROR}, {"failed", COLOUR_WARNING}, {"pending", COLOUR_WARNING},
+                 {"done", COLOUR_GOOD},  {"applied", COLOUR_GOOD},   {"ok", COLOUR_GOOD}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(state, known[i].state) == 0)
+            return (int)known[i].ink;
+    return -1;
+}
+
+/* Of a cell, or of the heading itself. */
+static int ink_of(const table_column *c, const char *text)
+{
+    if (text == c->heading)
+        return COLOUR_NAME;
+    return strcmp(c->heading, "STATE") == 0 ? ink_of_state(text) : -1;
+}
+
 static void lines_add(lines *to, const table_column *c, const char *text, const layout *l, size_t i)
 {
     buffer cut = {0};
+    int ink = to->in_colour ? ink_of(c, text) : -1;
     size_t width = l->widths[i], start = l->starts[i];
     if (c->cut && width_of(text) > width)
         text = cut_text(&cut, text, width);
@@ -287,14 +352,20 @@ static void lines_add(lines *to, const table_column *c, const char *text, const 
     if (l->begins_line[i] || (start && to->at && to->at + GAP > start)) /* one that was too wide */
         lines_break(to);
     lines_reach(to, start + (c->right && wide < width ? width - wide : 0));
-    buffer_text(&to->text, text);
+    colour_text(&to->text, ink >= 0, ink >= 0 ? (colour_kind)ink : COLOUR_NAME, text);
     to->at += wide;
     buffer_free(&cut);
 }
 
+/* A stream in memory is never coloured: its text is cut and joined by its width. */
+static int is_coloured(FILE *to)
+{
+    return fileno(to) >= 0 && colour_on(fileno(to));
+}
+
 static void print_row(const table *t, const table_row *row, const layout *l, FILE *to)
 {
-    lines all = {.at = 0};
+    lines all = {.in_colour = is_coloured(to)};
     for (size_t i = 0; is_column(t, i); i++)
         if (t->columns[i].heading)
             lines_add(&all, &t->columns[i], row ? shown_cell(row, i) : t->columns[i].heading, l, i);

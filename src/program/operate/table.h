@@ -6,7 +6,9 @@
  *
  * Columns are as wide as what they hold. Numbers are aligned to the right, texts to the left. A
  * column that may be cut is cut with "..." on a terminal only; a row that is too wide goes on in a
- * second line. What comes from messages, servers and names is neutralised (support/show.h). */
+ * second line. What comes from messages, servers and names is neutralised (support/show.h). With
+ * colour (support/colour.h) headings are bold, and what is in a column STATE has the colour of what
+ * it means. */
 #ifndef SEMEL_PROGRAM_OPERATE_TABLE_H
 #define SEMEL_PROGRAM_OPERATE_TABLE_H
 
@@ -44,6 +46,7 @@ typedef struct table {
 void table_text(table *t, const char *text);
 void table_bytes(table *t, const void *text, size_t len);
 void table_key(table *t, semel_bytes key);    /* as it is stored */
+void table_id(table *t, semel_bytes id);      /* of a message, as it can be typed (show_key) */
 void table_number(table *t, int64_t number);  /* 1,204; plain in JSON */
 void table_moment(table *t, int64_t wall_ms); /* 2026-03-14 02:41:15; RFC 3339 in JSON */
 void table_duration(table *t, int64_t ms);    /* 14m 20s; in JSON a number, field ..._ms */

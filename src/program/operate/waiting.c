@@ -4,6 +4,7 @@
 #include "program/cli.h"
 #include "program/operate/table.h"
 #include "program/support/show.h"
+#include "program/support/typed_key.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -73,7 +74,7 @@ semel_status waiting_each(const waiting_place *where, semel_outgoing_visitor *vi
 /* --- finding one ------------------------------------------------------------------------------ */
 
 typedef struct finding {
-    const char *id;
+    semel_bytes id;
     int64_t seq;
 } finding;
 
@@ -82,19 +83,25 @@ static semel_status compare_id(const semel_outgoing *outgoing, void *context, se
     finding *f = context;
     const semel_message *m = outgoing->message;
     (void)err;
-    if (!m || m->id.len != strlen(f->id) || memcmp(m->id.data, f->id, m->id.len) != 0)
+    if (!m || m->id.len != f->id.len || memcmp(m->id.data, f->id.data, m->id.len) != 0)
         return SEMEL_OK;
     f->seq = outgoing->seq;
     return SEMEL_EGIVEUP;
 }
 
-semel_status waiting_find(int64_t *seq, const waiting_place *where, const char *id,
+semel_status waiting_find(int64_t *seq, const waiting_place *where, semel_bytes id,
                           semel_error *err)
 {
     finding f = {.id = id};
     semel_status status = waiting_each(where, compare_id, &f, err);
     *seq = f.seq;
     return status == SEMEL_EGIVEUP ? SEMEL_OK : status;
+}
+
+int waiting_read_id(semel_bytes *out, tool *t, const char *typed)
+{
+    const char *wrong = typed_key(out, &t->memory, typed);
+    return wrong ? cli_usage(t->command, "the id is not one: %s", wrong) : CLI_OK;
 }
 
 /* --- filters ---------------------------------------------------------------------------------- */
@@ -154,7 +161,7 @@ static void add_cells(listing *l, const semel_outgoing *outgoing)
     const semel_message *m = outgoing->message;
     table_text(&l->to, l->where->name);
     if (m)
-        table_bytes(&l->to, m->id.data, m->id.len);
+        table_id(&l->to, m->id);
     else
         table_text(&l->to, NULL);
     table_text(&l->to, m ? m->type : NULL);
@@ -182,7 +189,7 @@ static semel_status add_message(const semel_outgoing *outgoing, void *context, s
     l->count++;
     l->shown.len = 0;
     if (outgoing->message)
-        buffer_add(&l->shown, outgoing->message->id.data, outgoing->message->id.len);
+        show_key(&l->shown, outgoing->message->id);
     add_cells(l, outgoing);
     if (l->count % PAGE == 0 && !table_page(&l->to, stdout))
         return SEMEL_EGIVEUP; /* the reader has had enough */
@@ -226,10 +233,14 @@ static void say_how_to_continue(const listing *l)
 static int read_after(int64_t *seq, tool *t, const filters *f, const waiting_place *where)
 {
     semel_error why = {0};
+    semel_bytes id;
     *seq = 0;
     if (!f->given->after)
         return CLI_OK;
-    if (waiting_find(seq, where, f->given->after, &why))
+    int status = waiting_read_id(&id, t, f->given->after);
+    if (status)
+        return status;
+    if (waiting_find(seq, where, id, &why))
         return tool_failed(t, &why);
     return *seq ? CLI_OK
                 : tool_refuse(t, CLI_NOT_FOUND, "message \"%s\" does not wait in \"%s\" any more",

@@ -28,8 +28,12 @@ semel_status waiting_each(const waiting_place *where, semel_outgoing_visitor *vi
                           void *context, semel_error *err);
 
 /* The message with this id that came first: *seq, or 0 if there is none. */
-semel_status waiting_find(int64_t *seq, const waiting_place *where, const char *id,
+semel_status waiting_find(int64_t *seq, const waiting_place *where, semel_bytes id,
                           semel_error *err);
+
+/* An id as it was typed, which is as it is shown: CLI_OK, or CLI_USAGE after saying what is
+ * wrong. */
+int waiting_read_id(semel_bytes *out, tool *t, const char *typed);
 
 /* Do --type, --error, --since and --until let it pass? */
 int waiting_is_meant(const filters *f, const semel_outgoing *outgoing);

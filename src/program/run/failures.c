@@ -128,14 +128,19 @@ static void describe_first(buffer *to, const char *key, const semel_event *event
             buffer_printf(to, " refused (%s),", semel_outcome_name(event->refused));
         buffer_text(to, " kept as a dead letter");
     }
+    if (event->letter)
+        buffer_printf(to, ", letter %lld", (long long)event->letter);
 }
 
-/* Where the letter is: "; see: semel dead ls --inbox invoices --key 20688". The letter of a message
- * that no handler saw is not kept under its key, since others may have the same. */
+/* Where the letter is: "; see: semel dead show 2101", or, if its number is not known, "semel dead
+ * ls --inbox invoices --key 20688". The letter of a message that no handler saw is not kept under
+ * its key, since others may have the same. */
 static void add_hint(buffer *to, const log *l, const char *key, const semel_event *event)
 {
     int is_sent = event->kind == SEMEL_EVENT_SENT;
-    if (event->outcome != SEMEL_DEAD)
+    if (event->letter)
+        buffer_printf(to, "; see: semel dead show %lld", (long long)event->letter);
+    if (event->outcome != SEMEL_DEAD || event->letter)
         return;
     buffer_printf(to, "; see: semel dead ls %s ", is_sent ? "--outbox" : "--inbox");
     show_argument(to, event->name);
@@ -184,6 +189,8 @@ static void add_attempt(log_entry *to, const semel_event *event, failure_terms t
         add_number(to, "attempts_max", max);
     if (event->retry_ms)
         add_number(to, "retry_in_ms", event->retry_ms);
+    if (event->letter)
+        add_number(to, "letter", event->letter);
 }
 
 static void write_first(failures *f, const failure_kind *kind, const semel_event *event,

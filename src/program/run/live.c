@@ -3,6 +3,7 @@
 #include "program/support/show.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -165,15 +166,10 @@ void live_use_pipeline(live *all, semel_pipeline *pipeline)
 void live_wait_for(live *all, const char *component, const char *why)
 {
     pthread_mutex_lock(&all->lock);
-    if (component && !all->waiting_for)
+    if (component && !*all->waiting_for)
         all->waiting_ms = wall_clock_ms();
-    all->waiting_for = component;
-    if (component) {
-        size_t len = strlen(why);
-        len = len < sizeof all->waiting_why ? len : sizeof all->waiting_why - 1;
-        memcpy(all->waiting_why, why, len);
-        all->waiting_why[len] = 0;
-    }
+    (void)snprintf(all->waiting_for, sizeof all->waiting_for, "%s", component ? component : "");
+    (void)snprintf(all->waiting_why, sizeof all->waiting_why, "%s", component ? why : "");
     pthread_mutex_unlock(&all->lock);
 }
 

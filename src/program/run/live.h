@@ -30,6 +30,8 @@ void live_use_store(live *all, semel_store *store);
 /* What health asks: NULL while there is none. The old one may be closed when this returns. */
 void live_use_pipeline(live *all, semel_pipeline *pipeline);
 
+enum { LIVE_COMPONENT_SIZE = 288 }; /* "queue orders" and the like; a longer one is cut */
+
 /* What the process waits for before it can work, and why: "store"; NULL: nothing any more. */
 void live_wait_for(live *all, const char *component, const char *why);
 

@@ -117,9 +117,9 @@ void live_write_health(live *all, buffer *to, uint32_t stalled_after_ms)
     findings f = {.now_ms = wall_clock_ms()};
     int is_open = ask_pipeline(all, &f, stalled_after_ms);
     pthread_mutex_lock(&all->lock);
-    if (all->waiting_for && !is_open)
+    if (*all->waiting_for && !is_open)
         add_problem(&f, all->waiting_for, "unreachable", all->waiting_ms, 0, all->waiting_why);
-    int ready = !all->is_stopping && (is_open || (all->was_ready && !all->waiting_for));
+    int ready = !all->is_stopping && (is_open || (all->was_ready && !*all->waiting_for));
     buffer_printf(to, "{\"healthy\":%s,\"ready\":%s,", f.problems.len ? "false" : "true",
                   ready ? "true" : "false");
     live_write_process(all, to);

@@ -40,7 +40,7 @@ struct live {
     char path[SOCKET_PATH_SIZE]; /* "": there is no socket */
     pthread_mutex_t lock;        /* over what follows */
     live_names names;
-    const char *waiting_for; /* a constant; NULL: nothing */
+    char waiting_for[LIVE_COMPONENT_SIZE]; /* "": nothing */
     char waiting_why[256];
     int64_t waiting_ms; /* since when, by the wall clock */
     int was_ready, is_stopping;

@@ -11,10 +11,6 @@
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { TICK_MS = 1000, ONCE_MS = 100, STATUS_MS = 5000, GRACE_MS = 5000, NS_PER_MS = 1000000 };
 
 static int64_t steady_ms(void)
@@ -138,6 +134,29 @@ static int open_and_run(service *s)
     return status ? status : report_end(s);
 }
 
+/* Signals are blocked before there are threads. */
+static int begin(service *s)
+{
+    int failed = service_block_signals(s);
+    s->live = live_open(s->log, s->outcomes, s->options->once);
+    live_configure(s->live, s->all);
+    return failed || service_read_signals(s) ? CLI_FAILED : CLI_OK;
+}
+
+/* What touches store and brokers comes first, as long as the signals are read. */
+static void close_all(service *s, int status)
+{
+    service_begin_closing(s, status);
+    service_close_pipeline(&s->now);
+    live_close(service_take_live(s));
+    semel_store_close(s->store);
+    service_end_closing(s);
+    outcomes_close(s->outcomes);
+    log_close(s->log);
+    s->options->unload(s->all);
+    pthread_mutex_destroy(&s->end_lock);
+}
+
 int service_run(config *all, const service_options *options)
 {
     service s = {.options = options, .all = all};
@@ -145,20 +164,12 @@ int service_run(config *all, const service_options *options)
     s.outcomes = outcomes_open(s.log);
     s.watchdog_ms = notify_watchdog_ms();
     s.status_due_ms = steady_ms() + STATUS_MS;
+    pthread_mutex_init(&s.end_lock, NULL);
     outcomes_configure(s.outcomes, all);
     service_say_start(&s);
-    int status = service_block_signals(&s) ? CLI_FAILED : CLI_OK;
-    s.live = live_open(s.log, s.outcomes, options->once);
-    live_configure(s.live, all);
+    int status = begin(&s);
     if (!status)
         status = open_and_run(&s);
-    service_close_pipeline(&s.now);
-    live_close(s.live);
-    semel_store_close(s.store);
-    outcomes_close(s.outcomes);
-    log_close(s.log);
-    options->unload(s.all);
-    (void)close(s.signal_fd);
-    (void)close(s.wake_fd);
+    close_all(&s, status);
     return status;
 }

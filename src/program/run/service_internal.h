@@ -36,9 +36,16 @@ typedef struct service {
     semel_store *store;
     running now;
     int signal_fd;
-    int wake_fd;
-    int stop_signal; /* that was received; 0: none */
-    int wants_reload;
+    int wake_fd;               /* wakes the main thread */
+    int reader_fd;             /* wakes the reader of the signals */
+    pthread_t reader;          /* reads signals, as long as reader_runs */
+    int reader_runs;           /* the main thread's own */
+    atomic_int stop_signal;    /* that was received; 0: none */
+    atomic_int wants_reload;   /* SIGHUP was received */
+    _Atomic int64_t closes_ms; /* by the steady clock, then closing is given up; 0: not closing */
+    atomic_int is_closed;      /* the reader is to end */
+    int exit_status;           /* if closing is given up; set before closes_ms */
+    pthread_mutex_t end_lock;  /* over the end of the process, and of `live` */
     int64_t watchdog_ms, watchdog_due_ms;
     int64_t status_due_ms;
     outcome_totals status_totals;
@@ -66,13 +73,20 @@ void service_close_pipeline(running *r);
 void service_print(const service *s, diagnostics *found, const config *all);
 void service_notice(void *context, const char *component, const semel_error *trouble);
 
-/* service_signals.c: signals come by a descriptor, so that they are received where the service
- * waits and nowhere else. */
+/* service_signals.c: signals come by a descriptor, and a thread reads it: so a second signal ends
+ * the process wherever the main thread waits. 0, or -1. */
 int service_block_signals(service *s);
-void service_read_signals(service *s);
+int service_read_signals(service *s); /* from now on */
+
+/* What follows is closing: it has some seconds, then the process ends with this status. */
+void service_begin_closing(service *s, int status);
+void service_end_closing(service *s);
+
+/* The caller closes it: the end of the process no longer touches it. */
+live *service_take_live(service *s);
 
 /* Ends the process without waiting for anything; what handlers have started ends with it. */
-_Noreturn void service_end_at_once(const service *s, int status);
+_Noreturn void service_end_at_once(service *s, int status);
 
 /* Waits for a signal, for the end of the pipeline, or until the time is over. */
 void service_wait(service *s, int64_t wait_ms);

@@ -8,6 +8,7 @@
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,47 +63,71 @@ void service_notice(void *context, const char *component, const semel_error *tro
                                        .fields = {{"component", component, 0}}});
 }
 
+/* What an error is about: an element of the pipeline, if it names one, else `component`. */
+typedef struct blamed {
+    region memory;
+    const char *component;
+    const char *text;
+} blamed;
+
+static blamed blame(const char *component, const semel_error *why)
+{
+    blamed b = {.component = component, .text = why->text};
+    const char *part = verify_part(&b.text, &b.memory, why);
+    b.component = part ? part : component;
+    return b;
+}
+
 static int fail(const service *s, const char *component, const semel_error *why)
 {
+    blamed b = blame(component, why);
     log_write(s->log, &(log_entry){.level = LOG_ERROR,
                                    .event = "failed",
-                                   .subject = component,
-                                   .msg = why->text,
-                                   .fields = {{"component", component, 0}}});
+                                   .subject = b.component,
+                                   .msg = b.text,
+                                   .fields = {{"component", b.component, 0}}});
+    region_free(&b.memory);
     return CLI_FAILED;
 }
 
 /* Tries until it works, or cannot work, or the program is to stop. With --once it does not wait. */
 typedef semel_status attempt(service *s, void *context, semel_error *err);
 
+/* Once for each part that is away, one after the other. */
+static void tell_outage(service *s, const blamed *now, char said[], size_t room)
+{
+    live_wait_for(s->live, now->component, now->text);
+    if (strcmp(said, now->component) == 0)
+        return;
+    say_outage(s->log, now->component, now->text);
+    notify_send("STATUS=waiting for %s", now->component);
+    (void)snprintf(said, room, "%s", now->component);
+}
+
 static int keep_trying(service *s, const char *component, attempt *try_it, void *context,
                        semel_error *last)
 {
-    semel_error why = {0};
     int64_t began = steady_clock_ns(), pause_ms = RETRY_LEAST_MS;
-    int was_said = 0;
-    while (try_it(s, context, &why)) {
-        *last = why;
-        if (!why.retryable)
+    char said[LIVE_COMPONENT_SIZE] = "";
+    while (try_it(s, context, last)) {
+        if (!last->retryable)
             return CLI_FAILED;
-        if (s->options->once) {
-            write_outage(s->log, LOG_ERROR, component, why.text, "nothing was handled");
+        blamed now = blame(component, last);
+        if (s->options->once)
+            write_outage(s->log, LOG_ERROR, now.component, now.text, "nothing was handled");
+        else
+            tell_outage(s, &now, said, sizeof said);
+        region_free(&now.memory);
+        if (s->options->once)
             return CLI_TEMPORARY;
-        }
-        live_wait_for(s->live, component, why.text);
-        if (!was_said) {
-            say_outage(s->log, component, why.text);
-            notify_send("STATUS=waiting for %s", component);
-        }
-        was_said = 1;
         service_wait(s, pause_ms);
         if (s->stop_signal)
             return EXIT_STOPPED;
         pause_ms = pause_ms * 2 < RETRY_MOST_MS ? pause_ms * 2 : RETRY_MOST_MS;
     }
     live_wait_for(s->live, NULL, NULL);
-    if (was_said)
-        say_outage_over(s->log, component, steady_clock_ns() - began);
+    if (*said)
+        say_outage_over(s->log, said, steady_clock_ns() - began);
     return CLI_OK;
 }
 

@@ -23,6 +23,7 @@ enum { TEXT_INBOX = 0, TEXT_KEY, TEXT_ID, TEXT_TYPE, TEXT_ERROR, TEXTS };
 /* An outcome on its way to the reader, which makes a line of it. */
 typedef struct record {
     int64_t at_ms, handler_ns;
+    int64_t letter; /* that it became; 0: none */
     semel_outcome outcome;
     uint32_t attempt;
     failure_terms terms;
@@ -139,6 +140,8 @@ static void add_attempt(buffer *to, const record *r)
         failures_error(&error, &failed, r->terms);
         add_text(to, "error", error.data);
     }
+    if (r->letter)
+        buffer_printf(to, ",\"letter\":%lld", (long long)r->letter);
     buffer_free(&error);
 }
 
@@ -227,6 +230,7 @@ static record *make_record(const semel_event *event, const outcomes *o)
     record *r = must_alloc(sizeof *r + len);
     *r = (record){.at_ms = wall_clock_ms(),
                   .handler_ns = event->handler_ns,
+                  .letter = event->letter,
                   .outcome = event->outcome,
                   .attempt = event->attempt,
                   .terms = terms};

@@ -1,4 +1,5 @@
-/* Views of the last minute, for rates: what was counted between the oldest and the newest. */
+/* Views of the last minute, for rates: what was counted between the oldest and the newest; or, if
+ * no process is older than a minute, since the first of them started. */
 #ifndef SEMEL_PROGRAM_WATCH_HISTORY_H
 #define SEMEL_PROGRAM_WATCH_HISTORY_H
 
@@ -19,10 +20,17 @@ void history_free(history *h);
 view *history_newest(const history *h);
 
 /* Of an inbox of the newest view, in a second; -1: not known yet. A process that ended takes its
- * counters along: then a rate is 0 until the next minute. */
+ * counters along: then rates begin anew. */
 double history_rate(const history *h, const inbox_view *inbox, meter_slot slot);
 double history_all_outcomes(const history *h, const inbox_view *inbox);
 double history_sent(const history *h, const outbox_view *outbox);
+
+/* Of all inboxes of the newest view together. */
+double history_total(const history *h, meter_slot slot);
+
+/* What comes into a queue: the inbox of the queue that receives most counts, since a message may go
+ * to several of them. */
+double history_into(const history *h, const char *queue);
 
 /* How long handlers took in that time, in nanoseconds; -1: none ran. */
 int64_t history_quantile(const history *h, const inbox_view *inbox, double q);

@@ -6,6 +6,7 @@
 #include "program/support/show.h"
 #include "program/watch/gatherer.h"
 #include "program/watch/screen.h"
+#include "program/watch/top_json.h"
 #include "program/watch/top_page.h"
 
 #include <poll.h>
@@ -26,12 +27,17 @@ static void add_view(history *h, tool *t, const top_options *options)
     history_add(h, read);
 }
 
+/* Or, with --json, one line. */
 static int print_block(const tool *t, const history *h)
 {
     buffer text = {0};
-    top_page_write(&text,
-                   &(top_page){.tool = t, .history = h, .filter = "", .columns = WIDTH_PLAIN});
-    buffer_text(&text, "\n");
+    if (t->options->json) {
+        top_json_write(&text, h);
+    } else {
+        top_page_write(&text,
+                       &(top_page){.tool = t, .history = h, .filter = "", .columns = WIDTH_PLAIN});
+        buffer_text(&text, "\n");
+    }
     (void)fwrite(text.data, 1, text.len, stdout);
     buffer_free(&text);
     return fflush(stdout) == 0;

@@ -1,4 +1,4 @@
-/* `semel top`: gathers views, and shows them on a screen or as blocks of text. */
+/* `semel top`: gathers views, and shows them on a screen, as blocks of text or as JSON. */
 #ifndef SEMEL_PROGRAM_WATCH_TOP_H
 #define SEMEL_PROGRAM_WATCH_TOP_H
 

@@ -70,6 +70,17 @@ static char *text_of(table *rows)
     return text ? text : must_copy("");
 }
 
+static size_t width_of(const char *text)
+{
+    size_t widest = 0;
+    while (*text) {
+        size_t len = strcspn(text, "\n"), wide = encoding_characters(text, len);
+        widest = wide > widest ? wide : widest;
+        text += len + (text[len] != 0);
+    }
+    return widest;
+}
+
 /* --- the head --------------------------------------------------------------------------------- */
 
 static void write_title(buffer *to, const top_page *page)
@@ -98,49 +109,62 @@ static void write_title(buffer *to, const top_page *page)
     buffer_free(&store);
 }
 
-static double sum_of(const top_page *page, meter_slot slot)
+/* Words that stand together, in this line or, if it is full, in the next one. */
+typedef struct totals {
+    buffer *to;
+    size_t at, columns;
+} totals;
+
+static void add_total(totals *line, buffer *words)
 {
-    const view *now = history_newest(page->history);
-    double sum = 0;
-    for (size_t i = 0; i < now->inbox_count; i++) {
-        double rate = history_rate(page->history, &now->inboxes[i], slot);
-        sum = rate < 0 ? -1 : sum + rate;
+    enum { BETWEEN = 3 };
+    if (line->at && line->at + BETWEEN + words->len > line->columns) {
+        buffer_text(line->to, "\n");
+        line->at = 0;
     }
-    return now->inbox_count ? sum : 0;
+    buffer_printf(line->to, "%*s%s", line->at ? BETWEEN : 0, "", words->data);
+    line->at += (line->at ? BETWEEN : 0) + words->len;
+    buffer_free(words);
 }
 
-static void write_unsent(buffer *to, const view *now)
+static void add_total_rate(totals *line, const char *what, double rate)
 {
-    uint64_t unsent = 0;
-    int64_t oldest_ms = -1;
-    for (size_t i = 0; i < now->outbox_count; i++) {
-        const outbox_view *outbox = &now->outboxes[i];
-        unsent += outbox->waiting > 0 ? (uint64_t)outbox->waiting : 0;
-        oldest_ms = outbox->oldest_ms > oldest_ms ? outbox->oldest_ms : oldest_ms;
-    }
+    buffer words = {0};
+    buffer_printf(&words, "%s ", what);
+    add_rate(&words, rate, 1);
+    buffer_text(&words, "/s");
+    add_total(line, &words);
+}
+
+static void add_unsent(totals *line, const view *now)
+{
+    buffer words = {0};
+    int64_t oldest_ms;
+    uint64_t unsent = view_unsent(now, &oldest_ms);
     if (!now->outbox_count)
         return;
-    buffer_text(to, "   unsent ");
-    show_number(to, unsent);
-    if (oldest_ms < 0)
-        return;
-    buffer_text(to, " (");
-    show_duration(to, oldest_ms * NS_PER_MS);
-    buffer_text(to, ")");
+    buffer_text(&words, "unsent ");
+    show_number(&words, unsent);
+    if (oldest_ms >= 0) {
+        buffer_text(&words, " (");
+        show_duration(&words, oldest_ms * NS_PER_MS);
+        buffer_text(&words, ")");
+    }
+    add_total(line, &words);
 }
 
 static void write_totals(buffer *to, const top_page *page)
 {
     const view *now = history_newest(page->history);
-    buffer_text(to, "processed ");
-    add_rate(to, sum_of(page, METER_PROCESSED), 1);
-    buffer_text(to, "/s   duplicates suppressed ");
-    add_rate(to, sum_of(page, METER_DUPLICATES), 1);
-    buffer_text(to, "/s   failed ");
-    add_rate(to, sum_of(page, METER_FAILED), 1);
-    buffer_text(to, "/s   dead letters ");
-    show_number(to, now->dead);
-    write_unsent(to, now);
+    totals line = {.to = to, .columns = page->columns};
+    buffer dead = {0};
+    add_total_rate(&line, "processed", history_total(page->history, METER_PROCESSED));
+    add_total_rate(&line, "duplicates suppressed", history_total(page->history, METER_DUPLICATES));
+    add_total_rate(&line, "failed", history_total(page->history, METER_FAILED));
+    buffer_text(&dead, "dead letters ");
+    show_number(&dead, now->dead);
+    add_total(&line, &dead);
+    add_unsent(&line, now);
     buffer_text(to, "\n");
 }
 
@@ -220,26 +244,52 @@ static ranked *rank_all(size_t *count, const top_page *page)
     return all;
 }
 
-static void write_inboxes(buffer *to, const top_page *page)
+/* What a narrow terminal does without, in this order; -1 ends it. */
+enum { INBOX_COLUMNS = 8, COLUMN_DUPLICATES = 2, COLUMN_P50 = 4, COLUMN_P99, COLUMN_IN_PROGRESS };
+static const int dispensable[] = {COLUMN_P50, COLUMN_P99, COLUMN_IN_PROGRESS, COLUMN_DUPLICATES,
+                                  -1};
+
+/* The table without the first `without` of them; the caller frees it. */
+static char *inbox_table(const top_page *page, const ranked *all, size_t count, size_t without)
 {
-    static const table_column columns[] = {
+    static const table_column columns[INBOX_COLUMNS + 1] = {
         {"INBOX", NULL, 0, 0},       {"DONE/S", NULL, 1, 0}, {"DUPL/S", NULL, 1, 0},
         {"FAIL/S", NULL, 1, 0},      {"P50", NULL, 1, 0},    {"P99", NULL, 1, 0},
         {"IN PROGRESS", NULL, 1, 0}, {"DEAD", NULL, 1, 0},   {0}};
-    table rows = {.columns = columns};
+    table_column shown[INBOX_COLUMNS + 1];
+    memcpy(shown, columns, sizeof shown);
+    for (size_t i = 0; i < without; i++) /* a field: the column is there, and not for people */
+        shown[dispensable[i]] = (table_column){NULL, "", 1, 0};
+    table rows = {.columns = shown};
+    for (size_t i = 0; i < count; i++)
+        if (!is_idle(page, all[i].inbox))
+            add_inbox(&rows, page, all[i].inbox);
+    return text_of(&rows);
+}
+
+static char *fitting_inbox_table(const top_page *page, const ranked *all, size_t count)
+{
+    size_t without = 0;
+    char *text = inbox_table(page, all, count, without);
+    while (width_of(text) > page->columns && dispensable[without] >= 0) {
+        free(text);
+        text = inbox_table(page, all, count, ++without);
+    }
+    return text;
+}
+
+static void write_inboxes(buffer *to, const top_page *page)
+{
     buffer idle = {0};
     size_t count;
     ranked *all = rank_all(&count, page);
+    char *text = fitting_inbox_table(page, all, count);
     for (size_t i = 0; i < count; i++) {
-        const inbox_view *inbox = all[i].inbox;
-        if (!is_idle(page, inbox)) {
-            add_inbox(&rows, page, inbox);
+        if (!is_idle(page, all[i].inbox))
             continue;
-        }
         buffer_text(&idle, idle.len ? ", " : "idle: ");
-        show_text(&idle, inbox->name, strlen(inbox->name), 0);
+        show_text(&idle, all[i].inbox->name, strlen(all[i].inbox->name), 0);
     }
-    char *text = text_of(&rows);
     buffer_text(to, text);
     if (idle.len)
         buffer_printf(to, "%s\n", idle.data);
@@ -249,20 +299,6 @@ static void write_inboxes(buffer *to, const top_page *page)
 }
 
 /* --- queues and outboxes ---------------------------------------------------------------------- */
-
-/* What the inbox of the queue that receives most receives: a message may go to several of them. */
-static double rate_into(const top_page *page, const char *queue)
-{
-    const view *now = history_newest(page->history);
-    double most = -1;
-    for (size_t i = 0; i < now->inbox_count; i++) {
-        if (strcmp(now->inboxes[i].from, queue) != 0)
-            continue;
-        double rate = history_all_outcomes(page->history, &now->inboxes[i]);
-        most = rate > most ? rate : most;
-    }
-    return most;
-}
 
 static char *queue_table(const top_page *page)
 {
@@ -275,7 +311,7 @@ static char *queue_table(const top_page *page)
     const view *now = history_newest(page->history);
     for (size_t i = 0; i < now->queue_count; i++) {
         table_text(&rows, now->queues[i].name);
-        rate_cell(&rows, rate_into(page, now->queues[i].name));
+        rate_cell(&rows, history_into(page->history, now->queues[i].name));
         table_number(&rows, now->queues[i].waiting);
         ms_cell(&rows, now->queues[i].oldest_ms);
         table_end_row(&rows);
@@ -300,17 +336,6 @@ static char *outbox_table(const top_page *page)
         table_end_row(&rows);
     }
     return text_of(&rows);
-}
-
-static size_t width_of(const char *text)
-{
-    size_t widest = 0;
-    while (*text) {
-        size_t len = strcspn(text, "\n"), wide = encoding_characters(text, len);
-        widest = wide > widest ? wide : widest;
-        text += len + (text[len] != 0);
-    }
-    return widest;
 }
 
 /* The next line of a text; an empty one behind the last. */

@@ -90,7 +90,7 @@ static semel_status add_stored(const semel_name *name, void *context, semel_erro
 
 void view_read(view *out, tool *t, const argument_list *inboxes, int lag)
 {
-    *out = (view){.at_ns = steady_clock_ns()};
+    *out = (view){.at_ms = wall_clock_ms(), .at_ns = steady_clock_ns()};
     naming n = {out, inboxes};
     if (t->all)
         add_configured(out, t->all, inboxes);
@@ -102,6 +102,18 @@ void view_read(view *out, tool *t, const argument_list *inboxes, int lag)
     if (lag && !out->trouble.status)
         view_read_lag(out, t);
     out->took_ns = steady_clock_ns() - out->at_ns;
+}
+
+uint64_t view_unsent(const view *v, int64_t *oldest_ms)
+{
+    uint64_t unsent = 0;
+    *oldest_ms = -1;
+    for (size_t i = 0; i < v->outbox_count; i++) {
+        const outbox_view *outbox = &v->outboxes[i];
+        unsent += outbox->waiting > 0 ? (uint64_t)outbox->waiting : 0;
+        *oldest_ms = outbox->oldest_ms > *oldest_ms ? outbox->oldest_ms : *oldest_ms;
+    }
+    return unsent;
 }
 
 uint64_t view_pause_ms(const view *v, uint64_t every_ms)

@@ -40,7 +40,8 @@ typedef struct view {
     size_t unreachable;  /* of these: only their rows were read */
     const char *others;  /* their names: "host-2 pid 77, host-3 pid 12" */
     int64_t since_ms;    /* when the first of them started */
-    int64_t at_ns;       /* when this was read, */
+    int64_t at_ms;       /* when this was read, by the wall clock, */
+    int64_t at_ns;       /* and by the steady one, */
     int64_t took_ns;     /* and how long that took */
     uint64_t dead;       /* letters in all */
     semel_error trouble; /* of the store; status 0: none */
@@ -54,6 +55,9 @@ void view_free(view *v);
 /* How long to wait before the next one: so that a store with many dead letters is not read without
  * end. */
 uint64_t view_pause_ms(const view *v, uint64_t every_ms);
+
+/* How many messages wait in all outboxes, and how long the oldest of them has; -1: none waits. */
+uint64_t view_unsent(const view *v, int64_t *oldest_ms);
 
 inbox_view *view_inbox(view *v, const char *name); /* NULL: there is none */
 

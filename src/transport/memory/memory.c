@@ -299,6 +299,19 @@ static semel_status memory_settle(void *transport, const semel_delivery_settleme
     return SEMEL_OK;
 }
 
+/* --- counting --------------------------------------------------------------------------------- */
+
+static semel_status memory_depth(void *transport, uint64_t *ready, semel_error *err)
+{
+    memory_broker *self = transport;
+    (void)err;
+    pthread_mutex_lock(&self->lock);
+    collect_due(self, seam_steady_ms(self->seam));
+    *ready = self->ready.count;
+    pthread_mutex_unlock(&self->lock);
+    return SEMEL_OK;
+}
+
 const semel_transport_driver memory_transport_driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_ORDERED | SEMEL_TRANSPORT_COUNTS |
@@ -311,4 +324,5 @@ const semel_transport_driver memory_transport_driver = {
     .publish = memory_publish,
     .receive = memory_receive,
     .settle = memory_settle,
+    .depth = memory_depth,
 };

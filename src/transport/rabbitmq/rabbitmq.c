@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/wait.h"
+#include "transport/rabbitmq/depth.h"
 #include "transport/rabbitmq/publisher.h"
 #include "transport/rabbitmq/receiver.h"
 
@@ -226,6 +227,12 @@ static int rabbit_keeps_rejected(const void *transport)
     return self->address.has_dead_letter || self->address.allow_loss;
 }
 
+static semel_status rabbit_count_ready(void *transport, uint64_t *ready, semel_error *err)
+{
+    const rabbit *self = transport;
+    return rabbit_depth(&self->address, self->publisher.link.seam, ready, err);
+}
+
 const semel_transport_driver rabbitmq_transport_driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS,
@@ -241,4 +248,5 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .give_back = rabbit_give_back,
     .publish_while = rabbit_publish_while,
     .keeps_rejected = rabbit_keeps_rejected,
+    .depth = rabbit_count_ready,
 };

@@ -108,16 +108,20 @@ static void argue(arguments *to, const rabbit_link *link)
         add_argument(to, "x-single-active-consumer", AMQP_FIELD_KIND_BOOLEAN)->value.boolean = 1;
 }
 
-static semel_status look_for_queue(rabbit_link *link, semel_error *err)
+/* The answer has the number of messages that are ready. */
+static semel_status look_for_queue(rabbit_link *link, uint64_t *ready, semel_error *err)
 {
     const rabbit_address *address = link->address;
     char doing[DOING_ROOM];
     (void)snprintf(doing, sizeof doing, "looking for the queue \"%s\" (declare=yes would make it)",
                    address->queue);
-    if (amqp_queue_declare(link->connection, RABBIT_CHANNEL, amqp_cstring_bytes(address->queue), 1,
-                           0, 0, 0, amqp_empty_table))
-        return SEMEL_OK;
-    return rabbit_link_refused(link, doing, err);
+    const amqp_queue_declare_ok_t *found =
+        amqp_queue_declare(link->connection, RABBIT_CHANNEL, amqp_cstring_bytes(address->queue), 1,
+                           0, 0, 0, amqp_empty_table);
+    if (!found)
+        return rabbit_link_refused(link, doing, err);
+    *ready = found->message_count;
+    return SEMEL_OK;
 }
 
 static semel_status declare_queue(rabbit_link *link, semel_error *err)
@@ -139,10 +143,11 @@ static semel_status ensure_queue(rabbit_link *link, semel_error *err)
 {
     const rabbit_address *address = link->address;
     semel_status status = SEMEL_OK;
+    uint64_t ready;
     if (!address->queue[0])
         return SEMEL_OK;
     if (address->declare != RABBIT_DECLARE)
-        status = look_for_queue(link, err);
+        status = look_for_queue(link, &ready, err);
     else if (address->has_dead_letter && address->dead_letter[0])
         status = look_for_exchange(link, address->dead_letter, err);
     if (status || address->declare == RABBIT_TRUST)
@@ -187,4 +192,10 @@ semel_status rabbit_topology(rabbit_link *link, semel_error *err)
         if (!(status = rabbit_connect_patience(link, err)))
             status = steps[i](link, err);
     return status ? status : rabbit_connect_patience(link, err);
+}
+
+semel_status rabbit_topology_depth(rabbit_link *link, uint64_t *ready, semel_error *err)
+{
+    semel_status status = rabbit_connect_patience(link, err);
+    return status ? status : look_for_queue(link, ready, err);
 }

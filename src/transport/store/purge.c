@@ -2,13 +2,15 @@
  * are removed, in one transaction. Where a number may be another message's by then, the transaction
  * looks again when the message was captured. */
 #include "base/mem.h"
+#include "base/seam.h"
 #include "transport/store/queue.h"
 
 #include <string.h>
 
 enum {
-    ROUNDS = 100,   /* in each of which consumers were faster */
-    ROWS_MAX = 1000 /* of a transaction: a server locks the group of each */
+    ROUNDS = 100,     /* in each of which consumers were faster, */
+    ROUNDS_MS = 2000, /* and for no longer than this */
+    ROWS_MAX = 1000   /* of a transaction: a server locks the group of each */
 };
 
 typedef struct purging {
@@ -93,7 +95,11 @@ static semel_status purge(purging *p, store_queue *queue, semel_error *err)
     static const queue_step step = {remove_rows, SEMEL_BEGIN_DURABLE, "purge.stored",
                                     "purge.committed"};
     semel_status status = SEMEL_OK;
+    const semel_seam *seam = &queue->store->seam;
+    int64_t until_ms = seam_steady_ms(seam) + ROUNDS_MS;
     for (int i = 0; !status && !p->removed && i < ROUNDS; i++) {
+        if (i && seam_steady_ms(seam) >= until_ms)
+            break;
         status = find_rows(p, queue, err);
         if (status || !p->count)
             return status;

@@ -268,6 +268,29 @@ static void a_refusal_is_one_line_and_one_letter(void **state)
     close_logged(l);
 }
 
+/* In words and as a field; the command that is proposed shows it. */
+static void a_letter_is_named(void **state)
+{
+    logged *text = open_logged(LOG_FORMAT_TEXT), *json = open_logged(LOG_FORMAT_JSON);
+    semel_message message = {.size = sizeof message, .id = semel_str("m-1")};
+    semel_event event = {.size = sizeof event,
+                         .kind = SEMEL_EVENT_SENT,
+                         .name = "shipping",
+                         .message = &message,
+                         .outcome = SEMEL_DEAD,
+                         .attempt = 2,
+                         .error = "the broker refused it each time",
+                         .letter = 2101};
+    (void)state;
+    outcomes_observe(text->outcomes, &event);
+    outcomes_observe(json->outcomes, &event);
+    assert_non_null(strstr(text->text, "shipping: m-1 dead after 2 attempts, letter 2101: the "
+                                       "broker refused it each time; see: semel dead show 2101\n"));
+    assert_non_null(strstr(json->text, "\"letter\":2101"));
+    close_logged(text);
+    close_logged(json);
+}
+
 /* As when a dead letter is retried. */
 static void an_attempt_beyond_the_last_is_not_one_of_them(void **state)
 {
@@ -308,6 +331,7 @@ int main(void)
         cmocka_unit_test(values_in_errors_of_a_database_are_hidden),
         cmocka_unit_test(a_copy_of_a_dead_letter_is_a_duplicate),
         cmocka_unit_test(a_refusal_is_one_line_and_one_letter),
+        cmocka_unit_test(a_letter_is_named),
         cmocka_unit_test(an_attempt_beyond_the_last_is_not_one_of_them),
         cmocka_unit_test(nothing_of_a_message_breaks_a_line),
     };

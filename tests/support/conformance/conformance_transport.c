@@ -20,7 +20,9 @@ static void open_transport(transport_fixture *f)
                                        .seam = semel_test_seam_get(f->seam)};
     OK(semel_transport_open(&f->transport, f->url, &options, &last_error));
     const semel_transport_driver *driver = semel_transport_driver_of(f->transport);
-    f->abilities = driver->abilities | (driver->settle_in ? TRANSPORT_SETTLES_IN_UNITS : 0);
+    f->abilities = driver->abilities |
+                   (driver->settle_in ? (unsigned)TRANSPORT_SETTLES_IN_UNITS : 0) |
+                   (driver->depth ? (unsigned)TRANSPORT_TELLS_DEPTH : 0);
 }
 
 static int setup(void **state)

@@ -69,8 +69,8 @@ typedef struct transport_test {
     unsigned needs; /* abilities of the driver; without them the test is not run */
 } transport_test;
 
-/* Beside the abilities of sys/transport.h: the driver has settle_in. */
-enum { TRANSPORT_SETTLES_IN_UNITS = 1 << 16 };
+/* Beside the abilities of sys/transport.h: the driver has settle_in, or depth. */
+enum { TRANSPORT_SETTLES_IN_UNITS = 1 << 16, TRANSPORT_TELLS_DEPTH = 1 << 17 };
 
 #define TRANSPORT_TEST(function) TRANSPORT_TEST_OF(function, 0)
 #define TRANSPORT_TEST_OF(function, needs) \

@@ -31,10 +31,12 @@ static void calls_are_refused(const forked *in)
     semel_delivery delivery;
     semel_error err;
     size_t count;
+    uint64_t ready;
     REFUSED(semel_transport_publish(&result, transport, &pointer, 1, RECEIVE_WAIT_MS, &err));
     PROCESS_REQUIRE(result == SEMEL_PUBLISH_UNKNOWN);
     REFUSED(semel_transport_receive(transport, &delivery, 1, &count, RECEIVE_WAIT_MS, &err));
     REFUSED(semel_transport_settle(transport, &ack, 1, &err));
+    REFUSED(semel_transport_depth(&ready, transport, &err));
     PROCESS_REQUIRE(strstr(semel_transport_warnings(transport), "fork()"));
 }
 

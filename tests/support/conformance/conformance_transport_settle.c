@@ -2,6 +2,7 @@
 #include "support/conformance/conformance_transport.h"
 
 #include <string.h>
+#include <time.h>
 
 static void what_is_acknowledged_is_gone(void **state)
 {
@@ -252,6 +253,36 @@ static void a_verdict_in_a_unit_on_what_is_not_out_is_refused(void **state)
     driver->settled(self, &gone, 1); /* does no harm */
 }
 
+/* A broker may count a moment later; the deadline of the test ends a wait that is in vain. */
+static void expect_depth(transport_fixture *f, uint64_t wanted)
+{
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    uint64_t ready = wanted + 1;
+    for (;;) {
+        OK(semel_transport_depth(&ready, f->transport, &last_error));
+        if (ready == wanted)
+            return;
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
+static void its_depth_is_what_no_consumer_has(void **state)
+{
+    transport_fixture *f = *state;
+    semel_delivery out[3];
+    expect_depth(f, 0);
+    for (int i = 0; i < 3; i++)
+        publish_id(f, "m-1", NULL);
+    expect_depth(f, 3);
+    expect_depth(f, 3); /* none was received by asking */
+    take(f, out, 3);
+    expect_depth(f, 0);
+    settle(f, out[1].tag, SEMEL_VERDICT_ACK, 0);
+    reopen_transport(f);
+    if (f->quirks->flags & TRANSPORT_KEEPS)
+        expect_depth(f, 2);
+}
+
 const transport_test transport_settle_tests[] = {
     TRANSPORT_TEST(what_is_acknowledged_is_gone),
     TRANSPORT_TEST(what_is_rejected_is_gone),
@@ -269,4 +300,5 @@ const transport_test transport_settle_tests[] = {
     TRANSPORT_TEST_OF(a_verdict_in_a_unit_counts_with_its_commit, TRANSPORT_SETTLES_IN_UNITS),
     TRANSPORT_TEST_OF(a_verdict_in_a_unit_on_what_is_not_out_is_refused,
                       TRANSPORT_SETTLES_IN_UNITS),
+    TRANSPORT_TEST_OF(its_depth_is_what_no_consumer_has, TRANSPORT_TELLS_DEPTH),
     {NULL, NULL, 0}};
