@@ -28,6 +28,10 @@ foreach(file IN LISTS files)
     set(${what} "${CMAKE_MATCH_2}")
   endforeach()
 
+  # What a text creates can say which text it was.
+  string(MD5 digest "${sql}")
+  string(REPLACE "{digest}" "${digest}" sql "${sql}")
+
   # One literal per line; \? because ISO C still reads trigraphs.
   string(REPLACE "\\" "\\\\" sql "${sql}")
   string(REPLACE "\"" "\\\"" sql "${sql}")

@@ -212,6 +212,9 @@ typedef struct semel_schema_step {
     /* complete statements for a database administrator, with the row that says that the step was
      * taken, safe to run twice */
     const char *sql;
+    /* applied, but something that the library itself does without is missing, or was made by
+     * another version of it (functions in MariaDB): taking the step again mends it */
+    int incomplete;
 } semel_schema_step;
 
 typedef semel_status semel_schema_visitor(const semel_schema_step *step, void *context,

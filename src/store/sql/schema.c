@@ -110,7 +110,8 @@ static semel_status show_step(const sql_migration *step, const sql_applied *appl
                                .name = step->brings,
                                .locks = step->locks,
                                .applied_ms = applied->at_ms[step->version],
-                               .sql = script.bytes};
+                               .sql = script.bytes,
+                               .incomplete = applied->incomplete[step->version]};
     semel_status status = script.failed
                               ? semel_fail(err, SEMEL_ENOMEM, "out of memory showing the schema")
                               : visitor(&shown, context, err);

@@ -37,6 +37,7 @@ enum { SQL_STEPS_MAX = 64 };
 /* What the store's database says: when each step was taken, by version; 0: not yet. */
 typedef struct sql_applied {
     int64_t at_ms[SQL_STEPS_MAX + 1];
+    char incomplete[SQL_STEPS_MAX + 1]; /* taken, and something of it is missing */
 } sql_applied;
 
 void sql_applied_note(sql_applied *all, int64_t version, int64_t at_ms);
