@@ -54,6 +54,11 @@ void raw_open(raw_db *raw, const char *path)
                              "PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864",
                              NULL, NULL, NULL),
                 db);
+    must_sqlite(sqlite3_exec(db,
+                             "CREATE TABLE semel_schema (version INTEGER PRIMARY KEY, "
+                             "name TEXT NOT NULL, applied_ms INTEGER NOT NULL)",
+                             NULL, NULL, NULL),
+                db);
     for (const sql_migration *step = sqlite_migrations; step->version; step++)
         must_sqlite(sqlite3_exec(db, step->sql, NULL, NULL, NULL), db);
     raw_adopt(raw, db);

@@ -32,12 +32,23 @@ foreach(file IN LISTS files)
   string(MD5 digest "${sql}")
   string(REPLACE "{digest}" "${digest}" sql "${sql}")
 
+  # The least version that a program must know to use the tables behind this step. Programs that know less than 6 do not
+  # ask for it, so the steps before have no such line.
+  set(needs ${version})
+  if(version GREATER 5)
+    if(NOT sql MATCHES "(^|\n)-- needs: ([0-9]+)\n" OR CMAKE_MATCH_2 LESS 1 OR CMAKE_MATCH_2 GREATER version)
+      message(FATAL_ERROR "${file}: a migration has a line `-- needs: N`, the version that programs must know; "
+        "${version} if programs that know less cannot use the tables any more")
+    endif()
+    set(needs ${CMAKE_MATCH_2})
+  endif()
+
   # One literal per line; \? because ISO C still reads trigraphs.
   string(REPLACE "\\" "\\\\" sql "${sql}")
   string(REPLACE "\"" "\\\"" sql "${sql}")
   string(REPLACE "?" "\\?" sql "${sql}")
   string(REPLACE "\n" "\\n\"\n     \"" sql "${sql}")
-  string(APPEND rows "    {${version}, \"${name}\", \"${brings}\",\n     \"${locks}\",\n     \"${sql}\"},\n")
+  string(APPEND rows "    {${version}, ${needs}, \"${name}\", \"${brings}\",\n     \"${locks}\",\n     \"${sql}\"},\n")
 endforeach()
 
 file(WRITE ${OUT_DIR}/${NAME}_migrations.h "/* Generated from sql/${NAME} by cmake/EmbedSql.cmake. */

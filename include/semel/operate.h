@@ -212,6 +212,11 @@ typedef struct semel_schema_step {
     /* complete statements for a database administrator, with the row that says that the step was
      * taken, safe to run twice */
     const char *sql;
+    /* the least version that a program must know to use the tables behind this step */
+    int32_t needs;
+    /* 1: a newer semel has taken it, and this library does not have it; the name is that in the
+     * database, and the texts are empty */
+    int newer;
     /* applied, but something that the library itself does without is missing, or was made by
      * another version of it (functions in MariaDB): taking the step again mends it */
     int incomplete;
@@ -220,9 +225,9 @@ typedef struct semel_schema_step {
 typedef semel_status semel_schema_visitor(const semel_schema_step *step, void *context,
                                           semel_error *err);
 
-/* All steps that this library knows, in their order. Changes nothing, and works on a database
- * without tables of semel's. SEMEL_ESCHEMA, after all were shown, if the tables are of a newer
- * version. */
+/* All steps that this library has, in their order, and behind them those of a newer version that
+ * were taken. Changes nothing, and works on a database without tables of semel's. SEMEL_ESCHEMA,
+ * after all were shown, if a step needs programs that know more than this library. */
 SEMEL_API semel_status semel_store_schema(semel_store *store, semel_schema_visitor *visitor,
                                           void *context, semel_error *err);
 

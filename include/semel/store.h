@@ -76,8 +76,9 @@ SEMEL_API semel_status semel_store_open(semel_store **out, const char *url,
 SEMEL_API void semel_store_close(semel_store *store);
 
 /* Creates or upgrades semel's own tables; each step is a transaction of its own. A program may call
- * it at every start, and several processes may call it at once. SEMEL_ESCHEMA if the tables are
- * newer than the library, or are not semel's. */
+ * it at every start, and several processes may call it at once. Tables of a newer version that this
+ * library may use are left as they are. SEMEL_ESCHEMA if it may not use them, or if they are not
+ * semel's. */
 SEMEL_API semel_status semel_store_migrate(semel_store *store, semel_error *err);
 
 /* Runs the application's own statements, without values, one after the other: CREATE TABLE IF NOT

@@ -22,8 +22,10 @@ class Server:
             raise Failed(f"{script[:2000]}\n{done.stderr}")
         return done.stdout
 
-    def insert_version(self, version):
-        self.ask(f"INSERT INTO {self.table('schema')} (version, name, applied_ms) VALUES ({version}, 'future', 1);")
+    def insert_version(self, version, needs="NULL"):
+        """As a semel to come would record a step."""
+        self.ask(f"INSERT INTO {self.table('schema')} (version, name, applied_ms, needs) "
+                 f"VALUES ({version}, 'future', 1, {needs});")
 
 
 class Postgres(Server):
@@ -64,7 +66,7 @@ class Postgres(Server):
             FROM pg_constraint c JOIN pg_namespace n ON n.oid = connamespace WHERE {of} ORDER BY 1, 2;""")
         functions = self.ask(f"""SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n
             ON n.oid = pronamespace WHERE {of} ORDER BY proname, p.oid::regprocedure::text;""")
-        taken = self.ask(f"SELECT version, name FROM {self.table('schema')} ORDER BY 1;")
+        taken = self.ask(f"SELECT version, name, needs FROM {self.table('schema')} ORDER BY 1;")
         return [part.replace(self.schema, "SCHEMA") for part in (columns, indexes, constraints, functions, taken)]
 
     def close(self):
@@ -106,7 +108,7 @@ class Mariadb(Server):
         made = re.sub(r" AUTO_INCREMENT=\d+", "", made)
         functions = self.ask(f"""SELECT routine_type, routine_name, dtd_identifier, routine_definition, routine_comment
             FROM information_schema.routines WHERE routine_schema = '{self.name}' ORDER BY 1, 2;""")
-        taken = self.ask(f"SELECT version, name FROM {self.table('schema')} ORDER BY 1;")
+        taken = self.ask(f"SELECT version, name, needs FROM {self.table('schema')} ORDER BY 1;")
         return [part.replace(self.name, "DATABASE") for part in (made, functions, taken)]
 
     def close(self):

@@ -411,7 +411,7 @@ typedef struct semel_store_driver {
     semel_durability (*durability)(const void *store);
 
     /* The number of a name, assigned on first use and never changed. ESCHEMA if the tables do not
-     * exist, are newer than the driver, or are not semel's. */
+     * exist, need a newer driver, or are not semel's. */
     semel_status (*scope)(void *store, semel_scope kind, const char *name, int64_t *out,
                           semel_error *err);
 

@@ -7,6 +7,7 @@
 #include "program/operate/table.h"
 #include "program/operate/tool.h"
 #include "program/support/nearest.h"
+#include "program/support/newer_tables.h"
 #include "program/support/show.h"
 #include "program/support/temporary.h"
 
@@ -36,6 +37,7 @@ typedef struct migrate_call {
     tool_options options;
     uint32_t to;
     tool tool;
+    newer_tables newer;
     char *temporary; /* the directory of a store that stands in for a file that is not there */
 } migrate_call;
 
@@ -73,6 +75,8 @@ static int read_steps(step **out, migrate_call *call)
     list.end = &list.first;
     semel_status status = semel_store_schema(call->tool.store, keep_step, &list, &why);
     *out = list.first;
+    for (const step *s = list.first; s; s = s->next)
+        newer_tables_note(&call->newer, &s->is);
     return status ? tool_failed(&call->tool, &why) : CLI_OK;
 }
 
@@ -86,18 +90,22 @@ static int is_pending(const migrate_call *call, const step *s)
     return is_due(s) && (!call->to || (uint32_t)s->is.version <= call->to);
 }
 
-static int32_t last_version(const step *s)
+/* Nothing is pending. */
+static void say_current(const migrate_call *call)
 {
-    int32_t version = 0;
-    for (; s; s = s->next)
-        version = s->is.version;
-    return version;
+    buffer text = {0};
+    if (call->newer.there)
+        newer_tables_text(&text, &call->newer);
+    else
+        buffer_text(&text, "semel's tables are current: nothing to do");
+    tool_say(&call->tool, "%s", text.data);
+    buffer_free(&text);
 }
 
 /* --to N: is there such a step? */
-static int check_target(const migrate_call *call, const step *first)
+static int check_target(const migrate_call *call)
 {
-    int32_t last = last_version(first);
+    int32_t last = call->newer.known;
     if (call->to <= (uint32_t)last)
         return CLI_OK;
     return tool_refuse(&call->tool, CLI_NOT_FOUND,
@@ -107,9 +115,21 @@ static int check_target(const migrate_call *call, const step *first)
 
 /* --- status ----------------------------------------------------------------------------------- */
 
-static const table_column status_columns[] = {
-    {"VERSION", "version", 1, 0}, {"CONTENTS", "contents", 0, 0}, {"STATE", "state", 0, 0},
-    {"LOCKS", "locks", 0, 0},     {NULL, "applied_at", 0, 0},     {0}};
+static const table_column status_columns[] = {{"VERSION", "version", 1, 0},
+                                              {"CONTENTS", "contents", 0, 0},
+                                              {"STATE", "state", 0, 0},
+                                              {"LOCKS", "locks", 0, 0},
+                                              {NULL, "applied_at", 0, 0},
+                                              {NULL, "needs", 1, 0},
+                                              {0}};
+
+static void say_next(const migrate_call *call, int pending)
+{
+    if (pending)
+        tool_say(&call->tool, "next: semel migrate up, or for a DBA: semel migrate sql");
+    else if (call->newer.there)
+        say_current(call);
+}
 
 static int run_status(migrate_call *call)
 {
@@ -120,9 +140,13 @@ static int run_status(migrate_call *call)
     for (const step *s = first; s; s = s->next) {
         table_number(&t, s->is.version);
         table_text(&t, s->is.name);
-        table_text(&t, !s->is.applied_ms ? "pending" : is_due(s) ? "incomplete" : "applied");
+        table_text(&t, s->is.newer         ? "newer"
+                       : !s->is.applied_ms ? "pending"
+                       : is_due(s)         ? "incomplete"
+                                           : "applied");
         table_text(&t, is_due(s) ? s->is.locks : NULL);
         table_moment(&t, s->is.applied_ms);
+        table_number(&t, s->is.needs);
         table_end_row(&t);
         pending |= is_due(s);
     }
@@ -130,8 +154,8 @@ static int run_status(migrate_call *call)
         tool_say(&call->tool, "this store has no tables");
     table_print(&t, stdout);
     (void)fflush(stdout);
-    if (pending && !status)
-        tool_say(&call->tool, "next: semel migrate up, or for a DBA: semel migrate sql");
+    if (!status)
+        say_next(call, pending);
     return status;
 }
 
@@ -197,7 +221,7 @@ static int take_steps(migrate_call *call, const step *first)
     if (!status && call->options.dry_run)
         tool_say(&call->tool, "%d pending; nothing was changed", taken);
     else if (!status && !taken)
-        tool_say(&call->tool, "semel's tables are current: nothing to do");
+        say_current(call);
     return status;
 }
 
@@ -218,7 +242,7 @@ static int run_up(migrate_call *call)
     step *first = NULL;
     int status = read_steps(&first, call);
     if (!status)
-        status = check_target(call, first);
+        status = check_target(call);
     if (!status)
         status = take_steps(call, first);
     if (!status)
@@ -261,14 +285,14 @@ static int run_sql(migrate_call *call)
     int pending = 0;
     int status = read_steps(&first, call);
     if (!status)
-        status = check_target(call, first);
+        status = check_target(call);
     if (status)
         return status;
     for (const step *s = first; s; s = s->next)
         pending |= is_pending(call, s);
     print_script(call, first);
     if (!pending)
-        tool_say(&call->tool, "semel's tables are current: nothing to do");
+        say_current(call);
     return CLI_OK;
 }
 

@@ -116,6 +116,8 @@ static int open_and_run(service *s)
 {
     int status = service_open_store(s);
     if (!status)
+        service_say_newer_tables(s);
+    if (!status)
         status = service_verify(s, s->all);
     if (!status)
         status = service_open_pipeline(s, s->all, &s->now);

@@ -84,6 +84,7 @@ int service_is_idle(service *s);
 
 /* service_lines.c: what is said at the start and the end. */
 void service_say_start(const service *s);
+void service_say_newer_tables(const service *s); /* if there are any */
 void service_say_ready(const service *s);
 void service_say_stopping(const service *s);
 void service_say_stopped(const service *s);

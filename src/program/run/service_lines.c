@@ -2,6 +2,7 @@
 #include "program/handler/handler.h"
 #include "program/run/sample.h"
 #include "program/run/service_internal.h"
+#include "program/support/newer_tables.h"
 #include "program/support/show.h"
 #include "program/support/units.h"
 
@@ -20,6 +21,22 @@ void service_say_start(const service *s)
                                    .fields = {{"version", semel_version(), 0},
                                               {"config", s->all->path, 0},
                                               {"pid", NULL, getpid()}}});
+    buffer_free(&text);
+}
+
+void service_say_newer_tables(const service *s)
+{
+    newer_tables found = newer_tables_find(s->store);
+    buffer text = {0};
+    if (!found.there)
+        return;
+    newer_tables_text(&text, &found);
+    log_write(s->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = "schema",
+                                   .subject = "store",
+                                   .msg = text.data,
+                                   .fields = {{"version", NULL, found.there},
+                                              {"known", NULL, found.known}}});
     buffer_free(&text);
 }
 

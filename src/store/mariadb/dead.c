@@ -97,7 +97,10 @@ static maria_statement list_for(const semel_dead_filter *filter)
 {
     if (filter->key.len)
         return filter->origin && filter->name ? ST_DEAD_LIST_LETTER : ST_DEAD_LIST_KEY;
-    return filter->retry ? ST_DEAD_LIST_ASKED : filter->cause ? ST_DEAD_LIST_CAUSE : ST_DEAD_LIST;
+    return filter->retry                    ? ST_DEAD_LIST_ASKED
+           : filter->cause                  ? ST_DEAD_LIST_CAUSE
+           : filter->origin && filter->name ? ST_DEAD_LIST_NAME
+                                            : ST_DEAD_LIST;
 }
 
 static void write_brief(maria_query *q, const semel_dead_filter *filter)
@@ -156,6 +159,10 @@ semel_status mariadb_dead_list(void *unit_state, const semel_dead_filter *filter
         write_brief(&q, filter);
         if (which == ST_DEAD_LIST_KEY)
             maria_bytes(&q, filter->key);
+        if (which == ST_DEAD_LIST_NAME) {
+            maria_int(&q, filter->origin);
+            maria_text(&q, filter->name);
+        }
         write_wanted(&q, filter);
     }
     maria_step *s = maria_end(&q);

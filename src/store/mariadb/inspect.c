@@ -252,11 +252,10 @@ static void find_functions_in(inspection *in, const maria_functions *all,
              which, names, so);
 }
 
-static semel_status find_functions(inspection *in, semel_error *err)
+static semel_status find_functions(inspection *in, int64_t version, semel_error *err)
 {
     maria_functions all;
-    semel_status status =
-        maria_functions_look(&all, in->store, in->on, sql_schema_newest(mariadb_migrations), err);
+    semel_status status = maria_functions_look(&all, in->store, in->on, version, err);
     if (status)
         return status;
     find_functions_in(in, &all, FUNCTION_MISSING, "functions for SQL are missing",
@@ -278,15 +277,16 @@ static semel_status find_functions(inspection *in, semel_error *err)
 static semel_status find_schema(inspection *in, semel_error *err)
 {
     semel_error why = {0};
-    semel_status status = maria_schema_check(in->store, in->on, &why);
+    sql_versions versions = {0};
+    semel_status status = maria_schema_versions(&versions, in->store, in->on, &why);
     if (status && is_denied(&why)) {
         sql_find(&in->found, SEMEL_SEVERITY_ERROR, "schema", NULL,
                  "the version of semel's tables cannot be read");
         return SEMEL_OK;
     }
-    if (!status)
-        status = find_functions(in, &why);
-    return sql_find_schema(&in->found, status, &why, sql_schema_newest(mariadb_migrations), err);
+    if (!status && versions.version <= sql_schema_newest(mariadb_migrations))
+        status = find_functions(in, versions.version, &why);
+    return sql_find_schema(&in->found, mariadb_migrations, &versions, status, &why, err);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

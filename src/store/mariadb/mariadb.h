@@ -9,6 +9,7 @@
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
+#include "store/sql/schema.h"
 #include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
@@ -144,6 +145,8 @@ semel_status mariadb_migrate(void *store, semel_error *err);
 semel_status mariadb_migrate_to(void *store, int32_t version, semel_error *err);
 semel_status mariadb_schema(void *store, semel_schema_visitor *visitor, void *context,
                             semel_error *err);
+semel_status maria_schema_versions(sql_versions *out, mariadb_store *store, maria_connection *on,
+                                   semel_error *err);
 semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err);
 semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, const char *what,
                             uint32_t wait_ms, int *got, semel_error *err);

@@ -10,8 +10,9 @@
  * without that right the step goes on without them. Every migration looks for functions that are
  * missing, or that another text has made, and tries to create them.
  *
- * Three things are refused, since going on would destroy: tables of a newer semel, tables of our
- * names that are not semel's, and no tables at all (which migrate makes). */
+ * Three things are refused, since going on would destroy: tables of a newer semel that say that
+ * this one must not use them, tables of our names that are not semel's, and no tables at all (which
+ * migrate makes). */
 #include "base/hash.h"
 #include "generated/mariadb_migrations.h"
 #include "store/mariadb/mariadb.h"
@@ -61,14 +62,24 @@ static semel_status check_strangers(mariadb_store *store, maria_connection *on, 
                       store->at.prefix, store->at.prefix);
 }
 
-/* *version is 0 if there is nothing of ours yet. */
-static semel_status read_version(mariadb_store *store, maria_connection *on, int64_t *version,
-                                 semel_error *err)
+static semel_status keep_versions(const maria_row *r, void *context, semel_error *err)
+{
+    (void)err;
+    *(sql_versions *)context =
+        (sql_versions){.version = maria_column_int(r, 0), .needs = maria_column_int(r, 1)};
+    return SEMEL_OK;
+}
+
+semel_status maria_schema_versions(sql_versions *out, mariadb_store *store, maria_connection *on,
+                                   semel_error *err)
 {
     maria_failure failed;
-    *version = 0;
-    maria_query q = maria_enqueue(on, ST_SCHEMA_VERSION);
-    semel_status status = execute_number(on, &q, version, &failed, "reading the schema", err);
+    *out = (sql_versions){0};
+    maria_query q = maria_enqueue(on, ST_SCHEMA_VERSIONS);
+    maria_step *s = maria_end(&q);
+    s->call = keep_versions;
+    s->context = out;
+    semel_status status = maria_flush(on, &failed, "reading the schema", err);
     if (failed.number == ER_NO_SUCH_TABLE)
         return check_strangers(store, on, err);
     if (failed.number == ER_BAD_FIELD_ERROR)
@@ -76,14 +87,14 @@ static semel_status read_version(mariadb_store *store, maria_connection *on, int
             err, SEMEL_ESCHEMA,
             "the table %sschema is not semel's: rename it, or choose another ?prefix=",
             store->at.prefix);
-    return status ? status : sql_schema_check_not_newer(mariadb_migrations, *version, err);
+    return status;
 }
 
 semel_status maria_schema_check(mariadb_store *store, maria_connection *on, semel_error *err)
 {
-    int64_t version;
-    semel_status status = read_version(store, on, &version, err);
-    return status ? status : sql_schema_check(mariadb_migrations, version, err);
+    sql_versions found;
+    semel_status status = maria_schema_versions(&found, store, on, err);
+    return status ? status : sql_schema_check(mariadb_migrations, &found, err);
 }
 
 /* --- one at a time ---------------------------------------------------------------------------- */
@@ -205,6 +216,20 @@ static semel_status run_file(mariadb_store *store, maria_connection *on, const s
     return status;
 }
 
+static void enqueue_record(maria_connection *on, const sql_migration *next)
+{
+    maria_query q = maria_enqueue(on, ST_SCHEMA_RECORD);
+    maria_int(&q, next->version);
+    maria_text(&q, next->name);
+    (void)maria_end(&q);
+    if (next->version < SQL_NEEDS_VERSION)
+        return;
+    q = maria_enqueue(on, ST_SCHEMA_NEEDS);
+    maria_int(&q, next->needs);
+    maria_int(&q, next->version);
+    (void)maria_end(&q);
+}
+
 static semel_status apply_step(mariadb_store *store, maria_connection *on,
                                const sql_migration *next, semel_error *err)
 {
@@ -212,21 +237,19 @@ static semel_status apply_step(mariadb_store *store, maria_connection *on,
     semel_status status = run_file(store, on, next, WHOLE_FILE, err);
     if (status)
         return status;
-    maria_query q = maria_enqueue(on, ST_SCHEMA_RECORD);
-    maria_int(&q, next->version);
-    maria_text(&q, next->name);
-    (void)maria_end(&q);
+    enqueue_record(on, next);
     status = maria_flush(on, NULL, "making semel's tables", err);
     return status ? status : seam_fault(store->seam, "migrate.applied", err);
 }
 
 /* One step, if one is due up to this version. *more is 0 when there is none. */
 static semel_status migrate_step(mariadb_store *store, maria_connection *on, int32_t last,
-                                 int *more, semel_error *err)
+                                 sql_versions *found, int *more, semel_error *err)
 {
-    int64_t version;
-    semel_status status = read_version(store, on, &version, err);
-    const sql_migration *next = sql_schema_next(mariadb_migrations, version);
+    semel_status status = maria_schema_versions(found, store, on, err);
+    if (!status)
+        status = sql_schema_check_usable(mariadb_migrations, found, err);
+    const sql_migration *next = sql_schema_next(mariadb_migrations, found->version);
     *more = !status && next && next->version <= last;
     if (!*more)
         return status;
@@ -240,14 +263,11 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
 
 /* Those that a step had to leave out, or that another version made; it is no reason to fail. A
  * later step may replace functions of an earlier one, so all of them are made, in the order of
- * their steps. */
-static void complete_functions(mariadb_store *store, maria_connection *on)
+ * their steps. Functions of newer tables are a newer semel's. */
+static void complete_functions(mariadb_store *store, maria_connection *on, int64_t version)
 {
-    int64_t version = 0;
     maria_functions found;
-    semel_status status = read_version(store, on, &version, NULL);
-    if (!status)
-        status = maria_functions_look(&found, store, on, version, NULL);
+    semel_status status = maria_functions_look(&found, store, on, version, NULL);
     if (status || (!maria_functions_count(&found, FUNCTION_MISSING) &&
                    !maria_functions_count(&found, FUNCTION_OUTDATED)))
         return;
@@ -261,15 +281,16 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, i
                                    semel_error *err)
 {
     int more = 1, got = 0;
+    sql_versions found = {0};
     semel_status status = maria_get_lock(on, store, "migrate", store->limits.busy_ms, &got, err);
     if (status)
         return status;
     if (!got)
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
-        status = migrate_step(store, on, last, &more, err);
-    if (!status)
-        complete_functions(store, on);
+        status = migrate_step(store, on, last, &found, &more, err);
+    if (!status && found.version <= sql_schema_newest(mariadb_migrations))
+        complete_functions(store, on, found.version);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");
@@ -298,15 +319,17 @@ semel_status mariadb_migrate(void *state, semel_error *err)
 /* --- the steps, for a tool -------------------------------------------------------------------- */
 
 static const char before[] = MARIA_MAKE_SCHEMA ";\n";
-static const char after[] =
+static const char record[] =
     "INSERT IGNORE INTO `{}schema` (version, name, applied_ms) VALUES ({version}, '{name}',\n"
-    "    TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000);\n"
-    "COMMIT;\n";
+    "    TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000);\n";
+static const char needs[] = "UPDATE `{}schema` SET needs = {needs} WHERE version = {version};\n";
+static const char after[] = "COMMIT;\n";
 
 static semel_status note_applied(const maria_row *r, void *context, semel_error *err)
 {
     (void)err;
-    sql_applied_note(context, maria_column_int(r, 0), maria_column_int(r, 1));
+    sql_applied_note(context, maria_column_int(r, 0), maria_column_int(r, 1),
+                     maria_column_int(r, 2), maria_column_text(r, 3));
     return SEMEL_OK;
 }
 
@@ -327,18 +350,16 @@ static semel_status note_functions(sql_applied *all, mariadb_store *store, maria
 static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_connection *on,
                                  semel_error *err)
 {
-    int64_t version;
-    semel_status status = read_version(store, on, &version, err);
-    if (status == SEMEL_ESCHEMA && version)
-        status = SEMEL_OK; /* newer ones: those that are known are shown */
-    if (status || !version)
+    sql_versions found;
+    semel_status status = maria_schema_versions(&found, store, on, err);
+    if (status || !found.version)
         return status;
     maria_query q = maria_enqueue(on, ST_SCHEMA_STEPS);
     maria_step *s = maria_end(&q);
     s->call = note_applied;
     s->context = out;
     status = maria_flush(on, NULL, "reading the schema's steps", err);
-    return status ? status : note_functions(out, store, on, version, err);
+    return status ? status : note_functions(out, store, on, found.version, err);
 }
 
 semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *context,
@@ -348,6 +369,8 @@ semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *co
     maria_connection *on = NULL;
     sql_applied applied = {0};
     sql_script_frame frame = {before,
+                              record,
+                              needs,
                               after,
                               store->name,
                               {{MARIA_CREATE_FUNCTION, "DELIMITER //\n" MARIA_CREATE_FUNCTION},

@@ -110,8 +110,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_TOUCHED_CLEAR] = "SET @semel = x''",
     [ST_TOUCHED] = "SELECT @semel",
 
-    [ST_SCHEMA_VERSION] =
-        "SELECT COALESCE(MAX(version), 0), MAX(name), MAX(applied_ms) FROM `{}schema`",
+    [ST_SCHEMA_VERSIONS] = SQL_SCHEMA_VERSIONS("`{}schema`"),
     [ST_SCHEMA_STRANGERS] =
         "SELECT COUNT(*) FROM information_schema.tables "
         "WHERE table_schema = ? AND table_name IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -119,7 +118,8 @@ static const char *const texts[ST_COUNT] = {
     [ST_SCHEMA_RECORD] =
         "INSERT INTO `{}schema` (version, name, applied_ms) VALUES (?, ?, " NOW ") "
         "ON DUPLICATE KEY UPDATE version = VALUES(version)", /* a script has just taken it */
-    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM `{}schema`",
+    [ST_SCHEMA_NEEDS] = "UPDATE `{}schema` SET needs = ? WHERE version = ?",
+    [ST_SCHEMA_STEPS] = SQL_SCHEMA_STEPS("`{}schema`"),
     /* inspect.c has the columns by name. */
     [ST_INSPECT] =
         "SELECT VERSION(), CURRENT_USER(), @@innodb_flush_log_at_trx_commit, @@log_bin, "
@@ -338,6 +338,8 @@ static const char *const texts[ST_COUNT] = {
         DEAD_COLUMNS "(SELECT origin AS o, name AS n FROM `{}dead` FORCE INDEX (letter) "
                      "GROUP BY origin, name) names STRAIGHT_JOIN `{}dead` FORCE INDEX (letter) "
                      "ON origin = o AND name = n AND `key` = ? WHERE " DEAD_WANTED,
+    [ST_DEAD_LIST_NAME] =
+        DEAD_COLUMNS "`{}dead` FORCE INDEX (name) WHERE origin = ? AND name = ? AND " DEAD_WANTED,
     [ST_DEAD_LIST_LETTER] = DEAD_COLUMNS "`{}dead` FORCE INDEX (letter) WHERE " DEAD_WANTED,
     [ST_DEAD_LOCK_RETRY] = "SELECT 1 FROM " THIS_RETRY " FOR UPDATE",
     /* Having failed changes the cause. */

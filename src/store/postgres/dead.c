@@ -60,7 +60,10 @@ static pg_statement list_for(const semel_dead_filter *filter)
 {
     if (filter->key.len)
         return filter->origin && filter->name ? ST_DEAD_LIST_LETTER : ST_DEAD_LIST_KEY;
-    return filter->retry ? ST_DEAD_LIST_ASKED : filter->cause ? ST_DEAD_LIST_CAUSE : ST_DEAD_LIST;
+    return filter->retry                    ? ST_DEAD_LIST_ASKED
+           : filter->cause                  ? ST_DEAD_LIST_CAUSE
+           : filter->origin && filter->name ? ST_DEAD_LIST_NAME
+                                            : ST_DEAD_LIST;
 }
 
 static pg_query list_query(postgres_unit *unit, const semel_dead_filter *filter)

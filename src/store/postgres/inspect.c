@@ -193,13 +193,14 @@ static semel_status find_rights(inspection *in, int *usable, semel_error *err)
 static semel_status find_schema(inspection *in, int usable, semel_error *err)
 {
     semel_error why = {0};
-    semel_status status = pg_schema_check(in->store, in->on, &why);
+    sql_versions versions = {0};
+    semel_status status = pg_schema_versions(&versions, in->store, in->on, &why);
     if (strcmp(why.sqlstate, "42501") == 0 || (!usable && status && status != SEMEL_ESCHEMA)) {
         sql_find(&in->found, SEMEL_SEVERITY_ERROR, "schema", NULL,
                  "the version of semel's tables cannot be read");
         return SEMEL_OK;
     }
-    return sql_find_schema(&in->found, status, &why, sql_schema_newest(postgres_migrations), err);
+    return sql_find_schema(&in->found, postgres_migrations, &versions, status, &why, err);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

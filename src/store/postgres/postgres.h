@@ -10,6 +10,7 @@
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/pool.h"
+#include "store/sql/schema.h"
 #include "store/sql/sweep.h"
 
 #include <semel/sys/store.h>
@@ -112,6 +113,8 @@ semel_status postgres_migrate(void *store, semel_error *err);
 semel_status postgres_migrate_to(void *store, int32_t version, semel_error *err);
 semel_status postgres_schema(void *store, semel_schema_visitor *visitor, void *context,
                              semel_error *err);
+semel_status pg_schema_versions(sql_versions *out, postgres_store *store, pg_connection *on,
+                                semel_error *err);
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err);
 
 /* marker.c, marker_claim.c */

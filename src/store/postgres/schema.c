@@ -11,16 +11,17 @@
 typedef struct schema_state {
     int has_schema;
     int has_table;
-    int64_t version;
+    sql_versions found;
 } schema_state;
 
-static semel_status read_version(int64_t *out, pg_connection *on, semel_error *err)
+static semel_status read_versions(sql_versions *out, pg_connection *on, semel_error *err)
 {
     PGresult *answer = NULL;
-    pg_query q = pg_start(on, ST_SCHEMA_VERSION);
+    pg_query q = pg_start(on, ST_SCHEMA_VERSIONS);
     semel_status status = pg_execute_alone(&answer, &q, "reading the schema's version", err);
     if (!status)
-        *out = pg_answer_int(answer, 0, 0);
+        *out = (sql_versions){.version = pg_answer_int(answer, 0, 0),
+                              .needs = pg_answer_int(answer, 0, 1)};
     PQclear(answer);
     return status;
 }
@@ -42,14 +43,23 @@ static semel_status read_state(schema_state *out, postgres_store *store, pg_conn
         return semel_fail(err, SEMEL_ESCHEMA,
                           "the table semel_schema is not semel's: rename it, or use another schema "
                           "(?schema=...)");
-    return out->has_table ? read_version(&out->version, on, err) : SEMEL_OK;
+    return out->has_table ? read_versions(&out->found, on, err) : SEMEL_OK;
+}
+
+semel_status pg_schema_versions(sql_versions *out, postgres_store *store, pg_connection *on,
+                                semel_error *err)
+{
+    schema_state state = {0};
+    semel_status status = read_state(&state, store, on, err);
+    *out = state.found;
+    return status;
 }
 
 semel_status pg_schema_check(postgres_store *store, pg_connection *on, semel_error *err)
 {
-    schema_state state = {0};
-    semel_status status = read_state(&state, store, on, err);
-    return status ? status : sql_schema_check(postgres_migrations, state.version, err);
+    sql_versions found;
+    semel_status status = pg_schema_versions(&found, store, on, err);
+    return status ? status : sql_schema_check(postgres_migrations, &found, err);
 }
 
 enum { MIGRATION_MS = 3600000 }; /* a table of many rows takes as long as it takes */
@@ -66,13 +76,23 @@ static semel_status run_script(postgres_store *store, pg_connection *on, const c
     return status;
 }
 
+static semel_status record_needs(pg_connection *on, const sql_migration *due, semel_error *err)
+{
+    size_t changed = 0;
+    pg_query q = pg_start(on, ST_SCHEMA_NEEDS);
+    pg_int(&q, due->version);
+    pg_int(&q, due->needs);
+    return pg_execute_change(&q, &changed, "recording a migration", err);
+}
+
 static semel_status record_step(pg_connection *on, const sql_migration *due, semel_error *err)
 {
     size_t changed = 0;
     pg_query q = pg_start(on, ST_SCHEMA_RECORD);
     pg_int(&q, due->version);
     pg_text(&q, due->name);
-    return pg_execute_change(&q, &changed, "recording a migration", err);
+    semel_status status = pg_execute_change(&q, &changed, "recording a migration", err);
+    return status || due->version < SQL_NEEDS_VERSION ? status : record_needs(on, due, err);
 }
 
 #define MAKE_SCHEMA                                                                       \
@@ -107,8 +127,8 @@ static semel_status step_in_transaction(int *more, postgres_store *store, pg_con
     if (!status)
         status = read_state(&state, store, on, err);
     if (!status)
-        status = sql_schema_check_not_newer(postgres_migrations, state.version, err);
-    const sql_migration *due = sql_schema_next(postgres_migrations, state.version);
+        status = sql_schema_check_usable(postgres_migrations, &state.found, err);
+    const sql_migration *due = sql_schema_next(postgres_migrations, state.found.version);
     *more = !status && due && due->version <= last;
     return *more ? apply_step(store, on, &state, due, err) : status;
 }
@@ -164,10 +184,12 @@ static const char before[] =
     "IF to_regclass('{}.semel_schema') IS NULL THEN\n" MAKE_SCHEMA ";\n"
     "END IF;\n"
     "IF NOT EXISTS (SELECT FROM {}.semel_schema WHERE version = {version}) THEN\n";
-static const char after[] = "INSERT INTO {}.semel_schema (version, name, applied_ms)\n"
-                            "    VALUES ({version}, '{name}', floor(date_part('epoch', "
-                            "clock_timestamp()) * 1000)::bigint);\n"
-                            "END IF;\n"
+static const char record[] = "INSERT INTO {}.semel_schema (version, name, applied_ms)\n"
+                             "    VALUES ({version}, '{name}', floor(date_part('epoch', "
+                             "clock_timestamp()) * 1000)::bigint);\n";
+static const char needs[] =
+    "UPDATE {}.semel_schema SET needs = {needs} WHERE version = {version};\n";
+static const char after[] = "END IF;\n"
                             "END\n"
                             "$semel_step$;\n"
                             "COMMIT;\n";
@@ -183,7 +205,8 @@ static semel_status read_applied(sql_applied *out, postgres_store *store, pg_con
     pg_query q = pg_start(on, ST_SCHEMA_STEPS);
     status = pg_execute_alone(&answer, &q, "reading the schema's steps", err);
     for (int row = 0; !status && row < PQntuples(answer); row++)
-        sql_applied_note(out, pg_answer_int(answer, row, 0), pg_answer_int(answer, row, 1));
+        sql_applied_note(out, pg_answer_int(answer, row, 0), pg_answer_int(answer, row, 1),
+                         pg_answer_int(answer, row, 2), pg_answer_text(answer, row, 3));
     PQclear(answer);
     return status;
 }
@@ -194,7 +217,8 @@ semel_status postgres_schema(void *state, semel_schema_visitor *visitor, void *c
     postgres_store *store = state;
     pg_connection *on = NULL;
     sql_applied applied = {0};
-    sql_script_frame frame = {.before = before, .after = after, .name = store->quoted};
+    sql_script_frame frame = {
+        .before = before, .record = record, .needs = needs, .after = after, .name = store->quoted};
     semel_status status = pg_store_borrow(&on, store, err);
     if (status)
         return status;

@@ -5,6 +5,7 @@
  * pipeline before the COMMIT that is already on its way. */
 #include "store/postgres/connection.h"
 
+#include "store/sql/schema.h"
 #include "store/sql/sql.h"
 
 #include <stdio.h>
@@ -131,10 +132,11 @@ static const char *const texts[ST_COUNT] = {
                         "n.oid JOIN pg_attribute a ON a.attrelid = c.oid WHERE nspname = $1 AND "
                         "relname = 'semel_schema' AND attname IN "
                         "('version', 'name', 'applied_ms'))",
-    [ST_SCHEMA_VERSION] = "SELECT coalesce(max(version), 0) FROM {}.semel_schema",
+    [ST_SCHEMA_VERSIONS] = SQL_SCHEMA_VERSIONS("{}.semel_schema"),
     [ST_SCHEMA_RECORD] =
         "INSERT INTO {}.semel_schema (version, name, applied_ms) VALUES ($1, $2, " NOW ")",
-    [ST_SCHEMA_STEPS] = "SELECT version, applied_ms FROM {}.semel_schema",
+    [ST_SCHEMA_NEEDS] = "UPDATE {}.semel_schema SET needs = $2 WHERE version = $1",
+    [ST_SCHEMA_STEPS] = SQL_SCHEMA_STEPS("{}.semel_schema"),
     /* inspect.c has the columns by name. */
     [ST_INSPECT] =
         "SELECT current_setting('server_version'), quote_ident(current_user), current_database(), "
@@ -431,6 +433,8 @@ static const char *const texts[ST_COUNT] = {
         " WHERE dead_id = ANY (ARRAY(SELECT (SELECT d.dead_id FROM " DEAD " d "
         "WHERE d.origin = o AND d.name = n AND d.key = $11) FROM names)) AND " DEAD_WANTED
             DEAD_PAGE,
+    [ST_DEAD_LIST_NAME] =
+        DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND " DEAD_WANTED DEAD_PAGE,
     [ST_DEAD_LIST_LETTER] =
         DEAD_COLUMNS " WHERE origin = $3 AND name = $4 AND key = $11 AND " DEAD_WANTED DEAD_PAGE,
     /* Being asked for (1) does not depend on what it was; having failed (3) changes the cause. */

@@ -66,11 +66,24 @@ semel_status sql_findings_show(sql_findings *all, semel_status status,
 
 /* --- subjects --------------------------------------------------------------------------------- */
 
-semel_status sql_find_schema(sql_findings *to, semel_status status, const semel_error *why,
-                             int newest, semel_error *err)
+static void find_usable(sql_findings *to, int64_t version, int newest)
 {
-    if (!status) {
+    if (version <= newest)
         sql_find(to, SEMEL_SEVERITY_OK, "schema", NULL, "semel's tables are of version %d", newest);
+    else
+        sql_find(to, SEMEL_SEVERITY_WARNING, "schema", "upgrade semel here, too",
+                 "semel's tables are of version %lld; this semel knows up to %d and may use them",
+                 (long long)version, newest);
+}
+
+semel_status sql_find_schema(sql_findings *to, const sql_migration *steps,
+                             const sql_versions *versions, semel_status status, semel_error *why,
+                             semel_error *err)
+{
+    if (!status)
+        status = sql_schema_check(steps, versions, why);
+    if (!status) {
+        find_usable(to, versions->version, sql_schema_newest(steps));
         return SEMEL_OK;
     }
     if (status == SEMEL_ESCHEMA) {

@@ -5,6 +5,7 @@
 #define SEMEL_STORE_SQL_INSPECT_H
 
 #include "base/mem.h"
+#include "store/sql/schema.h"
 
 #include <semel/operate.h>
 
@@ -28,10 +29,11 @@ const char *sql_find_text(sql_findings *to, const char *format, ...) SEMEL_PRINT
 semel_status sql_findings_show(sql_findings *all, semel_status status,
                                semel_finding_visitor *visitor, void *context, semel_error *err);
 
-/* Whether the schema is current: `status` and `why` are what checking it said. An error that is not
- * about the schema is returned. */
-semel_status sql_find_schema(sql_findings *to, semel_status status, const semel_error *why,
-                             int newest, semel_error *err);
+/* Whether these tables can be used: `status` and `why` are what reading their versions said. An
+ * error that is not about the schema is returned. */
+semel_status sql_find_schema(sql_findings *to, const sql_migration *steps,
+                             const sql_versions *versions, semel_status status, semel_error *why,
+                             semel_error *err);
 
 /* The clock of this host against that of the store. */
 void sql_find_clock(sql_findings *to, int64_t host_ms, int64_t store_ms);

@@ -78,7 +78,9 @@ static sqlite_statement choose_statement(const semel_dead_filter *filter)
         return ST_DEAD_LIST_KEY;
     if (filter->retry)
         return ST_DEAD_LIST_RETRY;
-    return filter->cause ? ST_DEAD_LIST_CAUSE : ST_DEAD_LIST;
+    if (filter->cause)
+        return ST_DEAD_LIST_CAUSE;
+    return filter->origin && filter->name ? ST_DEAD_LIST_NAME : ST_DEAD_LIST;
 }
 
 static void bind_filter(sqlite_query *q, const semel_dead_filter *filter)

@@ -179,8 +179,9 @@ static void find_clock(inspection *in)
 static semel_status find_schema(inspection *in, semel_error *err)
 {
     semel_error why = {0};
-    semel_status status = sqlite_schema_check(&in->store->reader, &why);
-    return sql_find_schema(&in->found, status, &why, sql_schema_newest(sqlite_migrations), err);
+    sql_versions versions = {0};
+    semel_status status = sqlite_schema_versions(&versions, &in->store->reader, &why);
+    return sql_find_schema(&in->found, sqlite_migrations, &versions, status, &why, err);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

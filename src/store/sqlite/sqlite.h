@@ -9,6 +9,7 @@
 #include "store/sql/joined.h"
 #include "store/sql/marker.h"
 #include "store/sql/process.h"
+#include "store/sql/schema.h"
 #include "store/sqlite/statement.h"
 
 #include <pthread.h>
@@ -189,6 +190,7 @@ semel_status sqlite_migrate(void *store, semel_error *err);
 semel_status sqlite_migrate_to(void *store, int32_t version, semel_error *err);
 semel_status sqlite_schema(void *store, semel_schema_visitor *visitor, void *context,
                            semel_error *err);
+semel_status sqlite_schema_versions(sql_versions *out, sqlite_connection *on, semel_error *err);
 semel_status sqlite_schema_check(sqlite_connection *on, semel_error *err);
 
 /* inspect.c */

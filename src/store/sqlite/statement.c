@@ -217,6 +217,8 @@ static const char *const texts[ST_COUNT] = {
                            " ORDER BY dead_id LIMIT ?7",
     [ST_DEAD_LIST_RETRY] =
         "SELECT " DEAD_COLUMNS " WHERE retry = 1 AND " DEAD_FILTER " ORDER BY dead_id LIMIT ?7",
+    [ST_DEAD_LIST_NAME] = "SELECT " DEAD_COLUMNS " WHERE origin = ?2 AND name = ?3 AND " DEAD_FILTER
+                          " ORDER BY dead_id LIMIT ?7",
     /* 1: asked for, whatever it was before; 3: failed, with another error, and so another cause */
     [ST_DEAD_RETRY] = "UPDATE semel_dead SET retry = ?3, error = iif(?3 = 3, ?4, error), "
                       "attempts = attempts + (?3 = 3), cause = iif(?3 = 3, NULL, cause) "

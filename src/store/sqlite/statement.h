@@ -72,6 +72,7 @@ typedef enum sqlite_statement {
     ST_DEAD_LIST_KEY,
     ST_DEAD_LIST_CAUSE,
     ST_DEAD_LIST_RETRY,
+    ST_DEAD_LIST_NAME,
     ST_DEAD_RETRY,
     ST_NAMES,
     ST_OUTBOX_WAKE,

@@ -31,11 +31,18 @@ static void a_store_is_inspected(void **state)
     on_a_place(state, migration_inspected);
 }
 
+static void newer_tables_say_whether_they_may_be_used(void **state)
+{
+    on_a_place(state, migration_newer_tables);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ON_EACH(steps_are_taken_one_by_one, NULL, NULL),
-                                       ON_EACH(a_step_that_is_killed_is_begun_anew, NULL, NULL),
-                                       ON_EACH(rows_of_older_versions_are_read, NULL, NULL),
-                                       ON_EACH(a_store_is_inspected, NULL, NULL)};
+    const struct CMUnitTest tests[] = {
+        ON_EACH(steps_are_taken_one_by_one, NULL, NULL),
+        ON_EACH(a_step_that_is_killed_is_begun_anew, NULL, NULL),
+        ON_EACH(rows_of_older_versions_are_read, NULL, NULL),
+        ON_EACH(a_store_is_inspected, NULL, NULL),
+        ON_EACH(newer_tables_say_whether_they_may_be_used, NULL, NULL)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,11 +34,18 @@ static void a_store_is_inspected(void **state)
     on_a_place(migration_inspected);
 }
 
+static void newer_tables_say_whether_they_may_be_used(void **state)
+{
+    (void)state;
+    on_a_place(migration_newer_tables);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(steps_are_taken_one_by_one),
                                        cmocka_unit_test(a_step_that_is_killed_is_begun_anew),
                                        cmocka_unit_test(rows_of_older_versions_are_read),
-                                       cmocka_unit_test(a_store_is_inspected)};
+                                       cmocka_unit_test(a_store_is_inspected),
+                                       cmocka_unit_test(newer_tables_say_whether_they_may_be_used)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

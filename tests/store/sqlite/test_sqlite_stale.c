@@ -159,6 +159,8 @@ static void in_an_older_file_everything_old_is_stale(void **state)
                        "DROP INDEX semel_dead_cause; DROP INDEX semel_dead_retry;"
                        "ALTER TABLE semel_dead DROP COLUMN cause;"
                        "ALTER TABLE semel_dead DROP COLUMN retry;"
+                       "DROP INDEX semel_dead_name;"
+                       "ALTER TABLE semel_schema DROP COLUMN needs;"
                        "DELETE FROM semel_schema WHERE version >= 3");
     lite_open(c, 2000);
     receives(c, SEMEL_EREJECTED, SEMEL_STALE, "m");

@@ -15,13 +15,31 @@
 typedef struct shown_steps {
     int32_t count;
     int32_t applied;
+    int32_t newer; /* the last one that this library does not have */
+    int32_t needs; /* of that one */
 } shown_steps;
+
+static void note_newer(shown_steps *to, const semel_schema_step *step)
+{
+    assert_true(step->version > to->count && step->version > to->newer);
+    assert_string_equal(step->name, "future");
+    assert_string_equal(step->locks, "");
+    assert_string_equal(step->sql, "");
+    assert_int_equal(step->applied_ms, 1);
+    to->newer = step->version;
+    to->needs = step->needs;
+}
 
 static semel_status count_step(const semel_schema_step *step, void *context, semel_error *err)
 {
     shown_steps *to = context;
     (void)err;
+    if (step->newer) {
+        note_newer(to, step);
+        return SEMEL_OK;
+    }
     assert_int_equal(step->version, ++to->count);
+    assert_true(step->needs >= 1 && step->needs <= step->version);
     assert_true(strlen(step->name) > 5);
     assert_true(strlen(step->locks) > 5);
     assert_non_null(strstr(step->sql, "schema"));
@@ -270,11 +288,84 @@ void migration_inspected(store_place *place)
     EXPECT(store, "rights", SEMEL_SEVERITY_OK, "");
     EXPECT(store, "store", SEMEL_SEVERITY_OK, "");
     inspect_clock(place);
-    inspect_run(place->url, "INSERT INTO semel_schema (version, name, applied_ms) "
-                            "VALUES (60, 'future', 1)");
-    EXPECT(store, "schema", SEMEL_SEVERITY_ERROR, "upgrade semel");
+    semel_store_close(store);
+}
+
+/* --- tables of a newer version ---------------------------------------------------------------- */
+
+/* As a semel to come would record it. */
+static void take_newer(store_place *place, int32_t version, const char *needs)
+{
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO semel_schema (version, name, applied_ms, needs) "
+                   "VALUES (%d, 'future', 1, %s)",
+                   (int)version, needs);
+    inspect_run(place->url, sql);
+}
+
+static void receive_one(semel_inbox *inbox, const char *id)
+{
+    int runs = 0;
+    semel_outcome outcome = SEMEL_UNDECIDED;
+    semel_message message = {.size = sizeof message, .id = {id, strlen(id)}};
+    OK(semel_inbox_receive(&outcome, inbox, &message, mark, &runs, &last_error));
+    assert_int_equal(runs, 1);
+}
+
+/* All that opens something looks at the versions. */
+static void expect_usable(semel_store *store, int32_t count)
+{
+    semel_outbox *outbox = NULL;
+    semel_counters counters;
+    OK(semel_store_migrate(store, &last_error));
+    OK(semel_store_migrate_to(store, count, &last_error));
+    OK(semel_outbox_open(&outbox, store, "mail", &last_error));
+    OK(semel_store_counters(&counters, sizeof counters, store, &last_error));
+    semel_outbox_close(outbox);
+    EXPECT(store, "schema", SEMEL_SEVERITY_WARNING, "and may use them");
+}
+
+static void expect_refused(semel_store *store, int32_t version, int32_t needs)
+{
+    semel_inbox *inbox = NULL;
     shown_steps shown = {0};
+    char says[128];
+    (void)snprintf(says, sizeof says,
+                   "tables in version %d, for programs that know version %d or later", (int)version,
+                   (int)needs);
     FAILS(SEMEL_ESCHEMA, semel_store_schema(store, count_step, &shown, &last_error));
+    assert_int_equal(shown.newer, version);
+    FAILS(SEMEL_ESCHEMA, semel_inbox_open(&inbox, store, "other", NULL, &last_error));
+    SAYS(says);
     FAILS(SEMEL_ESCHEMA, semel_store_migrate(store, &last_error));
+    SAYS(says);
+    EXPECT(store, "schema", SEMEL_SEVERITY_ERROR, "upgrade semel");
+}
+
+/* What is open goes on; what is opened depends on what the tables say. */
+void migration_newer_tables(store_place *place)
+{
+    char needs[16];
+    semel_store *store = open_store(place, NULL);
+    semel_inbox *inbox = NULL;
+    int32_t count = show(store).count;
+    OK(semel_store_migrate(store, &last_error));
+    (void)snprintf(needs, sizeof needs, "%d", (int)count);
+    take_newer(place, count + 1, needs);
+    shown_steps shown = show(store);
+    assert_int_equal(shown.newer, count + 1);
+    assert_int_equal(shown.needs, count);
+    assert_int_equal(shown.applied, count);
+    expect_working(store);
+    expect_usable(store, count);
+    OK(semel_inbox_open(&inbox, store, "orders", NULL, &last_error));
+    (void)snprintf(needs, sizeof needs, "%d", (int)count + 1);
+    take_newer(place, count + 2, needs);
+    expect_refused(store, count + 2, count + 1);
+    take_newer(place, 60, "NULL"); /* a step that does not say needs itself */
+    expect_refused(store, 60, 60);
+    receive_one(inbox, "m-9");
+    semel_inbox_close(inbox);
     semel_store_close(store);
 }

@@ -16,7 +16,11 @@ void migration_killed_everywhere(store_place *place);
 void migration_old_rows(store_place *place);
 
 /* What a store says about its database: every subject has a finding, a host whose clock is wrong is
- * told, and tables that are missing, old, new or strange are. */
+ * told, and tables that are missing or old are. */
 void migration_inspected(store_place *place);
+
+/* Tables that a semel to come has changed are used if their steps say that they may be, and else
+ * refused with both versions; what was open before goes on. */
+void migration_newer_tables(store_place *place);
 
 #endif

@@ -47,7 +47,7 @@ semel_status oom_open_queue_by_url(oom_world *w, semel_error *err)
 static semel_status publish(oom_world *w, size_t count, semel_error *err)
 {
     semel_message messages[OOM_MANY];
-    const semel_message *list[OOM_MANY];
+    const semel_message *list[OOM_MANY] = {NULL};
     semel_publish_result results[OOM_MANY];
     for (unsigned i = 0; i < count; i++) {
         messages[i] = oom_message(oom_name(i));
