@@ -28,6 +28,10 @@ foreach(file IN LISTS files)
     set(${what} "${CMAKE_MATCH_2}")
   endforeach()
 
+  # What a text creates can say which text it was.
+  string(MD5 digest "${sql}")
+  string(REPLACE "{digest}" "${digest}" sql "${sql}")
+
   # The least version that a program must know to use the tables behind this step. Programs that know less than 6 do not
   # ask for it, so the steps before have no such line.
   set(needs ${version})

@@ -1,7 +1,8 @@
 # shellcheck shell=sh disable=SC2154 # dev/servers sets dir, home and disk
 # dev/servers.d/rabbitmq.sh: RabbitMQ, for dev/servers. SEMEL_RABBITMQ_BIN is the directory of another one. The state
 # file has RABBITMQ_TLS_PORT as well, with _CA, _CERTIFICATE and _KEY of a client, _NODE, and _CTL: a script that is
-# rabbitmqctl for it. There is no socket.
+# rabbitmqctl for it. There is no socket. SEMEL_RABBITMQ_PLUGINS=rabbitmq_management starts it with that plugin, and the
+# state file has RABBITMQ_MANAGEMENT_URL.
 #
 # A node of Erlang has more than a port of its own: a name, a cookie, a port for other nodes, and epmd, which
 # knows all nodes of a machine by name and which the first of them starts for all. Here each node has an
@@ -37,7 +38,7 @@ export detached=1 # the script becomes the server, with no shell in between
 END
 }
 
-write_rabbitmq_config() { # write_rabbitmq_config PORT TLS_PORT
+write_rabbitmq_config() { # write_rabbitmq_config PORT TLS_PORT MANAGEMENT_PORT
     cat >"$home/rabbitmq.conf" <<END
 listeners.tcp.1 = 127.0.0.1:$1
 listeners.ssl.1 = 127.0.0.1:$2
@@ -54,6 +55,11 @@ disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GB
 handshake_timeout = 60000
 ssl_handshake_timeout = 60000
+END
+    [ -z "$3" ] || cat >>"$home/rabbitmq.conf" <<END
+management.tcp.ip = 127.0.0.1
+management.tcp.port = $3
+collect_statistics_interval = 500
 END
 }
 
@@ -78,7 +84,7 @@ init_rabbitmq() {
         die "RabbitMQ is not installed; dev/setup servers does that"
     fi
     make_certificates >>"$home/log" 2>&1 </dev/null || return 1
-    echo '[].' >"$home/plugins"
+    echo "[${SEMEL_RABBITMQ_PLUGINS:-}]." >"$home/plugins"
     ln -s "$(command -v epmd)" "$home/epmd"
     cat >"$home/ctl" <<END
 #!/bin/sh
@@ -91,8 +97,9 @@ END
 }
 
 port_rabbitmq() {
-    tls_port=$(random_port)
-    write_rabbitmq_config "$1" "$tls_port"
+    tls_port=$(random_port) management_port=
+    [ -z "${SEMEL_RABBITMQ_PLUGINS:-}" ] || management_port=$(random_port)
+    write_rabbitmq_config "$1" "$tls_port" "$management_port"
     write_rabbitmq_environment "$1" "$(random_port)" "$(random_port)"
 }
 
@@ -169,4 +176,5 @@ RABBITMQ_PID_FILE=$home/launched
 RABBITMQ_NODE=$(basename "$dir")@localhost
 RABBITMQ_CTL=$home/ctl
 END
+    [ -z "$management_port" ] || echo "RABBITMQ_MANAGEMENT_URL=http://guest:guest@127.0.0.1:$management_port"
 }

@@ -217,6 +217,9 @@ typedef struct semel_schema_step {
     /* 1: a newer semel has taken it, and this library does not have it; the name is that in the
      * database, and the texts are empty */
     int newer;
+    /* applied, but something that the library itself does without is missing, or was made by
+     * another version of it (functions in MariaDB): taking the step again mends it */
+    int incomplete;
 } semel_schema_step;
 
 typedef semel_status semel_schema_visitor(const semel_schema_step *step, void *context,

@@ -6,12 +6,13 @@
 -- and outboxes at the same time.
 --
 -- They run with the rights of the caller. Values that would be cut off are errors, whatever the mode of the session.
+-- The comment of a function is the digest of this file: one that another version made is noticed, and replaced.
 -- A statement that has a body ends with a line END and a semicolon.
 SET @semel_mode = @@SESSION.sql_mode, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
 
 -- In a store a key has at most 255 bytes: a longer one, and one that begins with 0xFF, is kept as 0xFF and its SHA-256.
 CREATE OR REPLACE FUNCTION `{}stored_key`(the_key LONGBLOB) RETURNS VARBINARY(255)
-    DETERMINISTIC NO SQL SQL SECURITY INVOKER
+    DETERMINISTIC NO SQL SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     IF the_key IS NULL OR LENGTH(the_key) = 0 THEN
         SIGNAL SQLSTATE '22023' SET MYSQL_ERRNO = 30004, MESSAGE_TEXT = 'semel: a key needs at least one byte';
@@ -23,7 +24,7 @@ END;
 -- read locks, or it would return the number of a name whose transaction may roll back. The others that read a number
 -- leave that level to this function.
 CREATE OR REPLACE FUNCTION `{}scope_number`(the_kind TINYINT UNSIGNED, the_name LONGBLOB) RETURNS INT UNSIGNED
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE number INT UNSIGNED;
     IF @@tx_isolation = 'READ-UNCOMMITTED' THEN
@@ -47,7 +48,7 @@ END;
 -- has removed? The notes are those of src/core/inbox_stale.c. The reads lock, and so return the newest note at every
 -- level of isolation. 1 if all is well.
 CREATE OR REPLACE FUNCTION `{}check_age`(the_inbox INT UNSIGNED, made_ms BIGINT) RETURNS TINYINT
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE margin_ms BIGINT DEFAULT 60000;
     DECLARE now_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
@@ -67,7 +68,7 @@ END;
 -- A marker that is there, and that the caller has locked: claimed if it was free, duplicate or dead.
 CREATE OR REPLACE FUNCTION `{}receive_known`(the_inbox INT UNSIGNED, stored VARBINARY(255), the_fingerprint BIGINT)
     RETURNS VARCHAR(9) CHARSET ascii
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE now_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
     DECLARE known_state, live TINYINT;
@@ -101,7 +102,7 @@ END;
 CREATE OR REPLACE FUNCTION `{}receive_outcome`(the_inbox VARBINARY(1024), the_key LONGBLOB, the_fingerprint BIGINT,
                                                made_ms BIGINT)
     RETURNS VARCHAR(9) CHARSET ascii
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE stored VARBINARY(255) DEFAULT `{}stored_key`(the_key);
     DECLARE number INT UNSIGNED DEFAULT `{}scope_number`(1, the_inbox);
@@ -119,32 +120,29 @@ BEGIN
     RETURN 'claimed';
 END;
 
--- 1 for the first copy, 0 for every other one.
+-- 1 for the first copy, 0 for every other one. The server interprets each statement of a function, so there are as few
+-- as can be: the row itself says in LAST_INSERT_ID whether it was inserted (2) or there (1).
 CREATE OR REPLACE FUNCTION `{}receive`(the_inbox VARBINARY(1024), the_key LONGBLOB) RETURNS TINYINT(1)
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
-    DECLARE stored VARBINARY(255) DEFAULT IF(LENGTH(the_key) BETWEEN 1 AND 255 AND LEFT(the_key, 1) <> x'ff', the_key,
+    DECLARE stored VARBINARY(255) DEFAULT IF(LENGTH(the_key) BETWEEN 1 AND 255 AND the_key < x'ff', the_key,
                                              `{}stored_key`(the_key));
     DECLARE number INT UNSIGNED DEFAULT IF(@@tx_isolation = 'READ-UNCOMMITTED', NULL,
         (SELECT s.id FROM `{}scope` s WHERE s.kind = 1 AND s.name = the_inbox));
-    DECLARE there INT;
     IF number IS NULL THEN
         SET number = `{}scope_number`(1, the_inbox);
     END IF;
-    SET there = LAST_INSERT_ID(0);
     INSERT INTO `{}marker` (inbox, `key`, state, at_ms)
-        VALUES (number, stored, 0, TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)
+        VALUES (number, stored, IF(LAST_INSERT_ID(2), 0, 0),
+                TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)
         ON DUPLICATE KEY UPDATE state = IF(LAST_INSERT_ID(1), state, state);
-    IF LAST_INSERT_ID() THEN
-        RETURN `{}receive_known`(number, stored, NULL) = 'claimed';
-    END IF;
-    RETURN 1;
+    RETURN IF(LAST_INSERT_ID() = 2, 1, `{}receive_known`(number, stored, NULL) = 'claimed');
 END;
 
 -- The fingerprint that the library keeps by default, of type and body: SipHash-2-4 over the length of the type, the
 -- type and the body. A sum that does not fit is an error to the server, so it is made of two halves.
 CREATE OR REPLACE FUNCTION `{}fingerprint`(the_type VARBINARY(1024), the_body LONGBLOB) RETURNS BIGINT
-    DETERMINISTIC NO SQL SQL SECURITY INVOKER
+    DETERMINISTIC NO SQL SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE input LONGBLOB DEFAULT CONCAT(REVERSE(UNHEX(LPAD(HEX(LENGTH(COALESCE(the_type, ''))), 16, '0'))),
                                           COALESCE(the_type, ''), COALESCE(the_body, ''));
@@ -181,7 +179,7 @@ END;
 
 -- The result that was stored with a key: NULL if there is none. With a lock, so that it is the newest.
 CREATE OR REPLACE FUNCTION `{}result`(the_inbox VARBINARY(1024), the_key LONGBLOB) RETURNS MEDIUMBLOB
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE stored VARBINARY(255) DEFAULT `{}stored_key`(the_key);
     RETURN (SELECT m.result FROM `{}scope` s JOIN `{}marker` m FORCE INDEX (PRIMARY) ON m.inbox = s.id
@@ -191,7 +189,7 @@ END;
 -- Stores a result with a key that this transaction has received. 1 if it is stored.
 CREATE OR REPLACE FUNCTION `{}set_result`(the_inbox VARBINARY(1024), the_key LONGBLOB, the_result LONGBLOB)
     RETURNS TINYINT(1)
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE stored VARBINARY(255) DEFAULT `{}stored_key`(the_key);
     DECLARE number INT UNSIGNED DEFAULT (SELECT s.id FROM `{}scope` s WHERE s.kind = 1 AND s.name = the_inbox);
@@ -211,7 +209,7 @@ END;
 -- Headers as the library stores them: of each the length of the name, the name, the length of the value, the value. A
 -- member that is null is left out. due_ms is set if the message is delayed.
 CREATE OR REPLACE FUNCTION `{}header_bytes`(headers LONGTEXT CHARSET utf8mb4, due_ms BIGINT) RETURNS MEDIUMBLOB
-    DETERMINISTIC NO SQL SQL SECURITY INVOKER
+    DETERMINISTIC NO SQL SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE packed MEDIUMBLOB;
     DECLARE place INT UNSIGNED DEFAULT 0;
@@ -248,7 +246,7 @@ END;
 
 -- A UUID of version 7, which begins with the time.
 CREATE OR REPLACE FUNCTION `{}new_id`(now_ms BIGINT) RETURNS VARCHAR(36) CHARSET ascii
-    NOT DETERMINISTIC NO SQL SQL SECURITY INVOKER
+    NOT DETERMINISTIC NO SQL SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE time_part VARCHAR(12) CHARSET ascii DEFAULT LOWER(LPAD(HEX(now_ms), 12, '0'));
     DECLARE noise VARCHAR(64) CHARSET ascii
@@ -262,7 +260,7 @@ END;
 CREATE OR REPLACE FUNCTION `{}send_message`(the_outbox VARBINARY(1024), the_type LONGBLOB, the_body LONGBLOB,
     the_id LONGBLOB, the_source LONGBLOB, the_topic LONGBLOB, the_group LONGBLOB, the_correlation_id LONGBLOB,
     the_content_type LONGBLOB, headers LONGTEXT CHARSET utf8mb4, delay_ms BIGINT) RETURNS VARBINARY(1024)
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE now_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
     DECLARE number INT UNSIGNED DEFAULT IF(@@tx_isolation = 'READ-UNCOMMITTED', NULL,
@@ -294,7 +292,7 @@ END;
 
 CREATE OR REPLACE FUNCTION `{}send`(the_outbox VARBINARY(1024), the_type LONGBLOB, the_body LONGBLOB)
     RETURNS VARBINARY(1024)
-    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC MODIFIES SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     RETURN `{}send_message`(the_outbox, the_type, the_body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 END;
@@ -303,7 +301,7 @@ END;
 -- `wanted`; spaces and quotes of names do not count.
 CREATE OR REPLACE FUNCTION `{}check_capture`(the_table VARCHAR(255) CHARSET utf8mb4, wanted LONGTEXT CHARSET utf8mb4)
     RETURNS TINYINT
-    NOT DETERMINISTIC READS SQL DATA SQL SECURITY INVOKER
+    NOT DETERMINISTIC READS SQL DATA SQL SECURITY INVOKER COMMENT 'semel {digest}'
 BEGIN
     DECLARE message VARCHAR(512) CHARSET utf8mb4;
     IF EXISTS (SELECT 1 FROM information_schema.triggers t

@@ -106,7 +106,7 @@ class Mariadb(Server):
         tables = self.ask("SHOW TABLES;").split()
         made = "".join(self.ask(f"SHOW CREATE TABLE {table};") for table in sorted(tables))
         made = re.sub(r" AUTO_INCREMENT=\d+", "", made)
-        functions = self.ask(f"""SELECT routine_type, routine_name, dtd_identifier, routine_definition
+        functions = self.ask(f"""SELECT routine_type, routine_name, dtd_identifier, routine_definition, routine_comment
             FROM information_schema.routines WHERE routine_schema = '{self.name}' ORDER BY 1, 2;""")
         taken = self.ask(f"SELECT version, name, needs FROM {self.table('schema')} ORDER BY 1;")
         return [part.replace(self.name, "DATABASE") for part in (made, functions, taken)]

@@ -5,65 +5,15 @@ import json
 import os
 import re
 import resource
-import socket
 import sqlite3
 import subprocess
 import threading
 import urllib.parse
 
 import program_kit
-from program_kit import DEADLINE_S, SEMEL, Failed, environment, expect, expect_true, semel, write
 from admin_kit import Mariadb, Postgres, main_of_groups
-
-GOOD = """version: 1
-store: {store}
-setup: CREATE TABLE IF NOT EXISTS doctor_ledger (order_id INTEGER, amount INTEGER)
-queues:
-  orders: {queue}
-inboxes:
-  payments:
-    from: orders
-    key: json:/order_id
-    {more}sql: INSERT INTO doctor_ledger (order_id, amount) VALUES (:json/order_id, :json/amount)
-  mail.receipt: {{ from: orders, exec: [./send-email.sh] }}
-"""
-
-
-def set_up(store="sqlite:shop.db", queue="store", more="", replace=None):
-    """A config that works, but for what is replaced."""
-    text = GOOD.format(store=store, queue=queue, more=more)
-    if store.startswith("mariadb:"):  # which would not run it only to see
-        text = text.replace("setup: ", "# ")
-    for old, new in (replace or {}).items():
-        expect_true(old in text, f"{old} is in the config")
-        text = text.replace(old, new)
-    write("semel.yaml", text)
-    write("send-email.sh", "#!/bin/sh\n", mode=0o700)
-
-
-def doctor(*options, status, env=None, before=None):
-    done = subprocess.run([SEMEL, "doctor", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env=environment(env), timeout=DEADLINE_S, check=False, preexec_fn=before)
-    if done.returncode != status:
-        raise Failed(f"doctor {options} ended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
-    return done.stdout, done.stderr
-
-
-def finds(check, result, words, fix="", status=None, options=(), **call):
-    """One finding of this check has all of the words, and a fix with those; in both forms of output."""
-    status = {"ok": 0, "warning": 0, "error": 1}[result] if status is None else status
-    found = [json.loads(line) for line in doctor("--json", *options, status=status, **call)[0].splitlines()]
-    match = [one for one in found if one["check"] == check and one["result"] == result
-             and all(word in one["msg"] for word in words.split("|")) and fix in one.get("fix", "")]
-    if not match:
-        raise Failed(f"no {result} of {check} says {words!r} with the fix {fix!r}:\n"
-                     + "\n".join(map(str, found)))
-    text = doctor("-v", *options, status=status, **call)[0]
-    line = match[0]["msg"].replace("\n", "\\n")
-    expect_true(f"{result:<7}  {check:<10}  {line}\n" in text, text)
-    if fix:
-        expect_true(f"         fix         {match[0]['fix']}\n" in text, text)
-    return match[0]
+from doctor_kit import amqp, closed_port, doctor, finds, set_up
+from program_kit import expect, expect_true, semel, write
 
 
 # --- SQLite -------------------------------------------------------------------------------------------------------
@@ -217,6 +167,22 @@ def handlers():
     finds("handlers", "error", "inboxes.payments.sql|rejected by the store", "semel check")
 
 
+def on_small_disk(size):
+    """Runs a command with a file system of that size at ./disk, which ends with it. Needs root, or user namespaces."""
+    as_root = [] if os.getuid() == 0 else ["--map-root-user"]
+    return ["unshare", "--mount", *as_root, "sh", "-c",
+            'mount -t tmpfs -o size="$0" doctor disk && cp shop.db disk/ && exec "$@"', size]
+
+
+def low_disk():
+    semel("migrate", "up", "--store", "sqlite:shop.db")
+    os.mkdir("disk")
+    set_up(store="sqlite:disk/shop.db")
+    for size, result in (("4m", "error"), ("300m", "warning"), ("2g", "ok")):
+        finds("disk", result, "MiB are free where the store is" if result == "ok" else "only |MiB are free",
+              "" if result == "ok" else "make room in ", through=on_small_disk(size))
+
+
 def low_limits():
     set_up()
     semel("migrate", "up")
@@ -231,12 +197,6 @@ def hostile_names():
 
 
 # --- servers ------------------------------------------------------------------------------------------------------
-
-def closed_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
 
 def store_findings(store):
     """Findings that do not depend on the kind of server."""
@@ -313,21 +273,21 @@ def strange_tables_on_postgres():
         store.close()
 
 
-LEDGER = "CREATE TABLE doctor_ledger (order_id INT, amount INT);"
-
-
 def on_mariadb():
     store = Mariadb("doctor")
     role = f"doctor_{os.getpid()}"
     store.roles.append(role)
     try:
-        store.ask(LEDGER)
         store_findings(store)
+        what_setup_would_make(store)
+        functions(store)
         store.ask(f"CREATE USER {role};" + "".join(
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {store.name}.{table} TO {role};"
             for table in store.ask("SHOW TABLES;").split()))
         set_up(store=store.url_as(role))
         finds("rights", "ok", f"'{role}'@'%' has the rights")
+        store.ask(finds("rights", "ok", f"'{role}'@'%' has no EXECUTE privilege", "GRANT EXECUTE ON")["fix"])
+        expect_true("EXECUTE" not in doctor("-v", status=0)[0], "the right that was missing is there")
         store.ask(f"REVOKE DELETE ON {store.table('marker')} FROM {role};")
         store.ask(finds("rights", "error", f"no DELETE privilege on {store.table('marker')}, so retention cannot run",
                         "GRANT DELETE ON")["fix"])
@@ -341,55 +301,54 @@ def on_mariadb():
         store.close()
 
 
-def own_server(name):
-    """Settings of a whole server are changed on one that no other test uses."""
-    state = os.path.abspath(f"{name}.state")
-    start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../dev/servers")
-    subprocess.run([start, "start", "--watch", state, name], check=True, stdout=subprocess.DEVNULL, timeout=120)
-    return state, lambda: subprocess.run([start, "stop", state], check=False, timeout=120)
+def what_setup_would_make(store):
+    """MariaDB cannot run setup only to see: what it may make is not reported as missing; all else is."""
+    set_up(store=store.url)
+    finds("handlers", "ok", "not checked: a table or column is not there yet")
+    set_up(store=store.url, replace={"sql: INSERT": "sql: INSRET"})
+    finds("handlers", "error", "inboxes.payments.sql|rejected by the store")
+    set_up(store=store.url, replace={"setup: ": "# "})
+    finds("handlers", "error", "inboxes.payments.sql|doctor_ledger")
+    set_up(store=store.url)
+    semel("run", "--once")
+    finds("handlers", "ok", "the store takes all statements of sql")
+    wrong = {"(order_id, amount) VALUES": "(order_id, amuont) VALUES"}
+    set_up(store=store.url, replace=wrong)
+    finds("handlers", "error", "inboxes.payments.sql|amuont")
+    set_up(store=store.url, replace={**wrong, "setup: CREATE TABLE IF NOT EXISTS doctor_ledger (order_id INTEGER, "
+                                     "amount INTEGER)": "setup: ALTER TABLE doctor_ledger ADD amuont INTEGER"})
+    finds("handlers", "ok", "not checked: a table or column is not there yet")
+    set_up(store=store.url)
+    doctor("--strict", status=0)
 
 
-def settings_of_mariadb():
-    shared = os.environ["SEMEL_TEST_SERVERS"]
-    state, stop = own_server("mariadb")
-    os.environ["SEMEL_TEST_SERVERS"] = state
-    try:
-        store = Mariadb("doctor_own")
-        store.ask(LEDGER)
-        set_up(store=store.url, more="require: exactly-once-effects\n    ")
-        semel("migrate", "up")
-        for broken, check, result, words in (
-                ("innodb_flush_log_at_trx_commit = 2", "durability", "error",
-                 "innodb_flush_log_at_trx_commit is 2|payments is below the grade it requires"),
-                ("sql_mode = ''", "store", "warning", "sql_mode is not strict"),
-                ("max_allowed_packet = 1048576", "limits", "warning", "max_allowed_packet is 1048576"),
-                ("max_connections = 10", "limits", "warning", "16 connections|max_connections leaves 10"),
-                ("read_only = 1", "store", "error", "read_only is on")):
-            name = broken.split()[0]
-            before = store.ask(f"SELECT QUOTE(@@GLOBAL.{name});").strip().strip("'")
-            if "16" in words:
-                set_up(store=store.url + "?pool=16")
-            store.ask(f"SET GLOBAL {broken};")
-            found = finds(check, result, words)
-            if found.get("fix", "").startswith("SET GLOBAL"):
-                store.ask(found["fix"])
-                doctor("--strict", status=0)
-            store.ask(f"SET GLOBAL {name} = {before if before.isdigit() else repr(before)};")
-            set_up(store=store.url)
-    finally:
-        os.environ["SEMEL_TEST_SERVERS"] = shared
-        stop()
+def functions(store):
+    """Functions for SQL that are missing, and those that another version has made."""
+    def states():
+        out = semel("migrate", "status", "--json")[0]
+        return {json.loads(line)["state"] for line in out.splitlines()}
+
+    made = store.catalogue()
+    expect("complete", {"applied"}, states())
+    for change, words in (("DROP FUNCTION semel_receive;", "missing: semel_receive;"),
+                          ("ALTER FUNCTION semel_send COMMENT '';", "of another version of semel: semel_send;"),
+                          ("DROP FUNCTION semel_send; ALTER FUNCTION semel_receive COMMENT 'semel 0';",
+                           "of another version of semel: semel_receive;")):
+        store.ask(change)
+        finds("schema", "warning", "functions for SQL are |" + words, "semel migrate up, with an account")
+        expect("a step is not complete", {"applied", "incomplete"}, states())
+        semel("dead", "ls")
+        out, err = semel("migrate", "up")
+        expect_true(out.startswith("applied  5  functions") and err == "", out + err)
+        expect("all is as it was", ({"applied"}, made), (states(), store.catalogue()))
+        doctor("--strict", status=0)
+    store.ask("DROP FUNCTION semel_send;")
+    expect_true("FUNCTION `" in semel("migrate", "sql")[0], "a script for a DBA")
+    store.ask(semel("migrate", "sql")[0])
+    expect("by the script", made, store.catalogue())
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
-
-def amqp(parameters, port=None):
-    url = program_kit.servers()["RABBITMQ_URL"]
-    if port:
-        url = re.sub(r":\d+/", f":{port}/", url)
-    write("mq.password", "guest")
-    return f"\"{url.replace('guest:guest@', 'guest:${file:mq.password}@')}?{parameters}\""
-
 
 def broker():
     import pika
@@ -434,6 +393,7 @@ ANSWERS = {
     "rejects": {"policy": "limit", "arguments": {}, "effective_policy_definition":
                 {"max-length": 1000, "overflow": "reject-publish"}},
     "brief": {"policy": "ttl", "arguments": {}, "effective_policy_definition": {"message-ttl": 60000}},
+    "young": {"arguments": {}},
     "own": {"arguments": {"x-expires": 1800000}, "effective_policy_definition": []},
 }
 
@@ -469,6 +429,7 @@ def policies(queue):
             ("short", "warning", "max-length 1000 by policy limit|drops its oldest messages", "change the policy"),
             ("brief", "warning", "message-ttl 60000 by policy ttl|dropped", "change the policy"),
             ("own", "warning", "expires 1800000 by its arguments|deleted with its messages", "declare the queue anew"),
+            ("young", "warning", "are not known: the management has no statistics", "again in some seconds"),
             ("html", "warning", "no JSON object", "")):
         Management.state = state
         finds("topology", result, words, fix, options=options)
@@ -486,8 +447,8 @@ def policies(queue):
 
 GROUPS = {"on_files": [a_good_set_up, wrong_calls, a_config_that_is_not_valid, definitions,
                        durability_on_sqlite, schemas_on_sqlite, a_damaged_file, a_store_that_cannot_be_made, handlers,
-                       low_limits, hostile_names],
-          "on_servers": [on_postgres, strange_tables_on_postgres, on_mariadb, settings_of_mariadb, brokers]}
+                       low_disk, low_limits, hostile_names],
+          "on_servers": [on_postgres, strange_tables_on_postgres, on_mariadb, brokers]}
 
 if __name__ == "__main__":
     main_of_groups(GROUPS)

@@ -83,9 +83,14 @@ static int read_steps(step **out, migrate_call *call)
     return status ? tool_failed(&call->tool, &why) : CLI_OK;
 }
 
+static int is_due(const step *s)
+{
+    return !s->is.applied_ms || s->is.incomplete;
+}
+
 static int is_pending(const migrate_call *call, const step *s)
 {
-    return !s->is.applied_ms && (!call->to || (uint32_t)s->is.version <= call->to);
+    return is_due(s) && (!call->to || (uint32_t)s->is.version <= call->to);
 }
 
 /* Nothing is pending. */
@@ -138,12 +143,15 @@ static int run_status(migrate_call *call)
     for (const step *s = first; s; s = s->next) {
         table_number(&t, s->is.version);
         table_text(&t, s->is.name);
-        table_text(&t, s->is.newer ? "newer" : s->is.applied_ms ? "applied" : "pending");
-        table_text(&t, s->is.applied_ms ? NULL : s->is.locks);
+        table_text(&t, s->is.newer         ? "newer"
+                       : !s->is.applied_ms ? "pending"
+                       : is_due(s)         ? "incomplete"
+                                           : "applied");
+        table_text(&t, is_due(s) ? s->is.locks : NULL);
         table_moment(&t, s->is.applied_ms);
         table_number(&t, s->is.needs);
         table_end_row(&t);
-        pending |= !s->is.applied_ms;
+        pending |= is_due(s);
     }
     if (!first && !status)
         tool_say(&call->tool, "this store has no tables");
@@ -220,13 +228,29 @@ static int take_steps(migrate_call *call, const step *first)
     return status;
 }
 
+/* A step may have had to leave something out, that `run` can do without. */
+static void say_incomplete(migrate_call *call)
+{
+    step *first = NULL;
+    if (call->options.dry_run || read_steps(&first, call))
+        return;
+    for (const step *s = first; s; s = s->next)
+        if (is_pending(call, s))
+            tool_say(&call->tool, "step %d is incomplete; to see what is missing: semel doctor",
+                     (int)s->is.version);
+}
+
 static int run_up(migrate_call *call)
 {
     step *first = NULL;
     int status = read_steps(&first, call);
     if (!status)
         status = check_target(call);
-    return status ? status : take_steps(call, first);
+    if (!status)
+        status = take_steps(call, first);
+    if (!status)
+        say_incomplete(call);
+    return status;
 }
 
 /* --- sql -------------------------------------------------------------------------------------- */

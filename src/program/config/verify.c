@@ -31,32 +31,43 @@ static void add_mistake(diagnostics *found, const inbox_config *inbox, const sql
     region_free(&memory);
 }
 
-/* One by one, so that each that is wrong is reported. */
+/* One by one, so that each that is wrong is reported, also behind one that cannot be checked. */
 static semel_status verify_inbox(diagnostics *found, const config *all, const inbox_config *inbox,
                                  semel_store *store, int with_setup, semel_error *err)
 {
+    semel_status unchecked = SEMEL_OK;
     for (size_t i = 0; i < inbox->sql.count; i++) {
         const config_list one = {&inbox->sql.items[i], 1};
         sql_mistake wrong = {0};
+        semel_error why = {0};
         semel_status status =
-            sql_check(store, all->store_url, with_setup ? &all->setup : NULL, &one, &wrong, err);
+            sql_check(store, all->store_url, with_setup ? &all->setup : NULL, &one, &wrong, &why);
         wrong.statement = i;
         if (status == SEMEL_EINVAL)
             add_mistake(found, inbox, &wrong);
-        else if (status)
+        else if (status && err)
+            *err = why;
+        if (status == SEMEL_EUNSUPPORTED)
+            unchecked = status;
+        else if (status && status != SEMEL_EINVAL)
             return status;
     }
-    return SEMEL_OK;
+    return unchecked;
 }
 
 semel_status verify_sql(diagnostics *found, const config *all, semel_store *store, int with_setup,
                         semel_error *err)
 {
-    semel_status status = SEMEL_OK;
-    for (size_t i = 0; !status && i < all->inbox_count; i++)
-        if (all->inboxes[i].handler == HANDLER_SQL)
-            status = verify_inbox(found, all, &all->inboxes[i], store, with_setup, err);
-    return status;
+    semel_status unchecked = SEMEL_OK;
+    for (size_t i = 0; i < all->inbox_count; i++) {
+        if (all->inboxes[i].handler != HANDLER_SQL)
+            continue;
+        semel_status status = verify_inbox(found, all, &all->inboxes[i], store, with_setup, err);
+        if (status && status != SEMEL_EUNSUPPORTED)
+            return status;
+        unchecked = status ? status : unchecked;
+    }
+    return unchecked;
 }
 
 /* --- definitions ------------------------------------------------------------------------------ */

@@ -8,7 +8,8 @@
 
 /* Asks the store about every statement; nothing changes there. With `with_setup` the statements of
  * `setup` come first, in the same transaction, which is rolled back: for a store on which they were
- * not run. A status that is not SEMEL_OK means that the store could not be asked. */
+ * not run. A status that is not SEMEL_OK means that the store could not be asked; after
+ * SEMEL_EUNSUPPORTED, about some of them. */
 semel_status verify_sql(diagnostics *found, const config *all, semel_store *store, int with_setup,
                         semel_error *err);
 

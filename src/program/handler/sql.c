@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct sql_state {
     region memory;
@@ -127,6 +128,23 @@ static void place_mistake(sql_mistake *wrong, const value_sql *statement, const 
     wrong->what.len = word_at(written, wrong->what.offset);
 }
 
+/* Of MariaDB, which cannot run `setup` only to see. */
+enum { NO_SUCH_TABLE = 1146, NO_SUCH_COLUMN = 1054 };
+
+/* 1 if what is wrong may be right once `setup` has been run: a table is not there, or a column if
+ * it changes tables. */
+static int setup_may_mend(const char *store_url, const config_list *setup, const semel_error *why)
+{
+    if (!setup || sql_kind_of(store_url) != SQL_KIND_MARIADB)
+        return 0;
+    for (size_t i = 0; i < setup->count; i++)
+        if (why->native == NO_SUCH_TABLE ||
+            (why->native == NO_SUCH_COLUMN &&
+             strncasecmp(setup->items[i] + strspn(setup->items[i], " \t\n"), "ALTER", 5) == 0))
+            return 1;
+    return 0;
+}
+
 /* A unit for each: after one that is wrong there may be nothing but a rollback. */
 static semel_status check_one(semel_store *store, const char *store_url, const config_list *setup,
                               const value_sql *statement, size_t *position, semel_error *err)
@@ -150,6 +168,10 @@ static semel_status check_all(semel_store *store, const char *store_url, const c
         semel_error why = {0};
         size_t position = 0;
         semel_status status = check_one(store, store_url, setup, &read[i], &position, &why);
+        if (status == SEMEL_EINVAL && setup_may_mend(store_url, setup, &why))
+            status = semel_fail(&why, SEMEL_EUNSUPPORTED,
+                                "a table or column is not there yet, and MariaDB cannot run setup "
+                                "only to see; run checks them after setup");
         if (status && err)
             *err = why;
         wrong->statement = i;

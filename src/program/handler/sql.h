@@ -18,7 +18,8 @@ int sql_read(const config_list *statements, const char *store_url, sql_mistake *
 /* Asks the store about each statement, in a transaction that is rolled back: nothing changes.
  * Before that, `setup`, which may be NULL, is run in the same transaction, so that tables that are
  * not there yet are (not in MariaDB, whose CREATE cannot be undone). SEMEL_EINVAL and *wrong: the
- * text is the database's own. SEMEL_EUNSUPPORTED: the store has no SQL, or cannot check. */
+ * text is the database's own. SEMEL_EUNSUPPORTED: the store has no SQL, or cannot check, or in
+ * MariaDB what the statement lacks may come with `setup`. */
 semel_status sql_check(semel_store *store, const char *store_url, const config_list *setup,
                        const config_list *statements, sql_mistake *wrong, semel_error *err);
 

@@ -1,6 +1,9 @@
 /* What RabbitMQ's queues drop. The protocol does not tell; its management does, over HTTP:
  * GET /api/queues/VHOST/QUEUE has the arguments of the queue and the definition of the policies
- * that are in force. One request for each queue that an inbox reads, or an outbox writes. */
+ * that are in force. One request for each queue that an inbox reads, or an outbox writes.
+ *
+ * The definition comes with the statistics of the queue, which it sends some seconds after it was
+ * made (collect_statistics_interval): without it nothing is known, and that is said. */
 #include "program/config/store_url.h"
 #include "program/operate/doctor.h"
 #include "program/support/strict_json.h"
@@ -95,11 +98,13 @@ static void judge(doctor *d, const queue_rules *of)
              "it is deleted with its messages when no process reads it for so many milliseconds");
 }
 
-static void judge_part(doctor *d, json_object *answer, const char *member, queue_rules of)
+/* 0 if the answer does not have it. */
+static int judge_part(doctor *d, json_object *answer, const char *member, queue_rules of)
 {
-    if (json_object_object_get_ex(answer, member, &of.rules) &&
-        json_object_is_type(of.rules, json_type_object))
+    int known = json_object_object_get_ex(answer, member, &of.rules);
+    if (known && json_object_is_type(of.rules, json_type_object))
         judge(d, &of);
+    return known;
 }
 
 static const char *policy_name(doctor *d, json_object *answer)
@@ -110,10 +115,34 @@ static const char *policy_name(doctor *d, json_object *answer)
                : "a policy";
 }
 
+static void judge_object(doctor *d, const char *queue, json_object *answer)
+{
+    int known = judge_part(d, answer, "effective_policy_definition",
+                           (queue_rules){.queue = queue,
+                                         .prefix = "",
+                                         .set_by = policy_name(d, answer),
+                                         .mending = "change the policy, or use overflow "
+                                                    "reject-publish"});
+    (void)judge_part(d, answer, "arguments",
+                     (queue_rules){.queue = queue,
+                                   .prefix = "x-",
+                                   .set_by = "its arguments",
+                                   .mending = "declare the queue anew without it"});
+    if (known)
+        doctor_find(d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_OK, NULL, "queue \"%s\": policies were read",
+                    queue);
+    else
+        doctor_find(
+            d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_WARNING,
+            "run doctor again in some seconds; statistics of the management must be on",
+            "policies of queue \"%s\" are not known: the management has no statistics of it "
+            "yet",
+            queue);
+}
+
 static void judge_answer(doctor *d, const char *queue, const buffer *text)
 {
     json_object *answer = NULL;
-    const char *policy;
     if (!strict_json_parse(&answer, (semel_bytes){text->data, text->len}, DEPTH_MAX, NULL) ||
         !json_object_is_type(answer, json_type_object)) {
         doctor_find(d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_WARNING, NULL,
@@ -122,19 +151,7 @@ static void judge_answer(doctor *d, const char *queue, const buffer *text)
         json_object_put(answer);
         return;
     }
-    policy = policy_name(d, answer);
-    judge_part(d, answer, "effective_policy_definition",
-               (queue_rules){.queue = queue,
-                             .prefix = "",
-                             .set_by = policy,
-                             .mending = "change the policy, or use overflow reject-publish"});
-    judge_part(d, answer, "arguments",
-               (queue_rules){.queue = queue,
-                             .prefix = "x-",
-                             .set_by = "its arguments",
-                             .mending = "declare the queue anew without it"});
-    doctor_find(d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_OK, NULL, "queue \"%s\": policies were read",
-                queue);
+    judge_object(d, queue, answer);
     json_object_put(answer);
 }
 

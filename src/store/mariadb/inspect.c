@@ -17,6 +17,7 @@ typedef struct inspection {
     sql_findings found;
     const char *account; /* as GRANT takes it: 'shop_app'@'%' */
     int64_t host_ms;
+    int distrusts; /* it has a binary log, and only users with SUPER create functions */
 } inspection;
 
 /* The columns of ST_INSPECT. */
@@ -34,7 +35,8 @@ enum {
     AT_PACKET,
     AT_MODE,
     AT_LOCK_WAIT,
-    AT_NOW
+    AT_NOW,
+    AT_TRUST
 };
 
 /* shop_app@% becomes 'shop_app'@'%'. */
@@ -125,6 +127,7 @@ static semel_status read_server(const maria_row *r, void *context, semel_error *
     const char *account = maria_column_text(r, AT_ACCOUNT);
     in->host_ms = seam_wall_ms(in->store->seam);
     in->account = quote_account(&in->found, account ? account : "");
+    in->distrusts = maria_column_int(r, AT_BINLOG) && !maria_column_int(r, AT_TRUST);
     find_store(in, r);
     find_mode(in, r);
     find_durability(in, r);
@@ -225,6 +228,51 @@ static semel_status find_engines(inspection *in, semel_error *err)
     return maria_flush(in->on, NULL, "reading the engines of tables", err);
 }
 
+/* --- functions -------------------------------------------------------------------------------- */
+
+static const char *functions_fix(const inspection *in)
+{
+    return in->distrusts ? "SET GLOBAL log_bin_trust_function_creators = 1; then semel migrate up"
+                         : "semel migrate up, with an account that has CREATE ROUTINE and ALTER "
+                           "ROUTINE; or for a DBA: semel migrate sql";
+}
+
+/* `run` itself does without them. */
+static void find_functions_in(inspection *in, const maria_functions *all,
+                              maria_function_state state, const char *which, const char *so)
+{
+    const char *names = "";
+    if (!maria_functions_count(all, state))
+        return;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->all[i].state == state)
+            names =
+                sql_find_text(&in->found, "%s%s%s", names, *names ? ", " : "", all->all[i].name);
+    sql_find(&in->found, SEMEL_SEVERITY_WARNING, "schema", functions_fix(in), "%s: %s; so %s",
+             which, names, so);
+}
+
+static semel_status find_functions(inspection *in, int64_t version, semel_error *err)
+{
+    maria_functions all;
+    semel_status status = maria_functions_look(&all, in->store, in->on, version, err);
+    if (status)
+        return status;
+    find_functions_in(in, &all, FUNCTION_MISSING, "functions for SQL are missing",
+                      "applications cannot receive and send by them");
+    find_functions_in(in, &all, FUNCTION_OUTDATED,
+                      "functions for SQL are those of another version of semel",
+                      "they may do something else than is documented");
+    if (maria_functions_count(&all, FUNCTION_HIDDEN))
+        sql_find(&in->found, SEMEL_SEVERITY_OK, "rights",
+                 sql_find_text(&in->found, "GRANT EXECUTE ON `%s`.* TO %s;", in->store->at.database,
+                               in->account),
+                 "account %s has no EXECUTE privilege on functions of database %s, so it cannot "
+                 "receive and send in SQL",
+                 in->account, in->store->at.database);
+    return SEMEL_OK;
+}
+
 /* SELECT on the table of versions may be what is missing: then the rights say why. */
 static semel_status find_schema(inspection *in, semel_error *err)
 {
@@ -236,6 +284,8 @@ static semel_status find_schema(inspection *in, semel_error *err)
                  "the version of semel's tables cannot be read");
         return SEMEL_OK;
     }
+    if (!status && versions.version <= sql_schema_newest(mariadb_migrations))
+        status = find_functions(in, versions.version, &why);
     return sql_find_schema(&in->found, mariadb_migrations, &versions, status, &why, err);
 }
 

@@ -152,6 +152,38 @@ semel_status maria_get_lock(maria_connection *on, const mariadb_store *store, co
                             uint32_t wait_ms, int *got, semel_error *err);
 void maria_release_lock(maria_connection *on, const mariadb_store *store, const char *what);
 
+/* functions.c: the functions for SQL (docs/SQL.md), as the server has them. */
+typedef enum maria_function_state {
+    FUNCTION_HIDDEN, /* this account may not execute it: whether it is there is not known */
+    FUNCTION_MISSING,
+    FUNCTION_OUTDATED, /* another version of semel made it */
+    FUNCTION_CURRENT
+} maria_function_state;
+
+enum { FUNCTIONS_MAX = 64, FUNCTION_NAME = 65, FUNCTION_COMMENT = 65 };
+
+typedef struct maria_function {
+    char name[FUNCTION_NAME];       /* with the prefix */
+    char comment[FUNCTION_COMMENT]; /* that it should have */
+    int step;                       /* of the schema, that makes it */
+    maria_function_state state;
+} maria_function;
+
+typedef struct maria_functions {
+    maria_function all[FUNCTIONS_MAX];
+    size_t count;
+} maria_functions;
+
+/* Those of the steps up to this version. */
+semel_status maria_functions_look(maria_functions *out, mariadb_store *store, maria_connection *on,
+                                  int64_t version, semel_error *err);
+/* How many of them are so. */
+size_t maria_functions_count(const maria_functions *all, maria_function_state state);
+
+/* How a statement of sql/mariadb that creates one begins, and how it ends. */
+#define MARIA_CREATE_FUNCTION "CREATE OR REPLACE FUNCTION"
+#define MARIA_FUNCTION_END    "\nEND;"
+
 /* inspect.c */
 extern const semel_store_inspection mariadb_inspection;
 

@@ -7,7 +7,8 @@
  *
  * Functions are the exception. With a binary log the server lets only users with SUPER create
  * them, unless log_bin_trust_function_creators is set, and nothing of the library needs them:
- * without that right the step goes on without them, and a later migration tries again.
+ * without that right the step goes on without them. Every migration looks for functions that are
+ * missing, or that another text has made, and tries to create them.
  *
  * Three things are refused, since going on would destroy: tables of a newer semel that say that
  * this one must not use them, tables of our names that are not semel's, and no tables at all (which
@@ -142,26 +143,40 @@ static const char *next_statement(const char *at)
     return at;
 }
 
-#define CREATE_FUNCTION "CREATE OR REPLACE FUNCTION"
-#define FUNCTION_END    "\nEND;"
+static int is_function(const char *text)
+{
+    return strncmp(text, MARIA_CREATE_FUNCTION, strlen(MARIA_CREATE_FUNCTION)) == 0;
+}
 
 /* A statement ends with a semicolon; one that creates a function, whose body has semicolons of its
  * own, with the first line that begins with END. */
 static size_t statement_length(const char *text)
 {
-    static const char function[] = CREATE_FUNCTION, end[] = FUNCTION_END;
-    const char *found =
-        strncmp(text, function, sizeof function - 1) == 0 ? strstr(text, end) : NULL;
+    static const char end[] = MARIA_FUNCTION_END;
+    const char *found = is_function(text) ? strstr(text, end) : NULL;
     return found ? (size_t)(found - text) + sizeof end - 2 : strcspn(text, ";");
+}
+
+/* Which statements of a file. */
+typedef enum file_part {
+    WHOLE_FILE,
+    FUNCTIONS_OF_FILE /* and what sets the mode that they keep */
+} file_part;
+
+static int is_wanted(const char *text, file_part part)
+{
+    return part == WHOLE_FILE || is_function(text) || strncmp(text, "SET ", 4) == 0;
 }
 
 /* Names are filled in when the statements are told apart: a database may have a semicolon in its
  * name. */
 static semel_status enqueue_file(maria_connection *on, const char *text, const char *name,
-                                 semel_error *err)
+                                 file_part part, semel_error *err)
 {
     for (size_t len; *(text = next_statement(text)); text += len) {
         len = statement_length(text);
+        if (!is_wanted(text, part))
+            continue;
         const char *one = arena_copy(&on->scratch, text, len);
         const char *filled = one ? sql_fill(&on->scratch, one, name) : NULL;
         if (!filled)
@@ -183,11 +198,11 @@ static semel_status leave_functions_out(maria_connection *on, semel_error *err)
 }
 
 static semel_status run_file(mariadb_store *store, maria_connection *on, const sql_migration *step,
-                             semel_error *err)
+                             file_part part, semel_error *err)
 {
     semel_error why = {0};
     maria_failure failed = {0};
-    semel_status status = enqueue_file(on, step->sql, store->name, err);
+    semel_status status = enqueue_file(on, step->sql, store->name, part, err);
     if (status)
         return status;
     on->wait_ms = MIGRATION_MS;
@@ -219,7 +234,7 @@ static semel_status apply_step(mariadb_store *store, maria_connection *on,
                                const sql_migration *next, semel_error *err)
 {
     maria_enqueue_plain(on, ST_SCHEMA_MAKE);
-    semel_status status = run_file(store, on, next, err);
+    semel_status status = run_file(store, on, next, WHOLE_FILE, err);
     if (status)
         return status;
     enqueue_record(on, next);
@@ -246,22 +261,20 @@ static semel_status migrate_step(mariadb_store *store, maria_connection *on, int
     return status ? status : seam_fault(store->seam, "migrate.committed", err);
 }
 
-enum { FUNCTIONS_VERSION = 5 };
-
-/* Those that a step had to leave out: it is tried once more, and is no reason to fail. Functions of
- * newer tables are a newer semel's. */
-static void complete_functions(mariadb_store *store, maria_connection *on)
+/* Those that a step had to leave out, or that another version made; it is no reason to fail. A
+ * later step may replace functions of an earlier one, so all of them are made, in the order of
+ * their steps. Functions of newer tables are a newer semel's. */
+static void complete_functions(mariadb_store *store, maria_connection *on, int64_t version)
 {
-    char name[SQL_NAME_MAX + 16];
-    int64_t there = 1;
-    const sql_migration *step = sql_schema_next(mariadb_migrations, FUNCTIONS_VERSION - 1);
-    (void)snprintf(name, sizeof name, "%ssend", store->at.prefix);
-    maria_query q = maria_enqueue(on, ST_SCHEMA_FUNCTION);
-    maria_text(&q, store->at.database);
-    maria_text(&q, name);
-    semel_status status = execute_number(on, &q, &there, NULL, "looking for functions", NULL);
-    if (!status && !there && step && run_file(store, on, step, NULL) && !on->lost)
-        (void)leave_functions_out(on, NULL);
+    maria_functions found;
+    semel_status status = maria_functions_look(&found, store, on, version, NULL);
+    if (status || (!maria_functions_count(&found, FUNCTION_MISSING) &&
+                   !maria_functions_count(&found, FUNCTION_OUTDATED)))
+        return;
+    for (const sql_migration *at = mariadb_migrations; at->version && at->version <= version; at++)
+        if (strstr(at->sql, MARIA_CREATE_FUNCTION) && !on->lost &&
+            run_file(store, on, at, FUNCTIONS_OF_FILE, NULL) && !on->lost)
+            (void)leave_functions_out(on, NULL);
 }
 
 static semel_status migrate_locked(mariadb_store *store, maria_connection *on, int32_t last,
@@ -276,9 +289,8 @@ static semel_status migrate_locked(mariadb_store *store, maria_connection *on, i
         return semel_fail(err, SEMEL_EBUSY, "another process is migrating semel's tables");
     while (!status && more)
         status = migrate_step(store, on, last, &found, &more, err);
-    if (!status && last >= FUNCTIONS_VERSION &&
-        found.version <= sql_schema_newest(mariadb_migrations))
-        complete_functions(store, on);
+    if (!status && found.version <= sql_schema_newest(mariadb_migrations))
+        complete_functions(store, on, found.version);
     maria_script_clear(&on->out);
     maria_enqueue_plain(on, ST_ROLLBACK);
     maria_release_lock(on, store, "migrate");
@@ -321,6 +333,20 @@ static semel_status note_applied(const maria_row *r, void *context, semel_error 
     return SEMEL_OK;
 }
 
+/* Functions of a newer version are left alone. */
+static semel_status note_functions(sql_applied *all, mariadb_store *store, maria_connection *on,
+                                   int64_t version, semel_error *err)
+{
+    maria_functions found;
+    if (version > sql_schema_newest(mariadb_migrations))
+        return SEMEL_OK;
+    semel_status status = maria_functions_look(&found, store, on, version, err);
+    for (size_t i = 0; !status && i < found.count; i++)
+        if (found.all[i].state == FUNCTION_MISSING || found.all[i].state == FUNCTION_OUTDATED)
+            all->incomplete[found.all[i].step] = 1;
+    return status;
+}
+
 static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_connection *on,
                                  semel_error *err)
 {
@@ -332,7 +358,8 @@ static semel_status read_applied(sql_applied *out, mariadb_store *store, maria_c
     maria_step *s = maria_end(&q);
     s->call = note_applied;
     s->context = out;
-    return maria_flush(on, NULL, "reading the schema's steps", err);
+    status = maria_flush(on, NULL, "reading the schema's steps", err);
+    return status ? status : note_functions(out, store, on, found.version, err);
 }
 
 semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *context,
@@ -346,8 +373,8 @@ semel_status mariadb_schema(void *state, semel_schema_visitor *visitor, void *co
                               needs,
                               after,
                               store->name,
-                              {{CREATE_FUNCTION, "DELIMITER //\n" CREATE_FUNCTION},
-                               {FUNCTION_END, "\nEND//\nDELIMITER ;"}}};
+                              {{MARIA_CREATE_FUNCTION, "DELIMITER //\n" MARIA_CREATE_FUNCTION},
+                               {MARIA_FUNCTION_END, "\nEND//\nDELIMITER ;"}}};
     semel_status status = maria_borrow_pooled(&on, store, err);
     if (status)
         return status;

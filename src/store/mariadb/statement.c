@@ -125,12 +125,14 @@ static const char *const texts[ST_COUNT] = {
         "SELECT VERSION(), CURRENT_USER(), @@innodb_flush_log_at_trx_commit, @@log_bin, "
         "@@sync_binlog, @@innodb_doublewrite, @@tx_isolation, @@read_only, @@max_connections, "
         "@@max_user_connections, @@max_allowed_packet, @@sql_mode, "
-        "@@GLOBAL.innodb_lock_wait_timeout, " NOW,
+        "@@GLOBAL.innodb_lock_wait_timeout, " NOW ", @@log_bin_trust_function_creators",
     [ST_INSPECT_ENGINES] = "SELECT table_name, engine FROM information_schema.tables "
                            "WHERE table_schema = ? AND LEFT(table_name, CHAR_LENGTH(?)) = ? "
                            "AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'",
-    [ST_SCHEMA_FUNCTION] = "SELECT COUNT(*) FROM information_schema.routines "
-                           "WHERE routine_schema = ? AND routine_name = ?",
+    [ST_SCHEMA_FUNCTIONS] = "SELECT routine_name, routine_comment FROM "
+                            "information_schema.routines WHERE routine_schema = ? AND "
+                            "LEFT(routine_name, CHAR_LENGTH(?)) = ? AND "
+                            "routine_type = 'FUNCTION'",
     [ST_SCHEMA_MODE] = "SET SESSION sql_mode = @semel_mode",
     [ST_LOCK] = "SELECT GET_LOCK(?, ?)",
     [ST_UNLOCK] = "DO RELEASE_LOCK(?)",

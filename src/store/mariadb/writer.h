@@ -44,7 +44,7 @@ typedef enum maria_statement {
     ST_SCHEMA_STEPS,
     ST_INSPECT,
     ST_INSPECT_ENGINES,
-    ST_SCHEMA_FUNCTION,
+    ST_SCHEMA_FUNCTIONS,
     ST_SCHEMA_MODE,
     ST_LOCK,
     ST_UNLOCK,

@@ -130,7 +130,8 @@ static semel_status show_step(const sql_migration *step, const sql_applied *appl
                                .locks = step->locks,
                                .applied_ms = applied->steps[step->version].at_ms,
                                .sql = script.bytes,
-                               .needs = step->needs};
+                               .needs = step->needs,
+                               .incomplete = applied->incomplete[step->version]};
     semel_status status = script.failed
                               ? semel_fail(err, SEMEL_ENOMEM, "out of memory showing the schema")
                               : visitor(&shown, context, err);

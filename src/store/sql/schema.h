@@ -70,6 +70,7 @@ typedef struct sql_applied_step {
 typedef struct sql_applied {
     sql_applied_step steps[SQL_STEPS_MAX + 1];
     sql_versions found;
+    char incomplete[SQL_STEPS_MAX + 1]; /* taken, and something of it is missing */
 } sql_applied;
 
 /* A row of SQL_SCHEMA_STEPS. */
