@@ -11,6 +11,8 @@
 #include "core/pipeline.h"
 
 #include "base/thread.h"
+#include "core/consumer.h"
+#include "core/relay.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -136,11 +138,22 @@ static semel_status start_failed(const pipeline_loop *loop, int error, semel_err
     return pipeline_blame(status, loop->element, loop->name, err);
 }
 
+/* A loop that was started is not stopped, however long its thread takes to begin. */
+static void note_started(pipeline_loop *loop)
+{
+    if (loop->consumer)
+        health_enter(&loop->consumer->health, &loop->consumer->transport->seam, SEMEL_HEALTH_OK,
+                     NULL);
+    if (loop->relay)
+        health_enter(&loop->relay->health, &loop->relay->store->seam, SEMEL_HEALTH_OK, NULL);
+}
+
 static semel_status start_loops(semel_pipeline *p, semel_error *err)
 {
     atomic_store(&p->running, p->loop_count);
     for (; p->started < p->loop_count; p->started++) {
         pipeline_loop *loop = &p->loops[p->started];
+        note_started(loop);
         int error = thread_start(&loop->thread, loop_main, loop);
         if (error)
             return start_failed(loop, error, err);

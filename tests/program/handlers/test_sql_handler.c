@@ -170,7 +170,7 @@ static void a_wrong_value_is_found_without_a_store(void **state)
                         "mean \":json\"?");
 }
 
-/* `semel check` on a store on which nothing has run yet. */
+/* `semel check` on a store on which nothing has run yet. MariaDB cannot run `setup` only to see. */
 static void tables_of_setup_are_there_for_the_check_alone(void **state)
 {
     static const char *const later[] = {"CREATE TABLE later (id BIGINT)"};
@@ -178,7 +178,8 @@ static void tables_of_setup_are_there_for_the_check_alone(void **state)
     inbox_kit *k = *state;
     config_list first = {later, 1}, all = {statements, 1};
     sql_mistake wrong;
-    semel_status expected = strncmp(k->all.store_url, "mariadb", 7) == 0 ? SEMEL_EINVAL : SEMEL_OK;
+    semel_status expected =
+        strncmp(k->all.store_url, "mariadb", 7) == 0 ? SEMEL_EUNSUPPORTED : SEMEL_OK;
     for (int i = 0; i < 2; i++)
         assert_int_equal(
             sql_check(k->base.store, k->all.store_url, &first, &all, &wrong, &last_error),
