@@ -59,14 +59,21 @@ typedef struct wishes {
     int unshared;
 } wishes;
 
+/* Where processes open a new file at once, one of them changes its mode, and the others may be told
+ * at once that it is locked: SQLite does not call the busy handler there. */
 static semel_status configure(sqlite_connection *on, const wishes *wanted, semel_error *err)
 {
     char pragmas[256];
+    semel_status status;
+    int times = 0;
     (void)snprintf(pragmas, sizeof pragmas,
                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%u; "
                    "PRAGMA journal_size_limit = %d; PRAGMA foreign_keys = %d",
                    wanted->cache_kib, WAL_KEPT_BYTES, wanted->foreign_keys);
-    return sqlite_connection_exec(on, pragmas, "configuring the connection", err);
+    do
+        status = sqlite_connection_exec(on, pragmas, "configuring the connection", err);
+    while (status == SEMEL_EBUSY && on_busy(on, times++));
+    return status;
 }
 
 static semel_status connect_to(sqlite_connection *on, const char *path, const wishes *wanted,

@@ -257,6 +257,7 @@ static void characters_are_counted_and_not_bytes(void **state)
 
 int main(void)
 {
+    (void)setenv("NO_COLOR", "1", 1); /* check_colour.py looks at colours */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_what_they_hold),
         cmocka_unit_test(an_empty_table_prints_nothing),
