@@ -57,9 +57,9 @@ static semel_status free_dead_key(work_unit *unit, semel_inbox *inbox, const let
 }
 
 /* To reject a duplicate is an answer to its sender, and a letter has none: it is a duplicate, and
- * goes. A key that became dead again was replayed by somebody else meanwhile, without success: this
- * letter is what is left of the message, and must stay. (The letter of another store may go: there
- * is one in the store of the inbox.) */
+ * goes. A key that became dead again was replayed by another process meanwhile, without success:
+ * this letter is what is left of the message, and must stay. (The letter of another store may go:
+ * there is one in the store of the inbox.) */
 static semel_status claim_replayed(semel_outcome *out, work_unit *unit, const replay *r,
                                    const semel_message *message, semel_error *err)
 {

@@ -135,7 +135,7 @@ static semel_status decide_claim(semel_outcome *out, work_unit *unit, semel_erro
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
-/* Who replays a letter has asked for this attempt, whatever became of those before it. */
+/* A replay is an attempt that the caller has asked for, whatever became of those before it. */
 static int is_over_limit(const work_unit *unit)
 {
     return !unit->terms.endless && !unit->item.replaying &&

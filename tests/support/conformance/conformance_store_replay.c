@@ -240,7 +240,7 @@ static semel_inbox *open_queued(store_fixture *f)
 }
 
 /* The claim of a replay that died is waited for, and its attempt does not use up those of the next:
- * whoever replays has asked for one more. */
+ * the caller of a replay has asked for one more. */
 static void a_letter_whose_replay_died_can_be_replayed(void **state)
 {
     enum { LEASE_MS = 60000 };
