@@ -4,13 +4,14 @@ if(NOT SEMEL_WITH_SQLITE)
   return()
 endif()
 
-# The program: libyaml reads its configuration, json-c the messages, libcurl calls HTTP handlers. It is not built if one
-# of them, or OpenSSL, is left out.
+# The program: libyaml reads its configuration, json-c the messages, libcurl calls HTTP handlers, libmicrohttpd is called
+# by others. It is not built if one of them, or OpenSSL, is left out.
 set(SEMEL_WITH_PROGRAM OFF)
 if(SEMEL_WITH_JSON AND SEMEL_WITH_OPENSSL)
   pkg_check_modules(semel_yaml QUIET IMPORTED_TARGET GLOBAL yaml-0.1)
   pkg_check_modules(semel_curl QUIET IMPORTED_TARGET GLOBAL libcurl)
-  if(semel_yaml_FOUND AND semel_curl_FOUND)
+  pkg_check_modules(semel_microhttpd QUIET IMPORTED_TARGET GLOBAL libmicrohttpd)
+  if(semel_yaml_FOUND AND semel_curl_FOUND AND semel_microhttpd_FOUND)
     set(SEMEL_WITH_PROGRAM ON)
   endif()
 endif()
@@ -23,8 +24,8 @@ if(SEMEL_WITH_PROGRAM)
   add_library(semel_program_code STATIC EXCLUDE_FROM_ALL ${program_sources} src/base/nearest.c)
   target_include_directories(semel_program_code PUBLIC include src)
   target_link_libraries(semel_program_code PUBLIC semel_flags PkgConfig::semel_yaml PkgConfig::semel_curl
-                                                  PkgConfig::semel_json PkgConfig::semel_openssl PkgConfig::semel_sqlite
-                                                  Threads::Threads)
+                                                  PkgConfig::semel_microhttpd PkgConfig::semel_json
+                                                  PkgConfig::semel_openssl PkgConfig::semel_sqlite Threads::Threads)
   foreach(name IN ITEMS postgres mariadb) # `semel test --store` looks into its databases
     string(TOUPPER ${name} option)
     if(SEMEL_WITH_${option})

@@ -1,6 +1,7 @@
 /* See complete.h. */
 #include "program/config/complete.h"
 
+#include "program/config/complete_http.h"
 #include "program/config/options.h"
 #include "program/config/read.h"
 
@@ -114,6 +115,10 @@ static void mark_queues(const config *all, queue_config *queue)
         queue->is_read |= all->inboxes[i].from && strcmp(all->inboxes[i].from, queue->name) == 0;
     for (size_t i = 0; i < all->outbox_count; i++)
         queue->is_written |= strcmp(all->outboxes[i].to, queue->name) == 0;
+    for (size_t i = 0; i < all->gateway.route_count; i++) {
+        const char *to = all->gateway.routes[i].to;
+        queue->is_written |= to && strcmp(to, queue->name) == 0;
+    }
 }
 
 /* The outbox of a queue that `send` or `faults` names, unless it was declared. */
@@ -161,6 +166,7 @@ void config_complete(region *memory, config *all)
     for (size_t i = 0; i < all->inbox_count; i++)
         complete_inbox(memory, all, &inboxes[i]);
     complete_outboxes(memory, all);
+    config_complete_routes(memory, all);
     for (size_t i = 0; i < all->queue_count; i++) {
         complete_queue(memory, all, &queues[i]);
         mark_queues(all, &queues[i]);

@@ -152,6 +152,115 @@ typedef struct log_config {
     int keys; /* 0: keys are shown as 12 hex digits of their SHA-256 */
 } log_config;
 
+/* --- HTTP ------------------------------------------------------------------------------------- */
+
+typedef enum webhook_preset {
+    WEBHOOK_NONE = 0,
+    WEBHOOK_STANDARD, /* Standard Webhooks: v1 (HMAC-SHA256) and v1a (Ed25519) */
+    WEBHOOK_STRIPE,
+    WEBHOOK_GITHUB,
+    WEBHOOK_SHOPIFY,
+    WEBHOOK_SLACK,
+    WEBHOOK_HMAC /* as `hmac` says */
+} webhook_preset;
+
+typedef enum hmac_encoding { HMAC_HEX = 0, HMAC_BASE64 } hmac_encoding;
+typedef enum hmac_algorithm { HMAC_SHA256 = 0, HMAC_SHA1, HMAC_SHA512 } hmac_algorithm;
+
+/* A signature of a sender that no preset knows. */
+typedef struct hmac_config {
+    const char *header; /* that has the signature */
+    const char *prefix; /* before the signature in the header: sha256= */
+    hmac_algorithm algorithm;
+    hmac_encoding encoding;
+    const char *timestamp; /* a header with the time in seconds since 1970; NULL: none */
+    const char *content;   /* what is signed: {body}, {timestamp}.{body}, ... */
+} hmac_config;
+
+typedef enum route_kind {
+    ROUTE_PUBLISH = 0, /* `to` alone: a message, or CloudEvents, for a queue */
+    ROUTE_WEBHOOK,     /* `preset`: the same, after its signature was verified */
+    ROUTE_PROXY        /* `proxy`: an upstream that handles each key once */
+} route_kind;
+
+/* What becomes of a key whose request has reached the upstream and has no answer. */
+typedef enum on_unknown {
+    UNKNOWN_REPORT = 0, /* copies are told so, until an operator or the retention ends it */
+    UNKNOWN_RETRY       /* the next copy is sent to the upstream again, with the same key */
+} on_unknown;
+
+typedef struct route_config {
+    const char *name; /* for metrics, logs, and the inbox of its keys; default: from the path */
+    const char *path; /* exact, or a prefix and * */
+    config_list methods;
+    route_kind kind;     /* completed */
+    const char *to;      /* a queue, or NULL */
+    const char *inbox;   /* handled before it is answered, instead of `to`; or NULL */
+    config_list tokens;  /* secret: bearer tokens of publish routes; count 0: any caller */
+    uint32_t rate;       /* requests a second from one address; 0: as the gateway's */
+    uint64_t body_bytes; /* 0: as the gateway's */
+    /* webhooks */
+    webhook_preset preset;
+    config_list secrets; /* secret: any of them may have signed, for rotation */
+    uint64_t tolerance_ms;
+    const char *key; /* a key expression instead of the preset's */
+    hmac_config hmac;
+    /* proxies */
+    const char *proxy; /* the URL of the upstream */
+    const char *key_header;
+    int key_required;     /* 0: a request without a key is passed on, unprotected */
+    config_list identity; /* headers whose values belong to the key; secret values are digested */
+    semel_on_in_flight on_in_flight;
+    uint32_t wait_ms;
+    config_list replay; /* statuses whose answers are replayed: 2xx, 404 */
+    on_unknown on_unknown;
+    uint32_t timeout_ms;
+    uint64_t retention_ms;
+    uint64_t response_bytes;
+    int private_addresses;
+    const config_node *at;
+} route_config;
+
+typedef struct gateway_config {
+    const char *listen; /* NULL: there is no gateway. 127.0.0.1:8480, [::1]:8480, unix:PATH */
+    uint32_t workers;
+    uint32_t connections;
+    uint32_t connections_per_client;
+    uint64_t body_bytes;
+    uint64_t header_bytes;
+    uint64_t memory_bytes; /* of all bodies that are held */
+    uint32_t request_ms;   /* until the whole request was received */
+    uint32_t idle_ms;      /* a connection without a request */
+    uint32_t rate;         /* requests a second from one address; 0: not limited */
+    const route_config *routes;
+    size_t route_count;
+    const config_node *at;
+} gateway_config;
+
+typedef struct admin_config {
+    const char *listen; /* NULL: there is no admin server */
+    const char *token;  /* secret; NULL: nothing can be changed by HTTP */
+    config_list hosts;  /* names in Host, beside those of the loopback */
+    int page;
+    const config_node *at;
+} admin_config;
+
+/* What is kept of the outcomes of the last while, for timelines. */
+typedef struct history_config {
+    int enabled;
+    uint64_t age_ms;
+    uint64_t rows;
+    uint64_t body_bytes; /* of the first delivery of a message; 0: none */
+} history_config;
+
+/* The OTEL_* variables say the same; what the file says wins. */
+typedef struct tracing_config {
+    const char *endpoint; /* of OTLP/HTTP; NULL: by the environment, else there is no tracing */
+    config_pairs headers; /* secret */
+    const char *sample;   /* a share from 0 to 1, as a text; NULL: by the environment, else 0.01 */
+    const char *service;  /* service.name */
+} tracing_config;
+
 /* --- tests ------------------------------------------------------------------------------------ */
 
 typedef struct test_message {
@@ -208,6 +317,10 @@ typedef struct config {
     size_t inbox_count;
     const outbox_config *outboxes; /* those of `send` and `faults`, too */
     size_t outbox_count;
+    gateway_config gateway;
+    admin_config admin;
+    history_config history;
+    tracing_config tracing;
     log_config log;
     uint32_t drain_ms;
     const test_config *tests;

@@ -78,6 +78,8 @@ extern const section section_config; /* the whole file */
 extern const section section_store, section_queue, section_inbox, section_outbox, section_send;
 extern const section section_http, section_exec, section_worker, section_limits;
 extern const section section_log, section_test, section_table;
+extern const section section_gateway, section_route, section_hmac;
+extern const section section_admin, section_history, section_tracing;
 
 const option *option_find(const section *in, const char *name);
 const option *option_main(const section *of); /* NULL: none */
