@@ -4,6 +4,7 @@
 
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
+#include "program/run/history_writer.h"
 #include "program/run/live.h"
 #include "program/run/outcomes.h"
 #include "program/run/retrier.h"
@@ -33,6 +34,7 @@ typedef struct service {
     log *log;
     outcomes *outcomes;
     live *live;
+    history_writer *history;
     semel_store *store;
     running now;
     int signal_fd;
