@@ -69,8 +69,8 @@ static const option history_options[] = {
      .offset = offsetof(history_config, body_bytes),
      .fallback = "4KiB",
      .most = UINT64_C(1) << 20,
-     .text = "how much of the body of a message's first delivery is kept; 0: nothing",
-     .example = "0"},
+     .text = "how much of the body of a message's first delivery is kept; 0B: nothing",
+     .example = "0B"},
 };
 const section section_history = {"history",
                                  "What is kept of recent deliveries, for timelines.",

@@ -1,5 +1,6 @@
-/* semel inbox show: what every inbox knows of a key. */
+/* semel inbox show: what every inbox knows of a key, and what became of its deliveries. */
 #include "program/cli.h"
+#include "program/operate/inbox_timeline.h"
 #include "program/operate/inboxes.h"
 #include "program/support/show.h"
 #include "program/support/typed_key.h"
@@ -7,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const table_column columns[] = {
-    {"INBOX", "inbox", 0, 0},       {NULL, "key", 0, 0},    {"STATE", "state", 0, 0},
-    {"ATTEMPTS", "attempts", 1, 0}, {"SINCE", "at", 0, 0},  {NULL, "lease_until", 0, 0},
-    {"ERROR", "error", 0, 1},       {NULL, "letter", 0, 0}, {0}};
+static const table_column columns[] = {{"INBOX", "inbox", 0, 0},   {NULL, "key", 0, 0},
+                                       {"STATE", "state", 0, 0},   {"ATTEMPTS", "attempts", 1, 0},
+                                       {"SINCE", "at", 0, 0},      {NULL, "lease_until", 0, 0},
+                                       {"ERROR", "error", 0, 1},   {NULL, "letter", 0, 0},
+                                       {NULL, "deliveries", 0, 0}, {0}};
 
 typedef struct searched_inbox {
     const char *name;
@@ -26,9 +28,20 @@ typedef struct key_search {
     size_t count;
     size_t found;
     int64_t letter; /* the first one */
+    timeline timeline;
 } key_search;
 
 /* --- looking ---------------------------------------------------------------------------------- */
+
+/* In JSON, if there are any: a store may have no history. */
+static void add_deliveries(key_search *s, const char *inbox)
+{
+    buffer rows = {0};
+    if (s->timeline.count && s->to.json)
+        timeline_json(&rows, &s->timeline, inbox);
+    table_cell(&s->to, NULL, rows.data);
+    buffer_free(&rows);
+}
 
 static semel_status add_row(key_search *s, const char *inbox, const semel_marker *marker,
                             semel_error *err)
@@ -46,6 +59,7 @@ static semel_status add_row(key_search *s, const char *inbox, const semel_marker
     table_moment(&s->to, marker->state == SEMEL_MARKER_CLAIMED ? marker->lease_until_ms : 0);
     table_text(&s->to, *marker->error ? marker->error : NULL);
     table_number(&s->to, letter ? letter : -1);
+    add_deliveries(s, inbox);
     table_end_row(&s->to);
     return status;
 }
@@ -214,6 +228,8 @@ static int search(key_search *s)
     inbox_work *w = s->work;
     int status = names_read(&all, &w->tool, SEMEL_NAME_INBOX);
     s->inboxes = must_alloc((all.count + 1) * sizeof *s->inboxes);
+    if (!status)
+        timeline_read(&s->timeline, &w->tool, &w->filter.inboxes, s->key);
     for (size_t i = 0; !status && i < all.count; i++)
         if (filters_match(&w->filter.inboxes, all.items[i].name))
             status = look_in(s, &all.items[i]);
@@ -223,6 +239,8 @@ static int search(key_search *s)
             status = tool_no_such_name(&w->tool, "inbox", w->filter.inboxes.items[i]);
     names_free(&all);
     table_print(&s->to, stdout);
+    if (!status && !w->options.json)
+        timeline_print(&s->timeline, w->options.utc);
     if (!status && !s->found)
         return not_found(s);
     if (!status && !w->options.json)
@@ -237,6 +255,7 @@ static int show(inbox_work *w)
     const char *wrong = typed_key_parts(&s.key, &w->tool.memory, w->rest.items, w->rest.count);
     int status = wrong ? cli_usage("inbox show", "the key is not one: %s", wrong) : search(&s);
     free(s.inboxes);
+    timeline_free(&s.timeline);
     return status;
 }
 
