@@ -317,5 +317,6 @@ void config_check(const config *all, diagnostics *found)
     check_passwords(&c);
     check_retentions(&c);
     check_keys(&c);
+    check_tracing(&c);
     check_tests(&c);
 }

@@ -11,7 +11,14 @@
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
 
-enum { TICK_MS = 1000, ONCE_MS = 100, STATUS_MS = 5000, GRACE_MS = 5000, NS_PER_MS = 1000000 };
+enum {
+    TICK_MS = 1000,
+    ONCE_MS = 100,
+    STATUS_MS = 5000,
+    GRACE_MS = 5000,
+    FLUSH_MS = 2000,
+    NS_PER_MS = 1000000
+};
 
 static int64_t steady_ms(void)
 {
@@ -140,6 +147,7 @@ static int begin(service *s)
     int failed = service_block_signals(s);
     s->live = live_open(s->log, s->outcomes, s->options->once);
     live_configure(s->live, s->all);
+    s->tracer = tracer_open(s->all, s->log, s->outcomes);
     return failed || service_read_signals(s) ? CLI_FAILED : CLI_OK;
 }
 
@@ -150,6 +158,7 @@ static void close_all(service *s, int status)
     service_close_pipeline(&s->now);
     live_close(service_take_live(s));
     semel_store_close(s->store);
+    tracer_close(s->tracer, FLUSH_MS);
     service_end_closing(s);
     outcomes_close(s->outcomes);
     log_close(s->log);

@@ -8,6 +8,7 @@
 #include "program/run/outcomes.h"
 #include "program/run/retrier.h"
 #include "program/run/service.h"
+#include "program/trace/tracer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,6 +34,7 @@ typedef struct service {
     log *log;
     outcomes *outcomes;
     live *live;
+    tracer *tracer; /* NULL: tracing is off */
     semel_store *store;
     running now;
     int signal_fd;

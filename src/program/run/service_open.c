@@ -139,6 +139,7 @@ static void observe(void *context, const semel_event *event)
     const service *s = context;
     outcomes_observe(s->outcomes, event);
     live_observe(s->live, event);
+    tracer_observe(s->tracer, event);
 }
 
 static semel_status try_store(service *s, void *context, semel_error *err)
@@ -148,6 +149,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     (void)context;
     options.observer = observe;
     options.observer_context = s;
+    options.tracing = tracer_hooks(s->tracer);
     semel_status status = semel_store_open(&store, s->all->store_url, &options, err);
     if (!status)
         status = semel_store_migrate(store, err);

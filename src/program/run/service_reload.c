@@ -74,6 +74,7 @@ static int store_accepts(service *s, const config *fresh)
 static void use(service *s, const config *all)
 {
     outcomes_configure(s->outcomes, all);
+    tracer_configure(s->tracer, all);
     live_configure(s->live, all);
     log_configure(s->log, &all->log);
 }
