@@ -34,7 +34,7 @@ static void check_sample(const checking *c)
 {
     double ratio;
     const config_node *node = find_text(c, "sample");
-    if (!node || trace_ratio_read(&ratio, node->text))
+    if (!node || !node->len || trace_ratio_read(&ratio, node->text))
         return;
     diagnostic *d =
         diagnostic_at(c->found, "sample", node, "a share from 0 to 1 is expected, as 0.1");
