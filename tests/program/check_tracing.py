@@ -150,7 +150,7 @@ def programs_are_told():
     write("exec.sh", '#!/bin/sh\nprintf %s "$SEMEL_TRACEPARENT" >told\n', 0o700)
     write("worker.py", "import json, sys\nfor line in sys.stdin:\n"
           "    open('told2', 'w').write(json.loads(line)['traceparent'])\n"
-          "    print('{\"status\":\"ok\"}', flush=True)\n")
+          "    print('{}', flush=True)\n")
     write("semel.yaml", "version: 1\nstore: sqlite:shop.db\nqueues: { orders: store }\ninboxes:\n"
           "  one: { from: orders, exec: [./exec.sh] }\n"
           "  two: { from: orders, worker: [/usr/bin/python3, worker.py] }\n" + tracing(collector))
