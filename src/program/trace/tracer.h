@@ -49,7 +49,7 @@ typedef struct http_trace {
     int64_t started_ns; /* by the steady clock */
 } http_trace;
 
-/* The headers of the request; either may be {NULL, 0}. The span is a child of the caller's. */
+/* The header of the request, or {NULL, 0}. The span is a child of the caller's. */
 http_trace tracer_begin_http(tracer *t, semel_bytes traceparent);
 
 /* The context to pass on: that of the request's span if it is sampled, else that of the caller.
