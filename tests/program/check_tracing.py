@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """check_tracing.py PROGRAM [CHECK...]: spans of `semel run`, received and decoded by a collector of its own. Those checks
 whose names end in _on_servers need SEMEL_TEST_SERVERS, and are run only if it is set."""
+import http.client
 import json
 import os
 import secrets
@@ -9,7 +10,7 @@ import time
 import uuid
 
 from live_kit import own_directory
-from program_kit import (Run, expect, expect_true, main, publish_lines, semel, servers, wait_until, write)
+from program_kit import (DEADLINE_S, Run, expect, expect_true, main, publish_lines, semel, servers, wait_until, write)
 from trace_kit import Collector, Service
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -345,6 +346,93 @@ def collector_comes_back():
     run.stop()
 
 
+# --- the gateway ---------------------------------------------------------------------------------
+
+
+def post(address, path, key, traceparent=None, state=None):
+    """The status of the answer, and whether it was replayed."""
+    connection = http.client.HTTPConnection(*address.split(":"), timeout=DEADLINE_S)
+    headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+    headers.update({"traceparent": traceparent} if traceparent else {})
+    headers.update({"tracestate": state} if state else {})
+    connection.request("POST", path, body="{}", headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, answer.getheader("Idempotent-Replayed")
+
+
+def open_gateway(collector, upstream, sample="1"):
+    own_directory()
+    port = closed_port()
+    write("semel.yaml", f"""\
+version: 1
+store: sqlite:shop.db
+gateway:
+  listen: 127.0.0.1:{port}
+  routes:
+    - {{ path: /charges, proxy: "{upstream}", private_addresses: true, timeout: 10s }}
+""" + (tracing(collector, sample) if collector else ""))
+    run = start()
+    address = f"127.0.0.1:{port}"
+    wait_until(lambda: post(address, "/charges", f"ready-{uuid.uuid4()}")[0] != 503, "the gateway is ready")
+    return run, address
+
+
+def proxied_requests():
+    collector, upstream = Collector(), Service()
+    run, address = open_gateway(collector, upstream.url)
+    collector.wait("POST /charges")
+    collector.spans.clear()
+    upstream.calls.clear()
+    expect("first", (200, None), post(address, "/charges", "k-1", CALLER, "vendor=1"))
+    expect("copy", (200, "true"), post(address, "/charges", "k-1", CALLER))
+    servers_spans, [call] = collector.wait("POST /charges", 2), collector.wait("POST")
+    run.stop()
+    first, copy = sorted(servers_spans, key=lambda span: span.start)
+    expect("kinds", ("server", "server", "client"), (first.kind, copy.kind, call.kind))
+    expect("children of the caller", [(CALLER_TRACE, CALLER_SPAN)] * 2,
+           [(span.trace, span.parent) for span in (first, copy)])
+    expect("the call is a child of the request", first.context, (call.trace, call.parent))
+    [told] = upstream.calls
+    expect("what the upstream was told", (f"00-{call.trace}-{call.id}-01", "vendor=1"),
+           (told["traceparent"], told["tracestate"]))
+    expect("attributes of the request", {
+        "http.request.method": "POST", "http.route": "/charges", "url.path": "/charges", "url.scheme": "http",
+        "semel.dedup.outcome": "executed", "http.response.status_code": 200}, first.attributes)
+    expect("of the copy", "replayed", copy.attributes["semel.dedup.outcome"])
+    expect("of the call", {"http.request.method": "POST", "server.address": "127.0.0.1", "server.port": upstream.port,
+                           "http.response.status_code": 200}, call.attributes)
+    expect("an inbox of keys has no spans of its own", [],
+           [span for span in collector.spans if "gateway." in span.name])
+
+
+def upstream_in_trouble():
+    collector = Collector()
+    run, address = open_gateway(collector, f"http://127.0.0.1:{closed_port()}")
+    expect("status", 502, post(address, "/charges", "k-2")[0])
+    server = [span for span in collector.wait("POST /charges") if span.attributes["http.response.status_code"] == 502]
+    call = collector.wait("POST")[0]
+    run.stop()
+    expect("an error of the gateway", (True, "502"), (server[0].failed, server[0].attributes["error.type"]))
+    expect("and of the call", (True, "no_answer"), (call.failed, call.attributes["error.type"]))
+
+
+def requests_that_are_not_sampled():
+    """The upstream is told what the caller said, and nothing if it said nothing or nonsense."""
+    collector, upstream = Collector(), Service()
+    for tracer in (collector, None):
+        run, address = open_gateway(tracer, upstream.url, sample="0")
+        upstream.calls.clear()
+        unsampled = CALLER[:-1] + "0"
+        for key, given in (("a", None), ("b", unsampled), ("c", "nonsense"), ("d", unsampled)):
+            post(address, "/charges", f"{key}-{tracer is None}", given, "x" * 600 if key == "d" else "v=1")
+        run.stop()
+        expect("contexts", [(None, None), (unsampled, "v=1"), (None, None), (unsampled, None)],
+               [(call.get("traceparent"), call.get("tracestate")) for call in upstream.calls])
+    expect("no spans", [], collector.spans)
+
+
 # --- the broker ----------------------------------------------------------------------------------
 
 
@@ -401,7 +489,7 @@ def sends_to_others(pika, channel, broker, name):
            (got.headers["traceparent"], got.headers.get("tracestate")))
 
 
-CHECKS = [one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
+CHECKS = [proxied_requests, upstream_in_trouble, requests_that_are_not_sampled, one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
           hostile_contexts, environment_variables, wrong_variables, collector_away, collector_hangs, collector_is_busy,
           collector_refuses, collector_comes_back]
 if "SEMEL_TEST_SERVERS" in os.environ:
