@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import secrets
+import signal
 import socket
 import time
 import uuid
@@ -346,6 +347,24 @@ def collector_comes_back():
     run.stop()
 
 
+def reloaded():
+    """Names of the new configuration are used; the collector stays the same until the next start."""
+    collector, service = Collector(), Service()
+    prepare(service, tracing(collector))
+    run = start(log="text")
+    publish(1)
+    collector.wait("process charge")
+    text = open("semel.yaml", encoding="utf-8").read()
+    write("semel.yaml", text.replace("charge:", "charge2:").replace("sample: 1", "sample: 0"))
+    run.send(signal.SIGHUP)
+    run.says("tracing: this section is used at the next start; until then tracing stays as it is")
+    run.says("reload: done")
+    publish(2)
+    [charge] = collector.wait("process charge2")
+    expect("its queue", "orders", charge.attributes["messaging.destination.name"])
+    run.stop()
+
+
 # --- the gateway ---------------------------------------------------------------------------------
 
 
@@ -491,7 +510,7 @@ def sends_to_others(pika, channel, broker, name):
 
 CHECKS = [proxied_requests, upstream_in_trouble, requests_that_are_not_sampled, one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
           hostile_contexts, environment_variables, wrong_variables, collector_away, collector_hangs, collector_is_busy,
-          collector_refuses, collector_comes_back]
+          collector_refuses, collector_comes_back, reloaded]
 if "SEMEL_TEST_SERVERS" in os.environ:
     CHECKS.append(rabbitmq_on_servers)
 main(*CHECKS)

@@ -119,6 +119,34 @@ static int stop_old(service *s)
     return !s->stop_signal;
 }
 
+static int same_text(const char *a, const char *b)
+{
+    return !a == !b && (!a || strcmp(a, b) == 0);
+}
+
+static int same_pairs(const config_pairs *a, const config_pairs *b)
+{
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = same_text(a->items[i].name, b->items[i].name) &&
+               same_text(a->items[i].value, b->items[i].value);
+    return same;
+}
+
+/* The tracer belongs to the store, which stays open. */
+static void say_tracing(const service *s, const tracing_config *fresh)
+{
+    const tracing_config *old = &s->all->tracing;
+    if (same_text(old->endpoint, fresh->endpoint) && same_text(old->sample, fresh->sample) &&
+        same_text(old->service, fresh->service) && same_pairs(&old->headers, &fresh->headers))
+        return;
+    log_write(s->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = "reload",
+                                   .subject = "tracing",
+                                   .msg = "this section is used at the next start; until then "
+                                          "tracing stays as it is"});
+}
+
 /* `fresh` is used from now on, or freed. */
 static void replace(service *s, config *fresh)
 {
@@ -126,6 +154,7 @@ static void replace(service *s, config *fresh)
     config *unused = fresh;
     changes_find(&all, s->all, fresh);
     service_say_changes(s, &all);
+    say_tracing(s, &fresh->tracing);
     if (stop_old(s)) {
         service_pause_gateway(s);
         service_close_pipeline(&s->now);
