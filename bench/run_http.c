@@ -17,8 +17,8 @@ static const char answer[] = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-/* The bytes of the first request, or 0 if it is not there as a whole. */
-static size_t request_size(const char *text, size_t len)
+/* The bytes of the first request, or 0 if its headers are not there as a whole. */
+static size_t request_size(const char *text)
 {
     static const char length[] = "\r\nContent-Length: ";
     const char *end = strstr(text, "\r\n\r\n"), *body = strstr(text, length);
@@ -27,7 +27,20 @@ static size_t request_size(const char *text, size_t len)
     size_t size = (size_t)(end + 4 - text);
     if (body && body < end)
         size += strtoul(body + sizeof length - 1, NULL, 10);
-    return size <= len ? size : 0;
+    return size;
+}
+
+/* The rest of a body, however long it is. 0 if the connection ends before. */
+static int skip(int fd, size_t left)
+{
+    char some[REQUEST_MAX];
+    while (left) {
+        ssize_t got = read(fd, some, left < sizeof some ? left : sizeof some);
+        if (got <= 0)
+            return 0;
+        left -= (size_t)got;
+    }
+    return 1;
 }
 
 static void *serve(void *context)
@@ -37,8 +50,11 @@ static void *serve(void *context)
     size_t len = 0;
     for (ssize_t got; (got = read(fd, text + len, REQUEST_MAX - len)) > 0;) {
         text[len += (size_t)got] = 0;
-        if (!request_size(text, len))
+        size_t size = request_size(text);
+        if (!size)
             continue;
+        if (size > len && !skip(fd, size - len))
+            break;
         len = 0; /* a client that waits for the answer has sent nothing more */
         atomic_fetch_add(&answered, 1);
         if (write(fd, answer, sizeof answer - 1) < 0)

@@ -3,11 +3,10 @@
 
 #include "program/support/digest.h"
 #include "program/support/show.h"
+#include "program/trace/context.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { ATTEMPT_DIGITS = 12, TRACEPARENT_LEN = 55, TRACEPARENT_DASHES = 3 };
 
 typedef enum variable {
     VARIABLE_INBOX,
@@ -106,25 +105,11 @@ const char *environment_key(region *memory, semel_bytes key)
     return copy;
 }
 
-/* 00-<32 hexadecimal digits>-<16>-<2>, in lower case; a later version may have more behind it. */
-const char *environment_traceparent(region *memory, const semel_message *message)
+const char *environment_traceparent(region *memory, semel_bytes value)
 {
-    static const size_t dashes[TRACEPARENT_DASHES] = {2, 35, 52};
-    semel_bytes value = semel_message_header(message, "traceparent");
-    const char *text = value.data;
-    if (value.len != TRACEPARENT_LEN || memcmp(text, "ff", 2) == 0)
-        return NULL;
-    size_t dash = 0;
-    for (size_t i = 0; i < value.len; i++) {
-        if (dash < TRACEPARENT_DASHES && i == dashes[dash]) {
-            if (text[i] != '-')
-                return NULL;
-            dash++;
-        } else if (!memchr("0123456789abcdef", text[i], 16)) {
-            return NULL;
-        }
-    }
-    return region_copy(memory, text, value.len);
+    trace_context found;
+    return trace_context_read(&found, value) ? region_copy(memory, value.data, TRACEPARENT_LEN)
+                                             : NULL;
 }
 
 static semel_status idempotency_key(const char **out, region *memory, const semel_unit *unit,
@@ -150,7 +135,7 @@ semel_status environment_of(const char ***out, region *memory, const environment
     values[VARIABLE_MESSAGE_ID] = message->id.len ? environment_key(memory, message->id) : NULL;
     values[VARIABLE_TYPE] = message->type;
     values[VARIABLE_ATTEMPT] = region_printf(memory, "%u", semel_unit_attempt(unit));
-    values[VARIABLE_TRACEPARENT] = environment_traceparent(memory, message);
+    values[VARIABLE_TRACEPARENT] = environment_traceparent(memory, semel_unit_traceparent(unit));
     semel_status status = idempotency_key(&values[VARIABLE_IDEMPOTENCY_KEY], memory, unit, err);
     if (status)
         return status;

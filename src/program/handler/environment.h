@@ -33,7 +33,7 @@ semel_status environment_of(const char ***out, region *memory, const environment
 /* A key as people and handlers see it: semel help keys. A long one is sha256:... */
 const char *environment_key(region *memory, semel_bytes key);
 
-/* The traceparent header if it is one (W3C Trace Context), else NULL. */
-const char *environment_traceparent(region *memory, const semel_message *message);
+/* The traceparent of the unit or message if it is one (W3C Trace Context), else NULL. */
+const char *environment_traceparent(region *memory, semel_bytes value);
 
 #endif

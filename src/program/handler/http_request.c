@@ -7,6 +7,7 @@
 
 #include "program/support/encoding.h"
 #include "program/support/strict_json.h"
+#include "program/trace/context.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -207,20 +208,27 @@ static semel_status make_structured(http_request *out, const semel_message *even
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* As the trace context of an HTTP request: what is none is not passed on. */
-static void add_trace(http_request *to, const semel_message *message, const char *name)
+static void add_trace_header(http_request *to, const char *name, semel_bytes value)
 {
-    semel_bytes value = semel_message_header(message, name);
-    const char *text = value.data;
-    if (!value.len)
-        return;
-    for (size_t i = 0; i < value.len; i++)
-        if (text[i] < ' ' || text[i] > '~')
-            return;
     buffer line = {0};
-    buffer_printf(&line, "%s: %.*s", name, (int)value.len, text);
+    buffer_printf(&line, "%s: %.*s", name, (int)value.len, (const char *)value.data);
     add_header(to, line.data);
     buffer_free(&line);
+}
+
+/* The context of the unit's work; what is none is not passed on. A tracestate belongs to the trace
+ * that the message brought: work that has a trace of its own (trace/messages.c) has none. */
+static void add_trace(http_request *to, const semel_unit *unit, const semel_message *message)
+{
+    trace_context found;
+    semel_bytes own = semel_unit_traceparent(unit);
+    semel_bytes received = semel_message_header(message, "traceparent");
+    semel_bytes state = semel_message_header(message, "tracestate");
+    if (!trace_context_read(&found, own))
+        return;
+    add_trace_header(to, "traceparent", (semel_bytes){own.data, TRACEPARENT_LEN});
+    if (own.data == received.data && trace_state_is_valid(state))
+        add_trace_header(to, "tracestate", state);
 }
 
 /* CloudEvents wants an id, a source and a type; a message need not have them. */
@@ -254,8 +262,7 @@ semel_status http_request_make(http_request *out, const http_config *to, const c
     (void)snprintf(text, sizeof text, "Semel-Attempt: %u", (unsigned)semel_unit_attempt(unit));
     add_header(out, text);
     add_header(out, "Expect:"); /* libcurl would wait for leave to send a large body */
-    add_trace(out, message, "traceparent");
-    add_trace(out, message, "tracestate");
+    add_trace(out, unit, message);
     for (size_t i = 0; i < to->headers.count; i++)
         add_pair(out, to->headers.items[i].name, to->headers.items[i].value);
     semel_message event = complete(message, key, inbox);

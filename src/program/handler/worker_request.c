@@ -115,7 +115,8 @@ semel_status worker_request(buffer *to, const char **id, region *memory, const c
     add_time(to, message->time_ms);
     add_name(to, "attempt");
     buffer_printf(to, "%u", semel_unit_attempt(unit));
-    add_text(to, "traceparent", semel_str(environment_traceparent(memory, message)));
+    add_text(to, "traceparent",
+             semel_str(environment_traceparent(memory, semel_unit_traceparent(unit))));
     add_headers(to, message);
     add_body(to, message->body);
     buffer_text(to, "}\n");

@@ -111,4 +111,10 @@ typedef struct http_problem {
 } http_problem;
 void http_respond_problem(http_request *request, const http_problem *problem);
 
+/* Something of the handler's that goes with the request, and a function that is called when it is
+ * answered: by the thread that answers, while request and answer are still there. Once at most. */
+typedef void http_answered(void *kept, const http_request *request, const http_response *response);
+void http_request_keep(http_request *request, void *kept, http_answered *answered);
+void *http_request_kept(const http_request *request); /* NULL: nothing */
+
 #endif

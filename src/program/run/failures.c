@@ -4,6 +4,7 @@
 #include "program/handler/environment.h"
 #include "program/support/digest.h"
 #include "program/support/show.h"
+#include "program/trace/context.h"
 
 #include <semel/operate.h>
 #include <stdio.h>
@@ -170,14 +171,14 @@ static void add_number(log_entry *to, const char *name, int64_t number)
 /* What the JSON form says of a message that was received; `memory` keeps the texts. */
 static void add_message(log_entry *to, region *memory, const log *l, const semel_event *event)
 {
-    enum { TRACE_ID_AT = 3, TRACE_ID_LEN = 32 };
     buffer id = {0};
-    const char *trace = environment_traceparent(memory, event->message);
+    const char *trace =
+        environment_traceparent(memory, semel_message_header(event->message, "traceparent"));
     failures_key(&id, l, event->message->id);
     add_text(to, "message_id", region_copy(memory, id.data, id.len));
     add_text(to, "type", event->message->type);
     if (trace)
-        add_text(to, "trace_id", region_copy(memory, trace + TRACE_ID_AT, TRACE_ID_LEN));
+        add_text(to, "trace_id", region_copy(memory, trace + TRACE_ID_AT, TRACE_ID_HEX));
     buffer_free(&id);
 }
 

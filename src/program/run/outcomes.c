@@ -4,6 +4,7 @@
 
 #include "program/run/meters.h"
 #include "program/support/show.h"
+#include "program/trace/context.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -78,6 +79,16 @@ static void write_outcome(outcomes *o, const semel_event *event)
     enum { NS_PER_MS = 1000000 };
     const char *outcome = semel_outcome_name(event->outcome);
     buffer line = {0}, key = {0}, took = {0}, id = {0};
+    char trace[TRACE_ID_HEX + 1] = "";
+    trace_context creation;
+    if (trace_context_read(&creation, semel_message_header(event->message, "traceparent")))
+        trace_hex(trace, creation.trace, TRACE_ID_LEN);
+    log_field more[3] = {{0}}; /* what the message has of these */
+    size_t count = 0;
+    if (event->message->type)
+        more[count++] = (log_field){"type", event->message->type, 0};
+    if (*trace)
+        more[count++] = (log_field){"trace_id", trace, 0};
     failures_key(&key, o->log, event->key);
     failures_key(&id, o->log, event->message->id);
     add_padded(&line, event->name, o->name_width);
@@ -98,8 +109,8 @@ static void write_outcome(outcomes *o, const semel_event *event)
                                               {"outcome", outcome, 0},
                                               {"message_id", id.data, 0},
                                               {"took_ms", NULL, event->handler_ns / NS_PER_MS},
-                                              {event->message->type ? "type" : NULL,
-                                               event->message->type, 0}}});
+                                              more[0],
+                                              more[1]}});
     buffer_free(&id);
     buffer_free(&line);
     buffer_free(&key);

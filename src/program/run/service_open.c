@@ -140,6 +140,7 @@ static void observe(void *context, const semel_event *event)
     outcomes_observe(s->outcomes, event);
     live_observe(s->live, event);
     history_writer_observe(s->history, event);
+    tracer_observe(s->tracer, event);
 }
 
 static semel_status try_store(service *s, void *context, semel_error *err)
@@ -149,6 +150,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     (void)context;
     options.observer = observe;
     options.observer_context = s;
+    options.tracing = tracer_hooks(s->tracer);
     semel_status status = semel_store_open(&store, s->all->store_url, &options, err);
     if (!status)
         status = semel_store_migrate(store, err);

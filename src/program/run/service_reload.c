@@ -57,7 +57,9 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
+    if (service_prepare_gateway(s, fresh, &why)) {
+        refuse(s, why.text);
+    } else if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
     } else if (service_verify(s, fresh) != CLI_OK) {
         if (!s->stop_signal)
@@ -74,6 +76,7 @@ static int store_accepts(service *s, const config *fresh)
 static void use(service *s, const config *all)
 {
     outcomes_configure(s->outcomes, all);
+    tracer_configure(s->tracer, all);
     live_configure(s->live, all);
     history_writer_configure(s->history, &all->history);
     log_configure(s->log, &all->log);
@@ -88,6 +91,8 @@ static int open_and_start(service *s, const config *all)
     status = service_start(s, all, &s->now);
     if (status)
         service_close_pipeline(&s->now);
+    else
+        service_use_gateway(s, all);
     return status;
 }
 
@@ -115,6 +120,34 @@ static int stop_old(service *s)
     return !s->stop_signal;
 }
 
+static int same_text(const char *a, const char *b)
+{
+    return !a == !b && (!a || strcmp(a, b) == 0);
+}
+
+static int same_pairs(const config_pairs *a, const config_pairs *b)
+{
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = same_text(a->items[i].name, b->items[i].name) &&
+               same_text(a->items[i].value, b->items[i].value);
+    return same;
+}
+
+/* The tracer belongs to the store, which stays open. */
+static void say_tracing(const service *s, const tracing_config *fresh)
+{
+    const tracing_config *old = &s->all->tracing;
+    if (same_text(old->endpoint, fresh->endpoint) && same_text(old->sample, fresh->sample) &&
+        same_text(old->service, fresh->service) && same_pairs(&old->headers, &fresh->headers))
+        return;
+    log_write(s->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = "reload",
+                                   .subject = "tracing",
+                                   .msg = "this section is used at the next start; until then "
+                                          "tracing stays as it is"});
+}
+
 /* `fresh` is used from now on, or freed. */
 static void replace(service *s, config *fresh)
 {
@@ -122,7 +155,9 @@ static void replace(service *s, config *fresh)
     config *unused = fresh;
     changes_find(&all, s->all, fresh);
     service_say_changes(s, &all);
+    say_tracing(s, &fresh->tracing);
     if (stop_old(s)) {
+        service_pause_gateway(s);
         service_close_pipeline(&s->now);
         if (open_and_start(s, fresh) == CLI_OK) {
             unused = s->all;
@@ -139,6 +174,14 @@ static void replace(service *s, config *fresh)
     changes_free(&all);
 }
 
+/* A gateway that only the refused configuration has was never used. */
+static void refuse_gateway(service *s, config *fresh)
+{
+    if (!s->all->gateway.listen)
+        service_close_gateway(s);
+    s->options->unload(fresh);
+}
+
 void service_reload(service *s)
 {
     s->wants_reload = 0;
@@ -150,6 +193,6 @@ void service_reload(service *s)
     if (fresh && store_accepts(s, fresh))
         replace(s, fresh);
     else if (fresh)
-        s->options->unload(fresh);
+        refuse_gateway(s, fresh);
     notify_send("READY=1");
 }
