@@ -320,4 +320,5 @@ void config_check(const config *all, diagnostics *found)
     check_keys(&c);
     check_tracing(&c);
     check_tests(&c);
+    check_admin(&c);
 }

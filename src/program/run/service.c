@@ -157,7 +157,10 @@ static int begin(service *s)
     s->history = history_writer_open(s->log, live_id(s->live));
     history_writer_configure(s->history, &s->all->history);
     s->tracer = tracer_open(s->all, s->log, s->outcomes);
-    return failed || service_read_signals(s) ? CLI_FAILED : service_open_gateway(s);
+    if (failed || service_read_signals(s))
+        return CLI_FAILED;
+    int status = service_open_admin(s);
+    return status ? status : service_open_gateway(s);
 }
 
 /* What touches store and brokers comes first, as long as the signals are read. */
@@ -166,6 +169,7 @@ static void close_all(service *s, int status)
     service_begin_closing(s, status);
     service_close_gateway(s);
     service_close_pipeline(&s->now);
+    service_close_admin(s);
     int is_unused = history_writer_close(s->history);
     live_close(service_take_live(s));
     if (is_unused)
