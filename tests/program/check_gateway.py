@@ -9,11 +9,12 @@ import os
 import random
 import signal
 import socket
+import sys
 import threading
 import time
 
 from gateway_kit import Upstream, ask, config, free_port, in_threads, join, problem_of, raw, start
-from program_kit import Failed, Run, expect, expect_true, main, read, semel, wait_until
+from program_kit import DEADLINE_S, RUNNING, Run, expect, expect_true, main, semel, wait_until
 from store_kit import place
 
 NO_ANSWER = (OSError, http.client.HTTPException)
@@ -221,8 +222,8 @@ def guarded():
 class Load:
     """Clients that send each key several times until it is answered, whoever dies meanwhile."""
 
-    def __init__(self, port, clients, ways=("ok",)):
-        self.port, self.ways = port, ways
+    def __init__(self, port, clients, ways=("ok",), keeps=False):
+        self.port, self.ways, self.keeps = port, ways, keeps
         self.lock = threading.Lock()
         self.answers, self.failures, self.count = {}, [], 0
         self.ends = threading.Event()
@@ -230,15 +231,18 @@ class Load:
 
     def work(self, me):
         turn = 0
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S) if self.keeps and me % 2 else None
         while not self.ends.is_set():
             turn += 1
             key = f"{me}-{turn}"
             for _ in range(3):
-                self.ask(key, f"/v1/{self.ways[turn % len(self.ways)]}")
+                self.ask(key, f"/v1/{self.ways[turn % len(self.ways)]}", client)
+        if client:
+            client.close()
 
-    def ask(self, key, path):
+    def ask(self, key, path, client):
         try:
-            got = ask(self.port, path, key=key)
+            got = ask(self.port, path, key=key, keeps=client)
         except NO_ANSWER as why:
             with self.lock:
                 self.failures.append(why)
@@ -299,7 +303,7 @@ def killed():
 def reloaded():
     """Other limits and routes without a request that fails; another address; a config that cannot be used."""
     with gateway("wait: 50s") as (up, port, run):
-        load = Load(port, 6)
+        load = Load(port, 6, keeps=True)  # half of the clients keep their connections
         for body_max, reloads in (("2MiB", 1), ("1MiB", 2)):
             config(up, port, "wait: 40s", f"body_max: {body_max}\nworkers: {reloads + 5}")
             run.send(signal.SIGHUP)
@@ -310,6 +314,7 @@ def reloaded():
         expect("no request fails", [], load.failures)
         expect("answers", set(), {a for all_of in load.answers.values() for a in all_of if a[0] != 201})
         expect("effects", {1}, set(up.effects.values()))
+        expect_true('"level":"error"' not in run.text(), run.text())
         held, answers = in_threads(1, lambda _: ask(port, "/v1/hold", key="held"))
         wait_until(lambda: up.count("held"), "it arrives")
         other = free_port()
@@ -433,11 +438,10 @@ def on_servers():
         for check in (together_on, two_processes_on, lambda url: kill_under_load(url, 2, ("ok",))):
             with place(kind) as store:
                 check(store.url)
-                from program_kit import RUNNING
                 for run in RUNNING:
                     run.kill()
                 RUNNING.clear()
 
 
 main(twice, keys, routes, together, in_flight, two_processes, unknown, retried, guarded, killed, reloaded, stopped, strange,
-     starting, *((on_servers,) if "on_servers" in __import__("sys").argv else ()))
+     starting, *((on_servers,) if "on_servers" in sys.argv else ()))

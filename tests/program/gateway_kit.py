@@ -156,9 +156,10 @@ def problem_of(answer):
     return kind["type"].removeprefix("urn:semel:problem:")
 
 
-def ask(port, path="/v1/ok", key=None, body=b"{}", method="POST", headers=None, timeout=DEADLINE_S):
-    """One request on a connection of its own. An OSError or HTTPException: there was no answer."""
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+def ask(port, path="/v1/ok", key=None, body=b"{}", method="POST", headers=None, timeout=DEADLINE_S, keeps=None):
+    """One request, on a connection of its own or on the one that the caller keeps. An OSError or HTTPException: there was
+    no answer."""
+    client = keeps or http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         all_headers = {"Content-Type": "application/json", **(headers or {})}
         if key is not None:
@@ -167,7 +168,8 @@ def ask(port, path="/v1/ok", key=None, body=b"{}", method="POST", headers=None, 
         got = client.getresponse()
         return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
     finally:
-        client.close()
+        if not keeps:
+            client.close()
 
 
 def raw(port, data, shut=False):
