@@ -11,6 +11,8 @@
 #include "program/gateway/gateway.h"
 #include "program/http/server.h"
 
+#include <pthread.h>
+
 typedef struct gateway_route {
     const route_config *config;
     const struct config *all; /* NULL for proxies, which outlive their configuration */
@@ -21,7 +23,12 @@ typedef struct gateway_route {
     log *log;
     gateway *gateway;
     void *state; /* of its kind */
+    /* the core's */
     struct route_table *table;
+    pthread_mutex_t opening;
+    atomic_int is_open;
+    int is_said; /* that it cannot be opened */
+    int64_t tried_ns;
 } gateway_route;
 
 /* Must answer the request (http_respond), before it returns or later, and count it once. */
