@@ -300,9 +300,10 @@ static signature_verdict try_secrets(const verifying *v)
     int fits = 0, failed = 0;
     for (size_t i = 0; i < v->route->secrets.count; i++) {
         const char *secret = v->route->secrets.items[i];
-        int one = v->route->preset == WEBHOOK_STANDARD
-                      ? fits_standard(v, secret)
-                      : signature_hmac_fits(&v->given, v->algorithm, semel_str(secret), &v->content);
+        int one =
+            v->route->preset == WEBHOOK_STANDARD
+                ? fits_standard(v, secret)
+                : signature_hmac_fits(&v->given, v->algorithm, semel_str(secret), &v->content);
         fits |= one == 1;
         failed |= one < 0;
     }

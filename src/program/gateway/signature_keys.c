@@ -100,8 +100,7 @@ int signature_ed25519_fits(const signature_list *given, semel_bytes key,
 {
     buffer text = {0};
     int fits = 0, failed = 0;
-    EVP_PKEY *public_key =
-        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key.data, key.len);
+    EVP_PKEY *public_key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key.data, key.len);
     if (!public_key)
         return -1;
     join(&text, content);
