@@ -46,6 +46,7 @@ static const route_config *copy_proxy(region *to, const route_config *from)
     copy->methods = copy_list(to, &from->methods);
     copy->identity = copy_list(to, &from->identity);
     copy->replay = copy_list(to, &from->replay);
+    copy->replay_headers = copy_list(to, &from->replay_headers);
     copy->to = copy->inbox = copy->key = NULL;
     copy->tokens = copy->secrets = (config_list){NULL, 0};
     copy->hmac = (hmac_config){0};
