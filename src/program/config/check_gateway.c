@@ -101,12 +101,20 @@ static void check_name(const checking *c, const route_config *route)
 
 static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"};
 
+static const char *upper(region *memory, const char *text)
+{
+    char *copy = region_copy(memory, text, strlen(text));
+    for (char *at = copy; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    return copy;
+}
+
 static void check_methods(const checking *c, const route_config *route)
 {
     const config_node *node = check_route_node(route, "methods");
     for (size_t i = 0; node && i < route->methods.count; i++) {
         const char *method = route->methods.items[i];
-        nearest best = {.typed = method};
+        nearest best = {.typed = upper(&c->found->memory, method)};
         int is_known = 0;
         for (size_t j = 0; j < sizeof methods / sizeof *methods; j++) {
             nearest_offer(&best, methods[j]);
@@ -168,6 +176,8 @@ static const kind_option kind_options[] = {
     {"replay", FOR_PROXY, "proxies"},
     {"on_unknown", FOR_PROXY, "proxies"},
     {"timeout", FOR_PROXY, "proxies"},
+    {"lease", FOR_PROXY, "proxies"},
+    {"replay_headers", FOR_PROXY, "proxies"},
     {"retention", FOR_PROXY, "proxies"},
     {"response_max", FOR_PROXY, "proxies"},
     {"private_addresses", FOR_PROXY, "proxies"},
@@ -189,6 +199,8 @@ static void check_kind(const checking *c, const route_config *route)
     unsigned kind = route->kind == ROUTE_PROXY     ? FOR_PROXY
                     : route->kind == ROUTE_WEBHOOK ? FOR_WEBHOOK
                                                    : FOR_PUBLISH;
+    if (!route->preset && check_route_node(route, "preset") && kind == FOR_PUBLISH)
+        return; /* a preset that does not exist, which was reported */
     for (size_t i = 0; i < sizeof kind_options / sizeof *kind_options; i++) {
         const kind_option *one = &kind_options[i];
         const config_node *node = check_route_node(route, one->name);
@@ -234,6 +246,7 @@ static void check_proxy(const checking *c, const route_config *route)
     const config_node *url = check_route_node(route, "proxy");
     const config_node *replay = check_route_node(route, "replay");
     const config_node *identity = check_route_node(route, "identity");
+    const config_node *kept = check_route_node(route, "replay_headers");
     if (url && url->kind == NODE_SCALAR && !url->is_unset && !begins_with(url->text, "http://") &&
         !begins_with(url->text, "https://"))
         diagnostic_at(c->found, "url", url, "a URL of http:// or https:// is expected");
@@ -244,6 +257,8 @@ static void check_proxy(const checking *c, const route_config *route)
                           route->replay.items[i]);
     for (size_t i = 0; identity && i < route->identity.count; i++)
         check_header(c, check_item(identity, i));
+    for (size_t i = 0; kept && i < route->replay_headers.count; i++)
+        check_header(c, check_item(kept, i));
     check_header(c, check_route_node(route, "key_header"));
 }
 
@@ -279,21 +294,31 @@ static unsigned line_of(const route_config *route)
     return route->at->at.line;
 }
 
-static void check_pair(const checking *c, const route_config *first, const route_config *second)
+static int is_same(const char *left, const char *right)
 {
-    const config_node *path = check_route_node(second, "path");
-    if (!path || !first->path || !second->path)
-        return;
-    if (strcmp(first->path, second->path) == 0)
-        diagnostic_at(c->found, "path", path, "another route has this path (line %u)",
-                      line_of(first));
-    else if (strcmp(first->name, second->name) == 0) {
-        const config_node *name = check_route_node(second, "name");
-        diagnostic *d = diagnostic_at(c->found, "name", name ? name : path,
-                                      "another route is called \"%s\", too (line %u)", second->name,
-                                      line_of(first));
-        diagnostic_help(c->found, d, "give one of them another name, for metrics and logs");
-    }
+    return left && right && strcmp(left, right) == 0;
+}
+
+/* The first of two routes with one path, or one name, keeps it. */
+static void check_others(const checking *c, const route_config *route)
+{
+    const config_node *path = check_route_node(route, "path");
+    const config_node *name = check_route_node(route, "name");
+    const route_config *routes = c->all->gateway.routes;
+    for (const route_config *other = routes; path && other < route; other++)
+        if (is_same(other->path, route->path)) {
+            diagnostic_at(c->found, "path", path, "another route has this path (line %u)",
+                          line_of(other));
+            return;
+        }
+    for (const route_config *other = routes; path && other < route; other++)
+        if (is_same(other->name, route->name)) {
+            diagnostic *d = diagnostic_at(c->found, "name", name ? name : path,
+                                          "another route is called \"%s\", too (line %u)",
+                                          route->name, line_of(other));
+            diagnostic_help(c->found, d, "give one of them another name, for metrics and logs");
+            return;
+        }
 }
 
 /* Where a proxy keeps its keys. */
@@ -321,8 +346,7 @@ void check_gateway(const checking *c)
         check_kind(c, route);
         check_destination(c, route);
         check_reserved(c, route);
-        for (size_t j = 0; j < i; j++)
-            check_pair(c, &gateway->routes[j], route);
+        check_others(c, route);
         if (route->kind == ROUTE_PROXY)
             check_proxy(c, route);
         else if (route->kind == ROUTE_PUBLISH)
@@ -330,4 +354,5 @@ void check_gateway(const checking *c)
         else
             check_webhook(c, route);
     }
+    check_senders(c);
 }

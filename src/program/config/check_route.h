@@ -4,7 +4,8 @@
 
 #include "program/config/check.h"
 
-void check_webhook(const checking *c, const route_config *route); /* check_webhook.c */
+void check_webhook(const checking *c, const route_config *route); /* check_webhook.c, as the next */
+void check_senders(const checking *c); /* inboxes, by the senders whose messages they get */
 
 /* The node of an option of a route; NULL: it is not set. */
 const config_node *check_route_node(const route_config *route, const char *name);

@@ -101,7 +101,7 @@ static void check_tolerance(const checking *c, const route_config *route)
                    "it has no effect: the signature of %s has no time", name_of(route));
 }
 
-/* --- the inbox -------------------------------------------------------------------------------- */
+/* --- the inboxes ------------------------------------------------------------------------------ */
 
 static void check_retention(const checking *c, const route_config *route, const inbox_config *inbox)
 {
@@ -116,8 +116,8 @@ static void check_retention(const checking *c, const route_config *route, const 
         units_show_duration(inbox->options.retention_ms).text,
         units_show_duration(sender->window_ms).text, sender->name);
     diagnostic_help(c->found, d,
-                    "the route \"%s\" leads here; a copy that comes later is handled "
-                    "again, or is stale",
+                    "the route \"%s\" leads here; a copy that comes later is handled again, or is "
+                    "stale",
                     route->name);
 }
 
@@ -135,8 +135,6 @@ static int compares_bodies(const inbox_config *inbox)
 static void check_fingerprint(const checking *c, const route_config *route,
                               const inbox_config *inbox)
 {
-    if (!webhook_sender_of(route->preset)->body_varies || !compares_bodies(inbox))
-        return;
     diagnostic *d = diagnostic_add(
         c->found, LEVEL_WARNING, "fingerprint", tree_name_place(inbox->at),
         tree_path(&c->found->memory, inbox->at),
@@ -163,10 +161,51 @@ static void check_wait(const checking *c, const route_config *route, const inbox
                     "set its timeout, or store the messages in a queue first, with \"to\"");
 }
 
+static void check_types(const checking *c, const route_config *route, const inbox_config *inbox)
+{
+    const config_node *types = tree_find(inbox->at, "types");
+    if (types && inbox->types.count)
+        diagnostic_add(c->found, LEVEL_WARNING, "types", tree_name_place(types),
+                       tree_path(&c->found->memory, types),
+                       "the route \"%s\" hands over messages of every type, not of these alone",
+                       route->name);
+}
+
 static int leads_to(const route_config *route, const inbox_config *inbox)
 {
-    return (route->inbox && strcmp(route->inbox, inbox->name) == 0) ||
-           (route->to && inbox->from && strcmp(route->to, inbox->from) == 0);
+    return route->kind == ROUTE_WEBHOOK &&
+           ((route->inbox && strcmp(route->inbox, inbox->name) == 0) ||
+            (route->to && inbox->from && strcmp(route->to, inbox->from) == 0));
+}
+
+/* Once for each inbox, however many routes lead to it. */
+static void check_receiver(const checking *c, const inbox_config *inbox)
+{
+    const route_config *longest = NULL, *varying = NULL;
+    for (size_t i = 0; i < c->all->gateway.route_count; i++) {
+        const route_config *route = &c->all->gateway.routes[i];
+        if (!leads_to(route, inbox))
+            continue;
+        const webhook_sender *sender = webhook_sender_of(route->preset);
+        if (!longest || sender->window_ms > webhook_sender_of(longest->preset)->window_ms)
+            longest = route;
+        if (sender->body_varies && !varying)
+            varying = route;
+        if (route->inbox) {
+            check_wait(c, route, inbox);
+            check_types(c, route, inbox);
+        }
+    }
+    if (longest)
+        check_retention(c, longest, inbox);
+    if (varying && compares_bodies(inbox))
+        check_fingerprint(c, varying, inbox);
+}
+
+void check_senders(const checking *c)
+{
+    for (size_t i = 0; i < c->all->inbox_count; i++)
+        check_receiver(c, &c->all->inboxes[i]);
 }
 
 void check_webhook(const checking *c, const route_config *route)
@@ -174,13 +213,4 @@ void check_webhook(const checking *c, const route_config *route)
     check_secrets(c, route);
     check_hmac(c, route);
     check_tolerance(c, route);
-    for (size_t i = 0; i < c->all->inbox_count; i++) {
-        const inbox_config *inbox = &c->all->inboxes[i];
-        if (!leads_to(route, inbox))
-            continue;
-        check_retention(c, route, inbox);
-        check_fingerprint(c, route, inbox);
-        if (route->inbox)
-            check_wait(c, route, inbox);
-    }
 }
