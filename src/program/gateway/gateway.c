@@ -114,19 +114,24 @@ void route_keep(gateway_route *route)
     pthread_mutex_unlock(&route->gateway->lock);
 }
 
-void route_release(gateway_route *route)
+/* `users` is one of the table's two. The last user of a table that is left closes it. */
+static void release(gateway *g, route_table *table, size_t *users)
 {
-    gateway *g = route->gateway;
-    route_table *table = route->table;
     pthread_mutex_lock(&g->lock);
     g->kept--;
-    *(route->pipeline ? &table->others : &table->proxies) -= 1;
+    *users -= 1;
     int is_last = table->is_left && !table->proxies && !table->others;
     if (!table->others || !g->kept)
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     if (is_last)
         table_close(table);
+}
+
+void route_release(gateway_route *route)
+{
+    route_table *table = route->table;
+    release(route->gateway, table, route->pipeline ? &table->others : &table->proxies);
 }
 
 /* --- exchanging ------------------------------------------------------------------------------- */
@@ -177,6 +182,21 @@ void gateway_visit(gateway *g, gateway_route_visitor *visit, void *context)
         if (g->has_pipeline || !g->table->routes[i].pipeline)
             visit(context, g->table->routes[i].config, g->table->routes[i].meter);
     pthread_mutex_unlock(&g->lock);
+}
+
+void gateway_visit_flights(gateway *g, gateway_flight_visitor *visit, void *context)
+{
+    pthread_mutex_lock(&g->lock);
+    route_table *table = g->table;
+    if (table)
+        table->proxies++, g->kept++;
+    pthread_mutex_unlock(&g->lock);
+    if (!table)
+        return;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->routes[i].config->kind == ROUTE_PROXY && table->routes[i].is_open)
+            proxy_visit_flights(&table->routes[i], visit, context);
+    release(g, table, &table->proxies);
 }
 
 /* --- one request ------------------------------------------------------------------------------ */
@@ -275,9 +295,9 @@ static gateway_route *take_route(gateway *g, http_request *request, const char *
     if (found == FOUND)
         return route;
     if (found == NO_ROUTE)
-        http_respond_problem(request, &(http_problem){.status = 404,
-                                                      .type = "no-route",
-                                                      .title = "No route has this path"});
+        http_respond_problem(
+            request,
+            &(http_problem){.status = 404, .type = "no-route", .title = "No route has this path"});
     else if (found == NO_METHOD)
         refuse_method(route, request);
     else
