@@ -52,6 +52,8 @@ struct semel_event {
     /* SEMEL_DEAD: the number of the dead letter that it became just now; 0 if it became none, as a
      * copy of one */
     int64_t letter;
+    /* SEMEL_PROCESSED: how many messages were captured in its transaction */
+    uint32_t captured;
 };
 
 SEMEL_END_DECLS

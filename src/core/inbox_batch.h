@@ -19,6 +19,7 @@ typedef struct batch_entry {
     int64_t handler_ns;
     const char *error; /* of a handler that failed, for the observer; NULL: none */
     int64_t letter;    /* that it became, for the observer; 0: none */
+    size_t captured;   /* messages that it has sent, for the observer */
 } batch_entry;
 
 typedef struct batch {

@@ -117,6 +117,7 @@ static semel_status batch_handle(batch *b, batch_entry *e, semel_error *err)
         return handled == SEMEL_ESTOPPED ? undo_stopped(b, e, before, &why, err)
                                          : undo_failed(b, e, before, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;
+    e->captured = unit->captured - before.captured;
     return SEMEL_OK;
 }
 

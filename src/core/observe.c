@@ -138,7 +138,9 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
                                 .error = item->failure ? item->failure : said,
                                 .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
                                 .refused = item->refused,
-                                .letter = outcome == SEMEL_DEAD ? item->letter : 0});
+                                .letter = outcome == SEMEL_DEAD ? item->letter : 0,
+                                .captured =
+                                    outcome == SEMEL_PROCESSED ? (uint32_t)unit->captured : 0});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_event *event)
