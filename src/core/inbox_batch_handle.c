@@ -99,6 +99,7 @@ static semel_status batch_handle(batch *b, batch_entry *e, semel_error *err)
     b->begun = 1;
     semel_status handled = unit_run(unit, b->handler, unit->item.message, b->context, &why);
     e->handler_ns = unit->item.handler_ns;
+    e->started_ns = unit->item.started_ns;
     if (!handled)
         handled = store_fault(unit->store, "batch.handled", &why);
     if (!handled && unit->item.result.data)

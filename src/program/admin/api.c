@@ -484,14 +484,39 @@ static int check(question *q, api_answer *out, int *how)
     return !(*how & CHANGES) || check_change(q, out);
 }
 
+/* The request was answered; the audit is told by a thread that may wait for the store. */
+static void audit_refused(asking *q, api_answer *out)
+{
+    (void)out;
+    api_audit_refused(q->a, api_actor(&q->memory, q->action.who, q->peer),
+                      region_printf(&q->memory, "%s # page", api_verb_names[q->action.verb]),
+                      q->body.data);
+}
+
+static void refuse(question *q, api_answer *out, int how)
+{
+    asking *asks = &q->asks;
+    http_request *request = q->request;
+    q->request = NULL;
+    if (how & CHANGES) {
+        if (!api_action_parse(&asks->action, &asks->memory, asks->body))
+            asks->action.who = asks->action.who ? asks->action.who : "unknown";
+        asks->body = (semel_bytes){
+            region_copy(&asks->memory, out->detail.data, out->detail.len), out->detail.len};
+        q->route = audit_refused;
+    }
+    send_answer(request, NULL, out);
+    if (!(how & CHANGES) || !enqueue(asks->a, q))
+        question_free(q);
+}
+
 int api_handle(api *a, http_request *request)
 {
     question *q = make_question(a, request);
     api_answer out = {0};
     int how = FROM_MEMORY;
     if (!check(q, &out, &how)) {
-        send_answer(request, NULL, &out);
-        question_free(q);
+        refuse(q, &out, how);
     } else if (!(how & FROM_STORE)) {
         finish(q);
         question_free(q);

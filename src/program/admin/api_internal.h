@@ -242,6 +242,17 @@ int api_knows(const asking *q, api_answer *out, const char *const names[]);
 /* since= or until=: 2h, a time, or milliseconds since 1970; 0 after a problem. */
 int api_query_time(int64_t *out_ms, const asking *q, api_answer *to, const char *name);
 
+/* Who hears what the commands say, for routes that use their code. */
+typedef struct hearing {
+    tool_host host;
+    buffer said; /* the first of it */
+    api_answer *out;
+} hearing;
+
+void hearing_begin(hearing *h, api_answer *out);
+/* The problem that fits an exit status; 0 is none. */
+void hearing_end(hearing *h, int status);
+
 /* The routes. Those that answer from memory, and those that ask the store. */
 void api_overview(asking *q, api_answer *out);
 void api_inboxes(asking *q, api_answer *out);
@@ -281,9 +292,11 @@ void api_put_spark(buffer *to, const looked *l, const char *name, int is_outbox)
 const trouble *looked_trouble(const looked *l, const char *component); /* of now; NULL: none */
 
 /* api_jobs.c */
-job *job_start(api *a, const api_action *action, const char *who, uint64_t total, uint64_t gone,
-               int64_t *busy);
-void job_put(buffer *to, const char *name, job *j); /* the caller has job_lock */
+/* Starts one; NULL, and in *busy the job of this kind that is at work. `what` is the command; `gone`
+ * of those that were confirmed are not there any more. */
+job *job_start(api *a, const api_action *action, const char *who, const char *what, uint64_t total,
+               uint64_t gone, int64_t *busy);
+void job_put(buffer *to, job *j);                   /* the caller has job_lock */
 job *job_find(api *a, int64_t id);                  /* the same */
 void jobs_stop(api *a);
 void jobs_close(api *a);
@@ -301,8 +314,8 @@ typedef struct work_found {
     const char *command;
 } work_found;
 
-int work_look(work_found *out, region *memory, const api_place *place, const api_action *action,
+int work_look(work_found *out, region *memory, const api_place *at, const api_action *action,
               const tool_host *host);
-int work_do(const api_place *place, const api_action *action, const tool_host *host);
+int work_do(const api_place *at, const api_action *action, const tool_host *host);
 
 #endif

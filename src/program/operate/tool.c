@@ -74,7 +74,7 @@ static void say(const tool *t, int is_refusal, const char *format, va_list argum
     show_text(&line, text, (size_t)len, 0);
     add_hints(&whole, line.data, t->options);
     if (t->host)
-        t->host->say(t->host->context, line.data);
+        t->host->say(t->host->context, is_refusal, line.data);
     else
         (void)fprintf(cli_errors(), "%s\n", whole.data);
     buffer_free(&line);

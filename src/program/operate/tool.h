@@ -44,7 +44,8 @@ typedef struct tool_host {
     void *context;
     const char *who;  /* for the audit: "mira (127.0.0.1)" */
     const char *note; /* behind what the audit says was done, as a comment: " # page: because"; "" */
-    void (*say)(void *context, const char *text); /* a line: what is wrong, or what was done */
+    /* A line: what is wrong, or what was done. */
+    void (*say)(void *context, int is_refusal, const char *text);
     int (*is_stopped)(void *context);             /* 1: it is to end after the step in hand */
     /* How many have this outcome so far: "processed", "gone". */
     void (*count)(void *context, const char *outcome, uint64_t count);
