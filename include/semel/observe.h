@@ -52,8 +52,6 @@ struct semel_event {
     /* SEMEL_DEAD: the number of the dead letter that it became just now; 0 if it became none, as a
      * copy of one */
     int64_t letter;
-    /* SEMEL_PROCESSED: how many messages were captured in its transaction */
-    uint32_t captured;
     /* sent: how long it took from handing over the batch that the message was in until the broker
      * had answered for all of it; 0 for a local hand-off. With a full batch the relay does other
      * work meanwhile, and if that takes longer it counts, too */
@@ -61,6 +59,8 @@ struct semel_event {
     /* when the handler was called, or when that batch was handed over, by CLOCK_MONOTONIC; 0 if
      * neither was, or in steps */
     int64_t started_ns;
+    /* SEMEL_PROCESSED: how many messages were captured in its transaction */
+    uint32_t captured;
 };
 
 /* --- for tracing ------------------------------------------------------------------------------ */
