@@ -61,7 +61,8 @@ const array = (name, bytes) => {
   for (let i = 0; i < bytes.length; i += 24) lines.push([...bytes.subarray(i, i + 24)].join(','));
   return `static const unsigned char ${name}[] = {\n${lines.join(',\n')}\n};\n`;
 };
-const row = (asset, i) => `    {"/${asset.path}", "${asset.type}", "\\"${digest(asset.bytes)}\\"", ${asset.keep ? 1 : 0}, ` +
+const row = (asset, i) => `    {"/${asset.path}", "${asset.type}", "\\"${digest(asset.bytes)}\\"", ${asset.keep ? 1
+  : 0}, ` +
   `gzip_${i}, ${asset.gzip.length}, ${asset.plain ? `plain_${i}, ${asset.bytes.length}` : 'NULL, 0'}},\n`;
 const text = '/* Generated from page/ by page/build.mjs. */\n#include "program/admin/page_assets.h"\n\n' +
   assets.map((a, i) => array(`gzip_${i}`, a.gzip) + (a.plain ? array(`plain_${i}`, a.bytes) : '')).join('') +

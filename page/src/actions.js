@@ -3,7 +3,7 @@
 import { html, useState } from './ui.js';
 import { Button } from './parts.js';
 import { Dialog } from './dialog.js';
-import { post, Problem } from './api.js';
+import { tokenHolds } from './api.js';
 import { cell, person, token, useCell } from './state.js';
 import { show } from './safe.js';
 
@@ -18,15 +18,6 @@ export const useActions = () => {
   return { ready: !why && configured === true, why, configured, entered: !!entered };
 };
 
-/* Whether the server takes the token: a preview changes nothing. */
-const holds = async () => {
-  try {
-    await post('actions/preview', { action: 'dead.retry', filter: {} });
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status === 401 || error.status === 403 || error.network) throw error;
-  }
-};
 
 export const TokenDialog = () => {
   const [text, setText] = useState(''), [name, setName] = useState(person.get()), [error, setError] = useState(null);
@@ -38,17 +29,20 @@ export const TokenDialog = () => {
     setBusy(true);
     person.set(name.trim());
     token.set(text);
+    let wrong = null;
     try {
-      await holds();
-      close();
+      if (!await tokenHolds()) wrong = 'The server does not take this token.';
     } catch (problem) {
-      token.set('');
-      setError(problem.status === 401 || problem.status === 403 ? 'The server does not take this token.' : problem.title);
-      setBusy(false);
+      wrong = problem.title;
     }
+    if (!wrong) { close(); return; }
+    token.set('');
+    setError(wrong);
+    setBusy(false);
   };
   return html`<${Dialog} title="Enter the token" onClose=${close}><form onSubmit=${enter}><div class="dialog-body">
-    <p>It is <code>admin.token</code> of the configuration. This tab keeps it until it is closed; it is sent with actions
+    <p>It is <code>admin.token</code> of the configuration. This tab keeps it until it is closed; it is sent with
+      actions
       only, as a header.</p>
     <label class="labelled"><span>Token</span><input class="field mono" type="password" data-first autocomplete="off"
       value=${text} onInput=${e => setText(e.target.value)} /></label>

@@ -49,14 +49,17 @@ export const Activity = ({ data, phone, stale, down }) => {
     const height = (row.big ? (phone ? 96 : 126) : phone ? 64 : 82) + (final ? 22 : 0);
     const pointed = at && data[at.span] ? data[at.span][row.k][at.i] : undefined;
     return html`<div class=${'act-row' + (row.big ? ' big' : '') + (final ? ' last' : '')}>
-      <div class="act-name">${G(row.glyph, row.tone.startsWith('plot') ? '' : 't-' + row.tone)}<span>${row.name}</span></div>
+      <div class="act-name">${G(row.glyph, row.tone.startsWith('plot') ? '' : 't-' + row.tone)}<span>${row.name}</span>
+        </div>
       <${Now} row=${row} values=${data.minute[row.k]} pointed=${pointed} old=${old} at=${old ? data.storedAt : null} />
-      ${plot(row, 'minute', height, final || phone, i === 0)}${data.day && plot(row, 'day', height, final || phone, i === 0)}
+      ${plot(row, 'minute', height, final || phone, i === 0)}${data.day && plot(row, 'day', height, final || phone,
+        i === 0)}
     </div>`;
   };
   return html`<section class=${'panel activity r-' + range} aria-labelledby="act-h">
     <header class="panel-head act-head"><h2 id="act-h">Activity</h2>
-      <span class="col-h only-wide">${head('minute', F.hms)}</span><span class="col-h only-wide">${head('day', F.hm)}</span>
+      <span class="col-h only-wide">${head('minute', F.hms)}</span><span class="col-h only-wide">${head('day',
+        F.hm)}</span>
       <span class="only-phone"><${Seg} label="Range" of=${[['minute', 'Minute'], ['day', 'Day']]} value=${range}
         onChange=${setRange} /></span></header>${ROWS.map(line)}</section>`;
 };
@@ -66,7 +69,8 @@ export const ActivityBones = ({ phone }) => html`<section class="panel activity 
   <span class="col-h only-wide">${HEADS.minute}</span><span class="col-h only-wide">${HEADS.day}</span></header>
   ${ROWS.map((row, i) => {
     const final = i === ROWS.length - 1;
-    const bone = html`<div class=${'bone plot-bone' + (row.big ? ' tall' : '') + (final ? ' base' : phone ? ' axis' : '')}></div>`;
+    const bone = html`<div class=${'bone plot-bone' + (row.big ? ' tall' : '') + (final ? ' base' : phone ? ' axis'
+      : '')}></div>`;
     return html`<div class=${'act-row' + (row.big ? ' big' : '') + (final ? ' last' : '')}>
       <div class="act-name">${G(row.glyph, 't-quiet')}<span>${row.name}</span></div>
       <div class="act-now"><b><span class="bone w1 inline"></span></b></div>

@@ -70,6 +70,10 @@ export const post = async (path, body, id) => (await ask(path, {
   body: JSON.stringify({ ...body, ...(person.get() ? { who: person.get() } : {}) })
 })).data;
 
+/* Whether the server takes the token that was entered. */
+export const tokenHolds = async () => (await ask('session',
+  { headers: { 'X-Semel-Token': token.get() } })).data.token_valid;
+
 /* --- the gate: two at once, two a second -------------------------------------------------------------------------- */
 
 const waiting = [], begun = [];

@@ -36,7 +36,8 @@ const HELP = [
   ['Page', [['/', 'Find a key'], ['Space', 'Pause and go on'], ['t', 'Dark or light'], ['u', 'UTC or local time'],
     ['?', 'This list']]]
 ];
-const Help = ({ onClose }) => html`<${Dialog} title="Keyboard" onClose=${onClose} wide><div class="help">${HELP.map(([name,
+const Help = ({ onClose }) => html`<${Dialog} title="Keyboard" onClose=${onClose} wide><div
+  class="help">${HELP.map(([name,
   list]) => html`<section><h3>${name}</h3><dl>${list.map(([keys, what]) => html`<dt>${keys.split(' ').map(k =>
     html`<${Kbd}>${k}<//>`)}</dt><dd>${what}</dd>`)}</dl></section>`)}</div><//>`;
 
@@ -50,7 +51,7 @@ const useMedia = query => {
   return is;
 };
 
-/* --- whether the numbers are live ------------------------------------------------------------------------------------ */
+/* --- whether the numbers are live --------------------------------------------------------------------------------- */
 
 const STALE = 5000; // without an answer for so long, the page says so
 const storeOf = data => data && (data.stores || []).find(s => s.kind === 'store' && s.state === 'unreachable');
@@ -61,7 +62,8 @@ const Live = ({ stale, down, waits, age }) => {
   const [tone, glyph, text] = held ? ['warn', 'pause', 'paused'] : stale ? ['warn', 'warn', F.coarse(age) + ' old']
     : down ? ['fail', 'failed', 'store unreachable'] : waits ? ['quiet', 'clock', 'connecting']
     : ['ink', 'processed', 'live'];
-  return html`<button type="button" class="live" id="live" onClick=${() => paused.set(!held)} aria-pressed=${held ? 'true'
+  return html`<button type="button" class="live" id="live" onClick=${() => paused.set(!held)} aria-pressed=${held
+    ? 'true'
     : 'false'} title="Space: pause and go on">${G(glyph, 't-' + tone + (text === 'live' ? ' pulse' : ''))}
     <span class=${text === 'live' || stale ? '' : 'only-wide'}>${text}</span></button>`;
 };
@@ -78,64 +80,82 @@ const Banners = ({ data, stale, age, feed, configured, entered }) => {
   useCell(second);
   const { next } = useCell(net), again = html`<${Button} small onClick=${tryNow}>Try now<//>`;
   const soon = next ? Math.max(0, Math.ceil((next - Date.now()) / 1000)) : null;
-  if (stale && data) return html`<${Banner} tone="warn" title=${`This page is ${F.coarse(age)} old.`} actions=${again}>semel is
-    not responding; the numbers below are from ${F.hms(feed.at)}.${soon !== null ? ` Next attempt in ${soon} s.` : ''}<//>`;
-  if (stale) return html`<${Banner} tone="warn" title="semel is not responding." actions=${again}>This page has no numbers
+  if (stale && data) return html`<${Banner} tone="warn" title=${`This page is ${F.coarse(age)} old.`}
+    actions=${again}>semel is
+    not responding; the numbers below are from ${F.hms(feed.at)}.${soon !== null ? ` Next attempt in ${soon} s.`
+      : ''}<//>`;
+  if (stale) return html`<${Banner} tone="warn" title="semel is not responding."
+    actions=${again}>This page has no numbers
     yet.${soon !== null ? ` Next attempt in ${soon} s.` : ''}<//>`;
   const store = storeOf(data), broker = brokerOf(data);
-  if (store) return html`<${Banner} tone="fail" title=${`Store ${plain(store.name)} has been unreachable`} actions=${again}>
-    ${store.since ? `since ${F.when(store.since, now())}` : ''}${store.error ? html`: ${show(store.error)}` : ''}. Messages wait in
+  if (store) return html`<${Banner} tone="fail" title=${`Store ${plain(store.name)} has been unreachable`}
+    actions=${again}>
+    ${store.since ? `since ${F.when(store.since, now())}` : ''}${store.error ? html`: ${show(store.error)}`
+      : ''}. Messages wait in
     their queues; nothing is lost, and nothing is acknowledged.<//>`;
   if (broker) return html`<${Banner} tone="fail" title=${`Broker ${plain(broker.name)} has been unreachable`}>
-    ${broker.since ? `since ${F.when(broker.since, now())}` : ''}. Committed messages wait in their outboxes${data.outbox &&
+    ${broker.since ? `since ${F.when(broker.since, now())}`
+      : ''}. Committed messages wait in their outboxes${data.outbox &&
     data.outbox.unsent ? ` (${F.int(data.outbox.unsent)})` : ''} and will be sent when it is back.<//>`;
-  if (configured === true && !entered) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only." actions=${html`<${Button}
-    small id="enter-token" onClick=${() => asking.set(true)}>Enter token…<//>`}>Enter the token to retry, discard or forget from
+  if (configured === true && !entered) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only."
+    actions=${html`<${Button}
+    small id="enter-token" onClick=${() => asking.set(true)}>Enter token…<//>`}>Enter the token to retry, discard or
+      forget from
     this page. The commands work without it.<//>`;
   return null;
 };
 
-/* --- the screen of a route --------------------------------------------------------------------------------------------- */
+/* --- the screen of a route ---------------------------------------------------------------------------------------- */
 
 const screenOf = ({ path, query }, props) => {
   const [screen, a, b, c] = path;
   switch (screen) {
   case 'overview': return html`<${Overview} ...${props} />`;
-  case 'inboxes': return b === 'k' ? html`<${Message} key=${a + '/' + c} inbox=${a} keyName=${path.slice(3).join('/')} />`
+  case 'inboxes': return b === 'k' ? html`<${Message} key=${a + '/' + c} inbox=${a}
+    keyName=${path.slice(3).join('/')} />`
     : a ? html`<${Inbox} key=${a} name=${a} filter=${query} />` : html`<${Inboxes} />`;
   case 'outboxes': return a ? html`<${Outbox} key=${a} name=${a} filter=${query} />` : html`<${Outboxes} />`;
   case 'queues': return html`<${Queues} />`;
-  case 'dead': return a && a !== 'g' ? html`<${Letter} key=${a} id=${a} />` : html`<${Dead} cause=${b} filter=${query} />`;
+  case 'dead': return a && a !== 'g' ? html`<${Letter} key=${a} id=${a} />` : html`<${Dead} cause=${b}
+    filter=${query} />`;
   case 'gateway': return html`<${Gateway} />`;
   case 'config': return html`<${Config} overview=${props.feed.data} />`;
   case 'audit': return html`<${Audit} filter=${query} />`;
   case 'find': return html`<${Find} key=${a} text=${path.slice(1).join('/')} />`;
-  default: return html`<${Head} title="No such screen" /><${Panel}><${Empty} title="This link leads nowhere">The page has no
+  default: return html`<${Head} title="No such screen" /><${Panel}><${Empty}
+    title="This link leads nowhere">The page has no
     screen of this name. <a class="link" href="#/overview">Overview</a><//><//>`;
   }
 };
-const titleOf = ({ path: [screen, a, b, c] }) => [c || (b !== 'g' && a), NAV[screen] ? NAV[screen][0] : screen === 'find'
+const titleOf = ({ path: [screen, a, b, c] }) => [c || (b !== 'g' && a), NAV[screen] ? NAV[screen][0]
+  : screen === 'find'
   ? 'Find' : '', 'semel'].filter(Boolean).map(plain).join(' · ');
 
-const Item = ({ name, current, dead }) => html`<a href=${'#/' + name} class="nav" aria-current=${current === name ? 'page'
+const Item = ({ name, current, dead }) => html`<a href=${'#/' + name} class="nav" aria-current=${current === name
+  ? 'page'
   : null}>${G(NAV[name][1])}<span>${NAV[name][0]}</span>${name === 'dead' && dead ? html`<span class="count"
   aria-label=${F.plural(dead, 'dead letter')}>${F.short(dead)}</span>` : ''}</a>`;
 
-const Side = ({ current, dead, process, readonly }) => html`<aside class="side"><a class="brand" href="#/overview">${mark()}
+const Side = ({ current, dead, process, readonly }) => html`<aside class="side"><a class="brand"
+  href="#/overview">${mark()}
   <b>semel</b></a><nav aria-label="Main">${['overview', 'inboxes', 'outboxes', 'queues', 'dead', 'gateway'].map(name =>
-    html`<${Item} name=${name} current=${current} dead=${dead} />`)}<hr />${['config', 'audit'].map(name => html`<${Item}
+    html`<${Item} name=${name} current=${current} dead=${dead} />`)}<hr />${['config',
+      'audit'].map(name => html`<${Item}
     name=${name} current=${current} />`)}</nav><span class="grow"></span><div class="side-foot">
   ${readonly && html`<span class="ro inline-g" title=${readonly}>${G('lock')}read-only</span>`}
-  ${process && html`<span>${show(process.host || process.id)}</span><span>semel ${show(process.version)}</span>`}</div></aside>`;
+  ${process && html`<span>${show(process.host || process.id)}</span><span>semel ${show(process.version)}</span>`}</div>
+    </aside>`;
 
 const Tabs = ({ current, dead }) => {
   const [more, setMore] = useState(false), at = useCell(route);
   useEffect(() => setMore(false), [at]);
   const tab = name => html`<a href=${'#/' + name} aria-current=${current === name ? 'page' : null}>${G(NAV[name][1])}
-    <span>${name === 'dead' ? 'Dead' : NAV[name][0]}</span>${name === 'dead' && dead ? html`<i>${F.short(dead)}</i>` : ''}</a>`;
+    <span>${name === 'dead' ? 'Dead' : NAV[name][0]}</span>${name === 'dead' && dead ? html`<i>${F.short(dead)}</i>`
+      : ''}</a>`;
   return html`<nav class="tabs only-phone" aria-label="Main">${['overview', 'inboxes', 'dead', 'outboxes'].map(tab)}
     <button type="button" onClick=${() => setMore(!more)} aria-expanded=${more ? 'true' : 'false'}>${G('more')}
-    <span>More</span></button></nav>${more && html`<nav class="sheet only-phone" aria-label="More">${['queues', 'gateway',
+    <span>More</span></button></nav>${more && html`<nav class="sheet only-phone" aria-label="More">${['queues',
+      'gateway',
     'config', 'audit'].map(name => html`<${Item} name=${name} current=${current} />`)}</nav>`}`;
 };
 
@@ -154,13 +174,16 @@ const App = () => {
   const drawn = useRef(at);
   useEffect(() => {
     document.title = titleOf(at);
-    if (drawn.current.path.join('/') !== at.path.join('/') && !(at.path[0] === 'dead' && at.path[1] === 'g')) scrollTo(0, 0);
+    if (drawn.current.path.join('/') !== at.path.join('/') && !(at.path[0] === 'dead'
+      && at.path[1] === 'g')) scrollTo(0, 0);
     drawn.current = at;
   }, [at]);
-  useKeys({ '/': () => search.current.focus(), '?': () => setHelp(true), t: flipTheme, ' ': () => paused.set(!paused.get()),
+  useKeys({ '/': () => search.current.focus(), '?': () => setHelp(true), t: flipTheme,
+    ' ': () => paused.set(!paused.get()),
     u: () => zone.set(zone.get() === 'utc' ? 'local' : 'utc') });
   const dead = data && data.dead ? data.dead.letters : 0;
-  const readonly = configured === false ? 'No admin.token is configured' : configured && !entered ? 'Enter the token to act' : '';
+  const readonly = configured === false ? 'No admin.token is configured' : configured && !entered
+    ? 'Enter the token to act' : '';
   return html`<a class="skip" href="#main" onClick=${event => { event.preventDefault();
       document.getElementById('main').focus(); }}>Skip to the content</a>
     <div class="app"><${Side} current=${current} dead=${dead} process=${data && data.process} readonly=${readonly} />

@@ -8,7 +8,8 @@ import { size } from './format.js';
 const FIRST = 64 * 1024, MANY = 4000; // bytes at first; parts of JSON that are worth an element each
 
 export const bytesOf = base64 => Uint8Array.from(atob(base64 || ''), c => c.charCodeAt(0));
-const textOf = bytes => { try { return new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch { return null; } };
+const textOf = bytes => { try { return new TextDecoder('utf-8',
+  { fatal: true }).decode(bytes); } catch { return null; } };
 
 /* Indented, without a parser's idea of numbers: white space outside of strings is made anew. */
 const PARTS = /"(?:\\.|[^"\\])*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g;
@@ -65,13 +66,16 @@ export const Body = ({ body, contentType }) => {
   const ways = [['json', 'JSON'], ['text', 'Text'], ['hex', 'Hex']].filter(([v]) => v !== 'json' || json);
   const missing = body.kept !== undefined && body.kept < body.len;
   const note = [size(body.len), contentType].filter(Boolean).join(', ');
-  return html`<${Panel} title="Body" note=${show(note)} flush actions=${html`<${Seg} label="Show as" of=${ways} value=${view}
+  return html`<${Panel} title="Body" note=${show(note)} flush actions=${html`<${Seg} label="Show as" of=${ways}
+    value=${view}
       onChange=${choose} /><${Copy} text=${text !== null ? text : body.base64} label=${text !== null ? 'Copy the body'
         : 'Copy the body as base64'} />`}>
-    ${bytes.length ? html`<pre class="code" tabindex="0" role="region" aria-label="Body of the message">${content}</pre>`
+    ${bytes.length ? html`<pre class="code" tabindex="0" role="region"
+      aria-label="Body of the message">${content}</pre>`
       : html`<p class="panel-body dim">The body is empty.</p>`}
     ${cut && html`<p class="panel-foot">${size(bytes.length)}; showing the first ${size(FIRST)}.${' '}
       <${Button} small onClick=${() => setAll(true)}>Show all ${size(bytes.length)}<//></p>`}
-    ${missing && html`<p class="panel-foot">The history keeps the first ${size(body.kept)} of a body of ${size(body.len)}.
+    ${missing && html`<p class="panel-foot">The history keeps the first ${size(body.kept)} of a body
+      of ${size(body.len)}.
       </p>`}<//>`;
 };

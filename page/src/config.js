@@ -12,8 +12,10 @@ const GLYPH = { ok: ['ok', 't-quiet'], warn: ['warn', 't-warn'], fail: ['failed'
 const ORIGIN = { env: 'environment', secret: 'secret', flag: 'flag', file: 'file', default: 'default' };
 
 const checksNote = checks => {
-  const failing = checks.filter(c => c.state === 'fail').length, warnings = checks.filter(c => c.state === 'warn').length;
-  return [failing ? failing + ' failing' : 'ready', warnings && F.plural(warnings, 'warning')].filter(Boolean).join(', ');
+  const failing = checks.filter(c => c.state === 'fail').length,
+    warnings = checks.filter(c => c.state === 'warn').length;
+  return [failing ? failing + ' failing' : 'ready', warnings && F.plural(warnings,
+    'warning')].filter(Boolean).join(', ');
 };
 const Check = ({ check }) => {
   const [glyph, tone] = GLYPH[check.state] || GLYPH.warn;
@@ -46,29 +48,35 @@ export const Config = ({ overview }) => {
     <${Panel} flush title="Grades" note="store, broker and mode together"><ul class="grades">${grades.map(b => html`<li>
       <b>${show(b.name)}</b><span class="dim">${show(b.mode)}</span><span class="grow"></span><${Grade} n=${b.grade}
       name=${b.grade_name} /></li>`)}</ul>${!inboxes.data && html`<div class="panel-body"><${Bones} n=${4} /></div>`}
-      <p class="panel-foot">Claim mode is at most effectively once: across a crash the handler may run again, with the same
+      <p class="panel-foot">Claim mode is at most effectively once: across a crash the handler may run again, with the
+        same
       key to pass on.</p><//></div>
-    <${Panel} flush title="Effective config" note=${data ? F.plural(all.length, 'value') + ', each with its origin' : ''}
-      actions=${html`<${Seg} label="Values" of=${[['set', 'Set'], ['all', 'All']]} value=${which} onChange=${setWhich} />
+    <${Panel} flush title="Effective config" note=${data ? F.plural(all.length, 'value') + ', each with its origin'
+      : ''}
+      actions=${html`<${Seg} label="Values" of=${[['set', 'Set'], ['all', 'All']]} value=${which}
+        onChange=${setWhich} />
         <${Field} label="Filter by name" value=${name} onChange=${setName} />`}>${data ? html`<${Table} main
       label="Effective config" cols=${COLS} rows=${values} idOf=${r => r.path} />`
       : html`<${TableBones} cols=${COLS} label="Effective config" />`}<//>`;
 };
 
-/* --- audit ----------------------------------------------------------------------------------------------------------- */
+/* --- audit -------------------------------------------------------------------------------------------------------- */
 
-const Result = ({ text }) => /^refused|^failed|^error/.test(text || '') ? html`<${State} of="failed" text=${show(text)} />`
+const Result = ({ text }) => /^refused|^failed|^error/.test(text || '') ? html`<${State} of="failed"
+  text=${show(text)} />`
   : show(text || '');
 const AUDIT_COLS = [
   { h: 'When', cls: 'two', cell: r => html`<span class="nowrap"><${At} t=${r.at} /></span>
     <span class="under"><${Ago} t=${r.at} /></span>` },
-  { h: 'Who', cls: 'two', cell: r => html`<b>${show(r.who || 'unknown')}</b><span class="under">${show(r.how)}</span>` },
+  { h: 'Who', cls: 'two', cell: r => html`<b>${show(r.who || 'unknown')}</b><span
+    class="under">${show(r.how)}</span>` },
   { h: 'What', cls: 'two', cell: r => html`<span class="wrap">${show(r.what)}</span><span class="under">${r.why
     ? html`“${show(r.why)}”` : ' '}</span>` },
   { h: 'Count', num: true, hide: 's', cell: r => F.int(r.count || 0) },
   { h: 'Result', hide: 's', cell: r => html`<span class="wrap"><${Result} text=${r.result} /></span>` }
 ];
-const WHAT = [['', 'Any action'], ['retry', 'retry'], ['discard', 'discard'], ['forget', 'forget'], ['requeue', 'requeue'],
+const WHAT = [['', 'Any action'], ['retry', 'retry'], ['discard', 'discard'], ['forget', 'forget'], ['requeue',
+  'requeue'],
   ['skip', 'skip'], ['purge', 'purge']];
 
 export const Audit = ({ filter }) => {
@@ -79,7 +87,8 @@ export const Audit = ({ filter }) => {
     before: String(feed.data.next) }).slice(1); });
   const nothing = filtered ? html`<${Empty} title="No entry matches" action=${html`<${Button}
       onClick=${() => refine({ who: '', what: '', since: '' })}>Clear filter<//>`}>No action matches this filter.<//>`
-    : html`<${Empty} title="Nobody has changed anything by hand">Retries, discards, purges and forgotten keys will be listed
+    : html`<${Empty} title="Nobody has changed anything by hand">Retries, discards, purges and forgotten keys will be
+      listed
       here, with who did it and why.<//>`;
   return html`<${Head} title="Audit" sub="Every action by hand, from this page and from commands." />
     <${Panel} flush><${Filter} count="newest first"><${Field} label="Who" value=${who}

@@ -15,7 +15,8 @@ export { useActions } from './actions.js';
 const ACTIONS = {
   'dead.retry': { verb: 'Retry', past: 'Retried', thing: 'dead letter', why: 'the cause was fixed',
     what: 'Each runs through its handler once more.' },
-  'dead.discard': { verb: 'Discard', past: 'Discarded', thing: 'dead letter', harm: true, why: 'wrong addresses, shop was told',
+  'dead.discard': { verb: 'Discard', past: 'Discarded', thing: 'dead letter', harm: true,
+    why: 'wrong addresses, shop was told',
     what: 'They are removed for good, with their bodies.' },
   'inbox.forget': { verb: 'Forget', past: 'Forgot', thing: 'key', harm: true, why: 'test order, to be sent again',
     what: 'The inbox forgets that it handled this key. A copy that arrives later runs again.' },
@@ -27,20 +28,22 @@ const ACTIONS = {
     what: 'They are removed from the queue for good; no inbox sees them.' }
 };
 const MANY = 1000;
-const OUTCOMES = { failed: 'failed again', 'failed again': 'failed again', duplicate: 'duplicates', dead: 'dead again' };
+const OUTCOMES = { failed: 'failed again', duplicate: 'duplicates', gone: 'gone before' };
 const outcomesText = of => {
   const parts = Object.entries(of || {}).filter(([, n]) => n);
   return parts.length ? parts.map(([name, n]) => F.int(n) + ' ' + (n === 1 && name === 'duplicate' ? name
     : OUTCOMES[name] || name.replaceAll('_', ' '))).join(', ') : '';
 };
 
-const NAMES = { inbox: 'Inbox', name: 'Name', origin: 'Of', error: 'Error', type: 'Type', since: 'Since', cause: 'Cause',
+const NAMES = { inbox: 'Inbox', name: 'Name', origin: 'Of', error: 'Error', type: 'Type', since: 'Since',
+  cause: 'Cause',
   key: 'Key', outbox: 'Outbox', queue: 'Queue', group: 'Group', text: 'Error', id: 'Id' };
 const filterFacts = (filter, labels, count, listed) => [
   ...Object.entries(labels || filter).filter(([name, v]) => v && NAMES[name]).map(([name, v]) => [NAMES[name],
     show(name === 'since' ? F.exact(Number(v)) : v), true]),
   ['Until', F.exact(listed), true], ['Count', html`<b>${F.int(count)}</b>`]];
 
+const LOST = 'The server does not know the job any more; the audit has its result.';
 const useJob = (job, onEnd) => {
   const [state, setState] = useState(null), end = useRef(onEnd);
   end.current = onEnd;
@@ -55,7 +58,7 @@ const useJob = (job, onEnd) => {
         setState(next);
         if (next.state !== 'running') { end.current(next); return; }
       } catch (error) {
-        if (error.status === 404) { if (on) end.current({ state: 'failed', error: 'The server does not know the job any more; the audit has its result.' }); return; }
+        if (error.status === 404) { if (on) end.current({ state: 'failed', error: LOST }); return; }
         fails++;
       }
       if (on) timer = setTimeout(look, Math.min(30000, 600 * 2 ** Math.min(fails, 6)));
@@ -77,8 +80,12 @@ const Progress = ({ state, total, onStop, stopping }) => {
 };
 
 const Result = ({ end, about, onClose }) => html`<div class="dialog-body"><p role="alert">${end.state === 'failed'
-    ? html`<b>It ended with an error.</b> ${show(end.error)}` : html`<b>Stopped</b> after ${F.int(end.done || 0)} of${' '}
-      ${F.int(end.total || 0)}.`} ${outcomesText(end.outcomes) ? `${about.past}: ${outcomesText(end.outcomes)}.` : ''}</p>
+    ? html`<b>It ended with an error.</b> ${show(end.error)}` : html`<b>Stopped</b> after ${F.int(end.done
+      || 0)} of${' '}
+      ${F.int(end.total || 0)}.`} ${outcomesText(end.outcomes) ? `${about.past}: ${outcomesText(end.outcomes)}.`
+        : ''}</p>
+    ${(end.notes || []).map(note => html`<p class="note">${show(note)}</p>`)}${end.rest && html`<${Cmd}
+      text=${end.rest} />`}
     </div><footer class="dialog-foot"><span class="note">${end.audit_id ? html`<a class="link"
       href="#/audit">Show in audit</a>` : ''}</span><span class="grow"></span><${Button} kind="primary"
       onClick=${onClose}>Close<//></footer>`;
@@ -101,7 +108,8 @@ const Ask = ({ about, look, filter, labels, one, ids, listed, error, busy, onClo
       ${' ' + F.hms(listed)}</div><${Facts} of=${filterFacts(filter, labels, count, listed)} />
       ${sample.length > 0 && html`<p class="sample">${sample.map((key, i) => html`${i ? ', ' : ''}${show(key)}`)}
         ${count > sample.length ? ` and ${F.int(count - sample.length)} more` : ''}</p>`}</div>
-    <label class="labelled"><span>Why <i>for the audit</i></span><input class="field" placeholder=${about.why} data-first
+    <label class="labelled"><span>Why <i>for the audit</i></span><input class="field" placeholder=${about.why}
+      data-first
       value=${why} onInput=${e => setWhy(e.target.value)} onKeyDown=${noEnter} autocomplete="off" id="why" /></label>
     ${typed && html`<label class="labelled"><span>Type <b>${show(word)}</b> to go on</span><input id="typed"
       class=${'field ' + (word.length < 9 ? 'short' : 'mono')} value=${text} onKeyDown=${noEnter}
@@ -134,7 +142,8 @@ export const Confirm = ({ action, filter = {}, ids, labels, one, listed, onClose
     setBusy(true);
     setError(null);
     try {
-      setJob((await post('actions', { ...body, count: look.count, ...(reason ? { reason } : {}) }, id.current)).job);
+      setJob((await post('actions', { ...body, filter: look.filter || { ...filter, until_id: look.until_id },
+        count: look.count, ...(reason ? { reason } : {}) }, id.current)).job);
     } catch (problem) {
       setError(problem);
       id.current = requestId();
@@ -142,7 +151,8 @@ export const Confirm = ({ action, filter = {}, ids, labels, one, listed, onClose
     }
     setBusy(false);
   };
-  const stop = async () => { setStopping(true); try { await post(`jobs/${job}/stop`, {}); } catch { setStopping(false); } };
+  const stop = async () => { setStopping(true); try { await post(`jobs/${job}/stop`,
+    {}); } catch { setStopping(false); } };
   const count = look ? look.count : null;
   const title = one ? `${about.verb} ${one.length > 40 ? 'this ' + about.thing : one}?`
     : count === null ? about.verb + '…' : `${about.verb} ${F.plural(count, about.thing)}?`;
@@ -152,7 +162,8 @@ export const Confirm = ({ action, filter = {}, ids, labels, one, listed, onClose
         listed=${at.current} error=${error} busy=${busy} onClose=${onClose} onGo=${start}
         sample=${(look.sample || []).map(keyText)} />`
     : html`<div class="dialog-body">${error ? html`<p class="t-fail" role="alert"><b>${show(error.title)}</b>${' '}
-        ${show(error.detail)}</p>` : html`<${Bones} n=${5} />`}</div><footer class="dialog-foot"><span class="grow"></span>
+        ${show(error.detail)}</p>` : html`<${Bones} n=${5} />`}</div><footer class="dialog-foot"><span class="grow">
+          </span>
         <${Button} onClick=${onClose}>Close<//></footer>`;
   return html`<${Dialog} key=${look ? 'ask' : 'wait'} title=${show(title)} onClose=${onClose}>${inner}<//>`;
 };

@@ -23,10 +23,12 @@ const LETTER_COLS = [
 ];
 
 const Group = ({ group, chosen, query: kept }) => html`<li><a class="group" aria-current=${chosen ? 'true' : null}
-  href=${link(chosen ? ['dead'] : ['dead', 'g', group.cause], kept)}><span class="group-n">${F.short(group.letters)}</span>
+  href=${link(chosen ? ['dead'] : ['dead', 'g', group.cause], kept)}><span
+    class="group-n">${F.short(group.letters)}</span>
   <span class="group-b"><span class="group-e mono">${show(textOf(group))}</span>
     <span class="group-m"><span>${show(group.origin)} <b>${show(group.name)}</b></span>${(Array.isArray(group.types)
-      ? group.types : [group.types]).filter(Boolean).slice(0, 3).map(type => html`<span>${show(type)}</span>`)}</span></span>
+      ? group.types : [group.types]).filter(Boolean).slice(0, 3).map(type => html`<span>${show(type)}</span>`)}</span>
+        </span>
   <span class="group-s"><${Spark} values=${group.spark} tone="fail" bars width=${120} /></span>
   <span class="group-t"><${Ago} t=${group.last_ms} /><i>first <${Ago} t=${group.first_ms} /></i></span></a></li>`;
 
@@ -44,8 +46,10 @@ const Letters = ({ filter, group, groups, until, actions, onAct, after }) => {
   const n = F.int(some || count);
   return html`<section class="panel group-open" aria-label="Letters"><header class="panel-head tall"><div>
     <h2 class=${group ? 'mono' : ''}>${group ? show(textOf(group)) : 'All letters'}</h2><span class="note">${group
-      ? html`${F.plural(group.letters, 'letter')} of ${show(group.origin)} ${show(group.name)}, last <${Ago} t=${group.last_ms} />`
-      : F.plural(count, 'letter')}${some ? html`, <b>${F.int(some)} selected</b>` : ''}</span></div><span class="grow"></span>
+      ? html`${F.plural(group.letters, 'letter')} of ${show(group.origin)} ${show(group.name)}, last <${Ago}
+        t=${group.last_ms} />`
+      : F.plural(count, 'letter')}${some ? html`, <b>${F.int(some)} selected</b>` : ''}</span></div><span class="grow">
+        </span>
     <${Button} disabled=${!actions.ready} title=${actions.why || 'Shift d'} id="discard"
       onClick=${() => act('dead.discard')}>Discard ${n}…<//>
     <${Button} kind="primary" glyph="replayed" disabled=${!actions.ready} title=${actions.why || 'r'} id="retry"
@@ -54,15 +58,16 @@ const Letters = ({ filter, group, groups, until, actions, onAct, after }) => {
     ${rows ? html`<${Table} main label="Letters" picks=${picks} idOf=${r => r.id} nameOf=${r => keyText(r.key) || r.id}
       rows=${rows} cols=${LETTER_COLS} to=${r => link(['dead', String(r.id)])}
       foot=${html`<${Pager} text=${F.plural(rows.length, 'row') + (count > rows.length ? ` of ${F.int(count)}` : '')}
-        older=${older} newer=${newer} />`} />` : !feed.error && html`<${TableBones} cols=${LETTER_COLS} label="Letters" />`}
+        older=${older} newer=${newer} />`} />` : !feed.error && html`<${TableBones} cols=${LETTER_COLS}
+          label="Letters" />`}
     </section>`;
 };
 
 const namesOf = (groups, pick) => [...new Set((groups || []).map(pick).flat().filter(Boolean))].sort();
 
 export const Dead = ({ cause, filter }) => {
-  const { inbox, error, type, since } = filter, from = sinceMs(since, now());
-  const asked = { inbox, error, type, since: from };
+  const { inbox, outbox, error, type, since } = filter, from = sinceMs(since, now());
+  const asked = { inbox, outbox, error, type, since: from };
   const feed = useFeed('dead/groups' + query(asked), 2000), { data } = feed, actions = useActions();
   const [doing, setDoing] = useState(null);
   const groups = data ? data.groups : [], group = cause ? groups.find(g => g.cause === cause) : null;
@@ -71,20 +76,24 @@ export const Dead = ({ cause, filter }) => {
     filter: ids ? {} : { ...Object.fromEntries(Object.entries(asked).filter(([, v]) => v)),
       ...(of ? { cause: of.cause } : {}), until_id: data.until_id },
     labels: ids ? { text: of ? textOf(of) : '' } : { inbox: of && of.origin !== 'outbox' ? of.name : inbox,
-      outbox: of && of.origin === 'outbox' ? of.name : '', text: of ? textOf(of) : error, type, since: from }
+      outbox: of && of.origin === 'outbox' ? of.name : outbox, text: of ? textOf(of) : error, type, since: from }
   });
-  const filtered = inbox || error || type || since;
+  const filtered = inbox || outbox || error || type || since;
   const actionsHead = data && data.total > 0 && html`<${Button} glyph="replayed" disabled=${!actions.ready}
     title=${actions.why} onClick=${() => act('dead.retry', null, null)}>Retry all ${F.int(data.total)}…<//>`;
-  const places = [['', 'Everywhere'], ...namesOf(groups, g => g.name).map(n => [n, n])];
+  const places = [['', 'Everywhere'], ...namesOf(groups, g => (g.origin === 'outbox' ? 'outbox '
+    : '') + g.name).map(n => [n, n])];
+  const place = outbox ? 'outbox ' + outbox : inbox;
+  const choose = v => refine(v.startsWith('outbox ') ? { inbox: '', outbox: v.slice(7) } : { inbox: v, outbox: '' });
   const types = [['', 'Any type'], ...namesOf(groups, g => g.types).map(n => [n, n])];
   if (data && !data.total && !filtered) return html`<${Head} title="Dead letters" sub=${SUB} /><${Panel}><${Empty}
     title="No dead letters">Every message was handled or is still being retried. Messages that fail too often are listed
     here, grouped by error.<//><//>`;
-  return html`<${Head} title="Dead letters" sub=${data ? `${F.int(data.total)} in ${F.plural(groups.length, 'group')}. ${SUB}`
+  return html`<${Head} title="Dead letters" sub=${data ? `${F.int(data.total)} in ${F.plural(groups.length,
+    'group')}. ${SUB}`
       : SUB} actions=${actionsHead} />
-    <${Panel} flush><${Filter} count="bars: last 24 h"><${Pick} label="Where" of=${places} value=${inbox}
-        onChange=${v => refine({ inbox: v })} /><${Field} label="Error contains" value=${error}
+    <${Panel} flush><${Filter} count="bars: last 24 h"><${Pick} label="Where" of=${places} value=${place}
+        onChange=${choose} /><${Field} label="Error" value=${error}
         onChange=${v => refine({ error: v })} /><${Pick} label="Type" of=${types} value=${type}
         onChange=${v => refine({ type: v })} /><${Pick} label="Since" of=${SINCE} value=${since}
         onChange=${v => refine({ since: v })} /><//>
@@ -93,17 +102,19 @@ export const Dead = ({ cause, filter }) => {
         group=${g} chosen=${g.cause === cause} query=${route.get().query} />`)}</ul>`
         : !feed.error && html`<${TableBones} cols=${LETTER_COLS.slice(0, 2)} n=${3} label="Groups" />`}
       ${data && !groups.length && html`<${Empty} title="No letters match" action=${html`<${Button}
-        onClick=${() => refine({ inbox: '', error: '', type: '', since: '' })}>Clear filter<//>`}>No dead letter matches
+        onClick=${() => refine({ inbox: '', outbox: '', error: '', type: '',
+          since: '' })}>Clear filter<//>`}>No dead letter matches
         this filter.<//>`}<//>
     ${data && groups.length > 0 && html`<${Letters} key=${cause || 'all'} filter=${{ ...asked, cause: cause || '' }}
       group=${group} groups=${data} until=${data.until_id} actions=${actions} onAct=${act} />`}
     ${doing && html`<${Confirm} ...${doing} onClose=${() => setDoing(null)} onDone=${() => feed.again()} />`}`;
 };
 
-/* --- one letter ---------------------------------------------------------------------------------------------------- */
+/* --- one letter --------------------------------------------------------------------------------------------------- */
 
 export const Letter = ({ id }) => {
-  const feed = useFeed('dead/' + encodeURIComponent(id), 5000), actions = useActions(), [doing, setDoing] = useState(null);
+  const feed = useFeed('dead/' + encodeURIComponent(id), 5000), actions = useActions(), [doing,
+    setDoing] = useState(null);
   const data = feed.data && (feed.data.letter || feed.data), gone = feed.error && feed.error.status === 404;
   const act = action => setDoing({ action, ids: [Number(id)], listed: now(), labels: { text: data.error } });
   const ready = actions.ready && data && !gone;
@@ -115,17 +126,21 @@ export const Letter = ({ id }) => {
     ['Given up', html`<${At} t=${data.at} full />`], ['Attempts', F.int(data.attempts || 0)],
     data.type && ['Type', show(data.type)], message && message.id && ['Id', show(message.id), true],
     data.cause && ['Cause', show(data.cause), true]];
-  return html`<${Head} crumbs=${[['Dead letters', '#/dead']]} title=${'Letter ' + id} sub=${data ? html`${show(data.origin)}
-      ${' '}${show(data.name)}` : ' '} actions=${data && !gone && html`<${Button} disabled=${!ready} title=${actions.why}
+  return html`<${Head} crumbs=${[['Dead letters', '#/dead']]} title=${'Letter ' + id} sub=${data
+    ? html`${show(data.origin)}
+      ${' '}${show(data.name)}` : ' '} actions=${data && !gone && html`<${Button} disabled=${!ready}
+        title=${actions.why}
       onClick=${() => act('dead.discard')}>Discard…<//><${Button} kind="primary" glyph="replayed" disabled=${!ready}
       title=${actions.why} onClick=${() => act('dead.retry')}>Retry…<//>`} />
     ${gone ? html`<${Panel}><${Empty} title="This letter is gone">It was retried or discarded; the${' '}
-      <a class="link" href="#/audit">audit</a> has it.<//><//>` : feed.error && html`<${Panel} flush><${Trouble} feed=${feed} /><//>`}
+      <a class="link" href="#/audit">audit</a> has it.<//><//>` : feed.error && html`<${Panel} flush><${Trouble}
+        feed=${feed} /><//>`}
     ${data && !gone && html`<div class="cols msg"><div class="rail"><${Panel} title="Error"><p class="mono wrap">
         ${show(data.error)}</p><//><${Panel} title="Facts"><${Facts} of=${facts} /><//></div>
       <div class="rail wide">${message && message.body && html`<${Body} body=${message.body}
         contentType=${message.content_type} />`}${message && message.headers && message.headers.length > 0
-        && html`<${Panel} title="Headers" note=${message.headers.length} flush><table class="kv" aria-label="Headers"><tbody>
+        && html`<${Panel} title="Headers" note=${message.headers.length} flush><table class="kv" aria-label="Headers">
+          <tbody>
         ${message.headers.map(([n, v]) => html`<tr><th scope="row">${show(n)}</th><td>${show(v)}</td></tr>`)}</tbody>
         </table><//>`}</div></div>`}
     ${doing && html`<${Confirm} ...${doing} onClose=${() => setDoing(null)} onDone=${() => feed.again()} />`}`;

@@ -1,4 +1,4 @@
-/* Dialogs and toasts. A dialog has the focus until it is closed, and gives it back; toasts say what was done, and go. */
+/* Dialogs and toasts. A dialog has the focus until it is closed, and gives it back; toasts say what was done. */
 import { html, useEffect, useLayoutEffect, useRef } from './ui.js';
 import { G } from './glyphs.js';
 import { cell, useCell } from './state.js';

@@ -44,4 +44,6 @@ export const day = t => { const d = shifted(t); return d.getUTCDate() + NBSP + M
 export const exact = t => shifted(t).toISOString().replace('T', ' ').replace('Z', ' ') + zoneName(t);
 /* A time of today is its clock; another one has its day as well. */
 export const when = (t, now) => day(t) === day(now) ? hms(t) : day(t) + ' ' + hm(t);
+/* How long keys are remembered: milliseconds, or a text of the configuration. */
+export const kept = value => typeof value === 'number' ? dur(value) : value || '';
 export const iso = t => new Date(t).toISOString();

@@ -27,7 +27,8 @@ const COLS = [
     tip: 'From the beginning of the handler to the commit, 99th percentile' },
   { h: 'Keys kept', num: true, hide: 'm', cls: 'two', cell: r => html`<${Count} n=${r.keys} why="They are counted now
     and then, not for each view" /><span class="under" title=${r.warning}>${r.warning
-    ? html`<span class="t-warn inline-g">${G('warn')}</span>` : ''}${r.retention ? 'for ' + r.retention : ''}</span>` },
+    ? html`<span class="t-warn inline-g">${G('warn')}</span>` : ''}${r.retention ? 'for ' + F.kept(r.retention)
+      : ''}</span>` },
   { h: 'Dead', num: true, cell: r => html`<${Dead} row=${r} />` }
 ];
 
@@ -44,18 +45,20 @@ export const Inboxes = () => {
 
 /* --- one inbox --------------------------------------------------------------------------------------------------- */
 
-const STATES = [['', 'Any state'], ['processed', 'processed'], ['progress', 'in progress'], ['waiting', 'waits for retry'],
-  ['dead', 'dead'], ['mismatch', 'mismatch'], ['stale', 'stale'], ['unknown', 'outcome unknown']];
+const STATES = [['', 'Any state'], ['processed', 'processed'], ['progress', 'in progress'], ['waiting',
+  'waits for retry'],
+  ['dead', 'dead'], ['mismatch', 'mismatch'], ['stale', 'stale']];
 
 const About = ({ inbox }) => html`<div class="strip-facts">
   <div><span>Grade</span><${Grade} n=${inbox.grade} name=${inbox.grade_name} /></div>
   <div><span>Processed</span><b>${F.rate(inbox.processed_rate || 0)}<i>/s</i></b></div>
   <div><span>Suppressed</span><b class="t-dup">${F.rate(inbox.suppressed_rate || 0)}<i>/s</i></b></div>
-  <div><span>Failed</span><b class=${inbox.failed_rate ? 't-fail' : ''}>${F.rate(inbox.failed_rate || 0)}<i>/s</i></b></div>
+  <div><span>Failed</span><b class=${inbox.failed_rate ? 't-fail' : ''}>${F.rate(inbox.failed_rate || 0)}<i>/s</i></b>
+    </div>
   <div><span>In progress</span><b>${inbox.in_progress === null || inbox.in_progress === undefined ? F.NONE
     : F.int(inbox.in_progress)}</b></div>
   <div><span>Keys kept</span><b>${inbox.keys === null || inbox.keys === undefined ? html`<${Unknown} />`
-    : F.short(inbox.keys)}<i>${inbox.retention ? 'for ' + inbox.retention : ''}</i></b></div>
+    : F.short(inbox.keys)}<i>${inbox.retention ? 'for ' + F.kept(inbox.retention) : ''}</i></b></div>
   <div><span>Key from</span><b class="mono">${show(inbox.key || 'id')}</b></div></div>`;
 const AboutBones = () => html`<div class="strip-facts" aria-busy="true">${['Grade', 'Processed', 'Suppressed', 'Failed',
   'In progress', 'Keys kept', 'Key from'].map(name => html`<div><span>${name}</span>
@@ -80,9 +83,10 @@ const NoRows = ({ inbox, filter, data }) => {
     return html`<${Empty} title="No messages match" action=${html`<${Button} onClick=${clear}>Clear filter<//>`}>
       ${known}${known ? 'the' : 'The'} filter is ${set.map(([name, v]) => name + ' ' + v).join(', ')}.<//>`;
   }
-  const off = data.history === false;
+  const off = data.from === 'markers';
   return html`<${Empty} title=${off ? 'Nothing is recorded' : 'Nothing here yet'} cmd=${`semel publish ${inbox.from ||
-    'QUEUE'} '{"order_id": 7}'`}>${off ? 'Copies are counted but not recorded: history is off. An exact key is still found.'
+    'QUEUE'} '{"order_id": 7}'`}>${off
+      ? 'Copies are counted but not recorded: history is off. An exact key is still found.'
     : 'No message has come to this inbox lately. To see one, publish it:'}<//>`;
 };
 
@@ -114,7 +118,8 @@ export const Inbox = ({ name, filter }) => {
       ${source && html`<${Chip} name="source" value=${source} onRemove=${() => refine({ source: '' })} />`}
       ${held.fresh ? html`<${Button} small onClick=${held.insert} title="Press .">${held.fresh} new<//>` : ''}<//>
       ${feed.error && html`<${Trouble} feed=${feed} />`}
-      <div ...${held.watch}>${!data ? !feed.error && html`<${TableBones} cols=${MESSAGE_COLS} n=${10} label="Messages" />`
+      <div ...${held.watch}>${!data ? !feed.error && html`<${TableBones} cols=${MESSAGE_COLS} n=${10}
+        label="Messages" />`
         : rows.length ? html`<${Table} main label=${'Messages of ' + name} cols=${MESSAGE_COLS} rows=${rows}
           idOf=${r => keyText(r.key)} to=${r => messageLink(name, r.key)}
           foot=${html`<${Pager} text=${pagerText(rows, inbox)} older=${older} newer=${newer} />`} />`

@@ -20,10 +20,12 @@ const Attention = ({ data }) => {
   const items = [...data.attention || []].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity));
   const item = x => {
     const [glyph, tone, cls] = SEVERITY[x.severity] || SEVERITY.config;
-    return html`<li class=${cls}><a href=${hrefOf(x)}>${G(glyph, tone)}<span>${x.title && html`<b>${show(x.title)}</b> `}
+    return html`<li class=${cls}><a href=${hrefOf(x)}>${G(glyph, tone)}<span>${x.title
+      && html`<b>${show(x.title)}</b> `}
       ${show(x.text)}</span></a></li>`;
   };
-  const calm = html`<p class="calm">${G('ok')}<span>Nothing needs attention. No dead letters, nothing waits longer than it
+  const calm = html`<p class="calm">${G('ok')}<span>Nothing needs attention. No dead letters, nothing waits longer than
+    it
     should, all stores and brokers answer.</span></p>`;
   return html`<${Panel} title="Needs attention" flush cls="attention">${items.some(x => x.severity !== 'resolved') ? ''
     : calm}${items.length ? html`<ul class="items">${items.map(item)}</ul>` : ''}<//>`;
@@ -44,10 +46,12 @@ const Health = ({ data }) => {
 
 const Tile = ({ href, label, value, unit, sub, tone, glyph, old }) => html`<a class=${'tile' + (old ? ' old' : '')}
   href=${href}><span class="tile-l">${G(glyph, tone ? 't-' + tone : '')}${label}</span>
-  <span class="tile-v"><b>${value}</b>${unit && html`<span>${unit}</span>`}</span><span class="tile-s">${sub}</span></a>`;
+  <span class="tile-v"><b>${value}</b>${unit && html`<span>${unit}</span>`}</span><span class="tile-s">${sub}</span>
+    </a>`;
 
 /* "4 min 12 s" as a number and its unit. */
-const split = text => { const [, value, unit] = /^(\S+?)\u202F(.*)$/.exec(text) || [null, text, '']; return [value, unit]; };
+const split = text => { const [, value, unit] = /^(\S+?)\u202F(.*)$/.exec(text) || [null, text, '']; return [value,
+  unit]; };
 const ageOf = (outbox, t) => !outbox || !outbox.oldest_ms ? null
   : outbox.oldest_ms > 1e11 ? Math.max(0, t - outbox.oldest_ms) : outbox.oldest_ms;
 
@@ -77,7 +81,8 @@ const Tiles = ({ data, down }) => {
       value=${outbox.unsent === null || outbox.unsent === undefined ? F.NONE : F.int(outbox.unsent)}
       sub=${down && outbox.at ? asOf(outbox.at) : F.int(totals.sent || 0) + ' sent ' + inSpan} />
     <${Tile} href="#/outboxes" label="Oldest unsent" glyph="clock" tone=${late ? 'warn' : ''} old=${down} value=${value}
-      unit=${unit} sub=${down && outbox.at ? asOf(outbox.at) : age === null ? 'nothing waits' : late ? 'waits for a broker'
+      unit=${unit} sub=${down && outbox.at ? asOf(outbox.at) : age === null ? 'nothing waits' : late
+        ? 'waits for a broker'
         : 'on its way'} />
     <${Tile} href="#/dead" label="Dead letters" glyph="dead" tone=${dead.letters ? 'fail' : ''} old=${down}
       value=${dead.letters === null || dead.letters === undefined ? F.NONE : F.int(dead.letters)}
@@ -100,7 +105,8 @@ const publish = `semel publish orders --type order.placed --copies 3 '{"order_id
 const Nothing = () => html`<${Panel} title="Activity"><${Empty} title="No messages yet" cmd=${publish}>Publish a message
   three times and watch two copies being suppressed:<//><//>`;
 
-const where = ({ process: p = {}, processes }) => [p.host || p.id, p.since && 'up ' + F.dur(Math.max(1000, now() - p.since)),
+const where = ({ process: p = {}, processes }) => [p.host || p.id, p.since && 'up ' + F.dur(Math.max(1000,
+  now() - p.since)),
   processes > 1 && F.plural(processes, 'process', 'processes')].filter(Boolean).join(', ');
 
 export const Overview = ({ feed, phone, stale, down }) => {
@@ -110,12 +116,15 @@ export const Overview = ({ feed, phone, stale, down }) => {
   if (!data) {
     if (feed.fails < 4) return html`<${Loading} phone=${phone} />`;
     return html`<${Head} title="Overview" /><${Panel}><${Empty} title="No answer yet"
-      action=${html`<${Button} onClick=${() => feed.again()}>Try now<//>`}>${show(feed.error ? feed.error.title : '')}.<//><//>`;
+      action=${html`<${Button} onClick=${() => feed.again()}>Try now<//>`}>${show(feed.error ? feed.error.title
+        : '')}.<//><//>`;
   }
-  const { totals = {} } = data, moved = totals.processed || totals.suppressed || totals.failed || totals.sent || totals.dead;
+  const { totals = {} } = data, moved = totals.processed || totals.suppressed || totals.failed || totals.sent
+    || totals.dead;
   const shown = { ...data, storedAt: stale ? feed.at : data.outbox && data.outbox.at };
   return html`<${Head} title="Overview" sub=${show(where(data))} />
     <div class="hero-row"><${Hero} data=${data} /><${Tiles} data=${data} down=${down} /></div>
-    <div class="cols">${moved && data.minute ? html`<${Activity} data=${shown} phone=${phone} stale=${stale} down=${down} />`
+    <div class="cols">${moved && data.minute ? html`<${Activity} data=${shown} phone=${phone} stale=${stale}
+      down=${down} />`
       : html`<${Nothing} />`}<div class="rail"><${Attention} data=${data} /><${Health} data=${data} /></div></div>`;
 };

@@ -26,12 +26,13 @@ export const toneOf = name => TONES[stateOf(name)] || 'ink';
 export const State = ({ of, text }) => {
   const name = stateOf(of);
   const glyph = GLYPHS[name] || (NAMES[name] ? name : 'unknown');
-  return html`<span class="state">${G(glyph, 't-' + toneOf(name))}<span>${text || NAMES[name] || show(of)}</span></span>`;
+  return html`<span class="state">${G(glyph, 't-' + toneOf(name))}<span>${text || NAMES[name] || show(of)}</span>
+    </span>`;
 };
 
 /* The life of a key in one line: failures, what became of it, copies. */
 const SAYS = { processed: 'processed once', dead: 'dead', progress: 'in progress', waiting: 'waits for its retry',
-  mismatch: 'mismatch', stale: 'stale', unknown: 'outcome unknown' };
+  mismatch: 'mismatch', stale: 'stale' };
 export const Strip = ({ failures = 0, state, copies = 0 }) => {
   const name = stateOf(state), rings = Math.min(copies, 5);
   const say = [failures && F.plural(failures, 'failure'), SAYS[name],
@@ -87,10 +88,12 @@ export const Spark = ({ values, tone, width = 96, height = 22, bars }) => {
   const sticks = all.map((v, i) => v ? `M${((i + .5) * width / n).toFixed(1)} ${height - 1}V${y(v)}` : '').join('');
   return html`<svg class=${'spark t-' + (tone || 'dup')} viewBox=${`0 0 ${width} ${height}`} width=${width}
     height=${height} aria-hidden="true">
-    ${(none || bars) && html`<path class="spark-base" d=${`M0 ${height - .5}H${width}`} fill="none" stroke-width="1" />`}
+    ${(none || bars) && html`<path class="spark-base" d=${`M0 ${height - .5}H${width}`} fill="none"
+      stroke-width="1" />`}
     ${!none && bars && html`<path d=${sticks} stroke="currentColor" stroke-width=${(width / n * .7).toFixed(1)}
       fill="none" />`}
-    ${!none && !bars && html`<path d=${`M0 ${height}L${points}L${width} ${height}Z`} fill="currentColor" opacity=".14" />
+    ${!none && !bars && html`<path d=${`M0 ${height}L${points}L${width} ${height}Z`} fill="currentColor"
+      opacity=".14" />
       <path d=${'M' + points} fill="none" stroke="currentColor" stroke-width="1.25" stroke-linejoin="round" />`}</svg>`;
 };
 
@@ -162,9 +165,11 @@ export const Kbd = ({ children }) => html`<kbd>${children}</kbd>`;
 
 export const Cmd = ({ text }) => html`<div class="cmd"><code tabindex="0" role="group" aria-label="Command">
   <span class="ps">$ </span>${show(text)}</code><${Copy} text=${text} label="Copy the command" /></div>`;
-export const Empty = ({ title, children, cmd, action }) => html`<div class="empty"><span class="empty-mark">${mark()}</span>
+export const Empty = ({ title, children, cmd, action }) => html`<div class="empty"><span
+  class="empty-mark">${mark()}</span>
   <p class="empty-title">${title}</p><p>${children}</p>${cmd && html`<${Cmd} text=${cmd} />`}${action}</div>`;
-export const Bones = ({ n }) => Array.from({ length: n }, (_, i) => html`<div class=${'bone w' + (1 + i * 7 % 4)}></div>`);
+export const Bones = ({ n }) => Array.from({ length: n }, (_, i) => html`<div class=${'bone w' + (1 + i * 7 % 4)}>
+  </div>`);
 export const Banner = ({ tone, glyph, title, children, actions }) => html`<div class=${'banner ' + tone}
   role=${tone === 'fail' ? 'alert' : 'status'}>
   ${G(glyph || (tone === 'fail' ? 'failed' : tone === 'warn' ? 'warn' : 'clock'), 't-' + tone)}
@@ -172,6 +177,7 @@ export const Banner = ({ tone, glyph, title, children, actions }) => html`<div c
 
 /* What a panel shows in place of its content: skeletons first, then what went wrong, with the rest of the page live. */
 export const Trouble = ({ feed }) => html`<div class="trouble" role="status">${G('failed', 't-fail')}
-  <span><b>${show(feed.error.title)}</b>${feed.error.detail ? html`: ${show(feed.error.detail)}` : '.'} It is tried again
+  <span><b>${show(feed.error.title)}</b>${feed.error.detail ? html`: ${show(feed.error.detail)}`
+    : '.'} It is tried again
   by itself.</span><span class="grow"></span><${Button} small onClick=${() => feed.again()}>Try now<//></div>`;
 export const titleText = plain;

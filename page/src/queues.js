@@ -16,7 +16,8 @@ const Oldest = ({ row }) => {
 };
 
 const colsOf = (actions, purge) => [
-  { h: 'Queue', cls: 'two', cell: r => html`<b>${show(r.name)}</b><span class="under">${show(r.at || '')}${r.at ? ', ' : ''}
+  { h: 'Queue', cls: 'two', cell: r => html`<b>${show(r.name)}</b><span class="under">${show(r.at || '')}${r.at ? ', '
+    : ''}
     ${r.kind === 'store' ? 'in the store' : 'at a broker'}</span>` },
   { h: 'Read by', cls: 'two', hide: 's', cell: r => html`${list(r.readers).length ? show(list(r.readers).join(', '))
     : html`<${State} of="warn" text="nobody" />`}<span class="under">${r.warning ? show(r.warning)
@@ -28,7 +29,8 @@ const colsOf = (actions, purge) => [
   { h: 'In', num: true, hide: 's', cell: r => html`<${Rate} n=${r.in_rate} />` },
   { h: 'Out', num: true, hide: 's', cell: r => html`<${Rate} n=${r.out_rate} />` },
   { h: '', label: 'Actions', cls: 'acts', hide: 's', cell: r => r.kind === 'store' ? html`<${Button} small
-    disabled=${!actions.ready} title=${actions.why} label=${'Purge ' + r.name} onClick=${() => purge(r.name)}>Purge…<//>` : '' }
+    disabled=${!actions.ready} title=${actions.why} label=${'Purge ' + r.name}
+      onClick=${() => purge(r.name)}>Purge…<//>` : '' }
 ];
 
 export const Queues = () => {
@@ -36,7 +38,8 @@ export const Queues = () => {
   const [purging, setPurging] = useState(null), cols = colsOf(actions, setPurging);
   return html`<${Head} title="Queues" sub="Where messages wait before an inbox." />
     <${Panel} flush>${feed.error && html`<${Trouble} feed=${feed} />`}
-    ${!rows ? !feed.error && html`<${TableBones} cols=${cols} n=${4} label="Queues" />` : rows.length ? html`<${Table} main
+    ${!rows ? !feed.error && html`<${TableBones} cols=${cols} n=${4} label="Queues" />` : rows.length ? html`<${Table}
+      main
       label="Queues" cols=${cols} rows=${rows} idOf=${r => r.name} />` : html`<${Empty} title="No queue yet"
       cmd="semel config explain queues">A queue lives in the store itself or at a broker.<//>`}<//>
     ${purging && html`<${Confirm} action="queue.purge" filter=${{ queue: purging }} listed=${now()}

@@ -11,10 +11,12 @@ const to = hit => hit.letter && !hit.inbox ? link(['dead', String(hit.letter)]) 
 const count = (hits, what) => hits.filter(hit => !!hit.letter === what).length;
 const summary = hits => {
   const inboxes = count(hits, false), letters = count(hits, true);
-  return `In ${F.plural(inboxes, 'inbox', 'inboxes')} and ${letters ? F.plural(letters, 'dead letter') : 'no dead letter'}.`;
+  return `In ${F.plural(inboxes, 'inbox', 'inboxes')} and ${letters ? F.plural(letters, 'dead letter')
+    : 'no dead letter'}.`;
 };
 
-const Hit = ({ hit, chosen, index }) => html`<a role="option" id=${'hit-' + index} aria-selected=${chosen ? 'true' : 'false'}
+const Hit = ({ hit, chosen, index }) => html`<a role="option" id=${'hit-' + index} aria-selected=${chosen ? 'true'
+  : 'false'}
   tabindex="-1" href=${to(hit)}><b>${show(hit.inbox || hit.name)}</b>${hit.letter ? html`<${State} of="dead"
   text="dead letter" />` : html`<${Strip} ...${stripOf(hit)} />`}<span class="grow"></span><span class="dim"><${Ago}
   t=${hit.last_ms || hit.at} /></span></a>`;
@@ -28,7 +30,8 @@ const useHits = text => {
     if (!text) return undefined;
     const timer = setTimeout(async () => {
       let next;
-      try { next = { hits: (await get('find?key=' + encodeURIComponent(text))).results || [] }; } catch (error) { next = { error }; }
+      try { next = { hits: (await get('find?key=' + encodeURIComponent(text))).results
+        || [] }; } catch (error) { next = { error }; }
       if (mine === turn.current) setFound({ text, ...next });
     }, 250);
     return () => clearTimeout(timer);
@@ -37,7 +40,8 @@ const useHits = text => {
 };
 
 export const Search = ({ inputRef }) => {
-  const [text, setText] = useState(''), [open, setOpen] = useState(false), [at, setAt] = useState(0), box = useRef(null);
+  const [text, setText] = useState(''), [open, setOpen] = useState(false), [at, setAt] = useState(0),
+    box = useRef(null);
   const found = useHits(text.trim()), hits = found && found.hits || [], shown = open && text.trim();
   const leave = () => { setOpen(false); setText(''); inputRef.current.blur(); };
   const key = async event => {
@@ -58,31 +62,40 @@ export const Search = ({ inputRef }) => {
   const none = html`<p>No inbox remembers <${Mono}>${text.trim()}<//>, and no dead letter has it.${' '}
     <a href=${link(['find', text.trim()])} onClick=${leave}>Why that may be</a></p>`;
   return html`<div class="search" role="search" aria-label="Find by key" ref=${box} onFocusOut=${away}>
-    <span class="search-g">${G('search')}</span><input ref=${inputRef} id="search" role="combobox" aria-autocomplete="list"
+    <span class="search-g">${G('search')}</span><input ref=${inputRef} id="search" role="combobox"
+      aria-autocomplete="list"
       aria-expanded=${shown ? 'true' : 'false'} aria-controls="hits" aria-label="Find by exact key"
-      aria-activedescendant=${shown && hits.length ? 'hit-' + at : null} placeholder="Find by exact key" spellcheck="false"
+      aria-activedescendant=${shown && hits.length ? 'hit-' + at : null} placeholder="Find by exact key"
+        spellcheck="false"
       autocomplete="off" value=${text} onInput=${e => { setText(e.target.value); setAt(0); setOpen(true); }}
       onFocus=${() => setOpen(true)} onKeyDown=${key} />${!text && html`<${Kbd}>/<//>`}
-    ${shown && html`<div class="hits"><div id="hits" role="listbox" aria-label="Results">${hits.map((hit, i) => html`<${Hit}
+    ${shown && html`<div class="hits"><div id="hits" role="listbox" aria-label="Results">${hits.map((hit,
+      i) => html`<${Hit}
       hit=${hit} index=${i} chosen=${i === at} />`)}</div>${!found ? html`<p role="status">Looking…</p>` : found.error
-      ? html`<p role="alert">${show(found.error.title)}.</p>` : hits.length ? html`<p role="status">${summary(hits)} Keys are
-        compared byte by byte; bytes as <span class="mono">hex:</span> or <span class="mono">base64:</span>.</p>` : none}</div>`}
+      ? html`<p role="alert">${show(found.error.title)}.</p>` : hits.length ? html`<p
+        role="status">${summary(hits)} Keys are
+        compared byte by byte; bytes as <span class="mono">hex:</span> or <span class="mono">base64:</span>.</p>`
+          : none}</div>`}
     </div>`;
 };
 
-/* --- the results as a screen: a link to share, and the reasons when there is none ---------------------------------- */
+/* --- the results as a screen: a link to share, and the reasons when there is none --------------------------------- */
 
 export const Find = ({ text }) => {
   const feed = useFeed('find?key=' + encodeURIComponent(text), 5000), inboxes = useFeed('inboxes', 30000);
   const hits = feed.data && feed.data.results, all = inboxes.data ? inboxes.data.inboxes : [];
-  const kept = all.filter(b => b.retention).map(b => `${b.name} remembers keys for ${b.retention}`).join(', ');
-  const none = html`<div class="prose"><p>No inbox remembers this key, and no dead letter has it. One of these is true:</p><ul>
-    <li>It never came here.</li><li>It came, and was forgotten${kept ? ': ' + kept : ''}.</li><li>It is another key. Keys are
+  const kept = all.filter(b => b.retention).map(b => `${b.name} remembers keys for ${F.kept(b.retention)}`).join(', ');
+  const none = html`<div class="prose">
+    <p>No inbox remembers this key, and no dead letter has it. One of these is true:</p><ul>
+    <li>It never came here.</li><li>It came, and was forgotten${kept ? ': ' + kept : ''}.</li>
+      <li>It is another key. Keys are
     compared byte by byte; give bytes as <code>hex:6f7264</code> or <code>base64:b3Jk</code>.</li></ul></div>`;
-  return html`<${Head} title=${hits && hits.length ? 'Key found' : hits ? 'No such key' : 'Find a key'} sub=${html`<${Mono}>
+  return html`<${Head} title=${hits && hits.length ? 'Key found' : hits ? 'No such key' : 'Find a key'}
+    sub=${html`<${Mono}>
     ${text}<//>`} />${feed.error && html`<${Panel} flush><${Trouble} feed=${feed} /><//>`}
     ${hits && html`<${Panel} flush=${hits.length > 0}>${hits.length ? html`<ul class="found">${hits.map(hit => html`<li>
       <a href=${to(hit)}><b>${show(hit.inbox || hit.name)}</b><${Mono}>${keyText(hit.key)}<//>${hit.letter
-      ? html`<${State} of="dead" text="dead letter" />` : html`<${Strip} ...${stripOf(hit)} />`}<span class="grow"></span>
+      ? html`<${State} of="dead" text="dead letter" />` : html`<${Strip} ...${stripOf(hit)} />`}<span class="grow">
+        </span>
       <${Ago} t=${hit.last_ms || hit.at} /></a></li>`)}</ul>` : none}<//>`}`;
 };

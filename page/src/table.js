@@ -41,7 +41,7 @@ const PickOne = ({ row, picks, idOf, nameOf }) => html`<td class="pick"><input t
   aria-label=${'Select ' + plain(nameOf ? nameOf(row) : idOf(row))} checked=${picks.all.includes(idOf(row))}
   onClick=${event => event.stopPropagation()} onChange=${() => picks.toggle(idOf(row))} /></td>`;
 
-/* cols: {h, num, hide: 'm' or 's', cell: row => content, label, tip, cls}; picks: usePicks(); main: the keys are its. */
+/* cols: {h, num, hide: 'm' or 's', cell: row => content, label, tip, cls}; picks: usePicks(); main: it has the keys. */
 export const Table = ({ cols, rows, to, label, picks, idOf, nameOf, foot, main, rowClass }) => {
   const { cursor, wrap } = useCursor({ rows, to, picks, idOf, main });
   const open = (event, row) => {
@@ -84,7 +84,8 @@ export const Pager = ({ text, newer, older }) => {
 
 export const Filter = ({ children, count }) => {
   const ref = useRef(null);
-  useKeys({ f: () => { const first = ref.current && ref.current.querySelector('input,select'); if (first) first.focus(); } });
+  useKeys({ f: () => { const first = ref.current
+    && ref.current.querySelector('input,select'); if (first) first.focus(); } });
   return html`<div class="filters" role="group" aria-label="Filters" ref=${ref}>${children}<span class="grow"></span>
     ${count && html`<span class="note nowrap">${count}</span>`}</div>`;
 };
@@ -92,7 +93,8 @@ export const Filter = ({ children, count }) => {
 /* A field that tells what was typed after a quarter of a second, or at once on Enter. */
 export const Field = ({ label, value, onChange, mono, wide }) => {
   const [text, setText] = useState(value || ''), timer = useRef(null), told = useRef(value || '');
-  useEffect(() => { if ((value || '') !== told.current) { told.current = value || ''; setText(value || ''); } }, [value]);
+  useEffect(() => { if ((value || '') !== told.current) { told.current = value || ''; setText(value || ''); } },
+    [value]);
   const tell = next => { clearTimeout(timer.current); told.current = next; onChange(next); };
   const input = event => {
     const next = event.target.value;
@@ -143,7 +145,8 @@ export const useHeld = (rows, idOf, key) => {
     before.rows = before.rows.map(row => now.get(idOf(row)) || row); // what is shown is kept up to date
   } else if (rows) shown.current = { key, rows };
   const insert = () => { if (rows) { shown.current = { key, rows }; scrollTo(0, 0); redraw(n => n + 1); } };
-  const watch = { onPointerEnter: () => { over.current = true; }, onPointerLeave: () => { over.current = false; redraw(n => n + 1); } };
+  const watch = { onPointerEnter: () => { over.current = true; },
+    onPointerLeave: () => { over.current = false; redraw(n => n + 1); } };
   useKeys(fresh ? { '.': insert } : null);
   return { rows: shown.current.rows, fresh, insert, watch };
 };

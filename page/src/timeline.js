@@ -9,7 +9,7 @@ import { show } from './safe.js';
 import * as F from './format.js';
 
 const COPY = new Set(['duplicate', 'replayed']);
-const FAILURE = new Set(['failed', 'dead', 'mismatch', 'stale', 'unknown']);
+const FAILURE = new Set(['failed', 'dead', 'mismatch', 'stale', 'unknown', 'send_failed', 'send_dead', 'missing_key']);
 const FEW = 6; // copies in a row that become one line
 
 const took = e => e.took_ms === null || e.took_ms === undefined ? null : F.dur(e.took_ms);
@@ -23,11 +23,14 @@ const describe = (e, n, { mode, firstId }) => {
   switch (e.kind) {
   case 'received': return { glyph: 'receive', title: e.delivery > 1 ? 'Delivery ' + e.delivery : 'First delivery',
     text: 'the key was new', facts: [e.process] };
-  case 'failed': return { glyph: 'failed', tone: 'fail', title: `Attempt ${e.attempt || ''} failed, nothing was committed`,
+  case 'failed': return { glyph: 'failed', tone: 'fail', title: `Attempt ${e.attempt
+    || ''} failed, nothing was committed`,
     text: e.error, code: true, facts: [took(e), e.process, next(e)] };
   case 'processed': return { glyph: 'processed', strong: true,
     title: mode === 'claim' ? 'Completed: the handler ran to its end' : 'Committed: the effect happened here, once',
-    text: mode === 'claim' ? 'the key is marked as done' : 'marker, effect and outgoing messages in one transaction',
+    text: mode === 'claim' ? 'the key is marked as done' : (e.sent ? `marker, effect and ${F.plural(e.sent,
+      'outgoing message')}`
+      : 'marker and effect') + ' in one transaction',
     facts: [attempt(e), took(e), e.process] };
   case 'duplicate': return { glyph: 'duplicate', tone: 'dup', title: `Copy ${n} suppressed`,
     text: other ? 'sent again by its producer under another id; the handler did not run'
@@ -38,11 +41,20 @@ const describe = (e, n, { mode, firstId }) => {
     text: e.error, code: !!e.error, facts: [e.process, ...id] };
   case 'stale': return { glyph: 'stale', tone: 'warn', title: 'Stale: a newer version was there before',
     text: e.error, facts: [took(e), e.process] };
-  case 'dead': return { glyph: 'dead', tone: 'fail', title: `Given up${e.attempt ? ' after ' + F.plural(e.attempt, 'attempt')
+  case 'dead': return { glyph: 'dead', tone: 'fail', title: `Given up${e.attempt ? ' after ' + F.plural(e.attempt,
+    'attempt')
     : ''}`, text: e.error, code: !!e.error, facts: [e.process], letter: e.letter };
   case 'sent': return { glyph: 'send', title: e.type ? `Sent ${e.type}` : 'Sent', text: e.name ? 'from outbox ' + e.name
     : '', facts: [took(e), e.message_id && 'id ' + e.message_id, e.process] };
   case 'retry': return { glyph: 'replayed', title: 'Retried by hand', text: e.error, facts: [e.process] };
+  case 'waiting': return { glyph: 'progress', title: 'Copy came while the first one was being handled',
+    text: 'it waits for the outcome', facts: [took(e), e.process] };
+  case 'send_failed': return { glyph: 'failed', tone: 'fail', title: 'Not sent yet', text: e.error, code: true,
+    facts: [attempt(e), e.name && 'outbox ' + e.name, next(e)] };
+  case 'send_dead': return { glyph: 'dead', tone: 'fail', title: 'Sending was given up', text: e.error, code: true,
+    facts: [e.name && 'outbox ' + e.name, e.process], letter: e.letter };
+  case 'missing_key': return { glyph: 'failed', tone: 'fail', title: 'The message has no key', text: e.error,
+    facts: [e.process] };
   case 'unknown': return { glyph: 'unknown', tone: 'warn', title: 'The outcome is unknown', text: e.error,
     facts: [took(e), e.process] };
   default: return { glyph: 'waiting', tone: 'warn', title: e.kind, text: e.error, facts: [took(e), e.process] };
@@ -83,14 +95,16 @@ const grouped = list => {
 };
 
 const VIEWS = { all: () => true, copies: e => COPY.has(e.kind), failures: e => FAILURE.has(e.kind) };
-const endText = (until, now) => until && until > now ? html`This key is remembered until ${F.day(until)} ${F.hm(until)}. A
+const endText = (until, now) => until && until > now
+  ? html`This key is remembered until ${F.day(until)} ${F.hm(until)}. A
   copy until then is suppressed.` : until === null ? html`This key is remembered for ever.` : null;
 
 export const Timeline = ({ data, nowMs }) => {
   useCell(zone);
   const [view, setView] = useState('all'), [open, setOpen] = useState([]);
   const list = data.timeline || [], items = grouped(list.filter(VIEWS[view]));
-  const about = { mode: data.verdict && data.verdict.mode || data.mode, firstId: (list.find(e => e.message_id) || {}).message_id };
+  const about = { mode: data.verdict && data.verdict.mode || data.mode, firstId: (list.find(e => e.message_id)
+    || {}).message_id };
   const note = list.length ? F.plural(list.length, 'event') + (list.length > 1
     ? ' in ' + F.dur(Math.max(0, list[list.length - 1].at - list[0].at)) : '') : '';
   const end = endText(data.remembered_until, nowMs);
@@ -103,13 +117,17 @@ export const Timeline = ({ data, nowMs }) => {
       o.includes(i) ? o.filter(x => x !== i) : [...o, i])} />`,
     ...open.includes(i) ? item.run.map(x => html`<${Entry} ...${x} about=${about} />`) : []]
       : [html`<${Entry} ...${item} about=${about} />`];
-    return [...gap ? [html`<li class="tl-gap"><span></span><span class="tl-dots"></span><span>${F.dur(wait)} later</span></li>`]
+    return [...gap ? [html`<li class="tl-gap"><span></span><span class="tl-dots"></span>
+      <span>${F.dur(wait)} later</span></li>`]
       : [], ...shown];
   });
-  return html`<${Panel} title="Timeline" note=${note} actions=${html`<${Seg} label="Events" value=${view} onChange=${setView}
+  return html`<${Panel} title="Timeline" note=${note} actions=${html`<${Seg} label="Events" value=${view}
+    onChange=${setView}
     of=${[['all', 'All'], ['copies', 'Copies'], ['failures', 'Failures']]} />`}>
-    ${data.history === false && html`<p class="note">Copies are counted but not recorded: <code>history</code> is off.</p>`}
-    ${!rows.length && html`<p class="dim">${list.length ? 'None of this kind.' : 'Nothing is recorded of this key.'}</p>`}
+    ${data.history === false && html`<p
+      class="note">Copies are counted but not recorded: <code>history</code> is off.</p>`}
+    ${!rows.length && html`<p class="dim">${list.length ? 'None of this kind.'
+      : 'Nothing is recorded of this key.'}</p>`}
     <ol class="timeline">${rows}${end && html`<li class="tl-end"><span></span><span class="tl-g">${G('clock')}</span>
       <span>${end}</span></li>`}</ol><//>`;
 };

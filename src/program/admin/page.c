@@ -5,6 +5,8 @@
  * "/" itself is asked for each time and mostly answered with 304. A client that does not take gzip
  * gets "/" plainly, and 406 for the rest: nothing here could use the rest without the script.
  *
+ * The headers that every answer of the admin server has (CSP and so on) are its own.
+ *
  * A program that was built without the page says so at "/", and what works without it. */
 #include "program/admin/page.h"
 
@@ -12,17 +14,6 @@
 
 #include <string.h>
 #include <strings.h>
-
-#define CSP                                                                                 \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " \
-    "'self'; "                                                                              \
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-#define ALWAYS                                                               \
-    {"Content-Security-Policy", CSP}, {"X-Content-Type-Options", "nosniff"}, \
-    {                                                                        \
-        "Referrer-Policy", "no-referrer"                                     \
-    }
 
 int page_is_built_in(void)
 {
@@ -113,7 +104,6 @@ static void respond_asset(http_request *request, const page_asset *asset)
     }
     int known = has_it(request, asset);
     const http_header headers[] = {
-        ALWAYS,
         {"Content-Type", asset->type},
         {"ETag", asset->etag},
         {"Vary", "Accept-Encoding"},
@@ -135,8 +125,7 @@ static void respond_without_page(http_request *request)
                                      "This semel was built without its page; /metrics and the "
                                      "commands work.\nWhy: %s.\n",
                                      page_missing);
-    const http_header headers[] = {
-        ALWAYS, {"Content-Type", "text/plain; charset=utf-8"}, {"Cache-Control", "no-store"}, {0}};
+    const http_header headers[] = {{"Content-Type", "text/plain; charset=utf-8"}, {0}};
     http_respond(
         request,
         &(http_response){.status = 200, .headers = headers, .body = text, .len = strlen(text)});

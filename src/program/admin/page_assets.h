@@ -1,4 +1,4 @@
-/* The files of the page, compiled into the program: a generated file (page/build.mjs) defines them. */
+/* The files of the page, compiled into the program; a generated file (page/build.mjs) has them. */
 #ifndef SEMEL_PROGRAM_ADMIN_PAGE_ASSETS_H
 #define SEMEL_PROGRAM_ADMIN_PAGE_ASSETS_H
 
