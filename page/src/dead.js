@@ -93,7 +93,7 @@ export const Dead = ({ cause, filter }) => {
     'group')}. ${SUB}`
       : SUB} actions=${actionsHead} />
     <${Panel} flush><${Filter} count="bars: last 24 h"><${Pick} label="Where" of=${places} value=${place}
-        onChange=${choose} /><${Field} label="Error" value=${error}
+        onChange=${choose} /><${Field} label="Error contains" value=${error}
         onChange=${v => refine({ error: v })} /><${Pick} label="Type" of=${types} value=${type}
         onChange=${v => refine({ type: v })} /><${Pick} label="Since" of=${SINCE} value=${since}
         onChange=${v => refine({ since: v })} /><//>
