@@ -1,4 +1,4 @@
-/* The observer: one call for each outcome, for metrics, traces and logs.
+/* The observer: one call for each outcome, for metrics, traces and logs. And the hooks of a tracer.
  *
  *     static void observe(void *context, const semel_event *event)
  *     {
@@ -52,7 +52,69 @@ struct semel_event {
     /* SEMEL_DEAD: the number of the dead letter that it became just now; 0 if it became none, as a
      * copy of one */
     int64_t letter;
+    /* sent: how long it took from handing over the batch that the message was in until the broker
+     * had answered for all of it; 0 for a local hand-off. With a full batch the relay does other
+     * work meanwhile, and if that takes longer it counts, too */
+    int64_t publish_ns;
+    /* when the handler was called, or when that batch was handed over, by CLOCK_MONOTONIC; 0 if
+     * neither was, or in steps */
+    int64_t started_ns;
+    /* SEMEL_PROCESSED: how many messages were captured in its transaction */
+    uint32_t captured;
 };
+
+/* --- for tracing ------------------------------------------------------------------------------ */
+
+#define SEMEL_TRACEPARENT_SIZE 56 /* 55 characters of W3C Trace Context and a NUL */
+
+/* A handler is about to run. Everything is borrowed for the call. */
+typedef struct semel_start {
+    size_t size;
+    const char *name; /* of the inbox */
+    const semel_message *message;
+    semel_bytes key;    /* as in the event */
+    uint32_t attempt;   /* from 1 */
+    int64_t started_ns; /* as in the event */
+} semel_start;
+
+typedef enum semel_transfer_kind {
+    SEMEL_TRANSFER_RECEIVED = 1, /* the transport has delivered messages to a consumer */
+    SEMEL_TRANSFER_SETTLED       /* the consumer has acknowledged, postponed or rejected them */
+} semel_transfer_kind;
+
+/* What a consumer and its transport did for several messages at once. Borrowed for the call. */
+typedef struct semel_transfer {
+    size_t size;
+    semel_transfer_kind kind;
+    const char *scheme;              /* of the transport */
+    const char *queue;               /* its name in a pipeline; NULL: not known */
+    const semel_bytes *traceparents; /* the headers of the messages; {NULL, 0}: it has none */
+    size_t count;                    /* messages; 0: the transport failed to receive */
+    int64_t started_ns;              /* by CLOCK_MONOTONIC */
+    int64_t took_ns;   /* of receiving: until the first messages were there, waiting included */
+    const char *error; /* NULL if there was none */
+} semel_transfer;
+
+/* What a tracer needs beyond the outcomes: semel_store_options.tracing. Several threads may call
+ * these at once. Each may be NULL. */
+typedef struct semel_tracing {
+    size_t size;
+    void *context;
+    /* Before a handler, in its thread, and inside of its transaction: so it must not use the store,
+     * and must not wait. What it writes as a traceparent is the context of the handler's work: what
+     * the handler sends has it, and semel_unit_traceparent() returns it. If it writes nothing, that
+     * is the context of the message. A handler that is called again because a transaction was begun
+     * anew is announced again; the event has the last one's started_ns. */
+    void (*start)(void *context, const semel_start *start,
+                  char traceparent[SEMEL_TRACEPARENT_SIZE]);
+    /* After messages were received or settled, outside of every lock and transaction. Not called
+     * for messages of a queue in the store that are settled by the commit of their work. */
+    void (*transfer)(void *context, const semel_transfer *transfer);
+} semel_tracing;
+
+/* The traceparent that the work of the unit belongs to: what semel_tracing.start has written, else
+ * the header of the message. {NULL, 0}: none. Valid as long as the unit and its message. */
+SEMEL_API semel_bytes semel_unit_traceparent(const semel_unit *unit);
 
 SEMEL_END_DECLS
 

@@ -1,6 +1,6 @@
 /* Operation: what tools for operators need. Which names a store knows, which dead letters have a
- * cause in common, which messages are to be sent now or not at all, who changed what by hand, and
- * which processes are running.
+ * cause in common, which messages are to be sent now or not at all, who changed what by hand, which
+ * processes are running, and what became of the deliveries of the last while.
  *
  * Lists are those of <semel/look.h>: they read what is committed, wait for no unit, are read by
  * pages, and their visitors may use the store. Changes are transactions of their own, durable when
@@ -11,6 +11,7 @@
 
 #include <semel/dead.h>
 #include <semel/look.h>
+#include <semel/observe.h>
 #include <semel/queue.h>
 
 SEMEL_BEGIN_DECLS
@@ -53,6 +54,11 @@ SEMEL_API semel_status semel_inbox_open_known(semel_inbox **out, semel_store *st
  * SEMEL_DISCARD_FORGET_KEY. */
 SEMEL_API semel_status semel_inbox_forget_key(semel_inbox *inbox, semel_bytes key,
                                               semel_error *err);
+
+/* What semel_unit_idempotency_key() gives the handlers of the inbox of this name for this key, as
+ * semel_inbox_key() computes it. */
+SEMEL_API semel_status semel_idempotency_key(char out[SEMEL_IDEMPOTENCY_KEY_SIZE],
+                                             const char *inbox, semel_bytes key, semel_error *err);
 
 /* One bounded step of semel_inbox_purge(): examines up to `rows` markers (0: SEMEL_SWEEP_BATCH) and
  * goes on where the last call stopped. *more is 0 when all were examined; the next call begins from
@@ -199,6 +205,94 @@ typedef semel_status semel_process_visitor(const semel_process *process, void *c
 
 SEMEL_API semel_status semel_process_list(semel_store *store, semel_process_visitor *visitor,
                                           void *context, semel_error *err);
+
+/* --- history ---------------------------------------------------------------------------------- */
+
+/* What became of deliveries: an observer makes a row of each event and writes the rows in bulk, so
+ * that the timeline of a message can be shown, each suppressed copy included. Nothing that semel
+ * decides depends on it: a row may be missing, because the process that had it died or because
+ * there were more than it wanted to write. */
+typedef enum semel_history_kind {
+    SEMEL_HISTORY_RECEIVED = SEMEL_EVENT_RECEIVED,
+    SEMEL_HISTORY_SENT = SEMEL_EVENT_SENT,
+    SEMEL_HISTORY_GAP /* `count` events of this process were not written; took_ns is their span */
+} semel_history_kind;
+
+#define SEMEL_HISTORY_ROWS_MAX ((size_t)10000)   /* of one call of semel_history_write() */
+#define SEMEL_HISTORY_BODY_MAX ((size_t)1 << 20) /* more of a body is not kept */
+
+typedef struct semel_history {
+    size_t size;
+    int64_t id;    /* ascending in the order of writing; not read by semel_history_write() */
+    int64_t at_ms; /* by the wall clock of the process that wrote it */
+    semel_history_kind kind;
+    const char *name; /* as semel_event.name; of a gap "" */
+    /* Of what was received: written as in semel_event.key, and listed as it is stored
+     * (semel_marker.key). Of what was sent: what it was sent for, as the writer chose. {NULL, 0}:
+     * none. */
+    semel_bytes key;
+    semel_outcome outcome; /* as in semel_event, as the next ones; of a gap SEMEL_UNDECIDED */
+    semel_outcome refused;
+    uint32_t attempt;
+    uint32_t delivery; /* semel_message.delivery */
+    uint32_t retry_ms;
+    int64_t took_ns; /* received: how long the handler took; sent: how long the broker took, or 0 */
+    int64_t letter;  /* the dead letter that it became; 0: none */
+    uint64_t count;  /* processed: how many messages its transaction has sent; see also the gap */
+    semel_bytes message_id;
+    const char *type;    /* of the message; NULL: none */
+    const char *source;  /* the same */
+    const char *process; /* semel_process.id of the writer; "" if it has none */
+    const char *error;   /* "" if there was none */
+    size_t body_len;     /* of the message as it was delivered */
+    int kept;            /* 1: headers and a part of the body were kept */
+    /* With headers and as much of the body as was kept. Written: NULL keeps nothing of it. Listed:
+     * NULL if nothing was kept, or the filter does not ask for contents, or the row is damaged. */
+    const semel_message *message;
+    const char *damage; /* listed: why the message of a damaged row cannot be shown; NULL: it can */
+} semel_history;
+
+/* Writes all rows or none, in one round trip if it can. Not durable: a power failure may undo it.
+ * A text that is no UTF-8 is mended, an error is cut at SEMEL_AUDIT_TEXT_MAX, and a body at
+ * SEMEL_HISTORY_BODY_MAX. */
+SEMEL_API semel_status semel_history_write(semel_store *store, const semel_history rows[],
+                                           size_t count, semel_error *err);
+
+/* A member that is zero excludes none. There is an index by key and one by name; the others are
+ * applied to the rows that these find. */
+typedef struct semel_history_filter {
+    size_t size;
+    semel_history_kind kind;
+    const char *name;
+    semel_bytes key;   /* exactly this one, as it is stored */
+    int64_t before_id; /* for the next page: the id of the last row of this one */
+    uint32_t limit;    /* default SEMEL_PAGE_DEFAULT */
+    semel_outcome outcome;
+    const char *type; /* exactly */
+    int64_t since_ms; /* at this time or later ... */
+    int64_t until_ms; /* ... and before this time */
+    int contents;     /* 1: with the messages */
+} semel_history_filter;
+
+typedef semel_status semel_history_visitor(const semel_history *row, void *context,
+                                           semel_error *err);
+
+/* The newest first, by id. */
+SEMEL_API semel_status semel_history_list(semel_store *store, const semel_history_filter *filter,
+                                          semel_history_visitor *visitor, void *context,
+                                          semel_error *err);
+
+/* One bounded step: looks at up to `limit` of the oldest rows (0: SEMEL_SWEEP_BATCH), and removes
+ * those that are not among the last rows_kept ids (0: no bound) or that are older than
+ * older_than_ms (0: no bound). *more is 1 if there may be others. Both may be NULL. */
+SEMEL_API semel_status semel_history_trim(size_t *removed, int *more, semel_store *store,
+                                          uint64_t rows_kept, uint64_t older_than_ms,
+                                          uint32_t limit, semel_error *err);
+
+/* How many rows there are at most (ids may be missing), and when the oldest one was written down:
+ * 0 and 0 if there are none. Cheap. */
+SEMEL_API semel_status semel_history_size(uint64_t *rows, int64_t *oldest_ms, semel_store *store,
+                                          semel_error *err);
 
 /* --- schema ----------------------------------------------------------------------------------- */
 

@@ -44,6 +44,7 @@ typedef struct semel_seam {
 /* Called for each outcome: see <semel/observe.h>. */
 typedef struct semel_event semel_event;
 typedef void semel_observer(void *context, const semel_event *event);
+typedef struct semel_tracing semel_tracing;
 
 /* Every wait has an end, whatever the server does:
  *  - a statement waits for a lock for at most busy_ms, and for another copy of its message for at
@@ -66,6 +67,7 @@ typedef struct semel_store_options {
     uint32_t answer_ms;
     semel_observer *observer; /* default: none, which costs nothing */
     void *observer_context;
+    const semel_tracing *tracing; /* read while opening; default: none, which costs nothing */
 } semel_store_options;
 
 /* Opens a store and changes nothing in the database. `options` may be NULL. */

@@ -9,9 +9,10 @@
 #include <semel/message.h>
 
 /* Adds the trace context of `from` to `message`, unless the message has a traceparent of its own.
- * The headers go to the arena. What does not fit among SEMEL_HEADERS_MAX headers is left out: a
+ * `parent`, if it is not empty, is the traceparent of the work on `from`, and comes instead. The
+ * headers go to the arena. What does not fit among SEMEL_HEADERS_MAX headers is left out: a
  * trace must not keep a message from being sent. */
 semel_status trace_inherit(semel_message *message, mem_arena *arena, const semel_message *from,
-                           semel_error *err);
+                           const char *parent, semel_error *err);
 
 #endif

@@ -103,6 +103,8 @@ static semel_status consumer_alloc(semel_consumer *consumer, semel_error *err)
         inflight_open(&consumer->inflight, options->inflight_max, options->order, key, err);
     for (uint32_t i = 0; !status && i < options->workers; i++)
         status = worker_init(&consumer->workers[i], consumer, err);
+    if (!status)
+        status = consumer_trace_open(consumer, err);
     return status ? status : consumer_make_lock(consumer, err);
 }
 
@@ -237,6 +239,7 @@ void semel_consumer_close(semel_consumer *consumer)
         health_destroy(&consumer->health);
         pthread_mutex_destroy(&consumer->lock);
     }
+    consumer_trace_close(consumer);
     for (uint32_t i = 0; consumer->workers && i < consumer->options.workers; i++)
         worker_free(&consumer->workers[i]);
     inflight_close(&consumer->inflight);

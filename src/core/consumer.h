@@ -20,6 +20,12 @@ typedef struct route_group {
     void *context;
 } route_group;
 
+/* Copies of the trace contexts of messages, which the transport frees when it settles them. */
+typedef struct settled_contexts {
+    semel_bytes *values;
+    char (*texts)[SEMEL_TRACEPARENT_SIZE];
+} settled_contexts;
+
 /* One thread's tools. No other thread touches what a worker has in work, so the worker holds no
  * lock meanwhile. */
 typedef struct worker {
@@ -37,9 +43,10 @@ typedef struct worker {
     semel_outcome *outcomes;
     int *buried; /* which became dead letters just now */
     semel_delivery_settlement *settles;
-    job **settled; /* the jobs that the settlements are for */
-    int outage;    /* of the last step: OUTAGE_... */
-    uint32_t seen; /* the consumer's outage_errors when the step began */
+    job **settled;            /* the jobs that the settlements are for */
+    settled_contexts *traced; /* of these jobs, for a tracer; NULL: there is none */
+    int outage;               /* of the last step: OUTAGE_... */
+    uint32_t seen;            /* the consumer's outage_errors when the step began */
 } worker;
 
 /* What renews the ownership of deliveries in flight; hold_ms 0: they stay with the consumer
@@ -72,6 +79,7 @@ struct semel_consumer {
     atomic_int in_use; /* a step or a run is under way */
     worker *workers;
     semel_delivery *deliveries; /* for the worker that receives */
+    semel_bytes *contexts;      /* of these, for a tracer; NULL: there is none */
     uint32_t delivery_room;
     uint32_t batch_most; /* most jobs that a worker takes at once */
 
@@ -147,6 +155,16 @@ size_t worker_end_settled(worker *self);
 /* One step of one worker: takes what may be handled or, if there is nothing, receives, for at most
  * wait_ms; handles and settles it. *acked counts what was acknowledged. */
 semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err);
+
+/* consumer_trace.c: for the tracer of the store, if it wants to know. The start of receiving or of
+ * settling, as the others take it; 0: nobody asks. */
+semel_status consumer_trace_open(semel_consumer *consumer, semel_error *err);
+void consumer_trace_close(semel_consumer *consumer);
+int64_t consumer_trace_receiving(const semel_consumer *consumer);
+void consumer_trace_received(semel_consumer *consumer, size_t count, int64_t started_ns,
+                             const char *error);
+int64_t worker_trace_settling(worker *self, size_t count);
+void worker_trace_settled(const worker *self, size_t count, int64_t started_ns, const char *error);
 
 /* Allocates what a run needs for the retention of its inboxes. */
 semel_status consumer_open_retention(semel_consumer *consumer, semel_error *err);

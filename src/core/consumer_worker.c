@@ -98,8 +98,10 @@ static semel_status worker_receive(worker *self, uint32_t wait_ms, semel_error *
     size_t count = 0;
     consumer->receiving = 1;
     pthread_mutex_unlock(&consumer->lock);
+    int64_t started_ns = consumer_trace_receiving(consumer);
     semel_status status = semel_transport_receive(consumer->transport, consumer->deliveries, max,
                                                   &count, wait_ms, err);
+    consumer_trace_received(consumer, status ? 0 : count, started_ns, status ? err->text : NULL);
     pthread_mutex_lock(&consumer->lock);
     consumer->receiving = 0;
     if (status) {
@@ -244,9 +246,12 @@ static size_t choose_verdicts(worker *self, size_t *acked)
 static semel_status worker_settle(worker *self, size_t count, semel_error *err)
 {
     semel_error why;
+    if (!count)
+        return SEMEL_OK;
+    int64_t started_ns = worker_trace_settling(self, count);
     semel_status status =
-        count ? semel_transport_settle(self->consumer->transport, self->settles, count, &why)
-              : SEMEL_OK;
+        semel_transport_settle(self->consumer->transport, self->settles, count, &why);
+    worker_trace_settled(self, count, started_ns, status ? why.text : NULL);
     if (status == SEMEL_EINVAL)
         return semel_fail(err, SEMEL_ELOST, "%s", why.text);
     if (status)

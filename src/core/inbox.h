@@ -104,6 +104,9 @@ const char *observe_text(const semel_store *store, mem_arena *arena, const char 
 int64_t observe_start(const semel_store *store);
 int64_t observe_since(const semel_store *store, int64_t started_ns);
 
+/* To the tracer of the store, which asks for it: with the time since started_ns. */
+void transfer_report(const semel_store *store, const semel_transfer *transfer);
+
 /* The status and outcome of semel_inbox_receive(), for a caller that has other messages, too: OK
  * unless no message can be received now. */
 semel_status inbox_status_among_others(semel_outcome *out, semel_status status);

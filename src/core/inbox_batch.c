@@ -111,7 +111,7 @@ static void make_marks(batch *b)
     b->mark_count = 0;
     for (size_t i = 0; i < b->count; i++) {
         batch_entry *e = b->sorted[i];
-        e->handler_ns = 0;
+        e->handler_ns = e->started_ns = 0;
         e->error = NULL;
         if (first && compare_keys(first, e) == 0) {
             e->same = first;
@@ -341,7 +341,10 @@ static void batch_report(const batch *b, const batch_entry *e)
                      .handler_ns = e->handler_ns,
                      .error = e->error,
                      .retry_ms = terms_retry_ms(b->terms, b->out[e->index], b->messages[e->index]),
-                     .letter = b->out[e->index] == SEMEL_DEAD ? e->letter : 0});
+                     .letter = b->out[e->index] == SEMEL_DEAD ? e->letter : 0,
+                     .started_ns = e->started_ns,
+                     .captured =
+                         b->out[e->index] == SEMEL_PROCESSED ? (uint32_t)e->captured : 0});
 }
 
 static semel_status receive_together(batch *b, size_t count)

@@ -17,8 +17,10 @@ typedef struct batch_entry {
     semel_bytes whole_key;
     int stale; /* found out after its key was marked: see inbox_stale.c */
     int64_t handler_ns;
+    int64_t started_ns;
     const char *error; /* of a handler that failed, for the observer; NULL: none */
     int64_t letter;    /* that it became, for the observer; 0: none */
+    size_t captured;   /* messages that it has sent, for the observer */
 } batch_entry;
 
 typedef struct batch {

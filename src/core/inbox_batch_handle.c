@@ -99,6 +99,7 @@ static semel_status batch_handle(batch *b, batch_entry *e, semel_error *err)
     b->begun = 1;
     semel_status handled = unit_run(unit, b->handler, unit->item.message, b->context, &why);
     e->handler_ns = unit->item.handler_ns;
+    e->started_ns = unit->item.started_ns;
     if (!handled)
         handled = store_fault(unit->store, "batch.handled", &why);
     if (!handled && unit->item.result.data)
@@ -117,6 +118,7 @@ static semel_status batch_handle(batch *b, batch_entry *e, semel_error *err)
         return handled == SEMEL_ESTOPPED ? undo_stopped(b, e, before, &why, err)
                                          : undo_failed(b, e, before, &why, err);
     b->out[e->index] = SEMEL_PROCESSED;
+    e->captured = unit->captured - before.captured;
     return SEMEL_OK;
 }
 

@@ -50,11 +50,17 @@ _Static_assert(SEMEL_IDEMPOTENCY_KEY_SIZE == UUID_TEXT + 1, "the key is the text
 semel_status inbox_idempotency_key(char out[SEMEL_IDEMPOTENCY_KEY_SIZE], const semel_inbox *inbox,
                                    semel_bytes key, semel_error *err)
 {
+    return key.len ? semel_idempotency_key(out, inbox->name, key, err) : no_key(inbox, err);
+}
+
+semel_status semel_idempotency_key(char out[SEMEL_IDEMPOTENCY_KEY_SIZE], const char *inbox,
+                                   semel_bytes key, semel_error *err)
+{
     unsigned char digest[DIGEST_SIZE], length[KEY_LENGTH_SIZE];
-    semel_bytes name = semel_str(inbox->name);
+    semel_bytes name = semel_str(inbox);
     semel_bytes parts[] = {{length, sizeof length}, name, key};
     if (!key.len)
-        return no_key(inbox, err);
+        return semel_fail(err, SEMEL_EINVAL, "an empty key");
     key_write_length(length, name.len);
     semel_status status = digest_parts(digest, parts, 3, err);
     if (!status)

@@ -138,7 +138,10 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
                                 .error = item->failure ? item->failure : said,
                                 .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
                                 .refused = item->refused,
-                                .letter = outcome == SEMEL_DEAD ? item->letter : 0});
+                                .letter = outcome == SEMEL_DEAD ? item->letter : 0,
+                                .started_ns = item->handler_ns ? item->started_ns : 0,
+                                .captured =
+                                    outcome == SEMEL_PROCESSED ? (uint32_t)unit->captured : 0});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_event *event)
@@ -155,7 +158,7 @@ void outbox_report(semel_outbox *outbox, const semel_event *event)
 
 int64_t observe_start(const semel_store *store)
 {
-    return store->observer ? wait_clock_ns() : 0;
+    return store->observer || store->tracing.start || store->tracing.transfer ? wait_clock_ns() : 0;
 }
 
 /* At least 1: zero says that no handler ran. */
@@ -163,4 +166,32 @@ int64_t observe_since(const semel_store *store, int64_t started_ns)
 {
     int64_t took = store->observer ? wait_clock_ns() - started_ns : 0;
     return store->observer && took < 1 ? 1 : took;
+}
+
+/* --- for tracing ------------------------------------------------------------------------------ */
+
+void unit_announce(work_unit *unit, const semel_message *message)
+{
+    const semel_tracing *tracing = &unit->store->tracing;
+    unit_item *item = &unit->item;
+    item->traceparent[0] = '\0';
+    if (!tracing->start)
+        return;
+    tracing->start(tracing->context,
+                   &(semel_start){.size = sizeof(semel_start),
+                                  .name = item->inbox ? item->inbox->name : "",
+                                  .message = message,
+                                  .key = item->whole_key,
+                                  .attempt = item->attempt,
+                                  .started_ns = item->started_ns},
+                   item->traceparent);
+    item->traceparent[SEMEL_TRACEPARENT_SIZE - 1] = '\0';
+}
+
+void transfer_report(const semel_store *store, const semel_transfer *transfer)
+{
+    semel_transfer complete = *transfer;
+    complete.size = sizeof complete;
+    complete.took_ns = wait_clock_ns() - transfer->started_ns;
+    store->tracing.transfer(store->tracing.context, &complete);
 }

@@ -21,8 +21,9 @@ typedef struct relay_item {
     semel_verdict verdict; /* 0: not decided yet */
     uint32_t delay_ms;
     int dead;
-    int64_t letter;  /* that it became, for the observer; 0: none */
-    const char *why; /* RETRY: the attempt failed; NULL: not known */
+    int64_t letter;                 /* that it became, for the observer; 0: none */
+    int64_t started_ns, publish_ns; /* for the observer: of the wave that it was sent in */
+    const char *why;                /* RETRY: the attempt failed; NULL: not known */
     int lost;        /* its lease is another relay's, or its end is not known: it is left alone */
     uint64_t wave;   /* local hand-off: the number of the last one that it was in ... */
     size_t place;    /* ... and where it stood there */

@@ -201,7 +201,9 @@ void relay_count_sent(semel_relay *relay, const relay_item *item)
     outbox_add(relay->outbox, TALLY_RESENT, item->attempts > 1);
     outbox_report(relay->outbox, &(semel_event){.message = item->message,
                                                 .outcome = SEMEL_PROCESSED,
-                                                .attempt = item->attempts});
+                                                .attempt = item->attempts,
+                                                .publish_ns = item->publish_ns,
+                                                .started_ns = item->started_ns});
 }
 
 static const char *publish_failure(semel_publish_result result)
@@ -220,7 +222,9 @@ static void count_dead(semel_relay *relay, const relay_item *item)
                                                 .outcome = SEMEL_DEAD,
                                                 .attempt = item->attempts,
                                                 .error = reason_of(&room, item),
-                                                .letter = item->letter});
+                                                .letter = item->letter,
+                                                .publish_ns = item->publish_ns,
+                                                .started_ns = item->started_ns});
 }
 
 static void report_failed(semel_relay *relay, const relay_item *item)
@@ -229,7 +233,9 @@ static void report_failed(semel_relay *relay, const relay_item *item)
                                                 .outcome = SEMEL_FAILED,
                                                 .attempt = item->attempts,
                                                 .error = publish_failure(item->result),
-                                                .retry_ms = item->delay_ms});
+                                                .retry_ms = item->delay_ms,
+                                                .publish_ns = item->publish_ns,
+                                                .started_ns = item->started_ns});
 }
 
 static void count_settled(semel_relay *relay, const relay_batch *batch, size_t *sent)

@@ -264,7 +264,7 @@ static semel_status local_receive_retrying(semel_relay *relay, work_unit *unit, 
     uint32_t tries = 0;
     do {
         *outcome = SEMEL_UNDECIDED;
-        unit->item.handler_ns = 0; /* of a try that was undone */
+        unit->item.handler_ns = unit->item.started_ns = 0; /* of a try that was undone */
         unit->item.failure = NULL;
         unit->final_try = tries == STORE_RETRIES;
         status = local_receive(relay, unit, item, outcome, err);

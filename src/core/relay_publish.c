@@ -86,6 +86,17 @@ static void decide_wave(semel_relay *relay, relay_batch *batch, size_t count, co
         decide_item(relay, batch, &batch->items[relay->wave_index[i]], outage);
 }
 
+/* For the observer: one answer of the broker after the other, but they are told together. */
+static void note_times(const semel_relay *relay, relay_batch *batch, size_t count,
+                       int64_t started_ns)
+{
+    int64_t took = observe_since(relay->store, started_ns);
+    for (size_t i = 0; took && i < count; i++) {
+        batch->items[relay->wave_index[i]].started_ns = started_ns;
+        batch->items[relay->wave_index[i]].publish_ns = took;
+    }
+}
+
 /* The beginning of the error's text; NULL if there is no error, or no memory for it. */
 static const char *keep_outage(relay_batch *batch, semel_status status, const semel_error *why)
 {
@@ -102,8 +113,10 @@ semel_status relay_publish(semel_relay *relay, semel_meanwhile *meanwhile, semel
         if (!count)
             return SEMEL_OK;
         semel_error why;
+        int64_t started_ns = observe_start(relay->store);
         semel_status status = transport_publish(relay->results, relay->transport, relay->wave,
                                                 count, wait_ms, meanwhile, relay, &why);
+        note_times(relay, batch, count, started_ns);
         decide_wave(relay, batch, count, keep_outage(batch, status, &why));
         if (status && err)
             *err = why;

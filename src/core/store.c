@@ -79,7 +79,10 @@ semel_status semel_store_open_driver(semel_store **out, const semel_store_driver
                                      semel_error *err)
 {
     semel_store_options chosen;
+    semel_tracing tracing;
     semel_status status = options_read(&chosen, sizeof chosen, options, "semel_store_options", err);
+    if (!status)
+        status = options_read(&tracing, sizeof tracing, chosen.tracing, "semel_tracing", err);
     if (!status)
         status = store_driver_check(driver, err);
     if (status)
@@ -87,6 +90,7 @@ semel_status semel_store_open_driver(semel_store **out, const semel_store_driver
     semel_store *store = new_store(driver, &chosen);
     if (!store)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory opening a store");
+    store->tracing = tracing;
     status = open_state(store, argument, err);
     if (status) {
         mem_free(store->state);

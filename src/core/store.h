@@ -6,6 +6,7 @@
 #include "core/health.h"
 
 #include <pthread.h>
+#include <semel/observe.h>
 #include <semel/sys/store.h>
 #include <stdatomic.h>
 
@@ -82,6 +83,7 @@ struct semel_store {
     health_log health;
     semel_observer *observer; /* NULL: none */
     void *observer_context;
+    semel_tracing tracing; /* members are NULL: nobody asks */
 };
 
 static inline void store_count(semel_store *store, tally which, uint64_t by)

@@ -43,6 +43,11 @@ static int has_lists(const semel_store_lists *l)
     return !l || (l->markers && !l->sent == !l->sweep_sent);
 }
 
+static int has_history(const semel_store_history *h)
+{
+    return !h || (h->put && h->list && h->trim && h->bounds);
+}
+
 /* The group of members that lacks one which is not optional; NULL if the table is complete. */
 static const char *find_gap(const semel_store_driver *d)
 {
@@ -56,6 +61,7 @@ static const char *find_gap(const semel_store_driver *d)
            : !has_dead(d)             ? "dead"
            : !has_watch(d->watch)     ? "watch"
            : !has_lists(d->lists)     ? "lists"
+           : !has_history(d->history) ? "history"
                                       : NULL;
 }
 

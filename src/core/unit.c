@@ -343,9 +343,10 @@ semel_status unit_run(work_unit *unit, semel_handler *handler, const semel_messa
     semel_error local = {0};
     unit_pace *pace = unit->terms.pace;
     int64_t began_ms = pace ? seam_steady_ms(&unit->store->seam) : 0;
-    int64_t started = observe_start(unit->store);
+    unit->item.started_ns = observe_start(unit->store);
+    unit_announce(unit, message);
     semel_status status = unit_call_handler(unit, handler, message, context, &local);
-    unit->item.handler_ns = observe_since(unit->store, started);
+    unit->item.handler_ns = observe_since(unit->store, unit->item.started_ns);
     if (pace) {
         pace->used_ms += seam_steady_ms(&unit->store->seam) - began_ms;
         pace->begun = 1;

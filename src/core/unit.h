@@ -53,8 +53,11 @@ typedef struct unit_item {
     const char *kept_as;   /* for the observer: the letter's name; NULL: that of the inbox */
     semel_outcome known;   /* steps: it was not claimed, which is reported when the unit ends */
     int64_t handler_ns;    /* how long the handler took, for the observer; 0: it did not run */
-    int claimed;           /* the claim said SEMEL_CLAIMED: there is something to commit */
-    int counted;           /* the attempt was stored beforehand, and may have to be taken back */
+    int64_t started_ns;    /* when it was called; 0: it was not, or nobody asks */
+    /* what the tracer says its work belongs to; "": what the message says */
+    char traceparent[SEMEL_TRACEPARENT_SIZE];
+    int claimed;        /* the claim said SEMEL_CLAIMED: there is something to commit */
+    int counted;        /* the attempt was stored beforehand, and may have to be taken back */
     int stale;          /* the inbox has forgotten keys of its age, and knows nothing of its key */
     int replaying;      /* the caller asked for this very message: it cannot be stale */
     int bodiless;       /* its letter is kept without its body */
@@ -271,6 +274,9 @@ void unit_count_captured(work_unit *unit);
  * event says unless the item has a failure; it may be NULL. */
 uint32_t terms_retry_ms(const unit_terms *terms, semel_outcome outcome,
                         const semel_message *message); /* the terms may be NULL */
+/* Tells the tracer of the store, if it has one, that the handler is about to run. */
+void unit_announce(work_unit *unit, const semel_message *message);
+
 void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcome,
                  const semel_error *err);
 

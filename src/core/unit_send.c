@@ -73,7 +73,7 @@ static semel_status complete_message(semel_message *out, work_unit *unit,
     if (!out->time_ms)
         out->time_ms = seam_wall_ms(seam);
     if (unit->item.message)
-        status = trace_inherit(out, &unit->arena, unit->item.message, err);
+        status = trace_inherit(out, &unit->arena, unit->item.message, unit->item.traceparent, err);
     if (!status && out->delay_ms)
         status = due_set(out, &unit->arena, seam_wall_ms(seam) + out->delay_ms, err);
     if (status || out->id.len)

@@ -115,6 +115,15 @@ uint32_t semel_unit_attempt(const semel_unit *handle)
     return unit ? unit->item.attempt : 0;
 }
 
+semel_bytes semel_unit_traceparent(const semel_unit *handle)
+{
+    const work_unit *unit = unit_of(handle);
+    if (unit && unit->item.traceparent[0])
+        return (semel_bytes){unit->item.traceparent, strlen(unit->item.traceparent)};
+    return unit && unit->item.message ? semel_message_header(unit->item.message, "traceparent")
+                                      : (semel_bytes){NULL, 0};
+}
+
 int semel_unit_stopping(const semel_unit *handle)
 {
     const work_unit *unit = unit_of(handle);

@@ -47,6 +47,7 @@ static void each_answer_of_the_broker_is_one_event(void **state)
         FAILS(lost ? SEMEL_EUNAVAILABLE : SEMEL_OK, semel_relay_step(&sent, relay, 0, &last_error));
         SENT(&o, answers[i].outcome, "mail", "a", i + 1, answers[i].error);
         assert_true(!o.events[i].retry_ms == (answers[i].outcome == SEMEL_PROCESSED));
+        assert_true(o.events[i].published);
         semel_test_advance_ms(f->seam, 3600000);
     }
     step(relay);
@@ -146,6 +147,7 @@ static void a_local_hand_off_is_received_and_sent(void **state)
     RECEIVED(&h.o, SEMEL_DUPLICATE, "in", "a", 0, 0, NULL);
     SENT(&h.o, SEMEL_PROCESSED, "mail", "a", 1, NULL);
     SENT(&h.o, SEMEL_PROCESSED, "mail", "a", 1, NULL);
+    assert_false(h.o.events[2].published);
     NO_MORE(&h.o);
 }
 

@@ -22,10 +22,16 @@ static semel_message with_headers(const semel_header *headers, size_t count)
         .size = sizeof(semel_message), .headers = headers, .header_count = count};
 }
 
-static void inherit(semel_message *message, mem_arena *arena, const semel_message *from)
+static void inherit_under(semel_message *message, mem_arena *arena, const semel_message *from,
+                          const char *parent)
 {
     semel_error err;
-    assert_int_equal(trace_inherit(message, arena, from, &err), SEMEL_OK);
+    assert_int_equal(trace_inherit(message, arena, from, parent, &err), SEMEL_OK);
+}
+
+static void inherit(semel_message *message, mem_arena *arena, const semel_message *from)
+{
+    inherit_under(message, arena, from, "");
 }
 
 static void assert_header(const semel_message *message, const char *name, const char *value)
@@ -48,6 +54,23 @@ static void all_of_it_is_taken_over_and_nothing_else(void **state)
     assert_header(&to, "traceparent", PARENT);
     assert_header(&to, "tracestate", "a=1");
     assert_header(&to, "baggage", "user=7");
+    arena_free(&arena);
+}
+
+/* The tracestate belongs to the trace of the message, and the work has another one. */
+static void the_context_of_the_work_comes_instead(void **state)
+{
+    mem_arena arena = {0};
+    semel_message from = with_headers(all_three, 4), bare = with_headers(NULL, 0);
+    semel_message to = bare, other = bare;
+    (void)state;
+    inherit_under(&to, &arena, &from, "of the work");
+    assert_int_equal(to.header_count, 2);
+    assert_header(&to, "traceparent", "of the work");
+    assert_header(&to, "baggage", "user=7");
+    inherit_under(&other, &arena, &bare, "of the work");
+    assert_int_equal(other.header_count, 1);
+    assert_header(&other, "traceparent", "of the work");
     arena_free(&arena);
 }
 
@@ -113,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_it_is_taken_over_and_nothing_else),
+        cmocka_unit_test(the_context_of_the_work_comes_instead),
         cmocka_unit_test(a_traceparent_of_its_own_keeps_the_rest_out),
         cmocka_unit_test(baggage_of_its_own_is_kept),
         cmocka_unit_test(without_a_traceparent_there_is_nothing_to_take_over),

@@ -60,7 +60,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_STORE_DRIVER_VERSION 5
+#define SEMEL_STORE_DRIVER_VERSION 6
 
 /* What a store can do. The core refuses to open what needs more, and never silently does less. */
 enum {
@@ -370,6 +370,33 @@ typedef struct semel_store_operation {
                                  semel_error *err);
 } semel_store_operation;
 
+/* --- history ---------------------------------------------------------------------------------- */
+
+/* Rows about deliveries, which decide nothing: see semel_history. Their ids ascend in the order of
+ * writing and are never used again, and `trim` counts them in place of rows. */
+typedef struct semel_store_history {
+    /* Adds the rows in the unit, in the given order and in as few round trips as it can. Their keys
+     * are as stored, and no text is NULL but type and source. `message` is never NULL: with
+     * kept 0 it has id, type and source only. A row whose message the database cannot take, being
+     * too large, is stored with kept 0. */
+    semel_status (*put)(void *unit, const semel_history rows[], size_t count, semel_error *err);
+
+    /* As a list: rows before filter->before_id, the largest id first, at most filter->limit. A
+     * message has id, type and source and, if it was kept and the filter asks for contents, the
+     * rest. It is NULL, with `damage`, if it cannot be read. */
+    semel_status (*list)(void *store, const semel_history_filter *filter,
+                         semel_history_visitor *visitor, void *context, semel_error *err);
+
+    /* Of the `limit` rows with the smallest ids, removes those with an id of at most the largest
+     * one less rows_kept (0: none), and those with an at_ms before cutoff_ms (0: none). */
+    semel_status (*trim)(void *unit, uint64_t rows_kept, int64_t cutoff_ms, uint32_t limit,
+                         size_t *removed, semel_error *err);
+
+    /* The smallest and the largest id, and at_ms of the first; all 0 if there is no row. */
+    semel_status (*bounds)(void *store, int64_t *first_id, int64_t *last_id, int64_t *first_ms,
+                           semel_error *err);
+} semel_store_history;
+
 /* --- schema and inspection -------------------------------------------------------------------- */
 
 /* As semel_store_schema(), semel_store_migrate_to() (the version is never 0) and
@@ -440,6 +467,7 @@ typedef struct semel_store_driver {
     const semel_store_lists *lists;           /* optional; needed for <semel/look.h> */
     const semel_store_operation *operation;   /* optional; needed for <semel/operate.h> */
     const semel_store_inspection *inspection; /* optional; the same */
+    const semel_store_history *history;       /* optional; the same */
 } semel_store_driver;
 
 /* Opens a store with a driver that is not built in: the application's own, or a wrapper. The

@@ -215,8 +215,10 @@ typedef struct route_config {
     config_list replay; /* statuses whose answers are replayed: 2xx, 404 */
     on_unknown on_unknown;
     uint32_t timeout_ms;
+    uint32_t lease_ms;
     uint64_t retention_ms;
     uint64_t response_bytes;
+    config_list replay_headers; /* of answers, beside those that are always replayed */
     int private_addresses;
     const config_node *at;
 } route_config;

@@ -3,6 +3,7 @@
 
 #include "program/config/describe.h"
 #include "program/config/inboxes.h"
+#include "program/config/secret.h"
 
 #include <string.h>
 
@@ -13,7 +14,48 @@ typedef struct dumping {
     region memory;
     const config *all;
     int indent;
+    dump_visitor *visit; /* NULL: only the text is wanted */
+    void *context;
+    buffer path; /* of the section at hand */
 } dumping;
+
+/* --- values for visitors ---------------------------------------------------------------------- */
+
+/* The path of the section that follows; returns what leave() needs. */
+static size_t enter(dumping *d, const char *name)
+{
+    size_t before = d->path.len;
+    tree_add_name(&d->path, name);
+    return before;
+}
+
+static void leave(dumping *d, size_t before)
+{
+    d->path.len = before;
+    d->path.data[before] = 0;
+}
+
+static int is_written(const config_node *node)
+{
+    return node && node->kind == NODE_SCALAR && secret_is_substituted(node->raw, strlen(node->raw));
+}
+
+/* What was added to the text from `start` on is the value. */
+static void tell(dumping *d, const option *of, const config_node *node, size_t start,
+                 const char *where)
+{
+    if (!d->visit)
+        return;
+    size_t before = enter(d, of->name);
+    int is_secret = (of->flags & OPTION_SECRET) != 0;
+    const dumped_value value = {.path = d->path.data,
+                                .value = d->out->data + start,
+                                .origin = where,
+                                .written = is_secret && is_written(node) ? node->raw : NULL,
+                                .is_secret = is_secret};
+    d->visit(d->context, &value);
+    leave(d, before);
+}
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
@@ -53,11 +95,14 @@ static void dump_value(dumping *d, const option *of, const config_node *node,
         return;
     begin(d, of->name);
     buffer_text(d->out, " ");
+    size_t value = d->out->len;
     if (node)
         describe_node(d->out, of, node);
     else
         buffer_text(d->out, of->fallback);
-    end(d, start, origin(d, node, layer));
+    const char *where = origin(d, node, layer);
+    tell(d, of, node, value, where);
+    end(d, start, where);
 }
 
 /* --- sections --------------------------------------------------------------------------------- */
@@ -87,9 +132,25 @@ static void dump_inner(dumping *d, const option *of, const config_node *node)
     inbox_layers layers = one_layer(d, node);
     begin(d, of->name);
     end(d, start, "");
+    size_t before = enter(d, of->name);
     d->indent += STEP;
     dump_section(d, of->inner, &layers);
     d->indent -= STEP;
+    leave(d, before);
+}
+
+static void tell_item(dumping *d, const option *of, const config_node *item, size_t index,
+                      size_t start)
+{
+    size_t before = d->path.len;
+    if (!d->visit)
+        return;
+    buffer_printf(&d->path, "%s%s[%zu]", before ? "." : "", of->name, index);
+    const dumped_value value = {.path = d->path.data,
+                                .value = d->out->data + start,
+                                .origin = origin(d, item, NULL)};
+    d->visit(d->context, &value);
+    leave(d, before);
 }
 
 static void dump_list(dumping *d, const option *of, const config_node *node)
@@ -101,7 +162,10 @@ static void dump_list(dumping *d, const option *of, const config_node *node)
     end(d, start, origin(d, node, NULL));
     for (size_t i = 0; i < (node->kind == NODE_LIST ? node->count : 1); i++) {
         buffer_printf(d->out, "%*s- ", d->indent + STEP, "");
-        describe_node(d->out, of, node->kind == NODE_LIST ? node->items[i] : node);
+        size_t value = d->out->len;
+        const config_node *item = node->kind == NODE_LIST ? node->items[i] : node;
+        describe_node(d->out, of, item);
+        tell_item(d, of, item, i, value);
         buffer_text(d->out, "\n");
     }
 }
@@ -115,9 +179,11 @@ static void dump_element(dumping *d, const section *of, const char *name, const 
         of == &section_inbox ? inboxes_layers(&d->memory, inboxes, name) : one_layer(d, node);
     begin(d, name);
     end(d, start, comment);
+    size_t before = enter(d, name);
     d->indent += STEP;
     dump_section(d, of, &layers);
     d->indent -= STEP;
+    leave(d, before);
 }
 
 /* Outboxes that are there for `send` and `faults` are written, too. */
@@ -152,6 +218,7 @@ static void dump_named(dumping *d, const option *of, const config_node *map)
         return;
     begin(d, of->name);
     end(d, start, "");
+    size_t before = enter(d, of->name);
     d->indent += STEP;
     for (size_t i = 0; map && i < map->count; i++)
         if (is_element(of, map->items[i]))
@@ -159,6 +226,7 @@ static void dump_named(dumping *d, const option *of, const config_node *map)
     if (is_outboxes)
         dump_implied(d, map);
     d->indent -= STEP;
+    leave(d, before);
 }
 
 static void dump_section(dumping *d, const section *of, const inbox_layers *layers)
@@ -182,5 +250,17 @@ void dump_config(buffer *out, const config *all)
     dumping d = {.out = out, .all = all};
     inbox_layers layers = one_layer(&d, all->root);
     dump_section(&d, &section_config, &layers);
+    buffer_free(&d.path);
+    region_free(&d.memory);
+}
+
+void dump_values(const config *all, dump_visitor *visit, void *context)
+{
+    buffer text = {0};
+    dumping d = {.out = &text, .all = all, .visit = visit, .context = context};
+    inbox_layers layers = one_layer(&d, all->root);
+    dump_section(&d, &section_config, &layers);
+    buffer_free(&text);
+    buffer_free(&d.path);
     region_free(&d.memory);
 }

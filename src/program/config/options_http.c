@@ -5,6 +5,8 @@
 #define DAY_MS       UINT64_C(86400000)
 #define MIB          (UINT64_C(1) << 20)
 
+enum { ANSWER_HEAD_MAX = 64 * 1024 }; /* room for the headers of an answer that is kept */
+
 /* --- signatures ------------------------------------------------------------------------------- */
 
 static const option_word algorithms[] = {
@@ -226,6 +228,15 @@ static const option route_options[] = {
      .most = DAY_MS,
      .text = "longest wait for the answer of the upstream, or of the inbox",
      .example = "10s"},
+    {.name = "lease",
+     .type = OPTION_DURATION,
+     .offset = offsetof(route_config, lease_ms),
+     .fallback = "15s",
+     .least = 100,
+     .most = DAY_MS,
+     .text = "proxies: after so long without a sign of the semel that has sent a request, its "
+             "outcome is unknown",
+     .example = "15s"},
     {.name = "retention",
      .type = OPTION_LONG_DURATION,
      .offset = offsetof(route_config, retention_ms),
@@ -237,11 +248,18 @@ static const option route_options[] = {
     {.name = "response_max",
      .type = OPTION_SIZE,
      .offset = offsetof(route_config, response_bytes),
-     .fallback = "1MiB",
+     .fallback = "960KiB",
      .least = 1,
-     .most = SEMEL_BODY_MAX,
+     .most = SEMEL_RESULT_MAX - ANSWER_HEAD_MAX,
      .text = "proxies: largest answer of the upstream",
-     .example = "1MiB"},
+     .example = "64KiB"},
+    {.name = "replay_headers",
+     .type = OPTION_LIST,
+     .offset = offsetof(route_config, replay_headers),
+     .otherwise = "none",
+     .text = "proxies: headers of answers that are kept and replayed, beside Content-*, Location, "
+             "ETag and the like",
+     .example = "[X-Request-Id]"},
     {.name = "private_addresses",
      .type = OPTION_BOOLEAN,
      .offset = offsetof(route_config, private_addresses),

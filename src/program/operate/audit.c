@@ -9,6 +9,8 @@ const char *tool_actor(tool *t)
 {
     enum { HOST_SIZE = 256 };
     char host[HOST_SIZE] = "";
+    if (t->host)
+        return t->host->who;
     const struct passwd *user = getpwuid(getuid());
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = 0;
@@ -25,5 +27,11 @@ int tool_audit(tool *t, semel_audit *entry)
         entry->who = tool_actor(t);
     if (!entry->result)
         entry->result = "";
-    return semel_audit_write(entry, t->store, &why) ? tool_failed(t, &why) : CLI_OK;
+    if (t->host && !entry->id)
+        entry->what = region_printf(&t->memory, "%s%s", entry->what, t->host->note);
+    if (semel_audit_write(entry, t->store, &why))
+        return tool_failed(t, &why);
+    if (t->host)
+        t->host->audited(t->host->context, entry->id);
+    return CLI_OK;
 }

@@ -22,19 +22,18 @@ int bulk_begin(bulk *b, tool *t, uint64_t total, const char *format, ...)
     *b = (bulk){.tool = t, .total = total};
     b->entry.what = region_copy(&t->memory, shown.data, shown.len);
     buffer_free(&shown);
-    interruption_begin();
+    tool_begin_work(t);
     int status = tool_audit(t, &b->entry);
     b->is_open = !status;
     progress_begin(&b->progress, t, total);
     if (status)
-        interruption_end();
+        tool_end_work(t);
     return status;
 }
 
 int bulk_is_stopped(const bulk *b)
 {
-    (void)b;
-    return interrupted();
+    return tool_is_stopped(b->tool);
 }
 
 uint32_t bulk_step(bulk *b)
@@ -54,6 +53,7 @@ uint32_t bulk_step(bulk *b)
 static int write_entry(bulk *b, const char *format, const char *word)
 {
     buffer result = {0};
+    tool_count(b->tool, word, b->done);
     show_number(&result, b->done);
     buffer_printf(&result, format, word);
     b->entry.result = result.data;
@@ -96,20 +96,20 @@ static void say_count(const bulk *b, const char *before, const char *word)
 
 int bulk_end(bulk *b, int status, const char *word, const char *again)
 {
-    int signalled = interrupted();
+    int stopped = tool_is_stopped(b->tool);
     if (!b->is_open)
         return status;
     progress_end(&b->progress);
-    interruption_end();
-    int written = write_entry(b, signalled || status ? " %s, then stopped" : " %s", word);
+    tool_end_work(b->tool);
+    int written = write_entry(b, stopped || status ? " %s, then stopped" : " %s", word);
     status = status ? status : written;
     if (b->tool->options->json)
         print_result(b, word);
-    if (!signalled && !status) {
+    if (!stopped && !status) {
         say_count(b, "", word);
         return CLI_OK;
     }
     say_count(b, "stopped; ", word);
     tool_say(b->tool, "to continue: %s", again);
-    return signalled ? SIGNALLED + signalled : status;
+    return stopped && !b->tool->host ? SIGNALLED + stopped : status;
 }

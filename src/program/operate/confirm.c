@@ -60,7 +60,7 @@ static int ask(const confirmation *about)
 
 int confirm(const tool *t, const confirmation *about)
 {
-    if (t->options->yes)
+    if (t->options->yes || t->host)
         return CLI_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
         (void)cli_failed(t->command, "%s needs confirmation, but there is no terminal; pass --yes",
@@ -92,7 +92,7 @@ void progress_show(progress *p, uint64_t done, const char *text)
 {
     int on_terminal = isatty(STDERR_FILENO);
     int64_t now = steady_clock_ns(), every = on_terminal ? 1 : PIPE_EVERY_S;
-    if (p->tool->options->quiet || now - p->said_ns < every * NS_PER_S)
+    if (p->tool->options->quiet || p->tool->host || now - p->said_ns < every * NS_PER_S)
         return;
     buffer line = {0};
     show_count(&line, done, p->total);
@@ -146,4 +146,21 @@ void interruption_end(void)
 {
     (void)sigaction(SIGINT, &before_interrupt, NULL);
     (void)sigaction(SIGTERM, &before_terminate, NULL);
+}
+
+void tool_begin_work(const tool *t)
+{
+    if (!t->host)
+        interruption_begin();
+}
+
+void tool_end_work(const tool *t)
+{
+    if (!t->host)
+        interruption_end();
+}
+
+int tool_is_stopped(const tool *t)
+{
+    return t->host ? t->host->is_stopped(t->host->context) : interrupted();
 }

@@ -13,7 +13,8 @@ typedef struct confirmation {
 } confirmation;
 
 /* 0: go on. Else the exit status, after saying that nothing was changed (CLI_FAILED) or that --yes
- * is needed (CLI_USAGE). With --yes it asks nothing. */
+ * is needed (CLI_USAGE). With --yes it asks nothing, and
+ * neither with a host, which was asked. */
 int confirm(const tool *t, const confirmation *about);
 
 /* Progress of a bulk action: one line on stderr after a second, at most once a second; in a pipe a
@@ -35,5 +36,11 @@ void progress_end(progress *p);
 void interruption_begin(void);
 int interrupted(void);
 void interruption_end(void);
+
+/* The same for a tool. One with a host leaves the signals alone, and its host says when it is to
+ * end after the step in hand. */
+void tool_begin_work(const tool *t);
+int tool_is_stopped(const tool *t);
+void tool_end_work(const tool *t);
 
 #endif

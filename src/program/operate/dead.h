@@ -6,7 +6,7 @@
 #include "program/operate/filters.h"
 #include "program/operate/table.h"
 
-enum { DEAD_STEP = 100, DEAD_ROWS = 1000, DEAD_SAMPLE = 2, DEAD_CAUSE_SIZE = 9 };
+enum { DEAD_STEP = 100, DEAD_ROWS = 1000, DEAD_SAMPLE = 3, DEAD_SHOWN = 2, DEAD_CAUSE_SIZE = 9 };
 
 typedef struct dead_options {
     tool_options tool;
@@ -45,6 +45,10 @@ typedef struct dead_work {
 /* Opens the tool and reads letters and filters; an exit status. dead_end() in any case. */
 int dead_begin(dead_work *w, const char *caller, const dead_options *options);
 void dead_end(dead_work *w);
+
+/* The same with a tool that is borrowed (tool_borrow), which w->tool is already. */
+int dead_begin_borrowed(dead_work *w, const dead_options *options);
+void dead_end_borrowed(dead_work *w);
 
 /* 1 if letters or filters say which set is meant; else it is all there are. */
 int dead_names_a_set(const dead_options *options);
@@ -134,5 +138,10 @@ int dead_show(dead_work *w);
 int dead_retry(dead_work *w);
 int dead_discard(dead_work *w);
 int dead_export(dead_work *w);
+
+/* The changes alone, of a set that was looked at and confirmed: with their entry in the audit, in
+ * steps that can be stopped. Exit statuses. */
+int dead_retry_set(dead_work *w, const dead_summary *set);
+int dead_discard_set(dead_work *w, const dead_summary *set);
 
 #endif

@@ -20,6 +20,8 @@ typedef struct discarding {
 static int write_audit(discarding *d)
 {
     buffer result = {0};
+    tool_count(&d->w->tool, "discarded", d->discarded);
+    tool_count(&d->w->tool, "gone", d->gone);
     show_number(&result, d->discarded);
     buffer_text(&result, " discarded");
     d->audit.result = result.data;
@@ -40,7 +42,7 @@ static int begin_audit(discarding *d, buffer *what)
 static int discard_page(discarding *d, const dead_page *p)
 {
     semel_discard how = d->w->options->forget ? SEMEL_DISCARD_FORGET_KEY : SEMEL_DISCARD_KEEP_DEAD;
-    for (size_t i = 0; i < p->count && !interrupted(); i++) {
+    for (size_t i = 0; i < p->count && !tool_is_stopped(&d->w->tool); i++) {
         semel_error why = {0};
         semel_status status = semel_dead_discard(d->w->tool.store, p->items[i].id, how, &why);
         if (status && status != SEMEL_ENOTFOUND)
@@ -75,29 +77,29 @@ static int say_stopped(const discarding *d)
     dead_show_rest(&rest, d->w, d->set->last_id);
     tool_say(&d->w->tool, "stopped. To continue: %s", rest.data);
     buffer_free(&rest);
-    return 128 + interrupted();
+    return d->w->tool.host ? CLI_OK : 128 + interrupted();
 }
 
-static int discard_all(dead_work *w, const dead_summary *set)
+int dead_discard_set(dead_work *w, const dead_summary *set)
 {
     discarding d = {.w = w, .set = set};
     dead_page p = {.step = DEAD_STEP, .last = set->last_id, .limit = w->options->filter.limit};
     buffer what = {0};
     int status = begin_audit(&d, &what);
-    interruption_begin();
+    tool_begin_work(&w->tool);
     progress_begin(&d.progress, &w->tool, set->count);
-    while (!status && !interrupted() && dead_next(w, &p, &status) > 0) {
+    while (!status && !tool_is_stopped(&w->tool) && dead_next(w, &p, &status) > 0) {
         int audited;
         status = discard_page(&d, &p);
         audited = write_audit(&d);
         status = status ? status : audited;
     }
     progress_end(&d.progress);
-    if (!status && interrupted())
+    if (!status && tool_is_stopped(&w->tool))
         status = say_stopped(&d);
     else if (!status)
         say_done(&d);
-    interruption_end();
+    tool_end_work(&w->tool);
     dead_page_free(&p);
     buffer_free(&what);
     return status;
@@ -132,7 +134,7 @@ int dead_discard(dead_work *w)
     } else if (!status && set.count) {
         status = ask(w, &set);
         if (!status)
-            status = discard_all(w, &set);
+            status = dead_discard_set(w, &set);
     }
     region_free(&set.memory);
     return status ? status : w->gone ? CLI_NOT_FOUND : CLI_OK;

@@ -23,6 +23,9 @@ enum {
 
 /* --- counts ----------------------------------------------------------------------------------- */
 
+static const char *const json_words[RETRIED_STATES] = {
+    "asked", "processed", "duplicate", "put-back", "failed", "gone", "left"};
+
 static void add_count(buffer *to, uint64_t count, const char *words)
 {
     buffer_text(to, to->len ? ", " : "");
@@ -64,9 +67,17 @@ static void count_step(retrying *r)
         r->counts[r->items[i].state]++;
 }
 
+/* Letters that are only marked have no outcome yet. */
+static void tell_host(const retrying *r)
+{
+    for (int i = RETRIED_PENDING; i < RETRIED_LEFT; i++)
+        tool_count(&r->w->tool, json_words[i], r->counts[i]);
+}
+
 static int write_audit(retrying *r)
 {
     buffer result = {0};
+    tell_host(r);
     show_counts(&result, r, 0);
     r->audit.result = result.data;
     r->audit.count = count_ended(r) - r->counts[RETRIED_GONE] - r->counts[RETRIED_FAILED];
@@ -198,8 +209,6 @@ static int ask_for(retrying *r, retried *one)
 static const char *const people_words[RETRIED_STATES] = {
     "marked, and no outcome yet", "processed", "duplicate", "put back", "failed again",
     "was gone already",           "not begun"};
-static const char *const json_words[RETRIED_STATES] = {
-    "asked", "processed", "duplicate", "put-back", "failed", "gone", "left"};
 
 static void print_line(const retrying *r, const retried *one)
 {
@@ -249,6 +258,8 @@ static void add_json(table *t, const retrying *r, const retried *one)
 static void tell_step(const retrying *r)
 {
     table t = {.columns = json_columns, .json = 1};
+    if (r->w->tool.host)
+        return;
     for (size_t i = 0; i < r->count; i++)
         if (r->w->options->tool.json)
             add_json(&t, r, &r->items[i]);
@@ -274,6 +285,7 @@ static void show_progress(retrying *r)
     uint64_t before[RETRIED_STATES];
     count_so_far(r, before);
     r->counts[RETRIED_PENDING] = 0;
+    tell_host(r);
     show_counts(&text, r, 1);
     progress_show(&r->progress, count_ended(r), text.data);
     memcpy(r->counts, before, sizeof before);
@@ -285,7 +297,7 @@ static void show_progress(retrying *r)
 static int look_again(retrying *r, size_t *left)
 {
     int status = CLI_OK;
-    for (size_t i = 0; r->pipeline && !status && i < r->count && !interrupted(); i++)
+    for (size_t i = 0; r->pipeline && !status && i < r->count && !tool_is_stopped(&r->w->tool); i++)
         if (r->items[i].state == RETRIED_PENDING)
             status = run_here(r, &r->items[i]);
     return status ? status : retrying_look(r, left);
@@ -300,7 +312,7 @@ static int wait_for_step(retrying *r)
     int64_t last_ns = steady_clock_ns(), pause_ms = PAUSE_LEAST_MS;
     size_t left = r->count, before = left;
     int status = retrying_look(r, &left);
-    while (!status && left && !interrupted()) {
+    while (!status && left && !tool_is_stopped(&r->w->tool)) {
         show_progress(r);
         if (left < before)
             last_ns = steady_clock_ns();
@@ -358,7 +370,7 @@ static int ask_step(retrying *r, const dead_page *p)
     r->count = p->count;
     for (size_t i = 0; i < p->count; i++)
         r->items[i] = (retried){.letter = &p->items[i], .asked_ms = now};
-    for (size_t i = 0; !status && i < p->count && !interrupted(); i++) {
+    for (size_t i = 0; !status && i < p->count && !tool_is_stopped(&r->w->tool); i++) {
         status = ask_for(r, &r->items[i]);
         if (r->w->options->here)
             show_progress(r);
@@ -374,7 +386,7 @@ static int run_step(retrying *r, const dead_page *p)
     int status = ask_step(r, p);
     if (!status && !r->gave_up && (r->w->options->here || step_has_process(r)))
         status = wait_for_step(r);
-    if (interrupted()) {
+    if (tool_is_stopped(&r->w->tool)) {
         take_back(r);
         (void)retrying_look(r, &left);
     }
@@ -391,7 +403,7 @@ static int run_steps(retrying *r)
     int status = CLI_OK;
     dead_page p = {
         .step = DEAD_STEP, .last = r->set->last_id, .limit = r->w->options->filter.limit};
-    while (!status && !interrupted() && dead_next(r->w, &p, &status) > 0)
+    while (!status && !tool_is_stopped(&r->w->tool) && dead_next(r->w, &p, &status) > 0)
         status = run_step(r, &p);
     dead_page_free(&p);
     return status;
@@ -448,12 +460,12 @@ static int say_stopped(const retrying *r)
     buffer_free(&text);
     buffer_free(&rest);
     buffer_free(&counts);
-    return 128 + interrupted();
+    return r->w->tool.host ? CLI_OK : 128 + interrupted();
 }
 
 static int end_retry(const retrying *r)
 {
-    if (interrupted())
+    if (tool_is_stopped(&r->w->tool))
         return say_stopped(r);
     say_done(r);
     if (r->counts[RETRIED_PENDING])
@@ -461,25 +473,33 @@ static int end_retry(const retrying *r)
     return r->counts[RETRIED_FAILED] ? CLI_FAILED : r->gave_up ? CLI_TEMPORARY : CLI_OK;
 }
 
-static int retry_all(dead_work *w, const dead_summary *set)
+static void close_retry(retrying *r)
 {
-    static retrying r;
-    r = (retrying){.w = w, .set = set, .begun_ns = steady_clock_ns()};
-    int status = w->options->here ? retrying_open_here(&r) : retrying_look_for_processes(&r);
+    retrying_close_inboxes(r);
+    retrying_close_here(r);
+    free(r->inboxes);
+    region_free(&r->memory);
+    free(r);
+}
+
+int dead_retry_set(dead_work *w, const dead_summary *set)
+{
+    retrying *r = must_alloc(sizeof *r);
+    r->w = w;
+    r->set = set;
+    r->begun_ns = steady_clock_ns();
+    int status = w->options->here ? retrying_open_here(r) : retrying_look_for_processes(r);
     if (!status)
-        status = begin_audit(&r);
-    interruption_begin();
-    progress_begin(&r.progress, &w->tool, set->count);
+        status = begin_audit(r);
+    tool_begin_work(&w->tool);
+    progress_begin(&r->progress, &w->tool, set->count);
     if (!status)
-        status = run_steps(&r);
-    progress_end(&r.progress);
+        status = run_steps(r);
+    progress_end(&r->progress);
     if (!status)
-        status = end_retry(&r);
-    interruption_end();
-    retrying_close_inboxes(&r);
-    retrying_close_here(&r);
-    free(r.inboxes);
-    region_free(&r.memory);
+        status = end_retry(r);
+    tool_end_work(&w->tool);
+    close_retry(r);
     return status;
 }
 
@@ -518,7 +538,7 @@ int dead_retry(dead_work *w)
     } else if (!status && set.count) {
         status = ask(w, &set);
         if (!status)
-            status = retry_all(w, &set);
+            status = dead_retry_set(w, &set);
     }
     region_free(&set.memory);
     return status ? status : w->gone ? CLI_NOT_FOUND : CLI_OK;

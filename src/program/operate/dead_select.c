@@ -44,7 +44,7 @@ static int read_ids(dead_work *w)
     w->ids = region_alloc(&w->tool.memory, typed->count * sizeof *w->ids);
     for (size_t i = 0; i < typed->count; i++)
         if (!read_id(&w->ids[i], typed->items[i]))
-            return cli_usage(w->tool.command, "\"%s\" is no letter: letters are numbers",
+            return tool_usage(&w->tool, "\"%s\" is no letter: letters are numbers",
                              typed->items[i]);
     qsort(w->ids, typed->count, sizeof *w->ids, compare_ids);
     for (size_t i = 0; i < typed->count; i++)
@@ -75,12 +75,10 @@ static int check_names(dead_work *w, const argument_list *names, semel_name_kind
     return status;
 }
 
-int dead_begin(dead_work *w, const char *caller, const dead_options *options)
+static int read_set(dead_work *w)
 {
-    *w = (dead_work){.options = options};
-    int status = tool_open(&w->tool, caller, &options->tool);
-    if (!status)
-        status = filters_read(&w->filters, &w->tool, &options->filter);
+    const dead_options *options = w->options;
+    int status = filters_read(&w->filters, &w->tool, &options->filter);
     if (!status)
         status = filters_read_after_id(&w->filters, &w->tool);
     if (!status)
@@ -92,10 +90,29 @@ int dead_begin(dead_work *w, const char *caller, const dead_options *options)
     return status;
 }
 
+int dead_begin(dead_work *w, const char *caller, const dead_options *options)
+{
+    *w = (dead_work){.options = options};
+    int status = tool_open(&w->tool, caller, &options->tool);
+    return status ? status : read_set(w);
+}
+
 void dead_end(dead_work *w)
 {
     filters_free(&w->filters);
     tool_close(&w->tool);
+}
+
+int dead_begin_borrowed(dead_work *w, const dead_options *options)
+{
+    *w = (dead_work){.options = options, .tool = w->tool};
+    return read_set(w);
+}
+
+void dead_end_borrowed(dead_work *w)
+{
+    filters_free(&w->filters);
+    tool_return(&w->tool);
 }
 
 /* --- letters ---------------------------------------------------------------------------------- */

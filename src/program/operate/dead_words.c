@@ -137,7 +137,7 @@ typedef struct culprit {
 static int names_letter(const char *what, int64_t letter)
 {
     char *end;
-    for (const char *at = strchr(what, ' '); at; at = strchr(at + 1, ' '))
+    for (const char *at = strchr(what, ' '); at && at[1] != '#'; at = strchr(at + 1, ' '))
         if (strtoll(at + 1, &end, 10) == letter && end != at + 1 && (*end == ' ' || !*end))
             return 1;
     return 0;
@@ -289,7 +289,7 @@ void dead_add_row(table *t, const dead_letter *letter)
 
 static void print_sample(const dead_summary *set)
 {
-    for (size_t i = 0; i < set->sampled; i++) {
+    for (size_t i = 0; i < set->sampled && i < DEAD_SHOWN; i++) {
         const dead_letter *letter = &set->sample[i];
         buffer line = {0};
         buffer_printf(&line, "  %lld  ", (long long)letter->id);
@@ -307,7 +307,7 @@ static void print_sample(const dead_summary *set)
 static void print_sample_json(const dead_summary *set)
 {
     table t = {.columns = dead_columns, .json = 1};
-    for (size_t i = 0; i < set->sampled; i++)
+    for (size_t i = 0; i < set->sampled && i < DEAD_SHOWN; i++)
         dead_add_row(&t, &set->sample[i]);
     table_print(&t, stdout);
 }
@@ -322,8 +322,8 @@ void dead_say_dry_run(dead_work *w, const dead_summary *set, const char *verb)
     else
         print_sample(set);
     (void)fflush(stdout);
-    show_number(&more, set->count - set->sampled);
-    if (set->count > set->sampled)
+    show_number(&more, set->count > DEAD_SHOWN ? set->count - DEAD_SHOWN : 0);
+    if (set->count > DEAD_SHOWN)
         tool_say(&w->tool, "%s more; nothing was changed", more.data);
     else
         tool_say(&w->tool, "nothing was changed");

@@ -32,9 +32,9 @@ static int read_state(filters *out, const tool *t, const char *word)
     if (!word || out->state)
         return CLI_OK;
     return meant.name
-               ? cli_usage(t->command, "--state: unknown word \"%s\"; did you mean \"%s\"?", word,
+               ? tool_usage(t, "--state: unknown word \"%s\"; did you mean \"%s\"?", word,
                            meant.name)
-               : cli_usage(t->command,
+               : tool_usage(t,
                            "--state: unknown word \"%s\"; use done, claimed, failed or dead", word);
 }
 
@@ -46,14 +46,14 @@ static int read_key(filters *out, const tool *t, const char *text)
     if (text && !wrong)
         buffer_add(&out->key, key.data, key.len);
     region_free(&memory);
-    return wrong ? cli_usage(t->command, "--key \"%s\": %s", text, wrong) : CLI_OK;
+    return wrong ? tool_usage(t, "--key \"%s\": %s", text, wrong) : CLI_OK;
 }
 
 static int read_time(int64_t *out, const tool *t, const char *option, const char *text)
 {
     if (!text || filters_time(out, text, t->now_ms, t->options->utc))
         return CLI_OK;
-    return cli_usage(t->command,
+    return tool_usage(t,
                      "%s: \"%s\" is not a time; use 2h, 02:40, 2026-03-14, '2026-03-14 02:40' or "
                      "2026-03-14T01:40:00Z",
                      option, text);
@@ -67,7 +67,7 @@ static int read_id(int64_t *out, const tool *t, const char *option, const char *
     errno = 0;
     long long number = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
     if (number < 0 || errno || *end)
-        return cli_usage(t->command, "%s takes the number of a letter, not \"%s\"", option, text);
+        return tool_usage(t, "%s takes the number of a letter, not \"%s\"", option, text);
     *out = number;
     return CLI_OK;
 }
@@ -81,7 +81,7 @@ static int read_cause(filters *out, const tool *t, const char *text)
     out->cause = (uint32_t)strtoul(text, &end, 16);
     if (!len || len > CAUSE_DIGITS_MAX || strspn(text, "0123456789abcdefABCDEF") != len ||
         !out->cause)
-        return cli_usage(t->command, "--cause: \"%s\" is not a cause; see semel dead groups", text);
+        return tool_usage(t, "--cause: \"%s\" is not a cause; see semel dead groups", text);
     return CLI_OK;
 }
 

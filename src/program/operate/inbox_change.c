@@ -113,7 +113,7 @@ static int forget(inbox_work *w, semel_inbox *inbox, semel_bytes key, const char
     return status ? status : forget_now(w, inbox, key, shown);
 }
 
-static int forget_typed(inbox_work *w)
+int inbox_forget_typed(inbox_work *w)
 {
     semel_bytes key = {0};
     semel_inbox *inbox = NULL;
@@ -121,7 +121,7 @@ static int forget_typed(inbox_work *w)
     const char *wrong =
         typed_key_parts(&key, &w->tool.memory, w->rest.items + 1, w->rest.count - 1);
     if (wrong)
-        return cli_usage("inbox forget", "the key is not one: %s", wrong);
+        return tool_usage(&w->tool, "the key is not one: %s", wrong);
     int status = inbox_open_named(&inbox, &w->tool, w->rest.items[0]);
     show_stored_key(&shown, key);
     if (!status)
@@ -143,7 +143,7 @@ int inbox_forget(int argc, char **argv)
         return status;
     status = tool_open(&w.tool, "inbox forget", &w.options);
     if (!status)
-        status = forget_typed(&w);
+        status = inbox_forget_typed(&w);
     tool_close(&w.tool);
     return status;
 }

@@ -21,6 +21,10 @@ int inbox_show(int argc, char **argv);
 int inbox_forget(int argc, char **argv);
 int inbox_purge(int argc, char **argv);
 
+/* Forgets the key that w->rest names behind the inbox, after a question; with --dry-run it only
+ * says what that would do. An exit status. */
+int inbox_forget_typed(inbox_work *w);
+
 /* The word for people and JSON: done, claimed, failed, dead. */
 const char *inbox_state_word(semel_marker_state state);
 

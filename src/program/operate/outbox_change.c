@@ -11,20 +11,6 @@
 
 enum { SAMPLE = 2, AUDIT_EVERY = 100 };
 
-/* A seq may be another message's later; with its id it is this one's. */
-typedef struct waiting_one {
-    int64_t seq;
-    semel_bytes id;
-} waiting_one;
-
-/* Those that wait for their time, as they were when the command started. */
-typedef struct waiting_set {
-    outbox_work *work;
-    waiting_one *items;
-    size_t count, room;
-    buffer sample;
-} waiting_set;
-
 static void add_one(waiting_set *set, const semel_outgoing *outgoing)
 {
     semel_bytes id = outgoing->message ? outgoing->message->id : (semel_bytes){0};
@@ -83,7 +69,7 @@ static const char *as_typed(outbox_work *w, const char *name)
 }
 
 /* One that was sent or is being sent meanwhile needs nothing. */
-static int wake_all(outbox_work *w, const waiting_place *where, const waiting_set *set)
+int outbox_wake_set(outbox_work *w, const waiting_place *where, const waiting_set *set)
 {
     bulk b;
     uint64_t woken = 0;
@@ -135,24 +121,35 @@ static int requeue_set(outbox_work *w, const waiting_place *where, const waiting
         return CLI_OK;
     }
     int status = confirm_requeue(w, where->name, set->count);
-    return status ? status : wake_all(w, where, set);
+    return status ? status : outbox_wake_set(w, where, set);
+}
+
+int outbox_find_waiting(waiting_set *out, waiting_place *where, outbox_work *w)
+{
+    semel_error why = {0};
+    *out = (waiting_set){.work = w};
+    int status = outbox_open_named(where, &w->tool, w->rest.items[0]);
+    if (status || !where->outbox)
+        return status;
+    semel_status walked = waiting_each(where, collect, out, &why);
+    return walked && walked != SEMEL_EGIVEUP ? tool_failed(&w->tool, &why) : CLI_OK;
+}
+
+void waiting_set_free(waiting_set *set)
+{
+    buffer_free(&set->sample);
+    free(set->items);
 }
 
 static int requeue(outbox_work *w)
 {
     waiting_place where;
-    waiting_set set = {.work = w};
-    semel_error why = {0};
-    int status = outbox_open_named(&where, &w->tool, w->rest.items[0]);
-    if (!status && where.outbox) {
-        semel_status walked = waiting_each(&where, collect, &set, &why);
-        status = walked && walked != SEMEL_EGIVEUP ? tool_failed(&w->tool, &why) : CLI_OK;
-    }
+    waiting_set set;
+    int status = outbox_find_waiting(&set, &where, w);
     if (!status)
         status = requeue_set(w, &where, &set);
     waiting_close(&where);
-    buffer_free(&set.sample);
-    free(set.items);
+    waiting_set_free(&set);
     return status;
 }
 
@@ -180,7 +177,7 @@ int outbox_requeue(int argc, char **argv)
 
 /* --- skip ------------------------------------------------------------------------------------- */
 
-static int skip_now(outbox_work *w, const outbox_message *found, const char *id)
+int outbox_skip_found(outbox_work *w, const outbox_message *found, const char *id)
 {
     bulk b;
     int64_t letter = 0;
@@ -216,7 +213,7 @@ static int skip(outbox_work *w, const outbox_message *found)
     else
         status = confirm(&w->tool, &about);
     if (!status && !w->options.dry_run)
-        status = skip_now(w, found, id.data);
+        status = outbox_skip_found(w, found, id.data);
     buffer_free(&id);
     return status;
 }

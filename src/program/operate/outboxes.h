@@ -31,6 +31,29 @@ typedef struct outbox_message {
     int64_t seq;
 } outbox_message;
 
+/* A seq may be another message's later; with its id it is this one's. */
+typedef struct waiting_one {
+    int64_t seq;
+    semel_bytes id;
+} waiting_one;
+
+/* Those that wait for their time, as they were when the command started. */
+typedef struct waiting_set {
+    outbox_work *work;
+    waiting_one *items;
+    size_t count, room;
+    buffer sample; /* lines of the first ones */
+} waiting_set;
+
+/* The messages of w->rest's outbox that the filters name and that wait for their next attempt; the
+ * caller closes `where` and frees the set in any case. An exit status. */
+int outbox_find_waiting(waiting_set *out, waiting_place *where, outbox_work *w);
+void waiting_set_free(waiting_set *set);
+
+/* The changes alone, after they were confirmed: with their entry in the audit. Exit statuses. */
+int outbox_wake_set(outbox_work *w, const waiting_place *where, const waiting_set *set);
+int outbox_skip_found(outbox_work *w, const outbox_message *found, const char *id);
+
 /* The outbox in which it waits; CLI_NOT_FOUND after saying so. The caller closes `where`. */
 int outboxes_find(outbox_message *out, tool *t, const char *typed);
 

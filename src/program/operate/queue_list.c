@@ -43,7 +43,7 @@ static const table_column columns[] = {{"QUEUE", "queue", 0, 0},     {"WAITING",
                                        {NULL, "reason", 0, 0},       {0}};
 
 /* The scheme and the host of a URL: neither user nor password, nor parameters. */
-static const char *location_of(region *memory, const char *url)
+const char *queue_location(region *memory, const char *url)
 {
     size_t scheme = strcspn(url, ":");
     const char *authority = strncmp(url + scheme, "://", 3) == 0 ? url + scheme + 3 : NULL;
@@ -106,7 +106,7 @@ static int add_queue(table *to, queue_depths *brokers, const known_name *known, 
         table_text(to, NULL);
     table_moment(to, count.oldest_ms);
     table_number(to, readers_of(queue, processes));
-    table_text(to, url ? location_of(&t->memory, url) : "store");
+    table_text(to, url ? queue_location(&t->memory, url) : "store");
     table_text(to, depth.why);
     table_end_row(to);
     return depth.status;
@@ -159,7 +159,7 @@ int queue_open_named(waiting_place *out, tool *t, const char *name)
         status = tool_refuse(t, CLI_FAILED,
                              "queue \"%s\" is at a broker (%s); only queues in the store can be "
                              "read and purged here",
-                             name, location_of(&t->memory, queue->url));
+                             name, queue_location(&t->memory, queue->url));
     else if (!status && known->in_store && waiting_open(out, t, SEMEL_NAME_QUEUE, name, &why))
         status = tool_failed(t, &why);
     names_free(&all);
@@ -203,7 +203,7 @@ int queue_ls(int argc, char **argv)
 /* --- purge ------------------------------------------------------------------------------------ */
 
 /* What came after it was counted stays. */
-static int purge_steps(queue_work *w, const waiting_place *where, const queue_count *counted)
+int queue_purge_counted(queue_work *w, const waiting_place *where, const queue_count *counted)
 {
     bulk b;
     uint64_t total = counted->waiting;
@@ -251,7 +251,7 @@ static int purge(queue_work *w, const waiting_place *where)
     if (!count.waiting || w->options.dry_run)
         return CLI_OK;
     int status = confirm(&w->tool, &about);
-    return status ? status : purge_steps(w, where, &count);
+    return status ? status : queue_purge_counted(w, where, &count);
 }
 
 int queue_purge(int argc, char **argv)

@@ -73,7 +73,10 @@ static void say(const tool *t, int is_refusal, const char *format, va_list argum
         buffer_printf(&whole, "semel %s: ", t->command);
     show_text(&line, text, (size_t)len, 0);
     add_hints(&whole, line.data, t->options);
-    (void)fprintf(cli_errors(), "%s\n", whole.data);
+    if (t->host)
+        t->host->say(t->host->context, is_refusal, line.data);
+    else
+        (void)fprintf(cli_errors(), "%s\n", whole.data);
     buffer_free(&line);
     buffer_free(&whole);
     free(text);
@@ -96,6 +99,26 @@ int tool_refuse(const tool *t, int status, const char *format, ...)
     say(t, 1, format, arguments);
     va_end(arguments);
     return status;
+}
+
+/* A command line has a line of its own that says where help is. */
+int tool_usage(const tool *t, const char *format, ...)
+{
+    va_list arguments;
+    buffer text = {0};
+    va_start(arguments, format);
+    buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    int status = t->host ? tool_refuse(t, CLI_USAGE, "%s", text.data)
+                         : cli_usage(t->command, "%s", text.data);
+    buffer_free(&text);
+    return status;
+}
+
+void tool_count(const tool *t, const char *outcome, uint64_t count)
+{
+    if (t->host)
+        t->host->count(t->host->context, outcome, count);
 }
 
 typedef struct schema_state {
@@ -246,6 +269,21 @@ int tool_open_any(tool *out, const char *caller, const tool_options *options)
 int tool_open_existing(tool *out, const char *caller, const tool_options *options)
 {
     return open_store(out, caller, options, LEAVE_MISSING);
+}
+
+int tool_borrow(tool *out, const char *caller, const tool_options *options, const tool_host *host,
+                config *all, semel_store *store)
+{
+    semel_error why = {0};
+    *out = (tool){
+        .command = caller, .options = options, .host = host, .all = all, .store = store};
+    return semel_store_now(&out->now_ms, store, &why) ? tool_failed(out, &why) : CLI_OK;
+}
+
+void tool_return(tool *t)
+{
+    region_free(&t->memory);
+    *t = (tool){0};
 }
 
 void tool_close(tool *t)

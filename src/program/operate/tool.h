@@ -38,9 +38,24 @@ typedef struct tool_options {
         "--yes", 'y', ARGUMENT_FLAG, &(o)->yes        \
     }
 
+/* Who asked for the work, if that is no person at a terminal: the admin server. It is told what a
+ * terminal would show, and it has confirmed what a terminal would ask. */
+typedef struct tool_host {
+    void *context;
+    const char *who;  /* for the audit: "mira (127.0.0.1)" */
+    const char *note; /* behind what the audit says was done, as a comment: " # page: because"; "" */
+    /* A line: what is wrong, or what was done. */
+    void (*say)(void *context, int is_refusal, const char *text);
+    int (*is_stopped)(void *context);             /* 1: it is to end after the step in hand */
+    /* How many have this outcome so far: "processed", "gone". */
+    void (*count)(void *context, const char *outcome, uint64_t count);
+    void (*audited)(void *context, int64_t id); /* the entry of the audit */
+} tool_host;
+
 typedef struct tool {
     const char *command; /* "dead ls", for messages */
     const tool_options *options;
+    const tool_host *host; /* NULL: a terminal, or a pipe */
     config *all; /* NULL: with --store and without -c */
     semel_store *store;
     int64_t now_ms; /* the store's clock when the tool was opened */
@@ -59,6 +74,18 @@ int tool_open_any(tool *out, const char *caller, const tool_options *options);
 /* The same, but a file that is not there is not made: then the store is NULL. */
 int tool_open_existing(tool *out, const char *caller, const tool_options *options);
 void tool_close(tool *t);
+
+/* The same on a store and a configuration that are open, and stay the caller's; `host` as above.
+ * Returns 0, or the exit status after telling the host. Ends with tool_return(). */
+int tool_borrow(tool *out, const char *caller, const tool_options *options, const tool_host *host,
+                config *all, semel_store *store);
+void tool_return(tool *t);
+
+/* Tells the host, if there is one, how many have this outcome so far. */
+void tool_count(const tool *t, const char *outcome, uint64_t count);
+
+/* What is wrong with what was typed; returns CLI_USAGE. */
+int tool_usage(const tool *t, const char *format, ...) SEMEL_PRINTF(2, 3);
 
 /* "semel dead ls: TEXT" on stderr; returns the status that fits: CLI_TEMPORARY, CLI_NOT_FOUND,
  * CLI_FAILED. */

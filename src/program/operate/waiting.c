@@ -101,7 +101,7 @@ semel_status waiting_find(int64_t *seq, const waiting_place *where, semel_bytes 
 int waiting_read_id(semel_bytes *out, tool *t, const char *typed)
 {
     const char *wrong = typed_key(out, &t->memory, typed);
-    return wrong ? cli_usage(t->command, "the id is not one: %s", wrong) : CLI_OK;
+    return wrong ? tool_usage(t, "the id is not one: %s", wrong) : CLI_OK;
 }
 
 /* --- filters ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "program/run/assembly.h"
 
 #include "program/config/definition.h"
+#include "program/gateway/proxy_inbox.h"
 #include "program/handler/handler.h"
 #include "program/run/live.h"
 #include "program/support/memory.h"
@@ -86,12 +87,26 @@ static semel_inbox_options *inbox_options(assembly *a, const inbox_config *from,
     return copy;
 }
 
+/* The gateway itself receives what they handle; the pipeline does their retention. */
+static void add_proxy_inboxes(assembly *a, const config *all, semel_pipeline_inbox *out)
+{
+    for (size_t i = 0; i < all->gateway.route_count; i++) {
+        const route_config *route = &all->gateway.routes[i];
+        if (route->kind != ROUTE_PROXY)
+            continue;
+        semel_inbox_options *options = region_alloc(&a->memory, sizeof *options);
+        *options = proxy_inbox_options(route);
+        *out++ = (semel_pipeline_inbox){.name = proxy_inbox_name(&a->memory, route),
+                                        .options = options};
+    }
+}
+
 /* The handler of each inbox is opened on the way. */
 static semel_status add_inboxes(assembly *a, const config *all, const assembly_options *options,
                                 semel_error *err)
 {
-    semel_pipeline_inbox *inboxes =
-        region_alloc(&a->memory, (all->inbox_count + 1) * sizeof *inboxes);
+    semel_pipeline_inbox *inboxes = region_alloc(
+        &a->memory, (all->inbox_count + all->gateway.route_count + 1) * sizeof *inboxes);
     a->handlers = region_alloc(&a->memory, all->inbox_count * sizeof(handler *));
     a->spec.inboxes = inboxes;
     for (size_t i = 0; i < all->inbox_count; i++) {
@@ -110,6 +125,7 @@ static semel_status add_inboxes(assembly *a, const config *all, const assembly_o
             .faults = from->faults,
             .require = from->require};
     }
+    add_proxy_inboxes(a, all, inboxes + all->inbox_count);
     return SEMEL_OK;
 }
 

@@ -78,17 +78,23 @@ static void give_up_draining(service *s)
     service_end_at_once(s, CLI_OK);
 }
 
+static int is_drained(const service *s)
+{
+    return atomic_load(&s->now.ended) && service_gateway_is_idle(s);
+}
+
 static int drain(service *s)
 {
-    int64_t until = steady_ms() + s->all->drain_ms + GRACE_MS;
+    int64_t until = steady_ms() + s->all->drain_ms + GRACE_MS, pause_ms;
     service_say_stopping(s);
     live_stopping(s->live);
     notify_send("STOPPING=1");
     drain_begin(s->all->drain_ms);
+    service_drain_gateway(s);
     service_stop_pipeline(&s->now);
-    for (int64_t left; !atomic_load(&s->now.ended);
-         service_wait(s, left < TICK_MS ? left : TICK_MS)) {
+    for (int64_t left; !is_drained(s); service_wait(s, left < pause_ms ? left : pause_ms)) {
         left = until - steady_ms();
+        pause_ms = atomic_load(&s->now.ended) ? ONCE_MS : TICK_MS;
         if (left <= 0)
             give_up_draining(s);
         service_tick(s);
@@ -127,6 +133,7 @@ static int open_and_run(service *s)
     }
     if (status)
         return status == EXIT_STOPPED ? CLI_OK : status;
+    service_use_gateway(s, s->all);
     notify_send("READY=1");
     run_until_end(s);
     if (!atomic_load(&s->now.ended))
@@ -140,13 +147,14 @@ static int begin(service *s)
     int failed = service_block_signals(s);
     s->live = live_open(s->log, s->outcomes, s->options->once);
     live_configure(s->live, s->all);
-    return failed || service_read_signals(s) ? CLI_FAILED : CLI_OK;
+    return failed || service_read_signals(s) ? CLI_FAILED : service_open_gateway(s);
 }
 
 /* What touches store and brokers comes first, as long as the signals are read. */
 static void close_all(service *s, int status)
 {
     service_begin_closing(s, status);
+    service_close_gateway(s);
     service_close_pipeline(&s->now);
     live_close(service_take_live(s));
     semel_store_close(s->store);

@@ -2,6 +2,7 @@
 #ifndef SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
 #define SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
 
+#include "program/gateway/gateway.h"
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
 #include "program/run/live.h"
@@ -35,6 +36,7 @@ typedef struct service {
     live *live;
     semel_store *store;
     running now;
+    gateway *gateway; /* NULL: there is none */
     int signal_fd;
     int wake_fd;               /* wakes the main thread */
     int reader_fd;             /* wakes the reader of the signals */
@@ -94,6 +96,16 @@ void service_wait(service *s, int64_t wait_ms);
 /* service_reload.c: replaces the configuration; the old one stays if the new one cannot be
  * used. */
 void service_reload(service *s);
+
+/* service_gateway.c: opens what the configuration has, if it has one. Prepares what a fresh one has,
+ * uses the pipeline that is open, leaves it, takes no more requests, waits for those in hand. */
+int service_open_gateway(service *s);
+semel_status service_prepare_gateway(service *s, const config *fresh, semel_error *err);
+void service_use_gateway(service *s, const config *all);
+void service_pause_gateway(service *s);
+void service_drain_gateway(service *s);
+int service_gateway_is_idle(const service *s);
+void service_close_gateway(service *s);
 
 /* service_once.c: is anything left to do? Asks the store, so not too often. 1: nothing. */
 int service_is_idle(service *s);

@@ -57,7 +57,9 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
+    if (service_prepare_gateway(s, fresh, &why)) {
+        refuse(s, why.text);
+    } else if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
     } else if (service_verify(s, fresh) != CLI_OK) {
         if (!s->stop_signal)
@@ -87,6 +89,8 @@ static int open_and_start(service *s, const config *all)
     status = service_start(s, all, &s->now);
     if (status)
         service_close_pipeline(&s->now);
+    else
+        service_use_gateway(s, all);
     return status;
 }
 
@@ -122,6 +126,7 @@ static void replace(service *s, config *fresh)
     changes_find(&all, s->all, fresh);
     service_say_changes(s, &all);
     if (stop_old(s)) {
+        service_pause_gateway(s);
         service_close_pipeline(&s->now);
         if (open_and_start(s, fresh) == CLI_OK) {
             unused = s->all;
@@ -138,6 +143,14 @@ static void replace(service *s, config *fresh)
     changes_free(&all);
 }
 
+/* A gateway that only the refused configuration has was never used. */
+static void refuse_gateway(service *s, config *fresh)
+{
+    if (!s->all->gateway.listen)
+        service_close_gateway(s);
+    s->options->unload(fresh);
+}
+
 void service_reload(service *s)
 {
     s->wants_reload = 0;
@@ -149,6 +162,6 @@ void service_reload(service *s)
     if (fresh && store_accepts(s, fresh))
         replace(s, fresh);
     else if (fresh)
-        s->options->unload(fresh);
+        refuse_gateway(s, fresh);
     notify_send("READY=1");
 }

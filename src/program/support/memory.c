@@ -128,10 +128,9 @@ void buffer_text(buffer *to, const char *text)
     buffer_add(to, text, strlen(text));
 }
 
-void buffer_printf(buffer *to, const char *format, ...)
+void buffer_vprintf(buffer *to, const char *format, va_list arguments)
 {
-    va_list arguments, again;
-    va_start(arguments, format);
+    va_list again;
     va_copy(again, arguments);
     int len = vsnprintf(NULL, 0, format, arguments);
     if (len > 0) {
@@ -140,6 +139,13 @@ void buffer_printf(buffer *to, const char *format, ...)
         to->len += (size_t)len;
     }
     va_end(again);
+}
+
+void buffer_printf(buffer *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    buffer_vprintf(to, format, arguments);
     va_end(arguments);
 }
 

@@ -4,6 +4,7 @@
 #define SEMEL_PROGRAM_SUPPORT_MEMORY_H
 
 #include <semel/export.h>
+#include <stdarg.h>
 #include <stddef.h>
 
 /* Zeroed; never NULL. free() frees it. */
@@ -33,6 +34,7 @@ typedef struct buffer {
 void buffer_add(buffer *to, const void *data, size_t len);
 void buffer_text(buffer *to, const char *text);
 void buffer_printf(buffer *to, const char *format, ...) SEMEL_PRINTF(2, 3);
+void buffer_vprintf(buffer *to, const char *format, va_list arguments);
 void buffer_free(buffer *all);
 
 #endif

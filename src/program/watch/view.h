@@ -28,7 +28,21 @@ typedef struct queue_view {
     int is_broker;
     int64_t waiting;   /* -1: not known: it is a broker's, or cannot be read */
     int64_t oldest_ms; /* as above */
+    int64_t leased;    /* of those that wait, what a consumer has */
+    int64_t delayed;   /* and what waits for its time */
 } queue_view;
+
+/* Dead letters with a cause in common: semel_dead_group. */
+typedef struct group_view {
+    semel_dead_origin origin;
+    uint32_t cause;
+    uint64_t letters;
+    int64_t first_ms, last_ms;
+    const char *name;
+    const char *text;
+} group_view;
+
+enum { VIEW_GROUPS_MAX = 16 };
 
 typedef struct view {
     region memory;
@@ -44,6 +58,8 @@ typedef struct view {
     int64_t at_ns;       /* and by the steady one, */
     int64_t took_ns;     /* and how long that took */
     uint64_t dead;       /* letters in all */
+    group_view groups[VIEW_GROUPS_MAX]; /* the largest of them */
+    size_t group_count;
     semel_error trouble; /* of the store; status 0: none */
 } view;
 

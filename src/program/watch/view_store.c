@@ -6,12 +6,26 @@
 
 enum { QUESTION_MS = 5000, COUNTED_MAX = 100000 };
 
+static void add_group(view *v, const semel_dead_group *group)
+{
+    v->groups[v->group_count++] =
+        (group_view){.origin = group->origin,
+                     .cause = group->cause,
+                     .letters = group->letters,
+                     .first_ms = group->first_ms,
+                     .last_ms = group->last_ms,
+                     .name = region_copy(&v->memory, group->name, strlen(group->name)),
+                     .text = region_copy(&v->memory, group->text, strlen(group->text))};
+}
+
 static semel_status count_group(const semel_dead_group *group, void *context, semel_error *err)
 {
     view *v = context;
     inbox_view *inbox = group->origin == SEMEL_DEAD_INBOX ? view_inbox(v, group->name) : NULL;
     (void)err;
     v->dead += group->letters;
+    if (v->group_count < VIEW_GROUPS_MAX)
+        add_group(v, group);
     if (inbox)
         inbox->dead += (int64_t)group->letters;
     return SEMEL_OK;
@@ -41,7 +55,8 @@ static void read_outbox(view *v, tool *t, outbox_view *to)
 }
 
 typedef struct counting {
-    int64_t count;
+    int64_t now_ms;
+    int64_t count, leased, delayed;
     int64_t first_ms; /* of the oldest one */
     int64_t last_seq;
 } counting;
@@ -53,6 +68,8 @@ static semel_status count_message(const semel_outgoing *message, void *context, 
     if (!c->count || message->captured_ms < c->first_ms)
         c->first_ms = message->captured_ms;
     c->count++;
+    c->leased += message->leased != 0;
+    c->delayed += !message->leased && message->due_ms > c->now_ms;
     c->last_seq = message->seq;
     return SEMEL_OK;
 }
@@ -75,13 +92,14 @@ static void read_queue(view *v, tool *t, queue_view *to)
 {
     semel_transport *queue = NULL;
     counting c = {0};
-    int64_t now_ms;
-    if (semel_store_now(&now_ms, t->store, &v->trouble) ||
+    if (semel_store_now(&c.now_ms, t->store, &v->trouble) ||
         semel_queue_open(&queue, t->store, to->name, NULL, &v->trouble))
         return;
     if (!count_queue(&c, queue, &v->trouble)) {
         to->waiting = c.count;
-        to->oldest_ms = !c.count ? -1 : now_ms > c.first_ms ? now_ms - c.first_ms : 0;
+        to->leased = c.leased;
+        to->delayed = c.delayed;
+        to->oldest_ms = !c.count ? -1 : c.now_ms > c.first_ms ? c.now_ms - c.first_ms : 0;
     }
     semel_transport_close(queue);
 }

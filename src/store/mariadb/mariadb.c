@@ -263,4 +263,5 @@ const semel_store_driver mariadb_store_driver = {
     .lists = &mariadb_lists,
     .inspection = &mariadb_inspection,
     .operation = &mariadb_operation,
+    .history = &mariadb_history,
 };

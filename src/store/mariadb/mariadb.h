@@ -297,6 +297,9 @@ extern const semel_store_lists mariadb_lists;
 
 /* operation.c, outbox_change.c */
 extern const semel_store_operation mariadb_operation;
+
+/* history.c */
+extern const semel_store_history mariadb_history;
 semel_status mariadb_wake(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
                           size_t *changed, semel_error *err);
 semel_status mariadb_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
@@ -319,6 +322,7 @@ semel_status maria_unit_execute_large(mariadb_unit *unit, const semel_message *m
  * due. */
 extern const char maria_mark_pattern[];
 extern const char maria_put_pattern[];
+extern const char maria_history_pattern[];
 extern const char maria_group_pattern[];
 extern const char maria_now[]; /* the server's clock, as a value */
 

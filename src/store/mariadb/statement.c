@@ -70,6 +70,18 @@
     "AND (? = 0 OR cause = ? OR cause IS NULL) AND (? = 0 OR retry = 1) "                 \
     "AND (? IS NULL OR `key` = ?) ORDER BY dead_id LIMIT ?"
 
+/* The history, in the same way; history.c writes the values. The message's id has another name. */
+#define HISTORY_HEAD                                                                        \
+    "at_ms, kind, outcome, refused, attempt, delivery, retry_ms, took_ns, letter, number, " \
+    "body_len, kept, name, `key`, process, error, grp, message_id, source, type, topic, "   \
+    "correlation_id, content_type, time_ms"
+#define HISTORY_COLUMNS \
+    "SELECT id, " HISTORY_HEAD ", IF(?, headers, NULL), IF(?, `body`, NULL) FROM `{}history` "
+#define HISTORY_WANTED                                                                       \
+    "id < ? AND (? = 0 OR kind = ?) AND (? IS NULL OR name = ?) AND (? = 0 OR outcome = ?) " \
+    "AND (? IS NULL OR type = ?) AND at_ms >= ? AND (? = 0 OR at_ms < ?) "                   \
+    "ORDER BY id DESC LIMIT ?"
+
 /* A letter may be asked for (1) in every state. */
 #define THIS_RETRY "`{}dead` " BY_KEY " WHERE dead_id = ? AND (? = 1 OR retry = ?)"
 
@@ -77,12 +89,14 @@
 #define MARK_PATTERN    "(?, ?, 0, " NOW ", ?, ?, ?, ?)"
 #define PUT_PATTERN     "(?, " NOW " + ?, 0, 0, " NOW ", " MESSAGE_PATTERN ")"
 
-#define GROUP_PATTERN "(?, ?, ?)"
+#define GROUP_PATTERN   "(?, ?, ?)"
+#define HISTORY_PATTERN "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " MESSAGE_PATTERN ")"
 
 const char maria_now[] = NOW;
 const char maria_mark_pattern[] = MARK_PATTERN;
 const char maria_group_pattern[] = GROUP_PATTERN;
 const char maria_put_pattern[] = PUT_PATTERN;
+const char maria_history_pattern[] = HISTORY_PATTERN;
 
 static const char *const texts[ST_COUNT] = {
     [ST_START] = "START TRANSACTION",
@@ -369,6 +383,21 @@ static const char *const texts[ST_COUNT] = {
         "SELECT id FROM `{}process` " BY_KEY " WHERE seen_ms < ? FOR UPDATE SKIP LOCKED",
     [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
                         "FROM `{}process` ORDER BY id",
+
+    [ST_HISTORY_PUT] =
+        "INSERT INTO `{}history` (" HISTORY_HEAD ", headers, `body`) VALUES " HISTORY_PATTERN "~",
+    [ST_HISTORY_LIST] = HISTORY_COLUMNS BY_KEY " WHERE " HISTORY_WANTED,
+    [ST_HISTORY_LIST_NAME] =
+        HISTORY_COLUMNS "FORCE INDEX (name) WHERE name = ? AND " HISTORY_WANTED,
+    [ST_HISTORY_LIST_KEY] =
+        HISTORY_COLUMNS "FORCE INDEX (`key`) WHERE `key` = ? AND " HISTORY_WANTED,
+    [ST_HISTORY_OLD] =
+        "SELECT id FROM (SELECT id, at_ms FROM `{}history` " BY_KEY " ORDER BY id LIMIT ?) oldest "
+        "WHERE id <= (SELECT MAX(id) FROM `{}history`) - ? OR at_ms < ?",
+    [ST_HISTORY_TRIM] = "DELETE h FROM `{}history` h " BY_KEY " WHERE id IN (?)",
+    [ST_HISTORY_BOUNDS] =
+        "SELECT (SELECT MIN(id) FROM `{}history`), (SELECT MAX(id) FROM `{}history`), "
+        "(SELECT at_ms FROM `{}history` " BY_KEY " ORDER BY id LIMIT 1)",
 };
 
 const char *const *maria_statements(mem_arena *arena, const char *name)

@@ -135,6 +135,13 @@ typedef enum maria_statement {
     ST_PROCESS_REMOVE,
     ST_PROCESS_SILENT,
     ST_PROCESS_LIST,
+    ST_HISTORY_PUT,
+    ST_HISTORY_LIST,
+    ST_HISTORY_LIST_NAME,
+    ST_HISTORY_LIST_KEY,
+    ST_HISTORY_OLD,
+    ST_HISTORY_TRIM,
+    ST_HISTORY_BOUNDS,
     ST_COUNT
 } maria_statement;
 

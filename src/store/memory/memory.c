@@ -146,6 +146,7 @@ static void memory_close(void *store)
     memory_index_free(&self->rows);
     memory_letters_free(self);
     memory_operation_free(self);
+    memory_history_free(self);
     memory_extra_drop_spares(self);
     mem_free(self->spare_records);
     pthread_cond_destroy(&self->let_go);
@@ -404,4 +405,5 @@ const semel_store_driver memory_store_driver = {
     .lists = &memory_lists,
     .inspection = &memory_inspection,
     .operation = &memory_operation,
+    .history = &memory_history,
 };

@@ -13,6 +13,7 @@
  *     note.c         what is known about an inbox itself
  *     list.c         lists of markers and messages
  *     operation.c    names, the audit, processes
+ *     history.c      what became of deliveries
  *     journal.c      how a unit takes back what it did
  *     index.c        a small hash index, for rows, groups and letters
  *
@@ -46,6 +47,7 @@ typedef struct memory_content memory_content;
 typedef struct memory_extra memory_extra;
 typedef struct memory_audit memory_audit;
 typedef struct memory_process memory_process;
+typedef struct memory_delivery memory_delivery;
 
 enum { NOTE_END = SEMEL_NOTE_SWEEP + 1 };
 
@@ -98,6 +100,10 @@ typedef struct memory_store {
     memory_audit *first_audit; /* in the order of their ids */
     int64_t last_audit_id;
     memory_process *first_process; /* in the order of their ids */
+
+    memory_delivery *first_delivery; /* in the order of their ids */
+    memory_delivery *last_delivery;
+    int64_t last_delivery_id;
 } memory_store;
 
 /* --- journal.c -------------------------------------------------------------------------------- */
@@ -159,6 +165,12 @@ struct memory_record {
             memory_process *prepared; /* or one with the id of the row to be removed */
             int64_t cutoff_ms;
         } process;
+        struct {
+            memory_delivery *first, *last; /* a chain of new rows */
+            int64_t last_id;               /* trimming: no row behind this one is removed, ... */
+            int64_t old_id;                /* ... and of those only up to this one, ... */
+            int64_t cutoff_ms;             /* ... or older than this */
+        } history;
     };
 };
 
@@ -318,5 +330,11 @@ void memory_letters_free(memory_store *store);
 extern const semel_store_operation memory_operation;
 
 void memory_operation_free(memory_store *store);
+
+/* --- history.c -------------------------------------------------------------------------------- */
+
+extern const semel_store_history memory_history;
+
+void memory_history_free(memory_store *store);
 
 #endif

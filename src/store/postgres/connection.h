@@ -115,6 +115,12 @@ typedef enum pg_statement {
     ST_PROCESS_PUT,
     ST_PROCESS_REMOVE,
     ST_PROCESS_LIST,
+    ST_HISTORY_PUT,
+    ST_HISTORY_LIST,
+    ST_HISTORY_LIST_NAME,
+    ST_HISTORY_LIST_KEY,
+    ST_HISTORY_TRIM,
+    ST_HISTORY_BOUNDS,
     ST_COUNT,
     ST_APPLICATIONS = ST_COUNT /* a queued statement */
 } pg_statement;
@@ -246,7 +252,7 @@ int pg_first_line(const char *text); /* its length: libpq joins several */
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-enum { PARAMETERS_MAX = 20 };
+enum { PARAMETERS_MAX = 26 };
 
 /* A statement and its parameters, from the first one on. All are binary. */
 typedef struct pg_query {

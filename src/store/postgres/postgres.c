@@ -335,4 +335,5 @@ const semel_store_driver postgres_store_driver = {
     .lists = &postgres_lists,
     .inspection = &postgres_inspection,
     .operation = &postgres_operation,
+    .history = &postgres_history,
 };

@@ -220,6 +220,9 @@ extern const semel_store_lists postgres_lists;
 /* operation.c */
 extern const semel_store_operation postgres_operation;
 
+/* history.c */
+extern const semel_store_history postgres_history;
+
 /* array.c: one-dimensional arrays in the protocol's binary format. */
 typedef struct pg_array {
     unsigned char *bytes;

@@ -76,6 +76,21 @@
     "AND ($11::bytea IS NULL OR key = $11) THEN true ELSE false END "
 #define DEAD_PAGE "ORDER BY dead_id LIMIT $12"
 
+/* The history, in the same way. The message's id has another name than in the other tables. */
+#define HISTORY "{}.semel_history"
+#define HISTORY_HEAD                                                                        \
+    "at_ms, kind, outcome, refused, attempt, delivery, retry_ms, took_ns, letter, number, " \
+    "body_len, kept, name, key, process, error, grp, message_id, source, type, topic, "     \
+    "correlation_id, content_type, time_ms"
+#define HISTORY_COLUMNS                                                 \
+    "SELECT id, " HISTORY_HEAD ", CASE WHEN $10 = 1 THEN headers END, " \
+    "CASE WHEN $10 = 1 THEN body END FROM " HISTORY
+#define HISTORY_WANTED                                                                 \
+    "id < $1 AND CASE WHEN ($2 = 0 OR kind = $2) AND ($3::text IS NULL OR name = $3) " \
+    "AND ($4::bytea IS NULL OR key = $4) AND ($5 = 0 OR outcome = $5) "                \
+    "AND ($6::text IS NULL OR type = $6) AND at_ms >= $7 AND ($8 = 0 OR at_ms < $8) "  \
+    "THEN true ELSE false END ORDER BY id DESC LIMIT $9"
+
 /* Only the relay that has a group's lock leases from it, parks it or notes when it is due. */
 #define GROUP_NUMBER "hashtextextended(grp, '" OUTBOX "'::regclass::oid::bigint << 24 | $1)"
 #define LOCK_GROUP   "pg_try_advisory_xact_lock(" GROUP_NUMBER ")"
@@ -461,6 +476,24 @@ static const char *const texts[ST_COUNT] = {
                           "{}.semel_process WHERE seen_ms < $2 FOR UPDATE SKIP LOCKED)",
     [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
                         "FROM {}.semel_process ORDER BY id",
+
+    [ST_HISTORY_PUT] =
+        "INSERT INTO " HISTORY " (" HISTORY_HEAD ", headers, body) SELECT " HISTORY_HEAD
+        ", headers, body FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], "
+        "$5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], "
+        "$11::bigint[], $12::bigint[], $13::text[], $14::bytea[], $15::text[], $16::text[], "
+        "$17::text[], $18::bytea[], $19::text[], $20::text[], $21::text[], $22::bytea[], "
+        "$23::text[], $24::bigint[], $25::bytea[], $26::bytea[]) WITH ORDINALITY "
+        "AS r (" HISTORY_HEAD ", headers, body, place) ORDER BY place",
+    [ST_HISTORY_LIST] = HISTORY_COLUMNS " WHERE " HISTORY_WANTED,
+    [ST_HISTORY_LIST_NAME] = HISTORY_COLUMNS " WHERE name = $3 AND " HISTORY_WANTED,
+    [ST_HISTORY_LIST_KEY] = HISTORY_COLUMNS " WHERE key = $4 AND " HISTORY_WANTED,
+    [ST_HISTORY_TRIM] =
+        "WITH oldest AS MATERIALIZED (SELECT id, at_ms FROM " HISTORY " ORDER BY id LIMIT $3) "
+        "DELETE FROM " HISTORY " WHERE id = ANY (ARRAY(SELECT id FROM oldest "
+        "WHERE id <= (SELECT max(id) FROM " HISTORY ") - $1 OR at_ms < $2))",
+    [ST_HISTORY_BOUNDS] = "SELECT (SELECT min(id) FROM " HISTORY "), (SELECT max(id) FROM " HISTORY
+                          "), (SELECT at_ms FROM " HISTORY " ORDER BY id LIMIT 1)",
 };
 
 const char *const *pg_statements_fill(mem_arena *arena, const char *schema, const char *isolation)

@@ -139,6 +139,7 @@ static const char retention[] = "retention cannot run";
 static const char relay[] = "messages cannot be relayed";
 static const char letters[] = "dead letters cannot be listed or retried";
 static const char audit[] = "changes by hand cannot be recorded";
+static const char history[] = "no history of deliveries is kept";
 static const char processes[] = "running processes cannot be told from each other";
 
 const sql_needed_right sql_needed_rights[] = {
@@ -176,6 +177,9 @@ const sql_needed_right sql_needed_rights[] = {
     {"process", "pid", RIGHT_INSERT, WARNING, processes, 0},
     {"process", "pid", RIGHT_UPDATE, WARNING, processes, 0},
     {"process", "pid", RIGHT_DELETE, WARNING, processes, 0},
+    {"history", "at_ms", RIGHT_SELECT, WARNING, history, 0},
+    {"history", "at_ms", RIGHT_INSERT, WARNING, history, 0},
+    {"history", "at_ms", RIGHT_DELETE, WARNING, "the history of deliveries grows without end", 0},
     {"scope", "name", RIGHT_UPDATE, ERROR, names, 1}, /* INSERT ... ON DUPLICATE KEY UPDATE */
     {0},
 };

@@ -334,4 +334,5 @@ const semel_store_driver sqlite_store_driver = {
     .lists = &sqlite_lists,
     .inspection = &sqlite_inspection,
     .operation = &sqlite_operation,
+    .history = &sqlite_history,
 };

@@ -291,6 +291,9 @@ semel_status sqlite_outgoing_show(const sqlite_query *q, const sqlite_store *sto
 /* operation.c */
 extern const semel_store_operation sqlite_operation;
 
+/* history.c */
+extern const semel_store_history sqlite_history;
+
 /* columns.c: the ten columns of a message, the same in two tables. */
 semel_status sqlite_message_bind(sqlite_query *q, mem_arena *arena, const semel_message *message,
                                  semel_error *err);

@@ -54,6 +54,21 @@
     "seq, attempts, refusals, captured_ms, wake_ms, token IS NOT NULL, error, grp, id, source, " \
     "type, topic, correlation_id, content_type, time_ms"
 
+/* The rows of the history; the message's id has another name than in the other tables. */
+#define HISTORY_NUMBERS                                                                     \
+    "at_ms, kind, outcome, refused, attempt, delivery, retry_ms, took_ns, letter, number, " \
+    "body_len, kept"
+#define HISTORY_HEAD                                                                      \
+    HISTORY_NUMBERS ", name, key, process, error, grp, message_id, source, type, topic, " \
+                    "correlation_id, content_type, time_ms"
+#define HISTORY_COLUMNS                                                                  \
+    "id, " HISTORY_HEAD ", CASE WHEN ?10 THEN headers END, CASE WHEN ?10 THEN body END " \
+    "FROM semel_history"
+#define HISTORY_WANTED                                                                         \
+    "id < ?1 AND (?2 = 0 OR kind = ?2) AND (?3 IS NULL OR name = ?3) "                         \
+    "AND (?4 IS NULL OR key = ?4) AND (?5 = 0 OR outcome = ?5) AND (?6 IS NULL OR type = ?6) " \
+    "AND at_ms >= ?7 AND (?8 = 0 OR at_ms < ?8) ORDER BY id DESC LIMIT ?9"
+
 /* Rows of queues are in the same table, and are not unsent. */
 #define NO_QUEUE "outbox NOT IN (SELECT id FROM semel_scope WHERE kind = 3)"
 
@@ -245,6 +260,22 @@ static const char *const texts[ST_COUNT] = {
     [ST_PROCESS_REMOVE] = "DELETE FROM semel_process WHERE id = ? OR seen_ms < ?",
     [ST_PROCESS_LIST] = "SELECT id, host, pid, started_ms, seen_ms, socket, data "
                         "FROM semel_process ORDER BY id",
+
+    [ST_HISTORY_PUT] = "INSERT INTO semel_history (" HISTORY_HEAD ", headers, body) VALUES "
+                       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                       "?, ?)",
+    [ST_HISTORY_LIST] = "SELECT " HISTORY_COLUMNS " WHERE " HISTORY_WANTED,
+    [ST_HISTORY_LIST_NAME] = "SELECT " HISTORY_COLUMNS
+                             " INDEXED BY semel_history_name WHERE name = ?3 AND " HISTORY_WANTED,
+    [ST_HISTORY_LIST_KEY] = "SELECT " HISTORY_COLUMNS
+                            " INDEXED BY semel_history_key WHERE key = ?4 AND " HISTORY_WANTED,
+    [ST_HISTORY_TRIM] =
+        "DELETE FROM semel_history WHERE id IN (SELECT id FROM (SELECT id, at_ms FROM "
+        "semel_history ORDER BY id LIMIT ?3) WHERE id <= (SELECT max(id) FROM semel_history) - ?1 "
+        "OR at_ms < ?2)",
+    [ST_HISTORY_BOUNDS] =
+        "SELECT (SELECT min(id) FROM semel_history), (SELECT max(id) FROM semel_history), "
+        "(SELECT at_ms FROM semel_history ORDER BY id LIMIT 1)",
 };
 
 /* --- connections ------------------------------------------------------------------------------ */

@@ -85,6 +85,12 @@ typedef enum sqlite_statement {
     ST_PROCESS_PUT,
     ST_PROCESS_REMOVE,
     ST_PROCESS_LIST,
+    ST_HISTORY_PUT,
+    ST_HISTORY_LIST,
+    ST_HISTORY_LIST_NAME,
+    ST_HISTORY_LIST_KEY,
+    ST_HISTORY_TRIM,
+    ST_HISTORY_BOUNDS,
     ST_COUNT
 } sqlite_statement;
 

@@ -1,0 +1,379 @@
+/* The two threads that keep numbers: one looks at the store and at health every other second, and
+ * may hang there; the other one takes a sample once a second and asks nobody. */
+#include "program/admin/api_internal.h"
+#include "program/cli.h"
+#include "program/operate/queues.h"
+#include "program/run/live_internal.h"
+#include "program/support/show.h"
+#include "program/support/strict_json.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    LOOK_MS = 2000,
+    SECOND_MS = 1000,
+    MINUTE_MS = 60000,
+    HOUR_MS = 3600000,
+    FRESH_MS = 6000,       /* so old may a look be to count as of now */
+    COUNT_EVERY_MS = 30000, /* keys of inboxes, and queues at brokers */
+    COUNT_MS = 200,         /* for each inbox */
+    HEALTH_DEPTH = 8,
+    NS_PER_MS = 1000000
+};
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+/* 1: it ends. In steps, so that an end is seen soon. */
+static int pause_for(api *a, int64_t ms)
+{
+    enum { STEP_MS = 100 };
+    int stops = 0;
+    for (int64_t left = ms; left > 0 && !stops; left -= STEP_MS) {
+        int64_t step = left < STEP_MS ? left : STEP_MS;
+        struct timespec time = {.tv_nsec = (long)(step * NS_PER_MS)};
+        (void)nanosleep(&time, NULL);
+        pthread_mutex_lock(&a->lock);
+        stops = a->stops;
+        pthread_mutex_unlock(&a->lock);
+    }
+    return stops;
+}
+
+/* --- troubles ----------------------------------------------------------------------------------- */
+
+const trouble *looked_trouble(const looked *l, const char *component)
+{
+    for (size_t i = 0; i < l->trouble_count; i++)
+        if (!l->troubles[i].until_ms && strcmp(l->troubles[i].component, component) == 0)
+            return &l->troubles[i];
+    return NULL;
+}
+
+static const char *text_of(struct json_object *of, const char *name)
+{
+    struct json_object *found = NULL;
+    (void)json_object_object_get_ex(of, name, &found);
+    return json_object_is_type(found, json_type_string) ? json_object_get_string(found) : "";
+}
+
+static int64_t number_of(struct json_object *of, const char *name)
+{
+    struct json_object *found = NULL;
+    (void)json_object_object_get_ex(of, name, &found);
+    return json_object_get_int64(found);
+}
+
+/* The last one gives way: those of now stand before those that are over. */
+static trouble *add_trouble(looked *l)
+{
+    size_t keep = l->trouble_count < API_OUTAGES_MAX ? l->trouble_count : API_OUTAGES_MAX - 1;
+    memmove(l->troubles + 1, l->troubles, keep * sizeof *l->troubles);
+    l->trouble_count = keep + 1;
+    l->troubles[0] = (trouble){0};
+    return &l->troubles[0];
+}
+
+static void note_problem(looked *l, struct json_object *problem, int64_t now_ms)
+{
+    const char *component = text_of(problem, "component");
+    trouble *to = (trouble *)looked_trouble(l, component);
+    if (!to) {
+        to = add_trouble(l);
+        to->since_ms = now_ms - number_of(problem, "for_ms");
+        (void)snprintf(to->component, sizeof to->component, "%s", component);
+    }
+    (void)snprintf(to->msg, sizeof to->msg, "%s", text_of(problem, "msg"));
+    (void)snprintf(to->error, sizeof to->error, "%s", text_of(problem, "error"));
+    to->waiting = (uint64_t)number_of(problem, "waiting");
+}
+
+static int is_named(struct json_object *problems, const char *component)
+{
+    for (size_t i = 0; i < json_object_array_length(problems); i++)
+        if (strcmp(text_of(json_object_array_get_idx(problems, i), "component"), component) == 0)
+            return 1;
+    return 0;
+}
+
+/* Those that are over are kept for an hour. */
+static void end_others(looked *l, struct json_object *problems, int64_t now_ms)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->trouble_count; i++) {
+        trouble *t = &l->troubles[i];
+        if (!t->until_ms && !is_named(problems, t->component))
+            t->until_ms = now_ms;
+        if (!t->until_ms || now_ms - t->until_ms < HOUR_MS)
+            l->troubles[kept++] = *t;
+    }
+    l->trouble_count = kept;
+}
+
+/* What `semel health` says, too. */
+static void look_at_health(api *a)
+{
+    buffer text = {0};
+    struct json_object *tree = NULL, *problems = NULL;
+    int64_t now_ms = wall_clock_ms();
+    live_write_health(a->live, &text, 0);
+    if (strict_json_parse(&tree, (semel_bytes){text.data, text.len}, HEALTH_DEPTH, NULL) &&
+        json_object_object_get_ex(tree, "problems", &problems)) {
+        pthread_mutex_lock(&a->look_lock);
+        for (size_t i = 0; i < json_object_array_length(problems); i++)
+            note_problem(&a->looked, json_object_array_get_idx(problems, i), now_ms);
+        end_others(&a->looked, problems, now_ms);
+        pthread_mutex_unlock(&a->look_lock);
+    }
+    json_object_put(tree);
+    buffer_free(&text);
+}
+
+/* --- sparks ------------------------------------------------------------------------------------- */
+
+static spark *find_spark(looked *l, const char *name, int is_outbox)
+{
+    for (size_t i = 0; i < l->spark_count; i++)
+        if (l->sparks[i].is_outbox == is_outbox && strcmp(l->sparks[i].name, name) == 0)
+            return &l->sparks[i];
+    if (l->spark_count == API_SPARKS_MAX)
+        return NULL;
+    l->sparks = must_realloc(l->sparks, (l->spark_count + 1) * sizeof *l->sparks);
+    spark *s = &l->sparks[l->spark_count++];
+    *s = (spark){.is_outbox = is_outbox};
+    (void)snprintf(s->name, sizeof s->name, "%s", name);
+    return s;
+}
+
+static void add_minute(looked *l, const char *name, int is_outbox, uint64_t count)
+{
+    spark *s = find_spark(l, name, is_outbox);
+    if (!s)
+        return;
+    memmove(s->minutes, s->minutes + 1, (API_SPARK_MINUTES - 1) * sizeof *s->minutes);
+    s->minutes[API_SPARK_MINUTES - 1] =
+        count >= s->last ? (float)(count - s->last) * SECOND_MS / MINUTE_MS : 0;
+    s->last = count;
+    s->filled += s->filled < API_SPARK_MINUTES;
+}
+
+static void add_sparks(looked *l, const view *v)
+{
+    int64_t minute = v->at_ms / MINUTE_MS;
+    if (minute == l->spark_minute)
+        return;
+    l->spark_minute = minute;
+    for (size_t i = 0; i < v->inbox_count; i++)
+        add_minute(l, v->inboxes[i].name, 0, v->inboxes[i].counts[METER_PROCESSED]);
+    for (size_t i = 0; i < v->outbox_count; i++)
+        add_minute(l, v->outboxes[i].name, 1, v->outboxes[i].sent);
+}
+
+/* The first minute has no start, and is not known. */
+void api_put_spark(buffer *to, const looked *l, const char *name, int is_outbox)
+{
+    const spark *s = NULL;
+    for (size_t i = 0; i < l->spark_count && !s; i++)
+        if (l->sparks[i].is_outbox == is_outbox && strcmp(l->sparks[i].name, name) == 0)
+            s = &l->sparks[i];
+    put_open(to, "spark", '[');
+    for (int i = 0; i < API_SPARK_MINUTES; i++)
+        put_real(to, NULL,
+                 s && i > API_SPARK_MINUTES - s->filled ? (double)s->minutes[i] : -1);
+    put_close(to, ']');
+}
+
+/* --- the store ---------------------------------------------------------------------------------- */
+
+static void say_nothing(void *context, int is_refusal, const char *text)
+{
+    (void)context;
+    (void)is_refusal;
+    (void)text;
+}
+
+static const tool_host silent = {.who = "", .note = "", .say = say_nothing};
+
+/* Expensive, so seldom: with a deadline for each. */
+static void count_keys(api *a, const api_place *at)
+{
+    snapshot *s = api_take_facts(a);
+    int64_t keys[SEMEL_PIPELINE_MAX];
+    size_t count = s->inbox_count < SEMEL_PIPELINE_MAX ? s->inbox_count : SEMEL_PIPELINE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        semel_inbox *inbox = NULL;
+        semel_stats stats = {.keys = -1};
+        keys[i] = -1;
+        if (!semel_inbox_open_known(&inbox, at->store, s->inboxes[i].name, NULL) &&
+            !semel_inbox_stats(&stats, sizeof stats, inbox, COUNT_MS, NULL))
+            keys[i] = stats.keys;
+        semel_inbox_close(inbox);
+    }
+    pthread_mutex_lock(&a->look_lock);
+    memcpy(a->looked.keys, keys, count * sizeof *keys);
+    a->looked.key_count = count;
+    pthread_mutex_unlock(&a->look_lock);
+    api_return_facts(a, s);
+}
+
+/* A broker that is away is not asked. */
+static void count_depths(api *a, tool *t)
+{
+    int64_t depths[SEMEL_PIPELINE_MAX];
+    queue_depths brokers = {.tool = t};
+    size_t count = t->all->queue_count < SEMEL_PIPELINE_MAX ? t->all->queue_count
+                                                            : SEMEL_PIPELINE_MAX;
+    for (size_t i = 0; i < count; i++)
+        depths[i] =
+            t->all->queues[i].url ? queue_depth_of(&brokers, &t->all->queues[i]).ready : -1;
+    pthread_mutex_lock(&a->look_lock);
+    memcpy(a->looked.depths, depths, count * sizeof *depths);
+    a->looked.depth_count = count;
+    pthread_mutex_unlock(&a->look_lock);
+}
+
+static void keep_view(api *a, view *v, int64_t ping_ns)
+{
+    looked *l = &a->looked;
+    pthread_mutex_lock(&a->look_lock);
+    if (!v->trouble.status) {
+        int64_t oldest_ms;
+        l->unsent = (int64_t)view_unsent(v, &oldest_ms);
+        l->oldest_ms = oldest_ms;
+        l->dead = (int64_t)v->dead;
+        l->store_at_ms = wall_clock_ms();
+        l->ping_ns = ping_ns;
+        add_sparks(l, v);
+        history_add(&l->views, v);
+        v = NULL;
+    }
+    pthread_mutex_unlock(&a->look_lock);
+    if (v) {
+        view_free(v);
+        free(v);
+    }
+}
+
+/* Returns how long to wait for the next look. */
+static int64_t look_at_store(api *a, const api_place *at, int counts)
+{
+    static const tool_options options = {.quiet = 1};
+    const argument_list every = {0};
+    tool t;
+    view *v = must_alloc(sizeof *v);
+    int64_t began = steady_clock_ns();
+    int is_away = tool_borrow(&t, "admin", &options, &silent, (config *)at->all, at->store);
+    int64_t ping_ns = steady_clock_ns() - began, pause_ms = LOOK_MS;
+    if (is_away) {
+        free(v);
+    } else {
+        view_read(v, &t, &every, 1);
+        pause_ms = (int64_t)view_pause_ms(v, LOOK_MS);
+        keep_view(a, v, ping_ns);
+        if (counts) {
+            count_keys(a, at);
+            count_depths(a, &t);
+        }
+    }
+    tool_return(&t);
+    return pause_ms;
+}
+
+void *api_look(void *context)
+{
+    api *a = context;
+    api_place at;
+    int64_t counted_ns = 0, pause_ms;
+    do {
+        pause_ms = LOOK_MS;
+        if (api_begin_use(a, &at)) {
+            int counts = !counted_ns || steady_clock_ns() - counted_ns >
+                                            (int64_t)COUNT_EVERY_MS * NS_PER_MS;
+            pause_ms = look_at_store(a, &at, counts);
+            if (counts)
+                counted_ns = steady_clock_ns();
+            api_end_use(a);
+        }
+        look_at_health(a);
+        pause_ms = counted_ns ? pause_ms : SECOND_MS / 5; /* the first look follows the store soon */
+    } while (!pause_for(a, pause_ms));
+    return NULL;
+}
+
+void looked_free(looked *l)
+{
+    history_free(&l->views);
+    free(l->sparks);
+}
+
+/* --- samples ------------------------------------------------------------------------------------ */
+
+typedef struct totals {
+    double counts[SERIES_RATES];
+} totals;
+
+static totals own_totals(const api *a)
+{
+    outcome_totals o = outcomes_totals(a->live->outcomes);
+    return (totals){{(double)o.processed, (double)o.duplicates, (double)o.failed, (double)o.sent,
+                     (double)o.dead}};
+}
+
+/* Of all processes on the store; rates of the last two looks. 0: there is only this process, or not
+ * enough was seen. The caller has the lock. */
+static int rates_of_all(const looked *l, series_point *to, int64_t now_ms)
+{
+    const history *h = &l->views;
+    const view *now = history_newest(h);
+    if (!now || h->count < 2 || now->processes < 2 || now_ms - l->store_at_ms > FRESH_MS)
+        return 0;
+    history last = {.views = {h->views[h->count - 2], h->views[h->count - 1]}, .count = 2};
+    static const meter_slot slots[] = {METER_PROCESSED, METER_DUPLICATES, METER_FAILED};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        double rate = history_total(&last, slots[i]);
+        to->values[i] = rate < 0 ? 0 : (float)rate;
+    }
+    double sent = 0;
+    for (size_t i = 0; i < now->outbox_count; i++) {
+        double rate = history_sent(&last, &now->outboxes[i]);
+        sent += rate < 0 ? 0 : rate;
+    }
+    to->values[SERIES_SENT] = (float)sent;
+    to->values[SERIES_BURIED] = (float)history_total(&last, METER_DEAD);
+    return 1;
+}
+
+static void take_sample(api *a, totals *before, int64_t *before_ns)
+{
+    series_point point;
+    totals now = own_totals(a);
+    int64_t now_ns = steady_clock_ns(), now_ms = wall_clock_ms();
+    double seconds = (double)(now_ns - *before_ns) / 1e9;
+    if (now_ms / SECOND_MS == a->series.last_s) /* only this thread changes it */
+        return;
+    for (int i = 0; i < SERIES_RATES; i++)
+        point.values[i] = (float)((now.counts[i] - before->counts[i]) / seconds);
+    pthread_mutex_lock(&a->look_lock);
+    int is_fresh = a->looked.store_at_ms && now_ms - a->looked.store_at_ms < FRESH_MS;
+    (void)rates_of_all(&a->looked, &point, now_ms);
+    point.values[SERIES_LAG] = is_fresh ? (float)a->looked.unsent : -1;
+    point.values[SERIES_DEAD] = is_fresh ? (float)a->looked.dead : -1;
+    series_add(&a->series, now_ms / SECOND_MS, &point);
+    pthread_mutex_unlock(&a->look_lock);
+    *before = now;
+    *before_ns = now_ns;
+}
+
+void *api_sample(void *context)
+{
+    api *a = context;
+    totals before = own_totals(a);
+    int64_t before_ns = steady_clock_ns();
+    while (!pause_for(a, SECOND_MS - wall_clock_ms() % SECOND_MS)) {
+        take_sample(a, &before, &before_ns);
+        api_answer_late(a);
+    }
+    return NULL;
+}

@@ -1,0 +1,62 @@
+/* Routes of the gateway, as the core (gateway*.c) and the kinds of routes (proxy.c, webhook.c,
+ * publish.c) share them.
+ *
+ * A kind is three functions. `open` is called when a configuration is used, with store and pipeline
+ * at hand, and may keep what it needs in `state`; if it fails, the route answers 503 with the
+ * text. `close` frees that when no request uses the route any more. `handle` is called by a worker
+ * for each request that has passed what all routes have in common (path, method, limits). */
+#ifndef SEMEL_PROGRAM_GATEWAY_ROUTE_H
+#define SEMEL_PROGRAM_GATEWAY_ROUTE_H
+
+#include "program/gateway/gateway.h"
+#include "program/http/server.h"
+
+#include <pthread.h>
+
+typedef struct gateway_route {
+    const route_config *config;
+    const struct config *all; /* NULL for proxies, which outlive their configuration */
+    route_meter *meter;
+    semel_store *store;
+    semel_pipeline *pipeline; /* NULL for proxies, as the next one */
+    const assembly *assembly;
+    log *log;
+    gateway *gateway;
+    void *state; /* of its kind */
+    /* the core's */
+    struct route_table *table;
+    pthread_mutex_t opening;
+    atomic_int is_open;
+    int is_said; /* that it cannot be opened */
+    int64_t tried_ns;
+} gateway_route;
+
+/* Must answer the request (http_respond), before it returns or later, and count it once. */
+typedef void route_handler(gateway_route *route, http_request *request);
+
+semel_status proxy_open(gateway_route *route, semel_error *err);
+void proxy_close(gateway_route *route);
+void proxy_handle(gateway_route *route, http_request *request);
+
+semel_status webhook_open(gateway_route *route, semel_error *err);
+void webhook_close(gateway_route *route);
+void webhook_handle(gateway_route *route, http_request *request);
+
+semel_status publish_open(gateway_route *route, semel_error *err);
+void publish_close(gateway_route *route);
+void publish_handle(gateway_route *route, http_request *request);
+
+/* What became of a request that was begun at this moment of steady_clock_ns(). From any thread. */
+void route_count(gateway_route *route, route_outcome outcome, int64_t began_ns);
+
+/* Around work that goes on after the handler has returned: as long as it is kept, neither the route
+ * nor its pipeline is closed. */
+void route_keep(gateway_route *route);
+void route_release(gateway_route *route);
+
+/* As http_respond_problem(), with headers of its own (the last one has no name; NULL: none) and
+ * members of its own: pairs of names and texts, as in a problem document's extensions. */
+void route_problem(http_request *request, const http_problem *problem, const http_header *headers,
+                   const http_header *members);
+
+#endif
