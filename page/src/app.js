@@ -6,7 +6,7 @@ import { Dialog, Toasts } from './dialog.js';
 import { allowed, asking, TokenDialog } from './actions.js';
 import { net, now, paused, tryNow, useFeed } from './api.js';
 import { after, merge } from './series.js';
-import { second, shownTheme, theme, token, useCell, zone } from './state.js';
+import { hadToken, second, shownTheme, theme, token, useCell, zone } from './state.js';
 import { route } from './route.js';
 import { useKeys } from './keys.js';
 import { Search, Find } from './search.js';
@@ -75,8 +75,9 @@ const Clock = () => {
     (zone.get() === 'utc' ? 'local time.' : 'UTC.')}>${F.hms(t)} ${F.zoneName(t)}</span>`;
 };
 
-/* One at a time: unreachable, then outdated, then read-only. */
-const Banners = ({ data, stale, age, feed, configured, entered }) => {
+/* One at a time: unreachable, then outdated, then, on screens with something to do, read-only. */
+const ACTS = new Set(['inboxes', 'outboxes', 'queues', 'dead']);
+const Banners = ({ data, stale, age, feed, configured, entered, acts }) => {
   useCell(second);
   const { next } = useCell(net), again = html`<${Button} small onClick=${tryNow}>Try now<//>`;
   const soon = next ? Math.max(0, Math.ceil((next - Date.now()) / 1000)) : null;
@@ -97,7 +98,7 @@ const Banners = ({ data, stale, age, feed, configured, entered }) => {
     ${broker.since ? `since ${F.when(broker.since, now())}`
       : ''}. Committed messages wait in their outboxes${data.outbox &&
     data.outbox.unsent ? ` (${F.int(data.outbox.unsent)})` : ''} and will be sent when it is back.<//>`;
-  if (configured === true && !entered) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only."
+  if (configured && !entered && acts) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only."
     actions=${html`<${Button}
     small id="enter-token" onClick=${() => asking.set(true)}>Enter token…<//>`}>Enter the token to retry, discard or
       forget from
@@ -136,13 +137,14 @@ const Item = ({ name, current, dead }) => html`<a href=${'#/' + name} class="nav
   : null}>${G(NAV[name][1])}<span>${NAV[name][0]}</span>${name === 'dead' && dead ? html`<span class="count"
   aria-label=${F.plural(dead, 'dead letter')}>${F.short(dead)}</span>` : ''}</a>`;
 
-const Side = ({ current, dead, process, readonly }) => html`<aside class="side"><a class="brand"
+const Side = ({ current, dead, process, readonly, configured }) => html`<aside class="side"><a class="brand"
   href="#/overview">${mark()}
   <b>semel</b></a><nav aria-label="Main">${['overview', 'inboxes', 'outboxes', 'queues', 'dead', 'gateway'].map(name =>
     html`<${Item} name=${name} current=${current} dead=${dead} />`)}<hr />${['config',
       'audit'].map(name => html`<${Item}
     name=${name} current=${current} />`)}</nav><span class="grow"></span><div class="side-foot">
-  ${readonly && html`<span class="ro inline-g" title=${readonly}>${G('lock')}read-only</span>`}
+  ${readonly && html`<button type="button" class="ro inline-g" title=${readonly} onClick=${() =>
+    configured && asking.set(true)}>${G('lock')}read-only</button>`}
   ${process && html`<span>${show(process.host || process.id)}</span><span>semel ${show(process.version)}</span>`}</div>
     </aside>`;
 
@@ -169,8 +171,12 @@ const App = () => {
   const current = at.path[0];
   const feed = useFeed('overview', current === 'overview' ? 1000 : 5000, { query: after, merge }), { data } = feed;
   const { lost } = useCell(net), age = lost ? now() - (feed.at || lost) : 0, stale = !!lost && age > STALE;
-  const down = !!storeOf(data), configured = data ? !!(data.actions && data.actions.token_configured) : null;
-  useEffect(() => allowed.set({ configured, down }), [configured, down]);
+  const down = !!storeOf(data), known = data ? !!(data.actions && data.actions.token_configured) : null;
+  const configured = known ?? (hadToken.get() ? true : null);
+  useEffect(() => {
+    allowed.set({ configured: known, down });
+    if (known !== null) hadToken.set(known ? 'yes' : '');
+  }, [known, down]);
   const drawn = useRef(at);
   useEffect(() => {
     document.title = titleOf(at);
@@ -186,7 +192,8 @@ const App = () => {
     ? 'Enter the token to act' : '';
   return html`<a class="skip" href="#main" onClick=${event => { event.preventDefault();
       document.getElementById('main').focus(); }}>Skip to the content</a>
-    <div class="app"><${Side} current=${current} dead=${dead} process=${data && data.process} readonly=${readonly} />
+    <div class="app"><${Side} current=${current} dead=${dead} process=${data && data.process} readonly=${readonly}
+      configured=${configured} />
       <div class="main"><header class="top"><a class="brand only-phone" href="#/overview" aria-label="semel, overview">
         ${mark()}<b>semel</b></a><${Search} inputRef=${search} /><span class="grow"></span>
         <${Live} stale=${stale} down=${down} waits=${!data} age=${age} /><${Clock} />
@@ -194,7 +201,8 @@ const App = () => {
           onClick=${flipTheme}>${G(look === 'dark' ? 'sun' : 'moon')}</button>
         <button type="button" class="icon only-wide" aria-label="Keyboard shortcuts" onClick=${() => setHelp(true)}>
           ${G('keys')}</button></header>
-        <${Banners} data=${data} stale=${stale} age=${age} feed=${feed} configured=${configured} entered=${entered} />
+        <${Banners} data=${data} stale=${stale} age=${age} feed=${feed} configured=${configured} entered=${entered}
+          acts=${ACTS.has(current)} />
         <main id="main" tabindex="-1" class=${stale ? 'is-stale' : down ? 'is-down' : ''}>
           ${screenOf(at, { feed, phone, stale, down })}</main></div>
       <${Tabs} current=${current} dead=${dead} /></div>

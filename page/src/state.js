@@ -36,6 +36,8 @@ const kept = (storage, name, first) => {
 export const theme = kept(() => localStorage, 'semel.theme', '');
 export const zone = kept(() => localStorage, 'semel.zone', 'local');
 export const person = kept(() => localStorage, 'semel.name', '');
+/* Whether the server had a token the last time: what is drawn before its first answer is of the same size. */
+export const hadToken = kept(() => localStorage, 'semel.asks', '');
 export const token = kept(() => sessionStorage, 'semel.token', '');
 
 /* The theme that is seen: the person's choice, else the system's. */
