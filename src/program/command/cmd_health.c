@@ -2,8 +2,12 @@
  *
  * The processes are asked through their sockets, which need no store: so the answer comes also when
  * the store is what is away. Only if no socket of this configuration is found, the store is asked
- * which processes there are; and whether it answers at all. */
+ * which processes there are; and whether it answers at all.
+ *
+ * With --url the admin server at that place is asked, which needs no configuration: for containers
+ * that have no curl, and for other hosts. */
 #include "program/cli.h"
+#include "program/command/health_url.h"
 #include "program/support/show.h"
 #include "program/watch/peers.h"
 #include "program/watch/watching.h"
@@ -16,6 +20,7 @@
 
 const char health_help[] =
     "usage: semel health [--ready] [--stalled-after D]\n"
+    "       semel health --url URL [--ready]\n"
     "\n"
     "Asks the processes on this host that run the configuration whether everything works: store, "
     "queues\n"
@@ -23,6 +28,7 @@ const char health_help[] =
     "\n"
     "  --ready             whether they receive messages, instead\n"
     "  --stalled-after D   longer than the slowest handler takes; default: 60s\n"
+    "  --url URL           asks the admin server there: http://127.0.0.1:8481 or unix:PATH\n"
     "  --json              one JSON object per process\n"
     "  --timeout D         time to wait for an answer; default: 10s\n"
     "\n"
@@ -34,6 +40,7 @@ typedef struct health_arguments {
     tool_options tool;
     int ready;
     uint64_t stalled_after_ms;
+    const char *url;
     argument_list rest;
 } health_arguments;
 
@@ -305,13 +312,19 @@ int cmd_health(int argc, char **argv)
         TOOL_OPTIONS(&given.tool),
         {"--ready", 0, ARGUMENT_FLAG, &given.ready},
         {"--stalled-after", 0, ARGUMENT_PERIOD, &given.stalled_after_ms},
+        {"--url", 0, ARGUMENT_TEXT, &given.url},
         {0}};
     int status = arguments_read("health", argc, argv, options, &given.rest);
     if (!status && given.rest.count)
         status =
             cli_usage("health", "it takes options only, and there is \"%s\"", given.rest.items[0]);
+    if (!status && given.url && (given.tool.json || given.stalled_after_ms))
+        status = cli_usage("health", "--url asks the admin server, which knows no --json and "
+                                     "no --stalled-after");
     if (status)
         return status;
+    if (given.url)
+        return health_ask_url(given.url, given.ready, (int64_t)given.tool.timeout_ms);
     watching_use_zone(&given.tool);
     return show_health(&given);
 }

@@ -318,4 +318,5 @@ void config_check(const config *all, diagnostics *found)
     check_retentions(&c);
     check_keys(&c);
     check_tests(&c);
+    check_admin(&c);
 }

@@ -21,6 +21,7 @@ void check_retentions(const checking *c); /* check_retention.c */
 void check_passwords(const checking *c);  /* check_password.c */
 void check_tests(const checking *c);      /* check_test.c */
 void check_tables(const checking *c);     /* check_table.c */
+void check_admin(const checking *c);      /* check_admin.c */
 
 /* Reports a name that is none of those: queue "order" does not exist; did you mean "orders"? */
 void check_unknown(const checking *c, const char *kind, const char *name, place at,

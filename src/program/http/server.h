@@ -22,7 +22,7 @@
 typedef struct http_server http_server;
 typedef struct http_request http_request;
 
-typedef void http_handler(http_request *request, void *context);
+typedef void http_serve(http_request *request, void *context);
 
 /* The largest body that a request may have: called when the headers are there, before the body is
  * received. 0: the server's limit. Must not wait. */
@@ -38,15 +38,25 @@ typedef struct http_server_options {
     uint64_t memory_bytes;
     uint32_t request_ms;
     uint32_t idle_ms;
-    http_handler *handle;
+    http_serve *handle;
     http_body_limit *body_limit; /* NULL: body_bytes for all */
     void *context;
+    const struct http_header *headers; /* of every answer that has no such header; may be NULL */
 } http_server_options;
 
 /* Binds and listens; port 0 is any free one. SEMEL_EUNAVAILABLE (retryable) if the address is in
  * use, SEMEL_EINVAL if it is none. The error says what to do. */
 semel_status http_server_open(http_server **out, const http_server_options *options,
                               semel_error *err);
+
+/* Who can reach an address to listen on. */
+typedef enum http_reach {
+    HTTP_REACH_NONE = 0, /* it is no address */
+    HTTP_REACH_HOST,     /* the loopback, a unix socket */
+    HTTP_REACH_NETWORK,  /* one address of this host, or a name */
+    HTTP_REACH_EVERYONE  /* all of its addresses */
+} http_reach;
+http_reach http_reach_of(const char *listen);
 
 /* "127.0.0.1:8480", as it was bound. */
 const char *http_server_address(const http_server *server);

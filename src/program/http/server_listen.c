@@ -220,3 +220,27 @@ int http_listen(char address[HTTP_ADDRESS_SIZE], char **path, const char *listen
         write_address(address, fd);
     return fd;
 }
+
+/* --- who can reach it ------------------------------------------------------------------------- */
+
+http_reach http_reach_of(const char *listen)
+{
+    char host[HOST_SIZE], port[PORT_SIZE];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (strncmp(listen, unix_prefix, sizeof unix_prefix - 1) == 0)
+        return listen[sizeof unix_prefix - 1] ? HTTP_REACH_HOST : HTTP_REACH_NONE;
+    if (split(host, port, listen) != 0)
+        return HTTP_REACH_NONE;
+    if (strcmp(host, "localhost") == 0)
+        return HTTP_REACH_HOST;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return v4.s_addr == htonl(INADDR_ANY)  ? HTTP_REACH_EVERYONE
+               : ntohl(v4.s_addr) >> 24 == 127 ? HTTP_REACH_HOST
+                                               : HTTP_REACH_NETWORK;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_UNSPECIFIED(&v6) ? HTTP_REACH_EVERYONE
+               : IN6_IS_ADDR_LOOPBACK(&v6)  ? HTTP_REACH_HOST
+                                            : HTTP_REACH_NETWORK;
+    return HTTP_REACH_NETWORK;
+}

@@ -41,9 +41,20 @@ static void add_length_of_head(struct MHD_Response *to, const http_header *heade
             (void)MHD_add_response_header(to, h->name, h->value);
 }
 
+static int has_header(const http_header *headers, const char *name)
+{
+    for (const http_header *h = headers; h && h->name; h++)
+        if (strcasecmp(h->name, name) == 0)
+            return 1;
+    return 0;
+}
+
 static void add_headers(struct MHD_Response *to, const http_request *r,
                         const http_response *response)
 {
+    for (const http_header *h = r->server->options.headers; h && h->name; h++)
+        if (!has_header(response->headers, h->name))
+            (void)MHD_add_response_header(to, h->name, h->value);
     for (const http_header *h = response->headers; h && h->name; h++)
         if (!is_own_affair(h->name))
             add_header(to, h->name, h->value);

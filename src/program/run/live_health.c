@@ -120,8 +120,10 @@ void live_write_health(live *all, buffer *to, uint32_t stalled_after_ms)
     if (*all->waiting_for && !is_open)
         add_problem(&f, all->waiting_for, "unreachable", all->waiting_ms, 0, all->waiting_why);
     int ready = !all->is_stopping && (is_open || (all->was_ready && !*all->waiting_for));
-    buffer_printf(to, "{\"healthy\":%s,\"ready\":%s,", f.problems.len ? "false" : "true",
-                  ready ? "true" : "false");
+    buffer_printf(to, "{\"healthy\":%s,\"ready\":%s,\"started\":%s,\"stopping\":%s,",
+                  f.problems.len ? "false" : "true", ready ? "true" : "false",
+                  is_open || all->was_ready ? "true" : "false",
+                  all->is_stopping ? "true" : "false");
     live_write_process(all, to);
     add_counts(all, &f, to);
     buffer_printf(to, ",\"problems\":[%s]}", f.problems.len ? f.problems.data : "");

@@ -125,15 +125,34 @@ meter_slot meters_slot(const semel_event *event)
     }
 }
 
+/* Clocks of two hosts may differ: less than nothing is nothing. */
+static void count_critical(meter *m, const semel_event *event, int64_t now_ms)
+{
+    enum { NS_PER_MS = 1000000 };
+    int64_t made_ms = event->message ? event->message->time_ms : 0;
+    if (made_ms > 0 && now_ms < made_ms + INT64_MAX / NS_PER_MS)
+        buckets_add(&m->critical, (now_ms - made_ms) * NS_PER_MS);
+}
+
 void meters_count(meters *all, const semel_event *event)
 {
+    int64_t now_ms = coarse_clock_ms();
     meter *m = meters_find(all, event->kind, event->name);
-    atomic_store_explicit(&all->last_ms, coarse_clock_ms(), memory_order_relaxed);
+    atomic_store_explicit(&all->last_ms, now_ms, memory_order_relaxed);
     if (!m)
         return;
-    atomic_fetch_add_explicit(&m->counts[meters_slot(event)], 1, memory_order_relaxed);
-    if (event->handler_ns)
+    meter_slot slot = meters_slot(event);
+    atomic_fetch_add_explicit(&m->counts[slot], 1, memory_order_relaxed);
+    if (event->attempt > 1)
+        atomic_fetch_add_explicit(&m->retries, 1, memory_order_relaxed);
+    if (event->publish_ns)
+        buckets_add(&m->took_seconds, event->publish_ns);
+    if (event->handler_ns) {
         histogram_add(&m->took, event->handler_ns);
+        buckets_add(&m->took_seconds, event->handler_ns);
+    }
+    if (slot == METER_PROCESSED && event->kind == SEMEL_EVENT_RECEIVED)
+        count_critical(m, event, now_ms);
 }
 
 int64_t meters_last_ms(const meters *all)

@@ -4,6 +4,7 @@
 #ifndef SEMEL_PROGRAM_RUN_METERS_H
 #define SEMEL_PROGRAM_RUN_METERS_H
 
+#include "program/support/buckets.h"
 #include "program/support/histogram.h"
 #include "program/support/memory.h"
 
@@ -39,7 +40,10 @@ typedef struct meter {
     atomic_uint_fast64_t counts[METER_SLOTS];
     atomic_int in_progress; /* handlers that run right now */
     histogram took;
-    char name[]; /* of the inbox or outbox */
+    buckets took_seconds;         /* the same for metrics; of an outbox: publishing */
+    buckets critical;             /* from the time of a message to the commit of its effect */
+    atomic_uint_fast64_t retries; /* attempts behind the first one */
+    char name[];                  /* of the inbox or outbox */
 } meter;
 
 typedef struct meters meters;

@@ -147,7 +147,10 @@ static int begin(service *s)
     int failed = service_block_signals(s);
     s->live = live_open(s->log, s->outcomes, s->options->once);
     live_configure(s->live, s->all);
-    return failed || service_read_signals(s) ? CLI_FAILED : service_open_gateway(s);
+    if (failed || service_read_signals(s))
+        return CLI_FAILED;
+    int status = service_open_admin(s);
+    return status ? status : service_open_gateway(s);
 }
 
 /* What touches store and brokers comes first, as long as the signals are read. */
@@ -156,6 +159,7 @@ static void close_all(service *s, int status)
     service_begin_closing(s, status);
     service_close_gateway(s);
     service_close_pipeline(&s->now);
+    service_close_admin(s);
     live_close(service_take_live(s));
     semel_store_close(s->store);
     service_end_closing(s);

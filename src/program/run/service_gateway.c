@@ -15,8 +15,12 @@ int service_open_gateway(service *s)
 {
     semel_error why = {0};
     const gateway_links links = {.log = s->log};
-    if (!wants_gateway(s, s->all) || !gateway_open(&s->gateway, s->all, &links, &why))
+    if (!wants_gateway(s, s->all))
         return CLI_OK;
+    if (!gateway_open(&s->gateway, s->all, &links, &why)) {
+        admin_use_gateway(s->admin, s->gateway);
+        return CLI_OK;
+    }
     log_write(s->log, &(log_entry){.level = LOG_ERROR,
                                    .event = "failed",
                                    .subject = "gateway",
@@ -30,8 +34,10 @@ semel_status service_prepare_gateway(service *s, const config *fresh, semel_erro
     const gateway_links links = {.log = s->log};
     if (!wants_gateway(s, fresh))
         return SEMEL_OK;
-    return s->gateway ? gateway_prepare(s->gateway, fresh, err)
-                      : gateway_open(&s->gateway, fresh, &links, err);
+    semel_status status = s->gateway ? gateway_prepare(s->gateway, fresh, err)
+                                     : gateway_open(&s->gateway, fresh, &links, err);
+    admin_use_gateway(s->admin, s->gateway);
+    return status;
 }
 
 void service_use_gateway(service *s, const config *all)
@@ -66,6 +72,7 @@ void service_close_gateway(service *s)
     service_drain_gateway(s);
     while (!service_gateway_is_idle(s))
         service_wait(s, WAIT_MS);
+    admin_use_gateway(s->admin, NULL);
     gateway_close(s->gateway);
     s->gateway = NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
 #define SEMEL_PROGRAM_RUN_SERVICE_INTERNAL_H
 
+#include "program/admin/admin.h"
 #include "program/gateway/gateway.h"
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
@@ -15,6 +16,8 @@
 
 /* A pipeline that is open, the retrier of its dead letters, and the thread that waits for the end
  * of both. */
+typedef struct service service;
+
 typedef struct running {
     assembly *assembly;
     semel_pipeline *pipeline;
@@ -23,12 +26,13 @@ typedef struct running {
     int waits;        /* the thread was started, and not joined yet */
     atomic_int ended; /* the pipeline has ended by itself or was stopped */
     int wake_fd;      /* the thread writes here when it has */
-    live *live;       /* is told when the pipeline works, and before it is closed */
+    service *owner;   /* its `live` and admin are told when the pipeline works, and before it is
+                         closed */
     semel_status status;
     semel_error why;
 } running;
 
-typedef struct service {
+struct service {
     const service_options *options;
     config *all;
     log *log;
@@ -37,6 +41,7 @@ typedef struct service {
     semel_store *store;
     running now;
     gateway *gateway; /* NULL: there is none */
+    admin *admin;     /* the same */
     int signal_fd;
     int wake_fd;               /* wakes the main thread */
     int reader_fd;             /* wakes the reader of the signals */
@@ -53,7 +58,7 @@ typedef struct service {
     outcome_totals status_totals;
     outcome_totals once_totals; /* at the last look of --once */
     int quiet_rounds;
-} service;
+};
 
 /* service.c: what comes once in a second. */
 void service_tick(service *s);
@@ -106,6 +111,14 @@ void service_pause_gateway(service *s);
 void service_drain_gateway(service *s);
 int service_gateway_is_idle(const service *s);
 void service_close_gateway(service *s);
+
+/* service_admin.c: as for the gateway; the URL is said when it is new. A NULL pipeline: the one that
+ * was used is closed next. */
+int service_open_admin(service *s);
+semel_status service_prepare_admin(service *s, const config *fresh, semel_error *err);
+void service_use_admin(service *s, const config *all);
+void service_follow_admin(service *s, const config *all, semel_pipeline *pipeline);
+void service_close_admin(service *s);
 
 /* service_once.c: is anything left to do? Asks the store, so not too often. 1: nothing. */
 int service_is_idle(service *s);

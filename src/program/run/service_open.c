@@ -164,8 +164,10 @@ int service_open_store(service *s)
 {
     semel_error why = {0};
     int status = keep_trying(s, "store", try_store, NULL, &why);
-    if (!status)
+    if (!status) {
         live_use_store(s->live, s->store);
+        admin_use_store(s->admin, s->store);
+    }
     return status == CLI_FAILED ? fail(s, "store", &why) : status;
 }
 
@@ -279,7 +281,7 @@ static semel_status try_pipeline(service *s, void *context, semel_error *err)
 int service_open_pipeline(service *s, const config *all, running *out)
 {
     opening o = {all, out};
-    *out = (running){.wake_fd = s->wake_fd, .live = s->live};
+    *out = (running){.wake_fd = s->wake_fd, .owner = s};
     semel_error why = {0};
     int status = keep_trying(s, "pipeline", try_pipeline, &o, &why);
     if (status == CLI_FAILED)
@@ -315,7 +317,8 @@ int service_start(service *s, const config *all, running *r)
         return fail(s, "pipeline", &why);
     }
     r->waits = 1;
-    live_use_pipeline(r->live, r->pipeline);
+    live_use_pipeline(s->live, r->pipeline);
+    service_follow_admin(s, all, r->pipeline);
     return CLI_OK;
 }
 
@@ -327,8 +330,10 @@ void service_stop_pipeline(running *r)
 
 void service_close_pipeline(running *r)
 {
-    if (r->live)
-        live_use_pipeline(r->live, NULL);
+    if (r->owner) {
+        live_use_pipeline(r->owner->live, NULL);
+        service_follow_admin(r->owner, NULL, NULL);
+    }
     service_stop_pipeline(r);
     if (r->waits)
         (void)pthread_join(r->waiter, NULL);

@@ -57,7 +57,7 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (service_prepare_gateway(s, fresh, &why)) {
+    if (service_prepare_admin(s, fresh, &why) || service_prepare_gateway(s, fresh, &why)) {
         refuse(s, why.text);
     } else if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
@@ -78,6 +78,7 @@ static void use(service *s, const config *all)
     outcomes_configure(s->outcomes, all);
     live_configure(s->live, all);
     log_configure(s->log, &all->log);
+    service_use_admin(s, all);
 }
 
 static int open_and_start(service *s, const config *all)
@@ -143,9 +144,11 @@ static void replace(service *s, config *fresh)
     changes_free(&all);
 }
 
-/* A gateway that only the refused configuration has was never used. */
-static void refuse_gateway(service *s, config *fresh)
+/* Servers that only the refused configuration has were never used. */
+static void refuse_servers(service *s, config *fresh)
 {
+    if (!s->all->admin.listen)
+        service_close_admin(s);
     if (!s->all->gateway.listen)
         service_close_gateway(s);
     s->options->unload(fresh);
@@ -162,6 +165,6 @@ void service_reload(service *s)
     if (fresh && store_accepts(s, fresh))
         replace(s, fresh);
     else if (fresh)
-        refuse_gateway(s, fresh);
+        refuse_servers(s, fresh);
     notify_send("READY=1");
 }

@@ -238,6 +238,14 @@ static size_t occurrences(const char *text, const char *of)
     return count;
 }
 
+/* A client may have its answer a moment before the server has counted it. */
+static void assert_pending(const http_server *server, size_t wanted)
+{
+    int64_t until = steady_clock_ns() + (int64_t)PATIENCE_MS * NS_PER_MS;
+    while (http_server_pending(server) != wanted)
+        assert_true(steady_clock_ns() < until);
+}
+
 /* Still works for others. */
 static void assert_works(const http_server *server)
 {
@@ -583,7 +591,7 @@ static void a_handler_has_no_deadline(void **state)
     int fd = open_client(server);
     send_text(fd, "GET /held HTTP/1.1\r\n" H C "\r\n");
     wait_for_gate(1);
-    assert_int_equal(http_server_pending(server), 1);
+    assert_pending(server, 1);
     for (int i = 0; i < 4; i++) { /* the keeper looks at its connections many times meanwhile */
         int other = open_client(server);
         free(read_to_end(other));
@@ -653,7 +661,7 @@ static void answers_come_later_and_from_anywhere(void **state)
     assert_works(server);
     assert_works(server);
     assert_works(server);
-    assert_int_equal(http_server_pending(server), 1);
+    assert_pending(server, 1);
     set_gate(1);
     char *answer = read_to_end(fd);
     assert_non_null(strstr(answer, "|/later|"));
