@@ -70,13 +70,10 @@ void hearing_end(hearing *h, int status)
 
 /* --- filters -------------------------------------------------------------------------------------- */
 
-static void add_one(region *memory, argument_list *to, const char *text)
+static void add_one(argument_list *to, const char *text)
 {
-    if (!text)
-        return;
-    const char **items = region_alloc(memory, sizeof *items);
-    items[0] = text;
-    *to = (argument_list){.items = items, .count = 1};
+    if (text)
+        to->items[to->count++] = text;
 }
 
 /* A time in milliseconds becomes one that the commands read. */
@@ -96,9 +93,9 @@ static void read_options(dead_options *to, asking *q)
 {
     const api_query *from = &q->query;
     filter_options *f = &to->filter;
-    add_one(&q->memory, &f->inboxes, api_query_get(from, "inbox"));
-    add_one(&q->memory, &f->outboxes, api_query_get(from, "outbox"));
-    add_one(&q->memory, &f->types, api_query_get(from, "type"));
+    add_one(&f->inboxes, api_query_get(from, "inbox"));
+    add_one(&f->outboxes, api_query_get(from, "outbox"));
+    add_one(&f->types, api_query_get(from, "type"));
     f->error = api_query_get(from, "error");
     f->cause = api_query_get(from, "cause");
     f->key = api_query_get(from, "key");
@@ -120,7 +117,7 @@ static void with_set(asking *q, api_answer *out, dead_use *use)
 {
     api_place at;
     hearing h;
-    dead_options options = {0};
+    dead_options *options = region_alloc(&q->memory, sizeof *options);
     dead_work w = {0};
     if (!api_knows(q, out, known))
         return;
@@ -128,12 +125,12 @@ static void with_set(asking *q, api_answer *out, dead_use *use)
         api_no_store(out, q->a);
         return;
     }
-    read_options(&options, q);
+    read_options(options, q);
     hearing_begin(&h, out);
-    int status = tool_borrow(&w.tool, "dead ls", &options.tool, &h.host, (config *)at.all,
+    int status = tool_borrow(&w.tool, "dead ls", &options->tool, &h.host, (config *)at.all,
                              at.store);
     if (!status)
-        status = dead_begin_borrowed(&w, &options);
+        status = dead_begin_borrowed(&w, options);
     if (!status)
         status = use(q, &w, &out->body);
     dead_end_borrowed(&w);
@@ -368,11 +365,12 @@ void api_letter(asking *q, api_answer *out)
     static const char *const none[] = {NULL};
     api_place at;
     hearing h;
-    dead_options options = {.tool = {.utc = 1}};
-    dead_work w = {.options = &options};
+    dead_options *options = region_alloc(&q->memory, sizeof *options);
+    dead_work w = {.options = options};
     semel_error why = {0};
     showing s = {q, &out->body};
     int64_t id = 0;
+    options->tool.utc = 1;
     if (!api_knows(q, out, none))
         return;
     if (!api_query_number(&id, q->query.segments[1]) || !id) {
@@ -384,7 +382,7 @@ void api_letter(asking *q, api_answer *out)
         return;
     }
     hearing_begin(&h, out);
-    int status = tool_borrow(&w.tool, "dead show", &options.tool, &h.host, (config *)at.all,
+    int status = tool_borrow(&w.tool, "dead show", &options->tool, &h.host, (config *)at.all,
                              at.store);
     if (!status) {
         semel_status found = dead_visit(&w, id, show_letter, &s, &why);

@@ -79,7 +79,7 @@ static semel_status add_key(const semel_history *row, void *context, semel_error
 static semel_status show_key_of(listing *l, semel_bytes key, semel_error *err)
 {
     key_facts k;
-    semel_status status = key_read_history(&k, &l->q->memory, &l->place, l->inbox, l->name, key,
+    semel_status status = key_read_history(&k, &l->q->memory, &l->at, l->inbox, l->name, key,
                                            &l->filter, err);
     if (status || (l->before && k.newest_match >= l->before) ||
         (l->state && strcmp(l->state, k.state) != 0))
@@ -182,7 +182,7 @@ static semel_status list_key(listing *l, semel_bytes key, semel_error *err)
 {
     key_facts k;
     semel_status status =
-        key_read(&k, &l->q->memory, &l->place, l->inbox, l->name, key, &l->filter, err);
+        key_read(&k, &l->q->memory, &l->at, l->inbox, l->name, key, &l->filter, err);
     if (!status && (k.has_marker || k.rows))
         put_row(l->to, &k);
     put_close(l->to, ']');
@@ -237,7 +237,7 @@ static void list(listing *l, api_answer *out, const snapshot *s)
         return;
     put_text(l->to, "from", from_history ? "history" : "markers");
     put_open(l->to, "rows", '[');
-    semel_status status = key_open_inbox(&l->inbox, &l->place, l->name, &why);
+    semel_status status = key_open_inbox(&l->inbox, &l->at, l->name, &why);
     if (!status)
         status = typed          ? list_key(l, key, &why)
                  : from_history ? list_history(l, &why)
@@ -257,7 +257,7 @@ static void answer(asking *q, api_answer *out, const snapshot *s, const inbox_fa
     l->filter.type = api_query_get(&q->query, "type");
     if (!read_state(l, out) || !api_query_time(&l->filter.since_ms, q, out, "since"))
         return;
-    if (!api_begin_use(q->a, &l->place)) {
+    if (!api_begin_use(q->a, &l->at)) {
         api_no_store(out, q->a);
         return;
     }

@@ -136,7 +136,7 @@ static semel_status read_letter(letter *l, const api_place *at, const char *inbo
 
 /* --- the page ----------------------------------------------------------------------------------- */
 
-static void put_verdict(buffer *to, const key_facts *k, const inbox_facts *f, int64_t dead_letter)
+static void put_verdict(buffer *to, const key_facts *k, const inbox_facts *f, int64_t id)
 {
     int is_waiting = strcmp(k->state, "waiting") == 0;
     put_open(to, "verdict", '{');
@@ -147,7 +147,7 @@ static void put_verdict(buffer *to, const key_facts *k, const inbox_facts *f, in
     put_known(to, "sent", k->sent);
     put_time(to, "at", k->at_ms ? k->at_ms : k->last_ms);
     put_time(to, "due", is_waiting ? k->due_ms : 0);
-    put_time(to, "dead_letter", dead_letter);
+    put_time(to, "dead_letter", id);
     put_text(to, "mode", f->mode);
     put_close(to, '}');
 }

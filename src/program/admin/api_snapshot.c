@@ -26,12 +26,12 @@ static const char *handler_text(snapshot *s, const inbox_config *inbox)
     if (inbox->handler == HANDLER_SQL)
         return region_printf(&s->memory, "sql, %zu statement%s", inbox->sql.count,
                              inbox->sql.count == 1 ? "" : "s");
-    const config_list *command = inbox->handler == HANDLER_EXEC     ? &inbox->exec.command
+    const config_list *words = inbox->handler == HANDLER_EXEC     ? &inbox->exec.command
                                  : inbox->handler == HANDLER_WORKER ? &inbox->worker.command
                                                                     : NULL;
-    if (command && command->count) {
-        const char *slash = strrchr(command->items[0], '/');
-        return region_printf(&s->memory, "%s %s", name, slash ? slash + 1 : command->items[0]);
+    if (words && words->count) {
+        const char *slash = strrchr(words->items[0], '/');
+        return region_printf(&s->memory, "%s %s", name, slash ? slash + 1 : words->items[0]);
     }
     if (inbox->handler == HANDLER_HTTP && inbox->http.url)
         return region_printf(&s->memory, "%s", queue_location(&s->memory, inbox->http.url));

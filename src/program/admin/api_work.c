@@ -32,29 +32,28 @@ typedef struct work {
 
 static int borrow(tool *out, const work *w, const tool_options *options)
 {
-    return tool_borrow(out, commands[w->action->verb], options, w->host, (config *)w->place->all,
-                       w->place->store);
+    return tool_borrow(out, commands[w->action->verb], options, w->host, (config *)w->at->all,
+                       w->at->store);
 }
 
-static argument_list list_of(region *memory, const char *first, const char *second)
+static void add(argument_list *to, const char *text)
 {
-    const char **items = region_alloc(memory, 2 * sizeof *items);
-    items[0] = first;
-    items[1] = second;
-    return (argument_list){.items = items, .count = (size_t)(first != NULL) + (second != NULL)};
+    if (text)
+        to->items[to->count++] = text;
 }
 
 static void read_filter(filter_options *to, const work *w)
 {
     const api_action *a = w->action;
-    *to = (filter_options){.inboxes = list_of(w->memory, a->inbox, NULL),
-                           .outboxes = list_of(w->memory, a->outbox, NULL),
-                           .types = list_of(w->memory, a->type, NULL),
-                           .error = a->error,
-                           .cause = a->cause,
-                           .key = a->key,
-                           .since = a->since,
-                           .until = a->until};
+    add(&to->inboxes, a->inbox);
+    if (a->verb != API_OUTBOX_REQUEUE)
+        add(&to->outboxes, a->outbox);
+    add(&to->types, a->type);
+    to->error = a->error;
+    to->cause = a->cause;
+    to->key = a->key;
+    to->since = a->since;
+    to->until = a->until;
     if (a->until_id)
         to->up_to = region_printf(w->memory, "%lld", (long long)a->until_id);
 }
@@ -101,19 +100,21 @@ static int change_letters(const work *w, dead_work *d, const dead_summary *set)
 
 static int work_dead(const work *w)
 {
-    dead_options options = {.tool = {.utc = 1}, .forget = w->action->forget};
+    dead_options *options = region_alloc(w->memory, sizeof *options);
     dead_work d = {0};
     dead_summary set = {0};
-    options.letters = (argument_list){.items = (const char **)w->action->ids,
-                                      .count = w->action->id_count};
-    read_filter(&options.filter, w);
-    int status = borrow(&d.tool, w, &options.tool);
+    options->tool.utc = 1;
+    options->forget = w->action->forget;
+    for (size_t i = 0; i < w->action->id_count; i++)
+        add(&options->letters, w->action->ids[i]);
+    read_filter(&options->filter, w);
+    int status = borrow(&d.tool, w, &options->tool);
     if (!status)
-        status = dead_begin_borrowed(&d, &options);
+        status = dead_begin_borrowed(&d, options);
     if (!status)
         status = dead_summarize(&set, &d);
     if (!status && w->found)
-        find_letters(w, &d, &options, &set);
+        find_letters(w, &d, options, &set);
     else if (!status)
         status = change_letters(w, &d, &set);
     region_free(&set.memory);
@@ -126,15 +127,18 @@ static int work_dead(const work *w)
 static int work_forget(const work *w)
 {
     const api_action *a = w->action;
-    inbox_work i = {.options = {.utc = 1, .dry_run = w->found != NULL}};
+    inbox_work *i = region_alloc(w->memory, sizeof *i);
     buffer line = {0};
     semel_bytes key = {0};
-    int status = borrow(&i.tool, w, &i.options);
+    i->options.utc = 1;
+    i->options.dry_run = w->found != NULL;
+    int status = borrow(&i->tool, w, &i->options);
     if (!status && (!a->inbox || !a->key))
-        status = tool_usage(&i.tool, "the filter needs inbox and key");
-    i.rest = list_of(w->memory, a->inbox, a->key);
+        status = tool_usage(&i->tool, "the filter needs inbox and key");
+    add(&i->rest, a->inbox);
+    add(&i->rest, a->key);
     if (!status)
-        status = inbox_forget_typed(&i);
+        status = inbox_forget_typed(i);
     if (!status && w->found && !typed_key_stored(&key, w->memory, a->key)) {
         buffer_printf(&line, "inbox forget %s ", a->inbox);
         show_argument(&line, a->key);
@@ -145,7 +149,7 @@ static int work_forget(const work *w)
         w->found->irreversible = 1;
     }
     buffer_free(&line);
-    tool_return(&i.tool);
+    tool_return(&i->tool);
     return status;
 }
 
@@ -169,27 +173,27 @@ static void find_waiting(const work *w, outbox_work *o, const waiting_set *set)
 
 static int work_requeue(const work *w)
 {
-    outbox_work o = {.options = {.utc = 1}};
+    outbox_work *o = region_alloc(w->memory, sizeof *o);
     waiting_place where = {0};
     waiting_set set = {0};
-    read_filter(&o.filter, w);
-    o.filter.outboxes = (argument_list){0};
-    int status = borrow(&o.tool, w, &o.options);
+    o->options.utc = 1;
+    read_filter(&o->filter, w);
+    int status = borrow(&o->tool, w, &o->options);
     if (!status && !w->action->outbox)
-        status = tool_usage(&o.tool, "the filter needs outbox");
-    o.rest = list_of(w->memory, w->action->outbox, NULL);
+        status = tool_usage(&o->tool, "the filter needs outbox");
+    add(&o->rest, w->action->outbox);
     if (!status)
-        status = filters_read(&o.filters, &o.tool, &o.filter);
+        status = filters_read(&o->filters, &o->tool, &o->filter);
     if (!status)
-        status = outbox_find_waiting(&set, &where, &o);
+        status = outbox_find_waiting(&set, &where, o);
     if (!status && w->found)
-        find_waiting(w, &o, &set);
+        find_waiting(w, o, &set);
     else if (!status && set.count)
-        status = outbox_wake_set(&o, &where, &set);
+        status = outbox_wake_set(o, &where, &set);
     waiting_close(&where);
     waiting_set_free(&set);
-    filters_free(&o.filters);
-    tool_return(&o.tool);
+    filters_free(&o->filters);
+    tool_return(&o->tool);
     return status;
 }
 
@@ -208,33 +212,39 @@ static int find_message(outbox_message *out, outbox_work *o, const api_action *a
     return status;
 }
 
+static void find_one(const work *w, semel_bytes id, const char *typed)
+{
+    buffer line = {0};
+    buffer_printf(&line, "outbox skip %s", typed);
+    keep_command(w, &line);
+    w->found->count = w->found->sampled = w->found->name_count = 1;
+    w->found->sample[0] = keep(w->memory, id);
+    w->found->names[0] = w->action->outbox;
+    w->found->irreversible = 1;
+    buffer_free(&line);
+}
+
 static int work_skip(const work *w)
 {
     const api_action *a = w->action;
-    outbox_work o = {.options = {.utc = 1}};
+    outbox_work *o = region_alloc(w->memory, sizeof *o);
     outbox_message found = {.seq = 0};
-    buffer id = {0}, line = {0};
-    int status = borrow(&o.tool, w, &o.options);
+    buffer id = {0};
+    o->options.utc = 1;
+    int status = borrow(&o->tool, w, &o->options);
     if (!status && (!a->outbox || !a->id))
-        status = tool_usage(&o.tool, "the filter needs outbox and id");
+        status = tool_usage(&o->tool, "the filter needs outbox and id");
     if (!status)
-        status = find_message(&found, &o, a);
+        status = find_message(&found, o, a);
     if (!status)
         show_argument(&id, a->id);
-    if (!status && w->found) {
-        buffer_printf(&line, "outbox skip %s", id.data);
-        keep_command(w, &line);
-        w->found->count = w->found->sampled = w->found->name_count = 1;
-        w->found->sample[0] = keep(w->memory, found.id);
-        w->found->names[0] = a->outbox;
-        w->found->irreversible = 1;
-    } else if (!status) {
-        status = outbox_skip_found(&o, &found, id.data);
-    }
+    if (!status && w->found)
+        find_one(w, found.id, id.data);
+    else if (!status)
+        status = outbox_skip_found(o, &found, id.data);
     buffer_free(&id);
-    buffer_free(&line);
     waiting_close(&found.where);
-    tool_return(&o.tool);
+    tool_return(&o->tool);
     return status;
 }
 
@@ -275,17 +285,18 @@ static int look_at_queue(const work *w, queue_work *q, const waiting_place *wher
 
 static int work_purge(const work *w)
 {
-    queue_work q = {.options = {.utc = 1}};
+    queue_work *q = region_alloc(w->memory, sizeof *q);
     waiting_place where = {0};
-    int status = borrow(&q.tool, w, &q.options);
+    q->options.utc = 1;
+    int status = borrow(&q->tool, w, &q->options);
     if (!status && !w->action->queue)
-        status = tool_usage(&q.tool, "the filter needs queue");
+        status = tool_usage(&q->tool, "the filter needs queue");
     if (!status)
-        status = queue_open_named(&where, &q.tool, w->action->queue);
+        status = queue_open_named(&where, &q->tool, w->action->queue);
     if (!status)
-        status = w->found ? look_at_queue(w, &q, &where) : purge(w, &q, &where);
+        status = w->found ? look_at_queue(w, q, &where) : purge(w, q, &where);
     waiting_close(&where);
-    tool_return(&q.tool);
+    tool_return(&q->tool);
     return status;
 }
 
