@@ -33,7 +33,8 @@ export const until = async (condition, what, deadline = DEADLINE) => {
   for (;;) {
     const value = await condition();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`after ${deadline / 1000} s still not: ${what}`);
+    if (Date.now() > end) throw new Error(`after ${deadline / 1000} s still not: ${typeof what === 'function' ? what()
+      : what}`);
     await sleep(50);
   }
 };
@@ -65,9 +66,10 @@ export const go = async (page, route, ready) => {
 /* The rules of WCAG 2.2 A and AA, and axe's own advice. It is put in as a script of the test, which the policy of the
  * page does not concern. */
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'];
-export const accessible = async (page, what) => {
+export const accessible = async (page, what, rules) => {
   if (!await page.evaluate(() => !!window.axe)) await page.evaluate(axe);
-  const { violations } = await page.evaluate(rules => window.axe.run(document, { runOnly: rules }), RULES);
+  const runOnly = rules ? { type: 'rule', values: rules } : RULES;
+  const { violations } = await page.evaluate(which => window.axe.run(document, { runOnly: which }), runOnly);
   for (const violation of violations) {
     const at = violation.nodes.slice(0, 3).map(node => node.target.join(' ') + ': ' + (node.any[0] || node.all[0] ||
       node.none[0] || {}).message).join('\n    ');
