@@ -129,9 +129,7 @@ static semel_status complete_rows(history_batch *batch, const semel_history rows
 static semel_status put_rows(work_unit *unit, void *context, semel_error *err)
 {
     const history_batch *batch = context;
-    semel_status status =
-        store_history(unit->store)->put(unit->state, batch->rows, batch->count, err);
-    return status ? status : store_fault(unit->store, "history.stored", err);
+    return store_history(unit->store)->put(unit->state, batch->rows, batch->count, err);
 }
 
 semel_status semel_history_write(semel_store *store, const semel_history rows[], size_t count,
@@ -180,22 +178,22 @@ static void fill_empty(semel_history *row)
     row->error = row->error ? row->error : "";
 }
 
-/* A driver's row has its id, type and source in the message. */
+/* A driver's row has its id, type and source in the message, if that can be read. */
 static int copy_row(semel_history *row, mem_arena *arena, int contents)
 {
-    const semel_message *message =
-        row->message ? message_copy_into(arena, row->message) : row->message;
-    if (row->message && !message)
-        return 0;
-    if (message) {
-        row->message_id = message->id;
-        row->type = message->type;
-        row->source = message->source;
+    if (row->message) {
+        row->message_id = row->message->id;
+        row->type = row->message->type;
+        row->source = row->message->source;
     }
-    row->message = row->kept && contents ? message : NULL;
+    if (!row->kept || !contents)
+        row->message = NULL;
+    if (row->message && !(row->message = message_copy_into(arena, row->message)))
+        return 0;
     return copy_text(&row->name, arena) && copy_bytes(&row->key, arena) &&
            copy_text(&row->process, arena) && copy_text(&row->error, arena) &&
-           copy_text(&row->damage, arena);
+           copy_text(&row->damage, arena) && copy_bytes(&row->message_id, arena) &&
+           copy_text(&row->type, arena) && copy_text(&row->source, arena);
 }
 
 static semel_status keep_row(const semel_history *row, void *context, semel_error *err)

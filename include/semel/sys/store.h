@@ -383,7 +383,8 @@ typedef struct semel_store_history {
 
     /* As a list: rows before filter->before_id, the largest id first, at most filter->limit. A
      * message has id, type and source and, if it was kept and the filter asks for contents, the
-     * rest. It is NULL, with `damage`, if it cannot be read. */
+     * rest. It is NULL, with `damage` and with the row's own id, type and source, if it cannot be
+     * read. */
     semel_status (*list)(void *store, const semel_history_filter *filter,
                          semel_history_visitor *visitor, void *context, semel_error *err);
 

@@ -489,7 +489,8 @@ static void audit_refused(asking *q, api_answer *out)
 {
     (void)out;
     api_audit_refused(q->a, api_actor(&q->memory, q->action.who, q->peer),
-                      region_printf(&q->memory, "%s # page", api_verb_names[q->action.verb]),
+                      region_printf(&q->memory, "%s # page",
+                                    api_action_text(&q->memory, &q->action)),
                       q->body.data);
 }
 
@@ -499,8 +500,8 @@ static void refuse(question *q, api_answer *out, int how)
     http_request *request = q->request;
     q->request = NULL;
     if (how & CHANGES) {
-        if (!api_action_parse(&asks->action, &asks->memory, asks->body))
-            asks->action.who = asks->action.who ? asks->action.who : "unknown";
+        (void)api_action_parse(&asks->action, &asks->memory, asks->body);
+        asks->action.who = asks->action.who ? asks->action.who : "unknown";
         asks->body = (semel_bytes){
             region_copy(&asks->memory, out->detail.data, out->detail.len), out->detail.len};
         q->route = audit_refused;

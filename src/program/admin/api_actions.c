@@ -209,6 +209,7 @@ void api_act(asking *q, api_answer *out)
     pthread_mutex_unlock(&q->a->decide_lock);
     if (out->type && out->status != 503)
         api_audit_refused(q->a, api_actor(&q->memory, q->action.who, q->peer),
-                          region_printf(&q->memory, "%s # page", api_verb_names[q->action.verb]),
+                          region_printf(&q->memory, "%s # page",
+                                        api_action_text(&q->memory, &q->action)),
                           out->detail.len ? out->detail.data : out->title);
 }

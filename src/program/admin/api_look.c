@@ -345,34 +345,38 @@ static int rates_of_all(const looked *l, series_point *to, int64_t now_ms)
     return 1;
 }
 
-static void take_sample(api *a, totals *before, int64_t *before_ns)
+/* A thread that woke up late fills the seconds before, so that sums are right; what is longer away
+ * is a gap. */
+static void take_sample(api *a, totals *before)
 {
+    enum { FILLED_MAX_S = 10 };
     series_point point;
     totals now = own_totals(a);
-    int64_t now_ns = steady_clock_ns(), now_ms = wall_clock_ms();
-    double seconds = (double)(now_ns - *before_ns) / 1e9;
-    if (now_ms / SECOND_MS == a->series.last_s) /* only this thread changes it */
+    int64_t now_ms = wall_clock_ms(), second = now_ms / SECOND_MS;
+    int64_t passed = a->series.last_s ? second - a->series.last_s : 1; /* only this thread adds */
+    if (passed == 0)
         return;
+    if (passed < 0 || passed > FILLED_MAX_S)
+        passed = 1;
     for (int i = 0; i < SERIES_RATES; i++)
-        point.values[i] = (float)((now.counts[i] - before->counts[i]) / seconds);
+        point.values[i] = (float)((now.counts[i] - before->counts[i]) / (double)passed);
     pthread_mutex_lock(&a->look_lock);
     int is_fresh = a->looked.store_at_ms && now_ms - a->looked.store_at_ms < FRESH_MS;
     (void)rates_of_all(&a->looked, &point, now_ms);
     point.values[SERIES_LAG] = is_fresh ? (float)a->looked.unsent : -1;
     point.values[SERIES_DEAD] = is_fresh ? (float)a->looked.dead : -1;
-    series_add(&a->series, now_ms / SECOND_MS, &point);
+    for (int64_t i = passed - 1; i >= 0; i--)
+        series_add(&a->series, second - i, &point);
     pthread_mutex_unlock(&a->look_lock);
     *before = now;
-    *before_ns = now_ns;
 }
 
 void *api_sample(void *context)
 {
     api *a = context;
     totals before = own_totals(a);
-    int64_t before_ns = steady_clock_ns();
     while (!pause_for(a, SECOND_MS - wall_clock_ms() % SECOND_MS)) {
-        take_sample(a, &before, &before_ns);
+        take_sample(a, &before);
         api_answer_late(a);
     }
     return NULL;

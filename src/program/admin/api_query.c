@@ -301,3 +301,25 @@ const char *api_action_parse(api_action *out, region *memory, semel_bytes body)
     json_object_put(tree);
     return wrong;
 }
+
+const char *api_action_text(region *memory, const api_action *a)
+{
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"inbox", a->inbox}, {"outbox", a->outbox}, {"queue", a->queue},
+                 {"type", a->type},   {"error", a->error},   {"cause", a->cause},
+                 {"since", a->since}, {"until", a->until},   {"key", a->key},
+                 {"id", a->id}};
+    buffer line = {0};
+    buffer_text(&line, a->verb ? api_verb_names[a->verb] : "an unknown change");
+    for (size_t i = 0; i < a->id_count; i++)
+        buffer_printf(&line, " %s", a->ids[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].value) {
+            buffer_printf(&line, " --%s ", texts[i].name);
+            show_argument(&line, texts[i].value);
+        }
+    const char *text = region_copy(memory, line.data, line.len);
+    buffer_free(&line);
+    return text;
+}

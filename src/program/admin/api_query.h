@@ -65,6 +65,9 @@ typedef struct api_action {
     int forget;
 } api_action;
 
+/* "dead.retry --inbox mail --cause 7f3a90c1", for the audit of a change that was refused. */
+const char *api_action_text(region *memory, const api_action *action);
+
 /* NULL, or what is wrong. */
 const char *api_action_parse(api_action *out, region *memory, semel_bytes body);
 

@@ -189,6 +189,11 @@ void live_observe(live *all, const semel_event *event)
         taps_offer(all->taps, event, all->outcomes);
 }
 
+const char *live_id(const live *all)
+{
+    return all->id;
+}
+
 meter *live_meter(live *all, const char *inbox)
 {
     return meters_find(all->meters, SEMEL_EVENT_RECEIVED, inbox);

@@ -40,6 +40,9 @@ void live_stopping(live *all);
 /* From the observer of the store. */
 void live_observe(live *all, const semel_event *event);
 
+/* The id of the process, as in its row in the store. */
+const char *live_id(const live *all);
+
 /* The counters of an inbox; NULL: it is not counted. */
 meter *live_meter(live *all, const char *inbox);
 

@@ -147,6 +147,8 @@ static int begin(service *s)
     int failed = service_block_signals(s);
     s->live = live_open(s->log, s->outcomes, s->options->once);
     live_configure(s->live, s->all);
+    s->history = history_writer_open(s->log, live_id(s->live));
+    history_writer_configure(s->history, &s->all->history);
     if (failed || service_read_signals(s))
         return CLI_FAILED;
     int status = service_open_admin(s);
@@ -160,8 +162,10 @@ static void close_all(service *s, int status)
     service_close_gateway(s);
     service_close_pipeline(&s->now);
     service_close_admin(s);
+    int is_unused = history_writer_close(s->history);
     live_close(service_take_live(s));
-    semel_store_close(s->store);
+    if (is_unused)
+        semel_store_close(s->store);
     service_end_closing(s);
     outcomes_close(s->outcomes);
     log_close(s->log);

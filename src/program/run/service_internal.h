@@ -6,6 +6,7 @@
 #include "program/gateway/gateway.h"
 #include "program/run/assembly.h"
 #include "program/run/changes.h"
+#include "program/run/history_writer.h"
 #include "program/run/live.h"
 #include "program/run/outcomes.h"
 #include "program/run/retrier.h"
@@ -38,6 +39,7 @@ struct service {
     log *log;
     outcomes *outcomes;
     live *live;
+    history_writer *history;
     semel_store *store;
     running now;
     gateway *gateway; /* NULL: there is none */

@@ -139,6 +139,7 @@ static void observe(void *context, const semel_event *event)
     const service *s = context;
     outcomes_observe(s->outcomes, event);
     live_observe(s->live, event);
+    history_writer_observe(s->history, event);
 }
 
 static semel_status try_store(service *s, void *context, semel_error *err)
@@ -167,6 +168,7 @@ int service_open_store(service *s)
     if (!status) {
         live_use_store(s->live, s->store);
         admin_use_store(s->admin, s->store);
+        history_writer_use_store(s->history, s->store);
     }
     return status == CLI_FAILED ? fail(s, "store", &why) : status;
 }

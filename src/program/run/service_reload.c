@@ -77,6 +77,7 @@ static void use(service *s, const config *all)
 {
     outcomes_configure(s->outcomes, all);
     live_configure(s->live, all);
+    history_writer_configure(s->history, &all->history);
     log_configure(s->log, &all->log);
     service_use_admin(s, all);
 }

@@ -111,8 +111,8 @@ void pg_patience_ms(pg_connection *on, uint32_t ms)
 
 void pg_enqueue(pg_query *q)
 {
-    static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                               1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int binary[PARAMETERS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                               1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     char name[16];
     pg_connection *on = q->on;
     int sent;

@@ -31,6 +31,9 @@ semel_status sql_history_complete(semel_history *row, const semel_message *messa
 {
     if (outcome == SEMEL_ENOMEM)
         return semel_fail(err, outcome, "%s", damage->text);
+    row->message_id = message->id; /* for a damaged row, which has no message */
+    row->type = message->type;
+    row->source = message->source;
     row->message = outcome ? NULL : message;
     row->damage = outcome ? damage->text : NULL;
     return SEMEL_OK;

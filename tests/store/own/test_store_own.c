@@ -20,15 +20,15 @@ static void remove_directory(const char *path)
 
 int main(void)
 {
-    static const store_quirks own = {.name = "filestore",
-                                     .driver = &filestore_driver,
-                                     .make = make,
-                                     .remove = remove_directory,
-                                     .durability = SEMEL_DURABLE_PROCESS,
-                                     .flags = STORE_KEEPS | STORE_PROCESS_CLOCK,
-                                     .lacks = LACKS_TRANSACTIONS | LACKS_OUTBOX | LACKS_DEAD |
-                                              LACKS_RESULTS | LACKS_SAVEPOINTS | LACKS_SWEEP |
-                                              LACKS_QUEUE | LACKS_JOIN | LACKS_NOTES | LACKS_LISTS |
-                                              LACKS_SENT | LACKS_STATS | LACKS_OPERATION};
+    static const store_quirks own = {
+        .name = "filestore",
+        .driver = &filestore_driver,
+        .make = make,
+        .remove = remove_directory,
+        .durability = SEMEL_DURABLE_PROCESS,
+        .flags = STORE_KEEPS | STORE_PROCESS_CLOCK,
+        .lacks = LACKS_TRANSACTIONS | LACKS_OUTBOX | LACKS_DEAD | LACKS_RESULTS | LACKS_SAVEPOINTS |
+                 LACKS_SWEEP | LACKS_QUEUE | LACKS_JOIN | LACKS_NOTES | LACKS_LISTS | LACKS_SENT |
+                 LACKS_STATS | LACKS_OPERATION | LACKS_HISTORY};
     return conformance_store(&own);
 }

@@ -2,6 +2,7 @@
  * caller's, a writer that has the file. */
 #include "support/fixture/sqlite_case.h"
 
+#include <semel/operate.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +43,39 @@ static void a_damaged_row_is_shown_and_hides_no_other(void **state)
     seen = (inspection){0};
     OK(semel_outbox_list(c->outbox, NULL, inspect, &seen, &last_error));
     assert_string_equal(seen.ids, "a b c "); /* what is damaged was not asked for */
+}
+
+static semel_status inspect_history(const semel_history *row, void *context, semel_error *err)
+{
+    inspection *seen = context;
+    size_t used = strlen(seen->ids);
+    (void)err;
+    seen->rows++;
+    seen->damaged += !row->message && row->damage && strstr(row->damage, "damaged");
+    (void)snprintf(seen->ids + used, sizeof seen->ids - used, "%.*s ", (int)row->message_id.len,
+                   (const char *)row->message_id.data);
+    return SEMEL_OK;
+}
+
+static void a_damaged_row_of_the_history_hides_no_other(void **state)
+{
+    sqlite_case *c = *state;
+    semel_history_filter whole = {.size = sizeof whole, .contents = 1};
+    inspection seen = {0};
+    for (char id[] = "a"; id[0] <= 'c'; id[0]++) {
+        semel_message message = text_message(id, "paid");
+        semel_history row = {.size = sizeof row,
+                             .kind = SEMEL_HISTORY_RECEIVED,
+                             .message_id = semel_str(id),
+                             .message = &message};
+        OK(semel_history_write(c->base.store, &row, 1, &last_error));
+    }
+    SQL(lite_other(c), "UPDATE semel_history SET headers = x'ffffffff00', outcome = 99, "
+                       "error = x'ff00', at_ms = 'never' WHERE message_id = x'62'");
+    OK(semel_history_list(c->base.store, &whole, inspect_history, &seen, &last_error));
+    assert_int_equal(seen.rows, 3);
+    assert_int_equal(seen.damaged, 1);
+    assert_string_equal(seen.ids, "c b a ");
 }
 
 static semel_status count_keys(const semel_marker *marker, void *context, semel_error *err)
@@ -144,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_STORE(a_damaged_row_is_shown_and_hides_no_other),
         ON_STORE(a_damaged_marker_hides_no_other),
+        ON_STORE(a_damaged_row_of_the_history_hides_no_other),
         ON_STORE(a_joined_unit_gives_the_stored_result),
         ON_STORE(a_joined_unit_keeps_only_known_names),
         ON_STORE(a_look_does_not_wait_for_a_writer),

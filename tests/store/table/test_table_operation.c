@@ -80,6 +80,21 @@ static void without_the_group_everything_is_refused(void **state)
     FAILS(SEMEL_EUNSUPPORTED, semel_process_list(t->store, NULL, NULL, &last_error));
 }
 
+static void without_its_group_the_history_is_refused(void **state)
+{
+    table *t = *state;
+    semel_history row = {.size = sizeof row, .kind = SEMEL_HISTORY_RECEIVED};
+    uint64_t rows;
+    int64_t oldest;
+    t->driver.history = NULL;
+    open_all(t);
+    FAILS(SEMEL_EUNSUPPORTED, semel_history_write(t->store, &row, 1, &last_error));
+    SAYS("memory: this store cannot keep a history");
+    FAILS(SEMEL_EUNSUPPORTED, semel_history_list(t->store, NULL, NULL, NULL, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_history_trim(NULL, NULL, t->store, 1, 0, 0, &last_error));
+    FAILS(SEMEL_EUNSUPPORTED, semel_history_size(&rows, &oldest, t->store, &last_error));
+}
+
 /* Groups of letters need nothing but the letters. */
 static void letters_are_grouped_without_the_group(void **state)
 {
@@ -127,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_the_group_everything_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_its_group_the_history_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(letters_are_grouped_without_the_group, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_are_not_changed_if_they_cannot_be_listed, setup,
                                         teardown),

@@ -54,7 +54,8 @@ static const suite_part parts[] = {{store_opening_tests, 0},
                                    {store_statement_tests, NEEDS_QUEUE},
                                    {store_operate_tests, NEEDS_OPERATION},
                                    {store_waiting_tests, NEEDS_OPERATION | NEEDS_LISTS},
-                                   {store_cause_tests, NEEDS_OPERATION | NEEDS_DEAD}};
+                                   {store_cause_tests, NEEDS_OPERATION | NEEDS_DEAD},
+                                   {store_history_tests, NEEDS_HISTORY}};
 
 /* --- one test --------------------------------------------------------------------------------- */
 
@@ -105,7 +106,8 @@ static unsigned table_lacks(const semel_store_driver *driver)
            (units->queue ? 0 : LACKS_QUEUE) | (units->join ? 0 : LACKS_JOIN) |
            (driver->notes ? 0 : LACKS_NOTES) | (driver->lists ? 0 : LACKS_LISTS) |
            (driver->lists && driver->lists->sent ? 0 : LACKS_SENT) |
-           (driver->stats ? 0 : LACKS_STATS) | (driver->operation ? 0 : LACKS_OPERATION);
+           (driver->stats ? 0 : LACKS_STATS) | (driver->operation ? 0 : LACKS_OPERATION) |
+           (driver->history ? 0 : LACKS_HISTORY);
 }
 
 static const semel_store_driver *find_driver(const store_quirks *quirks)
@@ -149,12 +151,12 @@ static int flags_allow(const store_quirks *quirks, unsigned needs)
 static int members_allow(const store_quirks *quirks, unsigned needs)
 {
     static const unsigned lacking[][2] = {
-        {NEEDS_OUTBOX, LACKS_OUTBOX},      {NEEDS_DEAD, LACKS_DEAD},
-        {NEEDS_RESULTS, LACKS_RESULTS},    {NEEDS_SAVEPOINTS, LACKS_SAVEPOINTS},
-        {NEEDS_SWEEP, LACKS_SWEEP},        {NEEDS_LISTS, LACKS_LISTS},
-        {NEEDS_SENT, LACKS_SENT},          {NEEDS_NOTES, LACKS_NOTES},
-        {NEEDS_STATS, LACKS_STATS},        {NEEDS_QUEUE, LACKS_QUEUE},
-        {NEEDS_OPERATION, LACKS_OPERATION}};
+        {NEEDS_OUTBOX, LACKS_OUTBOX},       {NEEDS_DEAD, LACKS_DEAD},
+        {NEEDS_RESULTS, LACKS_RESULTS},     {NEEDS_SAVEPOINTS, LACKS_SAVEPOINTS},
+        {NEEDS_SWEEP, LACKS_SWEEP},         {NEEDS_LISTS, LACKS_LISTS},
+        {NEEDS_SENT, LACKS_SENT},           {NEEDS_NOTES, LACKS_NOTES},
+        {NEEDS_STATS, LACKS_STATS},         {NEEDS_QUEUE, LACKS_QUEUE},
+        {NEEDS_OPERATION, LACKS_OPERATION}, {NEEDS_HISTORY, LACKS_HISTORY}};
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
         if (needs & lacking[i][0] && quirks->lacks & lacking[i][1])
             return 0;

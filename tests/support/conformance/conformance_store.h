@@ -49,7 +49,8 @@ enum {
     LACKS_STATS = 4096,
     LACKS_LISTS = 1 << 16,
     LACKS_SENT = 1 << 17, /* the list of what was sent */
-    LACKS_OPERATION = 1 << 18
+    LACKS_OPERATION = 1 << 18,
+    LACKS_HISTORY = 1 << 19
 };
 
 enum { URL_ROOM = SERVER_URL_ROOM };
@@ -117,7 +118,8 @@ enum {
     NEEDS_SENT = 1 << 17,
     NEEDS_STATS = 1 << 18,
     NEEDS_QUEUE = 1 << 19,
-    NEEDS_OPERATION = 1 << 20
+    NEEDS_OPERATION = 1 << 20,
+    NEEDS_HISTORY = 1 << 21
 };
 
 typedef struct store_test {
@@ -163,6 +165,7 @@ extern const store_test store_statement_tests[];
 extern const store_test store_operate_tests[];
 extern const store_test store_waiting_tests[];
 extern const store_test store_cause_tests[];
+extern const store_test store_history_tests[];
 
 /* Before anything is opened, and after all is closed. */
 void clock_open(store_fixture *f);
