@@ -19,9 +19,10 @@ endif()
 # Its code is on public headers only, and its tests link it, too. One leaf of the library, which does not leave it, is
 # compiled in.
 if(SEMEL_WITH_PROGRAM)
+  include(cmake/Page.cmake)
   file(GLOB_RECURSE program_sources CONFIGURE_DEPENDS src/program/*.c)
   list(REMOVE_ITEM program_sources ${PROJECT_SOURCE_DIR}/src/program/main.c)
-  add_library(semel_program_code STATIC EXCLUDE_FROM_ALL ${program_sources} src/base/nearest.c)
+  add_library(semel_program_code STATIC EXCLUDE_FROM_ALL ${program_sources} src/base/nearest.c ${page_assets})
   target_include_directories(semel_program_code PUBLIC include src)
   target_link_libraries(semel_program_code PUBLIC semel_flags PkgConfig::semel_yaml PkgConfig::semel_curl
                                                   PkgConfig::semel_microhttpd PkgConfig::semel_json

@@ -18,6 +18,7 @@ semel_say("JSON keys" "${SEMEL_ABOUT_JSON}")
 if(PROJECT_IS_TOP_LEVEL)
   if(SEMEL_WITH_PROGRAM)
     semel_say(program "yes (libyaml ${semel_yaml_VERSION}, libcurl ${semel_curl_VERSION})")
+    semel_say("page" "${SEMEL_ABOUT_PAGE}")
   else()
     semel_say(program "no (it needs SQLite, json-c, OpenSSL, libyaml and libcurl; Debian: libyaml-dev, \
 libcurl4-openssl-dev)")

@@ -4,8 +4,8 @@
 
 #include "program/http/server.h"
 
-/* Answers a request for a file of the page, or with 404 (405 for other methods than GET and HEAD). Always 1: it was
- * answered. */
+/* Answers a request for a file of the page, or with 404 (405 for other methods than GET and HEAD).
+ * Always 1: it was answered. */
 int page_handle(http_request *request);
 
 /* Whether the page is in this program, for the line at the start. */
