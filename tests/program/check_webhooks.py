@@ -18,7 +18,7 @@ version: 1
 store: {store}
 setup: CREATE TABLE IF NOT EXISTS seen (id VARCHAR(200), type VARCHAR(200), source VARCHAR(50), body TEXT)
 queues:
-  events: { url: store, lease: 1s }
+  events: {{ url: store, lease: 1s }}
 {queues}inboxes:
   seen:
     from: events
