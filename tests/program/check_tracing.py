@@ -441,6 +441,27 @@ def upstream_in_trouble():
     expect("and of the call", (True, "no_answer"), (call.failed, call.attributes["error.type"]))
 
 
+def published_messages():
+    """A message that a request makes is linked to the span of the request."""
+    collector = Collector()
+    own_directory()
+    port = closed_port()
+    write("semel.yaml", f"""\
+version: 1
+store: sqlite:shop.db
+queues: {{ orders: store }}
+inboxes: {{ billing: {{ from: orders, exec: [/bin/true] }} }}
+gateway: {{ listen: "127.0.0.1:{port}", routes: [{{ path: /orders, to: orders }}] }}
+""" + tracing(collector))
+    run = start()
+    expect("stored", 202, post(f"127.0.0.1:{port}", "/orders", "m-1", CALLER)[0])
+    [request], [billing] = collector.wait("POST /orders"), collector.wait("process billing")
+    run.stop()
+    expect("the request", ("server", CALLER_TRACE, CALLER_SPAN, "accepted"),
+           (request.kind, request.trace, request.parent, request.attributes["semel.dedup.outcome"]))
+    expect("what became of the message", [request.context], billing.links)
+
+
 def requests_that_are_not_sampled():
     """The upstream is told what the caller said, and nothing if it said nothing or nonsense."""
     collector, upstream = Collector(), Service()
@@ -514,7 +535,7 @@ def sends_to_others(pika, channel, broker, name):
 
 CHECKS = [one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
           hostile_contexts, environment_variables, wrong_variables, collector_away, collector_hangs, collector_is_busy,
-          collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble,
+          collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble, published_messages,
           requests_that_are_not_sampled]
 if "SEMEL_TEST_SERVERS" in os.environ:
     CHECKS.append(rabbitmq_on_servers)

@@ -3,6 +3,7 @@
 #include "program/command/common.h"
 #include "program/config/complete.h"
 #include "program/handler/topic.h"
+#include "program/support/encoding.h"
 #include "program/support/input.h"
 #include "program/support/memory.h"
 #include "program/support/nearest.h"
@@ -147,6 +148,11 @@ static const char *content_type_of(const publishing *p, semel_bytes body)
     return strict_json_check(body, JSON_DEPTH_MAX, NULL) ? "application/json" : NULL;
 }
 
+static const char *topic_of(const publishing *p, const semel_message *message)
+{
+    return p->topic ? p->topic : topic_of_message(p->fixed_topic, p->store != NULL, message);
+}
+
 static int publish_body(publishing *p, semel_bytes body)
 {
     char made[UNIQUE_ID_SIZE];
@@ -157,9 +163,6 @@ static int publish_body(publishing *p, semel_bytes body)
                              .id = semel_str(p->id ? p->id : made),
                              .type = p->type,
                              .source = p->source,
-                             .topic = p->topic         ? p->topic
-                                      : p->fixed_topic ? p->fixed_topic
-                                                       : p->type,
                              .group = p->group,
                              .content_type = content_type_of(p, body),
                              .time_ms = wall_clock_ms(),
@@ -167,21 +170,11 @@ static int publish_body(publishing *p, semel_bytes body)
                              .header_count = make_headers(p, headers, names),
                              .body = body,
                              .delay_ms = (uint32_t)p->delay_ms};
+    message.topic = topic_of(p, &message);
     int status = publish_copies(p, &message);
     for (size_t i = 0; i < message.header_count; i++)
         free(names[i]);
     return status;
-}
-
-/* The event's own decides only where an exchange, or nothing, routes by it: `publish returns` must
- * not put an event with the subject "orders" into the queue of that name. */
-static const char *topic_of_event(const publishing *p, const semel_message *message)
-{
-    if (p->topic)
-        return p->topic;
-    if (message->topic && (p->store || !p->fixed_topic))
-        return message->topic;
-    return p->fixed_topic ? p->fixed_topic : message->type;
 }
 
 /* What the event does not say stays unsaid, but for the topic. */
@@ -194,7 +187,7 @@ static int publish_event(publishing *p, semel_bytes json)
         return failed(p, &why);
     semel_message message = *read;
     unsaid_take(&message, headers);
-    message.topic = topic_of_event(p, &message);
+    message.topic = topic_of(p, &message);
     message.delay_ms = (uint32_t)p->delay_ms;
     int status = publish_copies(p, &message);
     semel_message_free(read);
@@ -262,21 +255,11 @@ static int says_what_an_event_says(const publishing *p)
     return p->type || p->id || p->source || p->group || p->content_type || p->headers.count;
 }
 
-/* What a CloudEvent allows, so that the id is one line wherever it is printed. */
-static int has_control_characters(const char *text)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    for (; *at; at++)
-        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0))
-            return 1;
-    return 0;
-}
-
 static int check_id(const publishing *p)
 {
     if (p->id && !*p->id)
         return cli_usage("publish", "--id must not be empty");
-    if (p->id && has_control_characters(p->id))
+    if (p->id && encoding_has_controls(p->id, strlen(p->id)))
         return cli_usage("publish", "--id must not have control characters");
     if (p->lines && p->id)
         return cli_usage("publish",

@@ -43,13 +43,13 @@ void check_queue_name(const checking *c, const config_node *node)
         check_unknown(c, "queue", node->text, node->at, path_of(c, node));
 }
 
-static int is_name(const char *name)
+int check_is_name(const char *name, size_t most)
 {
     size_t len = strlen(name);
     for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
             return 0;
-    return len > 0 && len <= SEMEL_NAME_MAX;
+    return len > 0 && len <= most;
 }
 
 /* Of queues, inboxes and outboxes: they are names in the database, too. */
@@ -58,7 +58,7 @@ static void check_names(const checking *c, const char *section_name)
     const config_node *map = tree_find(c->all->root, section_name);
     for (size_t i = 0; map && map->kind == NODE_MAP && i < map->count; i++) {
         const config_node *key = map->items[i]->key;
-        if (!is_name(key->text) && !inboxes_is_pattern(key->text))
+        if (!check_is_name(key->text, SEMEL_NAME_MAX) && !inboxes_is_pattern(key->text))
             diagnostic_add(c->found, LEVEL_ERROR, "name", key->at, path_of(c, map),
                            "\"%s\": a name has letters, digits and . _ - (at most %zu)", key->text,
                            SEMEL_NAME_MAX);
@@ -176,8 +176,25 @@ static void check_http(const checking *c, const inbox_config *inbox)
         diagnostic_at(c->found, "url", node, "a URL of http:// or https:// is expected");
 }
 
+/* An inbox that a route of the gateway names needs no queue. */
+static void check_from(const checking *c, const inbox_config *inbox)
+{
+    const option *from = option_find(&section_inbox, "from");
+    for (size_t i = 0; i < c->all->gateway.route_count; i++) {
+        const char *named = c->all->gateway.routes[i].inbox;
+        if (named && strcmp(named, inbox->name) == 0)
+            return;
+    }
+    if ((inbox->at->kind != NODE_MAP && !read_is_empty(inbox->at)) || tree_find(inbox->at, "from"))
+        return;
+    diagnostic_add(c->found, LEVEL_ERROR, "missing", tree_name_place(inbox->at),
+                   region_printf(&c->found->memory, "%s.from", path_of(c, inbox->at)),
+                   "missing; for example, %s: %s", from->name, from->example);
+}
+
 static void check_inbox(const checking *c, const inbox_config *inbox)
 {
+    check_from(c, inbox);
     check_handlers(c, inbox);
     check_require(c, inbox);
     check_all_values(c, tree_find(inbox->at, "sql"), 1);
@@ -235,7 +252,7 @@ static void check_outboxes(const checking *c)
     }
 }
 
-/* `send` and `faults` name a queue, and its outbox has the same name: it leads nowhere else. */
+/* `send`, `faults` and routes name a queue, and its outbox has the same name: it leads nowhere else. */
 static void check_detour(const checking *c, const char *queue)
 {
     if (!queue)
@@ -249,7 +266,8 @@ static void check_detour(const checking *c, const char *queue)
     diagnostic *d = diagnostic_at(c->found, "detour", node,
                                   "the outbox of the queue \"%s\" must send to it, not to \"%s\"",
                                   queue, node->raw);
-    diagnostic_help(c->found, d, "an inbox sends to \"%s\"; give this outbox another name", queue);
+    diagnostic_help(c->found, d,
+                    "an inbox or a route sends to \"%s\"; give this outbox another name", queue);
 }
 
 static void check_detours(const checking *c)
@@ -262,6 +280,10 @@ static void check_detours(const checking *c)
             is_named |= inbox->faults && strcmp(inbox->faults, queue) == 0;
             for (size_t k = 0; k < inbox->send_count; k++)
                 is_named |= inbox->sends[k].to && strcmp(inbox->sends[k].to, queue) == 0;
+        }
+        for (size_t j = 0; j < c->all->gateway.route_count && c->all->queues[i].url; j++) {
+            const char *to = c->all->gateway.routes[j].to;
+            is_named |= to && strcmp(to, queue) == 0;
         }
         if (is_named)
             check_detour(c, queue);
@@ -313,6 +335,7 @@ void config_check(const config *all, diagnostics *found)
     check_faults(&c);
     check_outboxes(&c);
     check_detours(&c);
+    check_gateway(&c);
     check_tables(&c);
     check_setup(&c);
     check_passwords(&c);

@@ -22,11 +22,14 @@ void check_passwords(const checking *c);  /* check_password.c */
 void check_tests(const checking *c);      /* check_test.c */
 void check_tables(const checking *c);     /* check_table.c */
 void check_tracing(const checking *c);    /* check_tracing.c */
+void check_gateway(const checking *c);    /* check_gateway.c */
 
 /* Reports a name that is none of those: queue "order" does not exist; did you mean "orders"? */
 void check_unknown(const checking *c, const char *kind, const char *name, place at,
                    const char *path);
 /* ... if it is none; `node` holds the name. */
 void check_queue_name(const checking *c, const config_node *node);
+/* 1: letters, digits and . _ - (at most `most`) */
+int check_is_name(const char *name, size_t most);
 
 #endif

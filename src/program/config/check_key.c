@@ -118,12 +118,13 @@ void check_keys(const checking *c)
     const config_node *map = tree_find(c->all->root, "inboxes");
     semel_store *store = NULL;
     semel_error err = {0};
-    if (!map || semel_store_open(&store, "memory:", NULL, &err) ||
-        semel_store_migrate(store, &err)) {
+    if (semel_store_open(&store, "memory:", NULL, &err) || semel_store_migrate(store, &err)) {
         semel_store_close(store);
         return;
     }
-    for (size_t i = 0; i < map->count; i++) {
+    for (size_t i = 0; i < c->all->gateway.route_count; i++)
+        check_node(c, store, tree_find(c->all->gateway.routes[i].at, "key"));
+    for (size_t i = 0; map && i < map->count; i++) {
         check_node(c, store, tree_find(map->items[i], "key"));
         check_node(c, store, tree_find(map->items[i], "fingerprint"));
     }

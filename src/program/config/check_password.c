@@ -26,7 +26,8 @@ static void report(const checking *c, const config_node *node, place at, const c
 static void check_scalar(const checking *c, const config_node *node)
 {
     secret_span password = secret_in_url(node->raw, strlen(node->raw));
-    const char *name = node->key ? node->key->text : "";
+    const config_node *named = node->key || !node->parent ? node : node->parent; /* of a list */
+    const char *name = named->key ? named->key->text : "";
     if (password.len)
         report(c, node, tree_part(node, password.from, password.len), "password",
                file_name_for(node->raw));

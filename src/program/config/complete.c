@@ -31,6 +31,18 @@ const outbox_config *config_outbox(const config *all, const char *name)
     return NULL;
 }
 
+const char *config_inbox_from(const config *all, const inbox_config *inbox)
+{
+    if (inbox->from)
+        return inbox->from;
+    for (size_t i = 0; i < all->gateway.route_count; i++) {
+        const route_config *route = &all->gateway.routes[i];
+        if (route->inbox && route->path && strcmp(route->inbox, inbox->name) == 0)
+            return route->path;
+    }
+    return "";
+}
+
 /* --- handlers --------------------------------------------------------------------------------- */
 
 typedef struct handler_name {
@@ -121,7 +133,8 @@ static void mark_queues(const config *all, queue_config *queue)
     }
 }
 
-/* The outbox of a queue that `send` or `faults` names, unless it was declared. */
+/* The outbox of a queue that `send` or `faults` names, or a route if the queue is not in the store,
+ * unless it was declared. */
 static void add_outbox(region *memory, config *all, outbox_config *outboxes, const char *queue,
                        const config_node *at)
 {
@@ -136,7 +149,7 @@ static void add_outbox(region *memory, config *all, outbox_config *outboxes, con
 
 static void complete_outboxes(region *memory, config *all)
 {
-    size_t most = all->outbox_count;
+    size_t most = all->outbox_count + all->gateway.route_count;
     for (size_t i = 0; i < all->inbox_count; i++)
         most += all->inboxes[i].send_count + 1;
     outbox_config *outboxes = region_alloc(memory, (most + 1) * sizeof *outboxes);
@@ -148,6 +161,12 @@ static void complete_outboxes(region *memory, config *all)
         for (size_t j = 0; j < inbox->send_count; j++)
             add_outbox(memory, all, outboxes, inbox->sends[j].to, inbox->sends[j].at);
         add_outbox(memory, all, outboxes, inbox->faults, inbox->at);
+    }
+    for (size_t i = 0; i < all->gateway.route_count; i++) {
+        const route_config *route = &all->gateway.routes[i];
+        const queue_config *queue = config_queue(all, route->to);
+        if (queue && queue->url && strcmp(queue->url, "store") != 0)
+            add_outbox(memory, all, outboxes, route->to, route->at);
     }
     for (size_t i = 0; i < all->outbox_count; i++) {
         outboxes[i].options.size = sizeof outboxes[i].options;

@@ -13,6 +13,9 @@ const queue_config *config_queue(const config *all, const char *name);
 const inbox_config *config_inbox(const config *all, const char *name);
 const outbox_config *config_outbox(const config *all, const char *name);
 
+/* The queue that it reads; without one, the path of the route that names it. Never NULL. */
+const char *config_inbox_from(const config *all, const inbox_config *inbox);
+
 /* As in the file: "sql"; "send" for an inbox with `send` alone; "" if it has neither. */
 const char *config_handler_name(const inbox_config *inbox);
 

@@ -24,6 +24,7 @@ void diagnostic_free(diagnostics *all)
     free((void *)all->items);
     region_free(&all->memory);
     secret_free(&all->hidden);
+    secret_free(&all->written);
     *all = (diagnostics){0};
 }
 
@@ -189,10 +190,22 @@ static void show_part(shown_line *out, const char *text, size_t len, int is_insi
     }
 }
 
-static void show_line(shown_line *out, const char *line, size_t len, place at)
+/* What is to be hidden at or behind `from`: what looks like a secret, or was written in a list of them. */
+static secret_span next_hidden(const secrets *known, const char *line, size_t len, size_t from)
+{
+    secret_span found = secret_in_line(line, len, from);
+    for (size_t i = from; i < len && (!found.len || i < found.from); i++) {
+        size_t covered = secret_at(known, line + i);
+        if (covered)
+            return (secret_span){i, covered < len - i ? covered : len - i};
+    }
+    return found;
+}
+
+static void show_line(shown_line *out, const secrets *known, const char *line, size_t len, place at)
 {
     uint32_t column = 1;
-    secret_span hidden = secret_in_line(line, len, 0);
+    secret_span hidden = next_hidden(known, line, len, 0);
     for (size_t i = 0; i < len;) {
         int is_inside = column >= at.column && column < at.column + at.length;
         size_t step = encoding_bytes(line + i, len - i, 1);
@@ -204,7 +217,7 @@ static void show_line(shown_line *out, const char *line, size_t len, place at)
             show_part(out, SECRET_MASK, strlen(SECRET_MASK), is_inside);
             column += covered;
             i += hidden.len;
-            hidden = secret_in_line(line, len, i);
+            hidden = next_hidden(known, line, len, i);
             continue;
         }
         show_part(out, line + i, step, is_inside);
@@ -215,7 +228,7 @@ static void show_line(shown_line *out, const char *line, size_t len, place at)
         buffer_text(&out->caret, "^");
 }
 
-static void print_source(FILE *out, const diagnostic *d, int in_colour)
+static void print_source(FILE *out, const diagnostic *d, const secrets *known, int in_colour)
 {
     place at = d->at;
     size_t len = 0;
@@ -223,7 +236,7 @@ static void print_source(FILE *out, const diagnostic *d, int in_colour)
     shown_line shown = {0};
     if (!line || !at.column || len > LINE_MAX_SHOWN)
         return;
-    show_line(&shown, line, len, at);
+    show_line(&shown, known, line, len, at);
     size_t width = shown.caret.len;
     while (width && shown.caret.data[width - 1] == ' ')
         width--;
@@ -236,7 +249,7 @@ static void print_source(FILE *out, const diagnostic *d, int in_colour)
 
 /* --- printing --------------------------------------------------------------------------------- */
 
-static void print_text(FILE *out, const diagnostic *d, int in_colour)
+static void print_text(FILE *out, const diagnostic *d, const secrets *known, int in_colour)
 {
     (void)fputs(d->at.source ? d->at.source->name : "semel", out);
     if (d->at.line)
@@ -245,7 +258,7 @@ static void print_text(FILE *out, const diagnostic *d, int in_colour)
                   level_name(d->level), colour_end(in_colour), d->path, *d->path ? ": " : "",
                   d->text);
     if (d->at.source)
-        print_source(out, d, in_colour);
+        print_source(out, d, known, in_colour);
     for (size_t i = 0; i < DIAGNOSTIC_HELPS_MAX && d->help[i]; i++)
         (void)fprintf(out, "      = %s\n", d->help[i]);
 }
@@ -323,7 +336,7 @@ void diagnostic_print(FILE *out, diagnostics *all, const char *name, diagnostic_
         if (form.json)
             print_json(out, all->items[i]);
         else
-            print_text(out, all->items[i], in_colour);
+            print_text(out, all->items[i], &all->written, in_colour);
     if (!form.json)
         print_counts(out, all, name, shown);
 }

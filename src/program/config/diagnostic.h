@@ -31,6 +31,7 @@ typedef struct diagnostics {
     size_t errors;
     size_t warnings;
     secrets hidden;
+    secrets written; /* into the file, where a line does not tell that they are secrets */
     struct known_source *sources;
 } diagnostics;
 

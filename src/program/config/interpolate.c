@@ -54,7 +54,7 @@ static int read_file(const interpolation *in, const substitution *s, const char 
     int done = readable_secret(out, full, path, INTERPOLATE_FILE_MAX, &problem);
     if (!done && in->is_example && access(full, F_OK) != 0) {
         free(full);
-        buffer_text(out, "example");
+        buffer_text(out, INTERPOLATE_EXAMPLE);
         return 1;
     }
     free(full);
@@ -119,7 +119,7 @@ static int value_of_variable(const interpolation *in, const substitution *s, buf
     const char *rest = colon ? region_copy(in->memory, colon + 2, left - 2) : "";
     const char *value = getenv(name);
     if (!value && in->is_example && (!colon || colon[1] == '?'))
-        value = "example";
+        value = INTERPOLATE_EXAMPLE;
     if (!value || (colon && !*value)) {
         if (!colon || colon[1] == '?') {
             complain_unset(in, s, name, colon && *rest ? rest : NULL);

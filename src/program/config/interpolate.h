@@ -8,6 +8,8 @@
 
 enum { INTERPOLATE_FILE_MAX = 64 * 1024 };
 
+#define INTERPOLATE_EXAMPLE "example" /* what is not there, in an example */
+
 typedef struct interpolation {
     region *memory;
     const char *directory; /* that PATH is relative to */

@@ -124,6 +124,20 @@ static void interpolate(loading *l)
     interpolate_tree(&in, l->root);
 }
 
+/* Items of a list are not on the line of its name, where a secret is recognized. */
+static void hide_lists(loading *l, const config_node *node)
+{
+    const char *name = node->key ? node->key->text : "";
+    int is_secret = node->kind == NODE_LIST && secret_is_name(name, strlen(name));
+    for (size_t i = 0; i < node->count; i++) {
+        const config_node *item = node->items[i];
+        if (is_secret && item->kind == NODE_SCALAR &&
+            !secret_is_substituted(item->raw, strlen(item->raw)))
+            secret_remember(&l->found->written, item->raw, strlen(item->raw));
+        hide_lists(l, item);
+    }
+}
+
 static void override(loading *l)
 {
     l->into->set_source.name = "--set";
@@ -152,6 +166,7 @@ static int load(loading *l)
     size_t errors = l->found->errors;
     if (!read_source(l) || !parse(l) || !check_version(l))
         return 0;
+    hide_lists(l, l->root);
     override(l);
     interpolate(l);
     read_all(l);

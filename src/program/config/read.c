@@ -168,8 +168,8 @@ int read_value(const reading *r, const option *of, const config_node *node, void
 /* Sections of the file that a later version serves. */
 static int is_not_built(const reading *r, const section *of, const config_node *item)
 {
-    static const char *const names[] = {"gateway", "admin"};
-    static const char *const missing[] = {"gateway", "admin interface"};
+    static const char *const names[] = {"admin"};
+    static const char *const missing[] = {"admin interface"};
     for (size_t i = 0; of == &section_config && i < sizeof names / sizeof *names; i++)
         if (strcmp(item->key->text, names[i]) == 0) {
             diagnostic *d =

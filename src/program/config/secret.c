@@ -30,8 +30,7 @@ void secret_free(secrets *all)
     *all = (secrets){0};
 }
 
-/* The length of the longest remembered value that begins here; 0 if none does. */
-static size_t value_at(const secrets *all, const char *text)
+size_t secret_at(const secrets *all, const char *text)
 {
     size_t longest = 0;
     for (size_t i = 0; all && i < all->count; i++) {
@@ -47,7 +46,7 @@ void secret_add_masked(buffer *out, const secrets *all, const char *text)
     size_t len = strlen(text);
     secret_span password = secret_in_url(text, len);
     for (size_t i = 0; i < len;) {
-        size_t hidden = value_at(all, text + i);
+        size_t hidden = secret_at(all, text + i);
         if (password.len && i == password.from && password.len > hidden)
             hidden = password.len;
         if (hidden)
@@ -170,6 +169,16 @@ static size_t value_end(const char *line, size_t len, size_t from)
     return end;
 }
 
+/* What is inside [...], as far as the line has it. */
+static secret_span listed_values(const char *line, size_t len, size_t open)
+{
+    const char *close = memchr(line + open, ']', len - open);
+    size_t end = close ? (size_t)(close - line) : len;
+    if (end <= open + 1 || secret_is_substituted(line + open + 1, end - open - 1))
+        return none;
+    return (secret_span){open + 1, end - open - 1};
+}
+
 /* The value of a name that holds a secret; `colon` is behind the name. */
 static secret_span named_value(const char *line, size_t len, size_t start, size_t colon)
 {
@@ -177,9 +186,11 @@ static secret_span named_value(const char *line, size_t len, size_t start, size_
     while (name > start && !strchr(" {,?&", line[name - 1]))
         name--;
     size_t from = skip_spaces(line, len, colon + 1);
-    if (from >= len || line[from] == '{' || line[from] == '[' || line[from] == '#' ||
+    if (from >= len || line[from] == '{' || line[from] == '#' ||
         !secret_is_name(line + name, colon - name))
         return none;
+    if (line[from] == '[')
+        return listed_values(line, len, from);
     size_t end = value_end(line, len, from);
     return secret_is_substituted(line + from, end - from) ? none : (secret_span){from, end - from};
 }

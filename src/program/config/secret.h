@@ -25,6 +25,10 @@ typedef struct secrets {
 void secret_remember(secrets *all, const char *value, size_t len);
 void secret_free(secrets *all);
 
+/* The length of the longest remembered value that the text begins with; 0: none. Values of fewer
+ * than four characters are not looked for. */
+size_t secret_at(const secrets *all, const char *text);
+
 /* Adds the text without any remembered value, and without the passwords of URLs. Values of fewer
  * than four characters are not looked for: they would be found in every text. What shows values
  * therefore shows what was written (${NAME}), never what it became. */

@@ -39,7 +39,8 @@ typedef struct route_line {
 static route_line line_of(region *memory, const config *all, const inbox_config *inbox)
 {
     return (route_line){
-        {region_printf(memory, "%s -> %s", inbox->from, inbox->name), config_handler_name(inbox),
+        {region_printf(memory, "%s -> %s", config_inbox_from(all, inbox), inbox->name),
+         config_handler_name(inbox),
          region_printf(memory, "once per %s, retention %s", written(memory, all, inbox, "key"),
                        written(memory, all, inbox, "retention")),
          semel_grade_name(summary_grade(all, inbox))}};
@@ -68,7 +69,7 @@ static void print_json(FILE *out, region *memory, const config *all, const inbox
 {
     json_object *object = json_object_new_object();
     put(object, "inbox", inbox->name);
-    put(object, "from", inbox->from);
+    put(object, "from", config_inbox_from(all, inbox));
     put(object, "handler", config_handler_name(inbox));
     put(object, "key", written(memory, all, inbox, "key"));
     (void)json_object_object_add(object, "retention_ms",

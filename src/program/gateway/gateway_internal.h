@@ -30,6 +30,7 @@ typedef struct route_table {
 typedef struct old_server {
     struct old_server *next;
     http_server *server;
+    gateway *gateway;
     pthread_t closer;
 } old_server;
 

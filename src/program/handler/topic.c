@@ -14,3 +14,10 @@ const char *topic_of_queue(region *memory, const config *all, const char *name)
     const char *found = url_parameter(memory, queue->url, "queue");
     return found ? found : name;
 }
+
+const char *topic_of_message(const char *fixed, int is_in_store, const semel_message *message)
+{
+    if (message->topic && (is_in_store || !fixed))
+        return message->topic;
+    return fixed ? fixed : message->type;
+}

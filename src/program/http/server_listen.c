@@ -36,7 +36,6 @@ static int close_failed(int fd)
 
 static int say_failed(const char *listen, semel_error *err)
 {
-    char why[128];
     int error = errno;
     switch (error) {
     case EADDRINUSE:
@@ -52,8 +51,7 @@ static int say_failed(const char *listen, semel_error *err)
         (void)semel_fail(err, SEMEL_EINVAL, "this user may not listen on %s", listen);
         break;
     default:
-        (void)semel_fail(err, SEMEL_EINVAL, "cannot listen on %s: %s", listen,
-                         strerror_r(error, why, sizeof why) == 0 ? why : "unknown error");
+        (void)semel_fail(err, SEMEL_EINVAL, "cannot listen on %s: %s", listen, strerror(error));
     }
     return -1;
 }

@@ -130,7 +130,7 @@ static enum MHD_Result receive_headers(http_request *r, const char *method, cons
     r->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
     const http_problem *wrong = http_check_headers(r);
     if (r->refusal || wrong)
-        return refuse_early(r, wrong ? wrong : r->refusal);
+        return refuse_early(r, r->refusal ? r->refusal : wrong);
     uint64_t declared = http_declared_length(r);
     r->limit = limit_of(r);
     if (declared > r->limit)

@@ -42,7 +42,7 @@ int retrying_open_here(retrying *r)
     r->place = (retry_place){.store = t->store,
                              .all = t->all,
                              .pipeline = r->pipeline,
-                             .spec = assembly_spec(r->assembly)};
+                             .spec = assembly_handlers(r->assembly)};
     return status ? tool_failed(t, &why) : CLI_OK;
 }
 

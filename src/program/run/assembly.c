@@ -18,6 +18,8 @@ struct assembly {
     size_t handler_count;
     semel_pipeline_store stores[2]; /* the last one is empty */
     semel_pipeline_spec spec;
+    semel_pipeline_inbox *handlers_of; /* all inboxes, those that the pipeline does not call, too */
+    semel_pipeline_spec with_handlers;
 };
 
 /* A handler, and where it is counted while it runs. */
@@ -87,6 +89,21 @@ static semel_inbox_options *inbox_options(assembly *a, const inbox_config *from,
     return copy;
 }
 
+/* For the pipeline, which calls no handler of an inbox that no queue leads to. */
+static void add_called(assembly *a, const semel_pipeline_inbox *all)
+{
+    size_t count = 0;
+    while (all[count].name)
+        count++;
+    semel_pipeline_inbox *called = region_alloc(&a->memory, (count + 1) * sizeof *called);
+    for (size_t i = 0; i < count; i++) {
+        called[i] = all[i];
+        if (!called[i].from)
+            called[i].handler = NULL;
+    }
+    a->spec.inboxes = called;
+}
+
 /* The gateway itself receives what they handle; the pipeline does their retention. */
 static void add_proxy_inboxes(assembly *a, const config *all, semel_pipeline_inbox *out)
 {
@@ -108,7 +125,6 @@ static semel_status add_inboxes(assembly *a, const config *all, const assembly_o
     semel_pipeline_inbox *inboxes = region_alloc(
         &a->memory, (all->inbox_count + all->gateway.route_count + 1) * sizeof *inboxes);
     a->handlers = region_alloc(&a->memory, all->inbox_count * sizeof(handler *));
-    a->spec.inboxes = inboxes;
     for (size_t i = 0; i < all->inbox_count; i++) {
         const inbox_config *from = &all->inboxes[i];
         semel_status status = handler_open(&a->handlers[i], all, from, err);
@@ -126,6 +142,8 @@ static semel_status add_inboxes(assembly *a, const config *all, const assembly_o
             .require = from->require};
     }
     add_proxy_inboxes(a, all, inboxes + all->inbox_count);
+    add_called(a, inboxes);
+    a->handlers_of = inboxes;
     return SEMEL_OK;
 }
 
@@ -141,6 +159,8 @@ semel_status assembly_open(assembly **out, const config *all, semel_store *store
     add_queues(a, all);
     add_outboxes(a, all);
     semel_status status = add_inboxes(a, all, options, err);
+    a->with_handlers = a->spec;
+    a->with_handlers.inboxes = a->handlers_of;
     if (status)
         assembly_close(a);
     else
@@ -163,10 +183,15 @@ const semel_pipeline_spec *assembly_spec(const assembly *a)
     return &a->spec;
 }
 
+const semel_pipeline_spec *assembly_handlers(const assembly *a)
+{
+    return &a->with_handlers;
+}
+
 /* --- grades ----------------------------------------------------------------------------------- */
 
 semel_grade assembly_grade(const semel_pipeline *pipeline, const inbox_config *inbox)
 {
     return semel_inbox_grade(semel_pipeline_find_inbox(pipeline, inbox->name),
-                             semel_pipeline_find_queue(pipeline, inbox->from));
+                             inbox->from ? semel_pipeline_find_queue(pipeline, inbox->from) : NULL);
 }

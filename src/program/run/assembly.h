@@ -25,7 +25,11 @@ semel_status assembly_open(assembly **out, const config *all, semel_store *store
                            const assembly_options *options, semel_error *err);
 void assembly_close(assembly *a);
 
+/* For the pipeline: an inbox that no queue leads to has no handler in it. */
 const semel_pipeline_spec *assembly_spec(const assembly *a);
+
+/* The same with the handler of each inbox: for the gateway, and for dead letters. */
+const semel_pipeline_spec *assembly_handlers(const assembly *a);
 
 /* The grade of an inbox's handler on its queue; NULL pipeline members give what the store alone
  * can. */

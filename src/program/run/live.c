@@ -1,4 +1,5 @@
 /* See live.h. */
+#include "program/config/complete.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
 
@@ -80,7 +81,7 @@ static void copy_inboxes(live_names *names, const config *from)
     names->inbox_count = from->inbox_count;
     for (size_t i = 0; i < from->inbox_count; i++) {
         names->inboxes[i] = copy(names, from->inboxes[i].name);
-        names->from[i] = copy(names, from->inboxes[i].from);
+        names->from[i] = copy(names, config_inbox_from(from, &from->inboxes[i]));
     }
 }
 

@@ -75,9 +75,17 @@ static void add_body(buffer *to, const members *m)
     buffer_text(to, "}'");
 }
 
+const inbox_config *sample_inbox(const config *all)
+{
+    for (size_t i = 0; i < all->inbox_count; i++)
+        if (all->inboxes[i].from)
+            return &all->inboxes[i];
+    return NULL;
+}
+
 void sample_publish(buffer *to, const config *all)
 {
-    const inbox_config *inbox = &all->inboxes[0];
+    const inbox_config *inbox = sample_inbox(all);
     members m = {.count = 0};
     find_members(&m, inbox->options.key, "json:/");
     for (size_t i = 0; i < inbox->sql.count; i++)

@@ -9,6 +9,9 @@
 /* Without user, password and parameters: postgres db.internal/shop, sqlite:shop.db. */
 void sample_url(buffer *to, const char *url);
 
+/* The inbox that the next one speaks of: the first that reads a queue. NULL: none does. */
+const inbox_config *sample_inbox(const config *all);
+
 /* semel publish orders --type order.placed --copies 2 '{"order_id": 1042, "amount": 1250}' */
 void sample_publish(buffer *to, const config *all);
 

@@ -1,4 +1,5 @@
 /* What `semel run` says when it starts, is ready, stops. */
+#include "program/config/complete.h"
 #include "program/handler/handler.h"
 #include "program/run/sample.h"
 #include "program/run/service_internal.h"
@@ -83,7 +84,8 @@ static int inbox_width(const config *all)
 {
     int width = 0;
     for (size_t i = 0; i < all->inbox_count; i++) {
-        int mine = (int)(strlen(all->inboxes[i].from) + strlen(all->inboxes[i].name) + 4);
+        int mine = (int)(strlen(config_inbox_from(all, &all->inboxes[i])) +
+                         strlen(all->inboxes[i].name) + 4);
         width = mine > width ? mine : width;
     }
     return width;
@@ -92,8 +94,9 @@ static int inbox_width(const config *all)
 static void say_inbox(const service *s, const inbox_config *inbox, int width)
 {
     buffer text = {0};
-    int len = (int)(strlen(inbox->from) + strlen(inbox->name) + 4);
-    buffer_printf(&text, "%s -> %s%*s   %-4s  %s", inbox->from, inbox->name, width - len, "",
+    const char *from = config_inbox_from(s->all, inbox);
+    int len = (int)(strlen(from) + strlen(inbox->name) + 4);
+    buffer_printf(&text, "%s -> %s%*s   %-4s  %s", from, inbox->name, width - len, "",
                   handler_class_of(inbox->handler)->name,
                   semel_grade_name(assembly_grade(s->now.pipeline, inbox)));
     log_line(s->log, text.data);
@@ -103,7 +106,7 @@ static void say_inbox(const service *s, const inbox_config *inbox, int width)
 static void say_hint(const service *s)
 {
     buffer text = {0};
-    if (!log_is_text(s->log) || !s->all->inbox_count || !isatty(STDERR_FILENO))
+    if (!log_is_text(s->log) || !sample_inbox(s->all) || !isatty(STDERR_FILENO))
         return;
     log_line(s->log, "no messages handled yet; in a second terminal, run:");
     buffer_printf(&text, "%14s", "");

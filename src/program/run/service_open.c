@@ -305,8 +305,10 @@ static void *wait_for_end(void *context)
 int service_start(service *s, const config *all, running *r)
 {
     semel_error why = {0};
-    const retry_place letters = {
-        .store = s->store, .all = all, .pipeline = r->pipeline, .spec = assembly_spec(r->assembly)};
+    const retry_place letters = {.store = s->store,
+                                 .all = all,
+                                 .pipeline = r->pipeline,
+                                 .spec = assembly_handlers(r->assembly)};
     if (semel_pipeline_start(r->pipeline, &why))
         return fail(s, "pipeline", &why);
     int error = retrier_start(&r->retrier, &letters, s->log);

@@ -72,3 +72,13 @@ size_t encoding_bytes(const char *text, size_t len, size_t characters)
         while (at < len && is_tail((unsigned char)text[at]));
     return at;
 }
+
+int encoding_has_controls(const char *text, size_t len)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    for (size_t i = 0; i < len; i++)
+        if (at[i] < 0x20 || at[i] == 0x7f ||
+            (at[i] == 0xc2 && i + 1 < len && at[i + 1] >= 0x80 && at[i + 1] < 0xa0))
+            return 1;
+    return 0;
+}

@@ -54,7 +54,7 @@ static void add_outcomes(buffer *to, const world_inbox *got)
 static void add_reason(buffer *to, const inbox_config *inbox, const test_config *test)
 {
     for (size_t i = 0; i < test->given_count; i++)
-        if (strcmp(test->given[i].to, inbox->from) != 0)
+        if (!inbox->from || strcmp(test->given[i].to, inbox->from) != 0)
             continue;
         else if (inbox->types.count && test->given[i].type) {
             buffer_printf(to, ": inbox accepts %s, not %s", inbox->types.items[0],

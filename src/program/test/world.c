@@ -188,7 +188,7 @@ static size_t add_routes(const world *w, semel_route routes[], const char *queue
     for (size_t i = 0; i < w->all->inbox_count; i++) {
         const inbox_config *inbox = &w->all->inboxes[i];
         size_t types = inbox->types.count ? inbox->types.count : 1;
-        for (size_t j = 0; strcmp(inbox->from, queue) == 0 && j < types; j++)
+        for (size_t j = 0; inbox->from && strcmp(inbox->from, queue) == 0 && j < types; j++)
             if (count < SEMEL_ROUTES_MAX)
                 routes[count++] =
                     (semel_route){.pattern = inbox->types.count ? inbox->types.items[j] : "*",

@@ -1,4 +1,5 @@
 /* See view.h. */
+#include "program/config/complete.h"
 #include "program/watch/view_internal.h"
 
 #include "program/support/show.h"
@@ -66,7 +67,7 @@ static void add_configured(view *v, const config *all, const argument_list *inbo
     for (size_t i = 0; i < all->inbox_count; i++)
         if (filters_match(inboxes, all->inboxes[i].name)) {
             inbox_view *inbox = view_add_inbox(v, all->inboxes[i].name);
-            inbox->from = copy(v, all->inboxes[i].from);
+            inbox->from = copy(v, config_inbox_from(all, &all->inboxes[i]));
         }
     for (size_t i = 0; i < all->outbox_count; i++)
         (void)view_add_outbox(v, all->outboxes[i].name);
