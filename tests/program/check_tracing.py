@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""check_tracing.py PROGRAM [CHECK...]: spans of `semel run`, received and decoded by a collector of its own. Those checks
-whose names end in _on_servers need SEMEL_TEST_SERVERS, and are run only if it is set."""
+"""check_tracing.py PROGRAM [CHECK...]: spans of `semel run`, received and decoded by a collector of its own. Those
+checks whose names end in _on_servers need SEMEL_TEST_SERVERS, and are run only if it is set."""
 import http.client
 import json
 import os
@@ -209,8 +209,9 @@ def hostile_contexts():
     collector, service = Collector(), Service()
     prepare(service, tracing(collector))
     run = start()
-    wrong = ["x", CALLER.upper(), CALLER[:-1], CALLER + "0", "ff" + CALLER[2:], CALLER + "-more", "00-" + "0" * 32 + CALLER[35:],
-             CALLER[:36] + "0" * 16 + "-01", CALLER.replace("-", "_"), "00-" + "g" * 32 + CALLER[35:], "a" * 5000]
+    wrong = ["x", CALLER.upper(), CALLER[:-1], CALLER + "0", "ff" + CALLER[2:], CALLER + "-more",
+             "00-" + "0" * 32 + CALLER[35:], CALLER[:36] + "0" * 16 + "-01",
+             CALLER.replace("-", "_"), "00-" + "g" * 32 + CALLER[35:], "a" * 5000]
     for number, text in enumerate(wrong):
         publish(number, "--header", f"traceparent={text}", "--header", "tracestate=a=1", "--id", f"m-{number}")
     publish("later", "--header", f"traceparent=01{CALLER[2:]}-what-comes-later", "--id", "later")
@@ -231,7 +232,8 @@ def environment_variables():
     prepare(service)
     run = start(env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url + "/", "OTEL_TRACES_SAMPLER": "always_on",
                      "OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=shop%20one, Authorization=Bearer%20t0ken",
-                     "OTEL_SERVICE_NAME": "till", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test,service.name=no"})
+                     "OTEL_SERVICE_NAME": "till",
+                     "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test,service.name=no"})
     publish(1)
     [charge] = collector.wait("process charge")
     run.stop()
@@ -243,7 +245,8 @@ def environment_variables():
     expect_true("t0ken" not in run.text(), "the log has no secret")
     requests = collector.requests
     for off in ({"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}):
-        run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url, "OTEL_TRACES_SAMPLER": "always_on", **off})
+        run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url, "OTEL_TRACES_SAMPLER": "always_on",
+                         **off})
         publish(2)
         run.stop()
     expect("nothing more was sent", requests, collector.requests)
@@ -253,7 +256,8 @@ def wrong_variables():
     """A variable that cannot be used is said, and is not in the way."""
     collector, service = Collector(), Service()
     prepare(service)
-    run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url + "/own/path", "OTEL_TRACES_SAMPLER": "sometimes",
+    run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url + "/own/path",
+                     "OTEL_TRACES_SAMPLER": "sometimes",
                      "OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://x", "OTEL_BSP_MAX_QUEUE_SIZE": "many",
                      "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
                      "OTEL_EXPORTER_OTLP_HEADERS": "no list", "OTEL_TRACES_SAMPLER_ARG": "2"}, log="text")
@@ -437,6 +441,27 @@ def upstream_in_trouble():
     expect("and of the call", (True, "no_answer"), (call.failed, call.attributes["error.type"]))
 
 
+def published_messages():
+    """A message that a request makes is linked to the span of the request."""
+    collector = Collector()
+    own_directory()
+    port = closed_port()
+    write("semel.yaml", f"""\
+version: 1
+store: sqlite:shop.db
+queues: {{ orders: store }}
+inboxes: {{ billing: {{ from: orders, exec: [/bin/true] }} }}
+gateway: {{ listen: "127.0.0.1:{port}", routes: [{{ path: /orders, to: orders }}] }}
+""" + tracing(collector))
+    run = start()
+    expect("stored", 202, post(f"127.0.0.1:{port}", "/orders", "m-1", CALLER)[0])
+    [request], [billing] = collector.wait("POST /orders"), collector.wait("process billing")
+    run.stop()
+    expect("the request", ("server", CALLER_TRACE, CALLER_SPAN, "accepted"),
+           (request.kind, request.trace, request.parent, request.attributes["semel.dedup.outcome"]))
+    expect("what became of the message", [request.context], billing.links)
+
+
 def requests_that_are_not_sampled():
     """The upstream is told what the caller said, and nothing if it said nothing or nonsense."""
     collector, upstream = Collector(), Service()
@@ -508,9 +533,10 @@ def sends_to_others(pika, channel, broker, name):
            (got.headers["traceparent"], got.headers.get("tracestate")))
 
 
-CHECKS = [proxied_requests, upstream_in_trouble, requests_that_are_not_sampled, one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
+CHECKS = [one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
           hostile_contexts, environment_variables, wrong_variables, collector_away, collector_hangs, collector_is_busy,
-          collector_refuses, collector_comes_back, reloaded]
+          collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble, published_messages,
+          requests_that_are_not_sampled]
 if "SEMEL_TEST_SERVERS" in os.environ:
     CHECKS.append(rabbitmq_on_servers)
 main(*CHECKS)

@@ -1,9 +1,13 @@
 """check_webhooks.py SEMEL [CHECK...]: webhooks and publish routes, through `semel run`, by requests that Python signs."""
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import sqlite3
+import threading
+import urllib.parse
 
 import webhook_kit as kit
 from program_kit import DEADLINE_S, Run, expect, expect_true, main, read, semel, servers, wait_until, write
@@ -18,7 +22,7 @@ version: 1
 store: {store}
 setup: CREATE TABLE IF NOT EXISTS seen (id VARCHAR(200), type VARCHAR(200), source VARCHAR(50), body TEXT)
 queues:
-  events: { url: store, lease: 1s }
+  events: {{ url: store, lease: 1s }}
 {queues}inboxes:
   seen:
     from: events
@@ -75,17 +79,6 @@ def seen(count):
     return rows()
 
 
-def suppressed(count, inbox="seen"):
-    """Waits until so many copies were recognized, in this process."""
-    def number():
-        for line in semel("stats", "--json")[0].splitlines():
-            entry = json.loads(line)
-            if entry.get("inbox") == inbox or entry.get("name") == inbox:
-                return entry
-        return {}
-    return number()
-
-
 def problem(answer, status, word):
     expect(f"status of {answer.body!r}", status, answer.status)
     expect("type", "application/problem+json", answer.headers["content-type"])
@@ -100,7 +93,7 @@ def senders():
     """(path, body, headers(secret), id, type) of each preset."""
     stripe_body = b'{"id": "evt_1", "object": "event", "type": "charge.succeeded", "pending_webhooks": 1}'
     slack_body = b'{"type": "event_callback", "event_id": "Ev08MFMKH6", "event": {"type": "reaction_added"}}'
-    body = b'{"type":"contact.created","n":\xc2\xa01}'.replace(b"\xc2\xa0", b" ")
+    body = b'{"type":"contact.created", "n":1 }'
 
     def own(body, secret):
         at = str(kit.now())
@@ -200,7 +193,6 @@ def rotated():
 def killed():
     """kill -9 right after 202: the message is there."""
     run, gateway = start(PRESETS)
-    body = b'{"id": "evt_1", "type": "a"}'
     for number in range(3):
         one = b'{"id": "evt_%d", "type": "a"}' % number
         answer = gateway.post("/stripe", one, kit.stripe(one, OLD))
@@ -210,7 +202,6 @@ def killed():
         expect("it is there", f"evt_{number}", seen(number + 1)[-1][0])
     one = b'{"id": "evt_0", "type": "a"}'
     expect("a copy", 202, gateway.post("/stripe", one, kit.stripe(one, OLD)).status)
-    expect("and another", 202, gateway.post("/stripe", body[:-1] + b"}", kit.stripe(body, OLD)).status)
     run.stop()
     expect("effects", ["evt_0", "evt_1", "evt_2"], sorted(row[0] for row in rows()))
 
@@ -221,7 +212,7 @@ case $body in
 *unhandled*) exit 1 ;;
 *once*) if [ ! -e tried ]; then : >tried; exit 1; fi ;;
 esac
-echo "$SEMEL_ID" >>handled
+echo "$body" >>handled
 """
 
 
@@ -236,18 +227,19 @@ def answered():
 
     def send(body, id_):
         return gateway.post("/direct", body, kit.github(body, OLD, delivery=id_))
-    expect("first", (200, {"outcome": "processed", "id": "1"}), (send(b"a", "1").status, send(b"b", "2").json() and
-                                                                   {"outcome": "processed", "id": "1"}))
+    for body, id_ in ((b"a", "1"), (b"b", "2")):
+        answer = send(body, id_)
+        expect("first", (200, {"outcome": "processed", "id": id_}), (answer.status, answer.json()))
     answer = send(b"a", "1")
     expect("copy", (200, {"outcome": "duplicate", "id": "1"}), (answer.status, answer.json()))
     answer = send(b"once", "3")
     problem(answer, 500, "failed")
     expect_true(int(answer.headers["retry-after"]) > 0, "Retry-After")
-    expect("sent again", (200, "processed"), (send(b"once", "3").status, "processed"))
+    expect("sent again", {"outcome": "processed", "id": "3"}, send(b"once", "3").json())
     problem(send(b"unhandled", "4"), 500, "failed")
     problem(send(b"unhandled", "4"), 422, "dead-letter")
     problem(send(b"unhandled", "4"), 422, "dead-letter")
-    expect("handled once each", ["1", "2", "3"], sorted(read("handled").split()) or ["1", "2", "3"])
+    expect("handled once each", ["a", "b", "once"], sorted(read("handled").split()))
     expect_true("direct" in semel("dead", "ls")[0], "the dead letter is recorded")
     body = b'{"id": "evt_1", "n": 1}'
     expect("sql", 200, gateway.post("/sql", body, kit.stripe(body, OLD)).status)
@@ -334,23 +326,67 @@ def publish_refused():
 
 # --- a broker -----------------------------------------------------------------------------------------------------
 
+class Line:
+    """A connection to a server through a port of this process, which can be cut and mended."""
+
+    def __init__(self, host, port):
+        self.target = (host, port)
+        self.open = []
+        self.listener = None
+        self.port = 0
+
+    def mend(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def cut(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for one in self.open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self.open.clear()
+
+    def _accept(self, listener):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(self.target)
+                self.open += [near, far]
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+
 def broker_is_away():
     """202 does not depend on the broker: what is published while it is away is sent when it is there."""
-    url = servers()["RABBITMQ_URL"]
-    queue = f"webhooks-{os.getpid()}"
-    place = f"{url}{'&' if '?' in url else '?'}queue={queue}&declare=yes"
-    away = re.sub(r"@[^/]+", "@127.0.0.1:1", place)
-    routes = "    - { path: /stripe, preset: stripe, secret: '${file:old}', to: far }\n    - { path: /open, to: far }\n"
-    inboxes = "  far: { from: far, sql: \"INSERT INTO seen VALUES (:id, :type, :source, :body)\" }\n"
-    run, gateway = start(routes, f"  far: {{ url: \"{away}\" }}\n", inboxes.replace("far: { from: far", "f: { from: far"))
+    url = urllib.parse.urlsplit(servers()["RABBITMQ_URL"])
+    line = Line(url.hostname, url.port or 5672)
+    line.mend()
+    login = f"{url.username}:{url.password}@" if url.username else ""
+    place = f"amqp://{login}127.0.0.1:{line.port}{url.path}?{url.query}&queue=webhooks-{os.getpid()}&declare=yes"
+    run, gateway = start("    - { path: /stripe, preset: stripe, secret: '${file:old}', to: far }\n"
+                         "    - { path: /open, to: far }\n", f'  far: {{ url: "{place}" }}\n',
+                         '  far: { from: far, sql: "INSERT INTO seen VALUES (:id, :type, :source, :body)", '
+                         "fingerprint: none }\n")
+    line.cut()
     body = b'{"id": "evt_1", "type": "a", "pending_webhooks": 1}'
     for _ in range(2):
         expect("accepted", 202, gateway.post("/stripe", body, kit.stripe(body, OLD)).status)
     event = {"specversion": "1.0", "source": "s", "type": "t"}
     events = json.dumps([{**event, "id": f"b-{i}"} for i in range(3)])
     expect("batch", 202, gateway.post("/open", events, {"Content-Type": "application/cloudevents-batch+json"}).status)
+    expect("nothing has arrived", [], rows())
     run.kill()
-    write("semel.yaml", read("semel.yaml").replace("@127.0.0.1:1", re.search(r"@[^/]+", place)[0]))
+    line.mend()
     run, gateway = again()
     expect("sent later", ["b-0", "b-1", "b-2", "evt_1"], sorted(row[0] for row in seen(4)))
     run.stop()

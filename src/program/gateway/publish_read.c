@@ -133,8 +133,7 @@ static void complete_id(attributes *a)
 /* What the event of a message that need not be one lacks, and is taken away again afterwards. */
 static void complete_attributes(attributes *a)
 {
-    const char *trace = http_request_header(a->request, "traceparent");
-    const char *state = http_request_header(a->request, "tracestate");
+    const char *trace = route_traceparent(a->request), *state = route_tracestate(a->request);
     complete_id(a);
     if (!a->is_event) {
         add_attribute(a, "specversion", "1.0", 3);
@@ -143,9 +142,9 @@ static void complete_attributes(attributes *a)
         if (!a->has_type)
             add_attribute(a, "type", "-", 1);
     }
-    if (trace && *trace && !a->has_trace && encoding_is_text(trace, strlen(trace))) {
+    if (trace && !a->has_trace) {
         add_attribute(a, "traceparent", trace, strlen(trace));
-        if (state && *state && encoding_is_text(state, strlen(state)))
+        if (state)
             add_attribute(a, "tracestate", state, strlen(state));
     }
     buffer_text(&a->json, "}");
@@ -192,6 +191,21 @@ static void read_binary(publish_read *out, http_request *request)
 
 /* --- events in JSON --------------------------------------------------------------------------- */
 
+/* Unless the event has a context of its own. */
+static void add_trace(semel_message *to, semel_header *headers, http_request *request)
+{
+    const char *trace = route_traceparent(request), *state = route_tracestate(request);
+    if (!trace || semel_message_header(to, "traceparent").data ||
+        to->header_count + 2 > SEMEL_HEADERS_MAX)
+        return;
+    if (to->headers != headers)
+        memcpy(headers, to->headers, to->header_count * sizeof *headers);
+    headers[to->header_count++] = (semel_header){"traceparent", semel_str(trace)};
+    if (state)
+        headers[to->header_count++] = (semel_header){"tracestate", semel_str(state)};
+    to->headers = headers;
+}
+
 static void read_event(publish_read *out, http_request *request, semel_bytes json, int64_t index)
 {
     semel_error why = {0};
@@ -204,6 +218,7 @@ static void read_event(publish_read *out, http_request *request, semel_bytes jso
         region_alloc(http_request_memory(request), SEMEL_HEADERS_MAX * sizeof *headers);
     keep(out, read);
     unsaid_take(&out->messages[out->count - 1], headers);
+    add_trace(&out->messages[out->count - 1], headers, request);
 }
 
 static void read_structured(publish_read *out, http_request *request)

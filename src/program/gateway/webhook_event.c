@@ -2,6 +2,7 @@
 #include "program/gateway/webhook_event.h"
 
 #include "program/config/secret.h"
+#include "program/gateway/route.h"
 #include "program/gateway/signature_parse.h"
 #include "program/support/binary.h"
 #include "program/support/encoding.h"
@@ -70,7 +71,7 @@ int webhook_keeps_header(const route_config *route, const char *name)
 {
     static const char *const beginnings[] = {"x-", "webhook-", "svix-"};
     static const char *const never[] = {"signature", "hmac", "x-forwarded", "x-real-ip"};
-    int keeps = strcasecmp(name, "traceparent") == 0 || strcasecmp(name, "tracestate") == 0;
+    int keeps = 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         keeps |= begins_with(name, beginnings[i]);
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
@@ -220,6 +221,10 @@ void webhook_event_read(webhook_event *out, const route_config *route, http_requ
                                        .time_ms = time_of(&r, facts),
                                        .headers = out->headers,
                                        .body = body}};
+    if (route_traceparent(request))
+        add_header(out, "traceparent", route_traceparent(request));
+    if (route_tracestate(request))
+        add_header(out, "tracestate", route_tracestate(request));
     http_request_headers(request, keep_header, &r);
     if (route->preset == WEBHOOK_SLACK && out->message.type &&
         strcmp(out->message.type, "url_verification") == 0)
