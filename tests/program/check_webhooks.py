@@ -375,7 +375,8 @@ def broker_is_away():
     line = Line(url.hostname, url.port or 5672)
     line.mend()
     login = f"{url.username}:{url.password}@" if url.username else ""
-    place = f"amqp://{login}127.0.0.1:{line.port}{url.path}?{url.query}&queue=webhooks-{os.getpid()}&declare=yes"
+    query = "&".join(filter(None, [url.query, f"queue=webhooks-{os.getpid()}", "declare=yes"]))
+    place = f"amqp://{login}127.0.0.1:{line.port}{url.path}?{query}"
     run, gateway = start("    - { path: /stripe, preset: stripe, secret: '${file:old}', to: far }\n"
                          "    - { path: /open, to: far }\n", f'  far: {{ url: "{place}" }}\n',
                          '  far: { from: far, sql: "INSERT INTO seen VALUES (:id, :type, :source, :body)", '
