@@ -90,6 +90,21 @@ def problem(answer, status, word):
     return answer.json()
 
 
+def at_once(count, call):
+    """What so many threads get that call it together."""
+    together, got = threading.Barrier(count), []
+
+    def one():
+        together.wait(DEADLINE_S)
+        got.append(call())
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    return got
+
+
 # --- presets ------------------------------------------------------------------------------------------------------
 
 def senders():
@@ -213,6 +228,7 @@ HANDLER = """#!/bin/sh
 read -r body
 case $body in
 *unhandled*) exit 1 ;;
+*slow*) sleep 0.3 ;;
 *once*) if [ ! -e tried ]; then : >tried; exit 1; fi ;;
 esac
 echo "$body" >>handled
@@ -244,6 +260,9 @@ def answered():
     problem(send(b"unhandled", "4"), 422, "dead-letter")
     expect("handled once each", ["a", "b", "once"], sorted(read("handled").split()))
     expect_true("direct" in semel("dead", "ls")[0], "the dead letter is recorded")
+    statuses = at_once(16, lambda: send(b"slow", "5").status)
+    expect("copies at once wait for the first", [200] * 16, statuses)
+    expect("and have one effect", 1, read("handled").split().count("slow"))
     body = b'{"id": "evt_1", "n": 1}'
     expect("sql", 200, gateway.post("/sql", body, kit.stripe(body, OLD)).status)
     expect("its effect is there at once", "evt_1", rows()[0][0])
