@@ -114,7 +114,7 @@ static void gateway_open(gateway_side *side, const server *on, const char *url,
     program_start(&side->process);
     load_open(&side->first, port);
     load_open(&side->replay, port);
-    keys_begin(&keys, KEYS_RANDOM);
+    keys_begin(&keys, KEYS_IN_TIME_ORDER); /* others than those that are measured */
     messages_make(&set, &keys, LOAD_STORED);
     load_store(&side->replay, &set);
     messages_free(&set);
