@@ -284,13 +284,17 @@ def kill_under_load(store, kills, ways):
 
 
 def settled(port, up, load, ways):
-    """The keys that a kill left behind: a lease ends, and the outcome is unknown, or it is sent for the first time."""
+    """The keys that a kill left behind: the answer was stored, or the lease ends and the outcome is unknown."""
     for key in [key for key in up.effects if not any(a[0] == 201 or a[1] == "outcome-unknown" for a in load.answers.get(key, ()))]:
         got = ask(port, f"/v1/{ways[int(key.split('-')[1]) % len(ways)]}", key=key)
         if got.status == 409:
             return False
-        expect(f"{key} is never sent again", ((502, "outcome-unknown"), 1), (told(got), up.count(key)))
-        load.answers[key] = {told(got)}
+        expect(f"{key} is never sent again", 1, up.count(key))
+        if got.status == 201:
+            expect(f"{key} was stored", "true", got.headers.get("idempotent-replayed"))
+        else:
+            expect(f"{key} is unknown", (502, "outcome-unknown"), told(got))
+        load.answers[key] = {(got.status, "outcome-unknown")}
     return True
 
 
