@@ -252,7 +252,8 @@ static void check_outboxes(const checking *c)
     }
 }
 
-/* `send`, `faults` and routes name a queue, and its outbox has the same name: it leads nowhere else. */
+/* `send`, `faults` and routes name a queue, and its outbox has the same name: it leads nowhere
+ * else. */
 static void check_detour(const checking *c, const char *queue)
 {
     if (!queue)

@@ -190,7 +190,7 @@ static void show_part(shown_line *out, const char *text, size_t len, int is_insi
     }
 }
 
-/* What is to be hidden at or behind `from`: what looks like a secret, or was written in a list of them. */
+/* What is to be hidden at or behind `from`: what looks like a secret, or is in a list of them. */
 static secret_span next_hidden(const secrets *known, const char *line, size_t len, size_t from)
 {
     secret_span found = secret_in_line(line, len, from);

@@ -1,5 +1,5 @@
-/* The messages in a request to a publish route: a body with attributes in headers (Ce-*, as the HTTP
- * binding of CloudEvents calls binary mode), one CloudEvent in JSON, or a batch of them. */
+/* The messages in a request to a publish route: a body with attributes in headers (Ce-*, binary
+ * mode in the HTTP binding of CloudEvents), one CloudEvent in JSON, or a batch of them. */
 #ifndef SEMEL_PROGRAM_GATEWAY_PUBLISH_READ_H
 #define SEMEL_PROGRAM_GATEWAY_PUBLISH_READ_H
 

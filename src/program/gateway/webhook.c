@@ -186,20 +186,22 @@ static route_outcome answer_challenge(http_request *request, const char *challen
     return ROUTE_EXECUTED;
 }
 
+/* The event is in the memory of the request, which is gone once that is answered. */
 static route_outcome refuse_id(http_request *request, const webhook_event *event)
 {
-    const char *detail =
-        event->missing
-            ? region_printf(http_request_memory(request), "It was expected in %s.", event->missing)
-            : region_printf(http_request_memory(request), "The id: %s.", event->wrong);
+    region *memory = http_request_memory(request);
+    int is_missing = event->missing != NULL;
+    const char *detail = is_missing
+                             ? region_printf(memory, "It was expected in %s.", event->missing)
+                             : region_printf(memory, "The id: %s.", event->wrong);
     route_problem(request,
                   &(http_problem){.status = 400,
-                                  .type = event->missing ? "missing-id" : "bad-id",
-                                  .title = event->missing ? "The message has no id"
-                                                          : "The id of the message cannot be used",
+                                  .type = is_missing ? "missing-id" : "bad-id",
+                                  .title = is_missing ? "The message has no id"
+                                                      : "The id of the message cannot be used",
                                   .detail = detail},
                   NULL, NULL);
-    return event->missing ? ROUTE_MISSING_KEY : ROUTE_BAD_REQUEST;
+    return is_missing ? ROUTE_MISSING_KEY : ROUTE_BAD_REQUEST;
 }
 
 static route_outcome store(webhook *w, http_request *request, webhook_event *event)

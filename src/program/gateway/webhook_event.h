@@ -18,7 +18,7 @@ typedef struct webhook_event {
 void webhook_event_read(webhook_event *out, const route_config *route, http_request *request,
                         const signature_facts *facts, const semel_inbox *keys);
 
-/* 1 if a header is kept with the message: what the sender adds, and never a signature or a secret. */
+/* 1 if a header is kept with the message: what the sender adds, never a signature or a secret. */
 int webhook_keeps_header(const route_config *route, const char *name);
 
 #endif

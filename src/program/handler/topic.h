@@ -9,9 +9,9 @@
  * routes by the type of the message. */
 const char *topic_of_queue(region *memory, const config *all, const char *name);
 
-/* The topic of a message that is put into a queue whose topic is `fixed`. Its own decides only where
- * an exchange, or nothing, routes by it: a message with the subject "orders" that is meant for the
- * queue "returns" must not come to the queue "orders". */
+/* The topic of a message that is put into a queue whose topic is `fixed`. Its own decides only
+ * where an exchange, or nothing, routes by it: a message with the subject "orders" that is meant
+ * for the queue "returns" must not come to the queue "orders". */
 const char *topic_of_message(const char *fixed, int is_in_store, const semel_message *message);
 
 #endif

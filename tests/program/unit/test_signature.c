@@ -2,9 +2,9 @@
  * hmac, and Ed25519 by RFC 8032, computed: tests/program/webhook_kit.py), and what must be refused.
  *
  * The comparison: CRYPTO_memcmp() is counted here, on its way to OpenSSL. Whether the first, the
- * last or no secret fits, it is called as often and for as many bytes. How long it takes is compared
- * for buffers that differ in the first and in the last byte, which an ordinary comparison would
- * leave thousands of times earlier. */
+ * last or no secret fits, it is called as often and for as many bytes. How long it takes is
+ * compared for buffers that differ in the first and in the last byte; an ordinary comparison would
+ * leave the former thousands of times earlier. */
 #include "program/gateway/signature.h"
 #include "program/gateway/signature_keys.h"
 #include "program/support/show.h"
