@@ -54,6 +54,8 @@ static const struct section {
     {"run-worker", "semel run with 4 warm workers, against claim mode and a loop over pipes",
      section_run_worker},
     {"run-http", "semel run with http, against claim mode and a loop of libcurl", section_run_http},
+    {"history", "semel run, first messages and copies, with the history and without",
+     section_history},
     {"run-start", "semel run, start, memory and size", section_run_start},
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
