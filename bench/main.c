@@ -56,6 +56,8 @@ static const struct section {
     {"run-http", "semel run with http, against claim mode and a loop of libcurl", section_run_http},
     {"gateway", "the idempotent proxy, against claim mode, a plain proxy and the upstream",
      section_gateway},
+    {"history", "semel run, first messages and copies, with the history and without",
+     section_history},
     {"run-start", "semel run, start, memory and size", section_run_start},
     {"tracing", "semel run with tracing, against one without", section_tracing},
 #ifdef SEMEL_WITH_RABBITMQ

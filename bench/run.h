@@ -138,5 +138,6 @@ void section_run_http(void);
 void section_run_start(void);
 void section_tracing(void);
 void section_gateway(void);
+void section_history(void);
 
 #endif

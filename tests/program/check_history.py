@@ -115,7 +115,7 @@ def bounded():
         wait_until(lambda: number(store, "SELECT count(*) FROM semel_history") <= 110, "it was trimmed")
         store.ask("UPDATE semel_history SET at_ms = 1")
         publish_lines("orders", [f'{{"n": {n}}}' for n in range(1000, 1011)], "--type", "paid")
-        wait_until(lambda: number(store, "SELECT count(*) FROM semel_history WHERE at_ms = 1") == 0, "old ones are gone")
+        wait_until(lambda: number(store, "SELECT count(*) FROM semel_history WHERE at_ms = 1") == 0, "old ones go")
         run.stop()
 
 

@@ -39,6 +39,7 @@ inboxes:
     key: header:return-id
     sql: UPDATE ledger SET refunded = :json/amount WHERE order_id = :json/order_id
   returns.copy: {{ from: returns, send: {{ to: shipping }} }}
+history: false
 """
 
 FRAUD = """\

@@ -133,6 +133,11 @@ FOUND = """\
 INBOX  STATE  ATTEMPTS  SINCE  ERROR
 payments  done  -  TIME  -
 invoices  dead  1  TIME  exit 65: no tax rate for order 20713
+
+deliveries:
+WHEN  INBOX  STATE  ATTEMPT  TOOK  NOTE
+TIME  payments  processed  1  DURATION  -
+TIME  invoices  dead  1  DURATION  exit 65: no tax rate for order 20713, letter 1
 tenants, mail.receipt, copies and shipped use other keys (header:tenant+json:/order_id, id)
 next: semel dead show 1
 """
@@ -166,7 +171,8 @@ def inboxes(store):
     expect("since", 3, len(objects("inbox", "ls", "invoices", "--since", "1h")))
     golden("until", "no matching keys in invoices\n", "inbox", "ls", "invoices", "--until", "1h")
     without = ("--store", store.url)
-    golden("one inbox, without a config", "INBOX  STATE  ATTEMPTS  SINCE  ERROR\npayments  done  -  TIME  -\n",
+    golden("one inbox, without a config", "INBOX  STATE  ATTEMPTS  SINCE  ERROR\npayments  done  -  TIME  -\n"
+           "\ndeliveries:\nWHEN  INBOX  STATE  ATTEMPT  TOOK  NOTE\nTIME  payments  processed  1  DURATION  -\n",
            "inbox", "show", "20711", "--inbox", "pay*", *without)
     expect("all inboxes, without a config", [("copies", "transaction", "id"), ("invoices", "claim", "json:/order_id")],
            [(row["inbox"], row["mode"], row["key"]) for row in objects("inbox", "ls", *without)][:2])
