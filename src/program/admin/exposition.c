@@ -79,7 +79,7 @@ void exposition_count(exposition *e, const metric_label *labels, uint64_t value)
 void exposition_seconds(exposition *e, const metric_label *labels, double value)
 {
     add_name(e, e->suffix, labels, NULL);
-    buffer_printf(e->to, "%.17g\n", value);
+    buffer_printf(e->to, "%.6f\n", value);
 }
 
 void exposition_buckets(exposition *e, const metric_label *labels, const buckets_seen *seen)

@@ -36,6 +36,7 @@ struct totals {
     pthread_cond_t wake;
     semel_store *store;
     int stops;
+    int is_new; /* the pipeline: it is counted at once */
     region memory;
     counted *inboxes, *outboxes;
     size_t inbox_count, outbox_count;
@@ -162,8 +163,9 @@ static semel_store *wait_for_turn(totals *t, int64_t pause_ms)
     pthread_mutex_lock(&t->lock);
     while (!t->stops && !t->store)
         pthread_cond_wait(&t->wake, &t->lock);
-    while (!t->stops && !is_over && pause_ms)
+    while (!t->stops && !is_over && !t->is_new && pause_ms)
         is_over = pthread_cond_timedwait(&t->wake, &t->lock, &until) != 0;
+    t->is_new = 0;
     semel_store *store = t->stops ? NULL : t->store;
     pthread_mutex_unlock(&t->lock);
     return store;
@@ -272,6 +274,8 @@ void totals_use_pipeline(totals *t, const config *all, semel_pipeline *pipeline)
     if (pipeline) {
         pthread_mutex_lock(&t->lock);
         list_elements(t, all);
+        t->is_new = 1;
+        pthread_cond_signal(&t->wake);
         pthread_mutex_unlock(&t->lock);
     }
     pthread_mutex_unlock(&t->use_lock);

@@ -42,7 +42,7 @@ static CURLcode get(CURL *curl, const char *url, int ready, int64_t timeout_ms, 
     buffer whole = {0};
     write_url(&whole, url, ready);
     (void)curl_easy_setopt(curl, CURLOPT_URL, whole.data);
-    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP | CURLPROTO_HTTPS);
+    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,

@@ -9,10 +9,10 @@
 /* Of the section, or of the value that stands for it: `admin: 127.0.0.1:8481`. */
 static const config_node *listen_node(const checking *c)
 {
-    const config_node *section = tree_find(c->all->root, "admin");
+    const config_node *whole = tree_find(c->all->root, "admin");
     const config_node *listen =
-        section && section->kind == NODE_MAP ? tree_find(section, "listen") : NULL;
-    return listen ? listen : section;
+        whole && whole->kind == NODE_MAP ? tree_find(whole, "listen") : NULL;
+    return listen ? listen : whole;
 }
 
 static void report_open(const checking *c, const config_node *node, const char *listen,
