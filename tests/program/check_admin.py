@@ -263,7 +263,8 @@ def brokers_on_servers():
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     port = listening.getsockname()[1]
-    prepare(store=f"postgres://nobody@127.0.0.1:{port}/none", reader="", shipping=f'{{ url: "{url}/{queue}" }}')
+    shipping = f'{{ url: "{url}?queue={queue}&declare=yes" }}'
+    prepare(store=f"postgres://nobody@127.0.0.1:{port}/none", reader="", shipping=shipping)
     run = start(ready=False)
     where = place(run)
     expect("livez", 200, get(where, "/livez")[0])
@@ -278,7 +279,7 @@ def brokers_on_servers():
     run.process.wait(DEADLINE_S)
     listening.close()
 
-    prepare(reader="", shipping=f'{{ url: "{url}/{queue}" }}')
+    prepare(reader="", shipping=shipping)
     run = start()
     where = place(run)
     wait_until(lambda: "[+]broker shipping ok\n" in get(where, "/readyz?verbose")[2],
