@@ -60,6 +60,7 @@ static const struct section {
      section_history},
     {"run-start", "semel run, start, memory and size", section_run_start},
     {"tracing", "semel run with tracing, against one without", section_tracing},
+    {"run-metrics", "semel run with its metrics scraped, against none", section_run_metrics},
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
      section_broker_publish},

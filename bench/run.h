@@ -139,5 +139,6 @@ void section_run_start(void);
 void section_tracing(void);
 void section_gateway(void);
 void section_history(void);
+void section_run_metrics(void); /* section_run_metrics.c */
 
 #endif

@@ -6,8 +6,8 @@
  *     /api/     what the page shows and changes; anything else is the page
  *
  * It answers from the start of the process to its end, whatever becomes of the store: no request
- * asks the store by itself. Requests for hosts that are not its own are refused, so that no web page
- * can use a browser to reach it (DNS rebinding). */
+ * asks the store by itself. Requests for hosts that are not its own are refused, so that no web
+ * page can use a browser to reach it (DNS rebinding). */
 #ifndef SEMEL_PROGRAM_ADMIN_ADMIN_H
 #define SEMEL_PROGRAM_ADMIN_ADMIN_H
 

@@ -1,6 +1,6 @@
 /* Is the process ready? The answer to /readyz, made by a thread of its own that asks the pipeline,
- * and kept for a second: so probes cost the store one question in a second at most, and a store that
- * hangs is said to hang in place of letting its probes hang. */
+ * and kept for a second: so probes cost the store one question in a second at most, and a store
+ * that hangs is said to hang in place of letting its probes hang. */
 #ifndef SEMEL_PROGRAM_ADMIN_READINESS_H
 #define SEMEL_PROGRAM_ADMIN_READINESS_H
 
@@ -19,8 +19,8 @@ void readiness_close(readiness *r);
 void readiness_configure(readiness *r, const config *all);
 
 /* Writes a line for each check, "[+]store ok", if it is asked for or one fails. `exclude` has names
- * of checks that do not count, with commas between them, or is NULL. 1: ready. Takes some seconds at
- * most. */
+ * of checks that do not count, with commas between them, or is NULL. 1: ready. Takes some seconds
+ * at most. */
 int readiness_write(readiness *r, buffer *to, int verbose, const char *exclude);
 
 /* What the last answer said, without waiting. -1: there was none yet. */

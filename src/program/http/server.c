@@ -17,7 +17,7 @@ enum {
     FLUSH_S = 5           /* for clients to read the last answers */
 };
 
-/* As long as it listens nobody replaces its socket, so that it is this server's which is removed. */
+/* As long as it listens nobody replaces its socket: so it is this server's which is removed. */
 static void stop_listening(const http_server *s, int fd)
 {
     if (s->socket_path)

@@ -1,4 +1,4 @@
-/* The keeper: the thread that ends connections whose time is over, by shutting them down, upon which
+/* The keeper: the thread that ends connections whose time is over, by shutting them down; then
  * libmicrohttpd closes them.
  *
  * It also reads what clients still send after they were refused. A connection that is closed with

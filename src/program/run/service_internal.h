@@ -116,8 +116,8 @@ void service_drain_gateway(service *s);
 int service_gateway_is_idle(const service *s);
 void service_close_gateway(service *s);
 
-/* service_admin.c: as for the gateway; the URL is said when it is new. A NULL pipeline: the one that
- * was used is closed next. */
+/* service_admin.c: as for the gateway; the URL is said when it is new. A NULL pipeline: the one
+ * that was used is closed next. */
 int service_open_admin(service *s);
 semel_status service_prepare_admin(service *s, const config *fresh, semel_error *err);
 void service_use_admin(service *s, const config *all);
