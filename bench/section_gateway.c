@@ -102,6 +102,7 @@ static void gateway_open(gateway_side *side, const server *on, const char *url,
     int port = load_free_port();
     message_set set = {0};
     key_source keys;
+    side->replay.stored = 0;
     stage_open(&side->stage, on, url, "bench_gateway");
     program_configure(&side->process, "bench_gateway.yaml",
                       "version: 1\n"
