@@ -42,12 +42,12 @@ static double rate_of(api *a, const char *name, uint64_t total)
     return r->rate;
 }
 
-static void put_outcomes(buffer *to, api *a, const route_config *route, const route_meter *meter)
+static void put_outcomes(buffer *to, api *a, const route_config *route, const route_meter *seen)
 {
     uint64_t total = 0;
     put_open(to, "outcomes", '{');
     for (int i = 0; i < ROUTE_OUTCOMES; i++) {
-        uint64_t count = atomic_load(&meter->outcomes[i]);
+        uint64_t count = atomic_load(&seen->outcomes[i]);
         put_int(to, route_outcome_name((route_outcome)i), (int64_t)count);
         total += count;
     }
@@ -55,15 +55,15 @@ static void put_outcomes(buffer *to, api *a, const route_config *route, const ro
     put_real(to, "rate", rate_of(a, route->name, total));
 }
 
-static void put_counted(void *context, const route_config *route, const route_meter *meter)
+static void put_counted(void *context, const route_config *route, const route_meter *seen)
 {
     visiting *v = context;
     uint64_t counts[HISTOGRAM_BUCKETS];
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-        counts[i] = atomic_load(&meter->latency.counts[i]);
+        counts[i] = atomic_load(&seen->latency.counts[i]);
     put_open(v->to, NULL, '{');
     api_put_route(v->to, &v->q->memory, route);
-    put_outcomes(v->to, v->q->a, route, meter);
+    put_outcomes(v->to, v->q->a, route, seen);
     put_ms(v->to, "p50_ms", histogram_quantile(counts, 0.5));
     put_ms(v->to, "p99_ms", histogram_quantile(counts, 0.99));
     put_close(v->to, '}');
