@@ -182,7 +182,12 @@ export const useFeed = (path, every, options) => {
     feed.start();
     return () => feed.stop();
   }, [feed]);
-  useEffect(() => { if (feed) feed.every = every; }, [every]);
+  useEffect(() => {
+    if (!feed || feed.every === every) return;
+    const sooner = every < feed.every;
+    feed.every = every;
+    if (sooner) feed.next(0);
+  }, [every]);
   return feed || { data: null, error: null, at: null, again: () => {} };
 };
 
