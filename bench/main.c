@@ -55,6 +55,7 @@ static const struct section {
      section_run_worker},
     {"run-http", "semel run with http, against claim mode and a loop of libcurl", section_run_http},
     {"run-start", "semel run, start, memory and size", section_run_start},
+    {"run-metrics", "semel run with its metrics scraped, against none", section_run_metrics},
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
      section_broker_publish},

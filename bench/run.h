@@ -135,5 +135,6 @@ void section_run_sql(void);
 void section_run_worker(void);
 void section_run_http(void);
 void section_run_start(void);
+void section_run_metrics(void); /* section_run_metrics.c */
 
 #endif

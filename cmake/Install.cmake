@@ -22,6 +22,8 @@ if(TARGET semel_dist)
   install(FILES ${dist_dir}/semel.bash DESTINATION ${share}/bash-completion/completions RENAME semel)
   install(FILES ${dist_dir}/semel.zsh DESTINATION ${share}/zsh/site-functions RENAME _semel)
   install(FILES ${dist_dir}/semel.fish DESTINATION ${share}/fish/vendor_completions.d)
+  install(FILES packaging/prometheus/semel.rules.yml DESTINATION ${share}/semel/prometheus)
+  install(FILES packaging/grafana/semel.json DESTINATION ${share}/semel/grafana)
   install(FILES ${dist_dir}/examples/semel.yaml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
   install(PROGRAMS ${dist_dir}/examples/send-email.sh DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
   # When it is installed, because `cmake --install --prefix` may say another prefix than the build knew.

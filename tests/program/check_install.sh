@@ -19,7 +19,8 @@ step the program that was installed runs
 
 step what belongs to the program is there
 for file in man/man1/semel.1 man/man5/semel.yaml.5 bash-completion/completions/semel zsh/site-functions/_semel \
-    fish/vendor_completions.d/semel.fish doc/semel/examples/semel.yaml doc/semel/examples/send-email.sh; do
+    fish/vendor_completions.d/semel.fish doc/semel/examples/semel.yaml doc/semel/examples/send-email.sh \
+    semel/prometheus/semel.rules.yml semel/grafana/semel.json; do
     [ -s "$prefix/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
 done
 "$prefix/bin/semel" check "$prefix/share/doc/semel/examples/semel.yaml"

@@ -183,18 +183,23 @@ static void check_schema(readiness *r)
     buffer_free(&why);
 }
 
-/* Of the answer of `semel health`. A broker's element has no name before the pipeline is open. */
+/* Of the answer of `semel health`. In a process that is stopping, elements that have stopped are no
+ * trouble of their own. */
 static void make_checks(readiness *r, struct json_object *answer)
 {
     struct json_object *problems = member(answer, "problems");
     size_t count =
         json_object_is_type(problems, json_type_array) ? json_object_array_length(problems) : 0;
+    int is_stopping = json_object_get_boolean(member(answer, "stopping"));
     begin_checks(r, count);
     check_schema(r);
     (void)find_check(r, "moving");
-    for (size_t i = 0; i < count; i++)
-        note_problem(r, json_object_array_get_idx(problems, i));
-    if (json_object_get_boolean(member(answer, "stopping")))
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *problem = json_object_array_get_idx(problems, i);
+        if (!is_stopping || strcmp(text_of(problem, "msg"), "stopped") != 0)
+            note_problem(r, problem);
+    }
+    if (is_stopping)
         fail(find_check(r, "draining"), "the process is stopping");
     else
         (void)find_check(r, "draining");

@@ -33,11 +33,14 @@ static void say_failed(const service *s, const semel_error *why)
 
 static void say_listening(const service *s)
 {
+    buffer text = {0};
+    buffer_printf(&text, "admin %s", admin_url(s->admin));
     log_write(s->log, &(log_entry){.level = LOG_INFO,
                                    .event = "listening",
-                                   .subject = "admin",
                                    .msg = admin_url(s->admin),
+                                   .text = text.data,
                                    .fields = {{"component", "admin", 0}}});
+    buffer_free(&text);
 }
 
 int service_open_admin(service *s)
