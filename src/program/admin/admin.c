@@ -172,4 +172,5 @@ void admin_use_gateway(admin *a, struct gateway *g)
     pthread_rwlock_wrlock(&a->lock);
     a->gateway = g;
     pthread_rwlock_unlock(&a->lock);
+    api_use_gateway(a->api, g);
 }

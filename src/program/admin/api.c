@@ -134,8 +134,7 @@ void api_bad_query(api_answer *out, const char *format, ...)
 
 void api_store_failed(api_answer *out, const semel_error *why)
 {
-    int is_away =
-        why->retryable || why->status == SEMEL_EUNAVAILABLE || why->status == SEMEL_EBUSY;
+    int is_away = why->retryable || why->status == SEMEL_EUNAVAILABLE || why->status == SEMEL_EBUSY;
     if (why->status == SEMEL_ENOTFOUND) {
         api_not_found(out, "%s", why->text);
         return;
@@ -286,7 +285,8 @@ static question *make_question(api *a, http_request *request)
     q->asks.peer = copy(memory, http_request_peer(request));
     q->asks.request_id = copy(memory, http_request_header(request, "X-Semel-Request"));
     q->asks.token = copy(memory, http_request_header(request, "X-Semel-Token"));
-    q->asks.body = (semel_bytes){region_copy(memory, body.len ? body.data : "", body.len), body.len};
+    q->asks.body =
+        (semel_bytes){region_copy(memory, body.len ? body.data : "", body.len), body.len};
     q->asks.is_post = strcmp(http_request_method(request), "POST") == 0;
     return q;
 }
@@ -488,10 +488,10 @@ static int check(question *q, api_answer *out, int *how)
 static void audit_refused(asking *q, api_answer *out)
 {
     (void)out;
-    api_audit_refused(q->a, api_actor(&q->memory, q->action.who, q->peer),
-                      region_printf(&q->memory, "%s # page",
-                                    api_action_text(&q->memory, &q->action)),
-                      q->body.data);
+    api_audit_refused(
+        q->a, api_actor(&q->memory, q->action.who, q->peer),
+        region_printf(&q->memory, "%s # page", api_action_text(&q->memory, &q->action)),
+        q->body.data);
 }
 
 static void refuse(question *q, api_answer *out, int how)
@@ -502,8 +502,8 @@ static void refuse(question *q, api_answer *out, int how)
     if (how & CHANGES) {
         (void)api_action_parse(&asks->action, &asks->memory, asks->body);
         asks->action.who = asks->action.who ? asks->action.who : "unknown";
-        asks->body = (semel_bytes){
-            region_copy(&asks->memory, out->detail.data, out->detail.len), out->detail.len};
+        asks->body = (semel_bytes){region_copy(&asks->memory, out->detail.data, out->detail.len),
+                                   out->detail.len};
         q->route = audit_refused;
     }
     send_answer(request, NULL, out);
@@ -538,6 +538,7 @@ static void init_locks(api *a)
 {
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->look_lock, NULL);
+    pthread_mutex_init(&a->gateway_lock, NULL);
     pthread_mutex_init(&a->job_lock, NULL);
     pthread_mutex_init(&a->decide_lock, NULL);
     pthread_cond_init(&a->wake, NULL);
@@ -575,6 +576,7 @@ static void destroy(api *a)
     pthread_cond_destroy(&a->idle);
     pthread_mutex_destroy(&a->lock);
     pthread_mutex_destroy(&a->look_lock);
+    pthread_mutex_destroy(&a->gateway_lock);
     pthread_mutex_destroy(&a->job_lock);
     pthread_mutex_destroy(&a->decide_lock);
     free(a);

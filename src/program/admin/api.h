@@ -14,6 +14,7 @@
 #include <semel/pipeline.h>
 
 struct live;
+struct gateway;
 
 typedef struct api api;
 
@@ -31,6 +32,9 @@ void api_use_store(api *a, semel_store *store);
 /* The pipeline and its configuration. NULL: the old ones may be closed when this returns; jobs stop
  * after the step in hand. */
 void api_use_pipeline(api *a, const config *all, semel_pipeline *pipeline);
+
+/* NULL: there is none, and the old one may be closed when this returns. */
+void api_use_gateway(api *a, struct gateway *g);
 
 /* After the HTTP server was closed, and before the store is. NULL is a no-op. */
 void api_close(api *a);

@@ -14,12 +14,14 @@
 static void put_consequences(buffer *to, const api_action *a)
 {
     static const char *const texts[API_VERBS][3] = {
-        [API_DEAD_RETRY] = {"Each letter is handled once more by a running semel.",
-                            "Messages handled in the meantime count as duplicates, and their letters "
-                            "are removed."},
-        [API_DEAD_DISCARD] = {"The letters and their messages are gone for good; export them first to "
-                              "keep them.",
-                              "Their keys are still remembered: later copies do not run."},
+        [API_DEAD_RETRY] =
+            {"Each letter is handled once more by a running semel.",
+             "Messages handled in the meantime count as duplicates, and their letters "
+             "are removed."},
+        [API_DEAD_DISCARD] =
+            {"The letters and their messages are gone for good; export them first to "
+             "keep them.",
+             "Their keys are still remembered: later copies do not run."},
         [API_INBOX_FORGET] = {"If a copy arrives, the handler runs again."},
         [API_OUTBOX_REQUEUE] = {"Messages that wait for their next attempt are due now.",
                                 "A message behind others of its group still waits for these."},
@@ -208,8 +210,8 @@ void api_act(asking *q, api_answer *out)
     decide(q, out);
     pthread_mutex_unlock(&q->a->decide_lock);
     if (out->type && out->status != 503)
-        api_audit_refused(q->a, api_actor(&q->memory, q->action.who, q->peer),
-                          region_printf(&q->memory, "%s # page",
-                                        api_action_text(&q->memory, &q->action)),
-                          out->detail.len ? out->detail.data : out->title);
+        api_audit_refused(
+            q->a, api_actor(&q->memory, q->action.who, q->peer),
+            region_printf(&q->memory, "%s # page", api_action_text(&q->memory, &q->action)),
+            out->detail.len ? out->detail.data : out->title);
 }

@@ -127,8 +127,8 @@ static void with_set(asking *q, api_answer *out, dead_use *use)
     }
     read_options(options, q);
     hearing_begin(&h, out);
-    int status = tool_borrow(&w.tool, "dead ls", &options->tool, &h.host, (config *)at.all,
-                             at.store);
+    int status =
+        tool_borrow(&w.tool, "dead ls", &options->tool, &h.host, (config *)at.all, at.store);
     if (!status)
         status = dead_begin_borrowed(&w, options);
     if (!status)
@@ -382,8 +382,8 @@ void api_letter(asking *q, api_answer *out)
         return;
     }
     hearing_begin(&h, out);
-    int status = tool_borrow(&w.tool, "dead show", &options->tool, &h.host, (config *)at.all,
-                             at.store);
+    int status =
+        tool_borrow(&w.tool, "dead show", &options->tool, &h.host, (config *)at.all, at.store);
     if (!status) {
         semel_status found = dead_visit(&w, id, show_letter, &s, &why);
         status = found == SEMEL_ENOTFOUND ? dead_say_gone(&w, id)

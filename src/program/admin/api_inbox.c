@@ -17,14 +17,14 @@ typedef struct listing {
     const char *name;
     const char *state;
     row_filter filter;
-    int64_t before;          /* the page begins behind this row of the history; 0: the newest */
-    semel_bytes keys[STEP];  /* of the step at hand, each once */
+    int64_t before;         /* the page begins behind this row of the history; 0: the newest */
+    semel_bytes keys[STEP]; /* of the step at hand, each once */
     size_t key_count;
     semel_bytes shown[API_PAGE];
     size_t count;
-    int64_t last;    /* the last row that was looked at */
-    size_t rows;     /* of this step */
-    buffer after;    /* the last marker */
+    int64_t last; /* the last row that was looked at */
+    size_t rows;  /* of this step */
+    buffer after; /* the last marker */
     buffer *to;
 } listing;
 
@@ -79,8 +79,8 @@ static semel_status add_key(const semel_history *row, void *context, semel_error
 static semel_status show_key_of(listing *l, semel_bytes key, semel_error *err)
 {
     key_facts k;
-    semel_status status = key_read_history(&k, &l->q->memory, &l->at, l->inbox, l->name, key,
-                                           &l->filter, err);
+    semel_status status =
+        key_read_history(&k, &l->q->memory, &l->at, l->inbox, l->name, key, &l->filter, err);
     if (status || (l->before && k.newest_match >= l->before) ||
         (l->state && strcmp(l->state, k.state) != 0))
         return status;
@@ -161,10 +161,8 @@ static semel_marker_state marker_state(const char *state)
 
 static semel_status list_markers(listing *l, semel_bytes after, semel_error *err)
 {
-    const semel_marker_filter filter = {.size = sizeof filter,
-                                        .state = marker_state(l->state),
-                                        .after = after,
-                                        .limit = API_PAGE};
+    const semel_marker_filter filter = {
+        .size = sizeof filter, .state = marker_state(l->state), .after = after, .limit = API_PAGE};
     semel_status status =
         l->inbox ? semel_inbox_list(l->inbox, &filter, add_marker, l, err) : SEMEL_OK;
     buffer next = {0};
@@ -195,9 +193,8 @@ static semel_status list_key(listing *l, semel_bytes key, semel_error *err)
 static const struct {
     const char *word;
     semel_outcome outcome;
-} states[] = {{"processed", SEMEL_PROCESSED}, {"dead", SEMEL_DEAD},
-              {"waiting", SEMEL_FAILED},      {"mismatch", SEMEL_MISMATCH},
-              {"stale", SEMEL_STALE},         {"progress", SEMEL_UNDECIDED},
+} states[] = {{"processed", SEMEL_PROCESSED}, {"dead", SEMEL_DEAD},   {"waiting", SEMEL_FAILED},
+              {"mismatch", SEMEL_MISMATCH},   {"stale", SEMEL_STALE}, {"progress", SEMEL_UNDECIDED},
               {"unknown", SEMEL_UNDECIDED}};
 
 static int read_state(listing *l, api_answer *out)
@@ -289,8 +286,7 @@ int api_query_time(int64_t *out_ms, const asking *q, api_answer *to, const char 
     int64_t ms = 0;
     if (!text)
         return 1;
-    if ((api_query_number(&ms, text) && ms > 0) ||
-        filters_time(&ms, text, wall_clock_ms(), 1)) {
+    if ((api_query_number(&ms, text) && ms > 0) || filters_time(&ms, text, wall_clock_ms(), 1)) {
         *out_ms = ms;
         return 1;
     }

@@ -14,7 +14,7 @@
 
 enum {
     API_PAGE = 50,
-    API_READERS = 2,       /* threads that ask the store */
+    API_READERS = 2,        /* threads that ask the store */
     API_QUESTIONS_MAX = 32, /* that wait for them */
     API_ANSWER_MS = 10000,  /* then a question is answered without the store */
     API_JOBS_KEPT = 32,
@@ -74,6 +74,9 @@ snapshot *snapshot_make(const config *all, const semel_pipeline *pipeline);
 void snapshot_free(snapshot *s);
 const inbox_facts *snapshot_inbox(const snapshot *s, const char *name); /* NULL: there is none */
 
+/* The members of a route of the gateway that its configuration says. */
+void api_put_route(buffer *to, region *memory, const route_config *route);
+
 /* api_values.c: the values of a configuration as a JSON list, without secrets. */
 void api_put_values(buffer *to, const config *all);
 
@@ -101,9 +104,9 @@ typedef struct looked {
     history views;
     trouble troubles[API_OUTAGES_MAX]; /* those of now, and those that are over, newest first */
     size_t trouble_count;
-    int64_t store_at_ms;  /* when the store answered last; 0: never */
+    int64_t store_at_ms; /* when the store answered last; 0: never */
     int64_t ping_ns;
-    int64_t unsent, oldest_ms, dead; /* -1: not known */
+    int64_t unsent, oldest_ms, dead;  /* -1: not known */
     int64_t keys[SEMEL_PIPELINE_MAX]; /* of the inboxes of the snapshot; -1: not known */
     size_t key_count;
     int64_t depths[SEMEL_PIPELINE_MAX]; /* of the queues at brokers; -1: not known */
@@ -152,6 +155,16 @@ typedef struct replay {
 
 /* --- the whole ------------------------------------------------------------------------------------ */
 
+/* Requests to a route, for its rate: the totals of two moments. */
+typedef struct route_rate {
+    char name[64];
+    uint64_t total;
+    int64_t at_ns;
+    double rate; /* negative: not known yet */
+} route_rate;
+
+enum { API_ROUTES_MAX = 64 };
+
 typedef struct question question;
 
 struct api {
@@ -171,14 +184,17 @@ struct api {
     pthread_mutex_t look_lock; /* over the next two */
     looked looked;
     series series;
+    pthread_mutex_t gateway_lock; /* over the next two */
+    struct gateway *gateway;
+    route_rate rates[API_ROUTES_MAX];
     pthread_mutex_t job_lock; /* over what follows */
     job *jobs[API_JOBS_KEPT];
     int64_t last_job;
     replay replays[API_REPLAYS_MAX];
     size_t next_replay;
-    int64_t refused_ns; /* when a refused change was last written to the audit */
-    uint64_t refused;   /* further ones, not written */
-    pthread_mutex_t decide_lock; /* changes are decided about one after the other */
+    int64_t refused_ns;             /* when a refused change was last written to the audit */
+    uint64_t refused;               /* further ones, not written */
+    pthread_mutex_t decide_lock;    /* changes are decided about one after the other */
     atomic_int_fast64_t last_audit; /* an id that exists */
     pthread_t readers[API_READERS];
     size_t reader_count;
@@ -296,8 +312,8 @@ const trouble *looked_trouble(const looked *l, const char *component); /* of now
  * of those that were confirmed are not there any more. */
 job *job_start(api *a, const api_action *action, const char *who, const char *what, uint64_t total,
                uint64_t gone, int64_t *busy);
-void job_put(buffer *to, job *j);                   /* the caller has job_lock */
-job *job_find(api *a, int64_t id);                  /* the same */
+void job_put(buffer *to, job *j);  /* the caller has job_lock */
+job *job_find(api *a, int64_t id); /* the same */
 void jobs_stop(api *a);
 void jobs_close(api *a);
 

@@ -42,6 +42,8 @@ static void count(void *context, const char *word, uint64_t number)
 {
     job *j = ((at_work *)context)->job;
     size_t i = 0;
+    if (strcmp(word, "gone") == 0) /* and those that were gone before it began */
+        number += j->gone;
     pthread_mutex_lock(&j->api->job_lock);
     while (i < j->outcome_count && strcmp(j->outcomes[i].word, word) != 0)
         i++;
@@ -83,9 +85,7 @@ static void end_job(job *j, const at_work *w, int status)
     int failed = status && w->refusal.len;
     pthread_mutex_lock(&j->api->job_lock);
     j->ended_ms = wall_clock_ms();
-    j->state = failed                   ? JOB_FAILED
-               : atomic_load(&j->stops) ? JOB_STOPPED
-                                        : JOB_DONE;
+    j->state = failed ? JOB_FAILED : atomic_load(&j->stops) ? JOB_STOPPED : JOB_DONE;
     if (failed)
         j->error = must_copy(w->refusal.data);
     pthread_mutex_unlock(&j->api->job_lock);
@@ -104,8 +104,7 @@ static void *run(void *context)
                             .count = count,
                             .audited = audited};
     int status = CLI_TEMPORARY;
-    if (j->gone)
-        count(&w, "gone", j->gone);
+    count(&w, "gone", 0);
     if (api_begin_use(j->api, &at)) {
         status = work_do(&at, j->action, &host);
         if (!j->audit_id)

@@ -194,8 +194,7 @@ static key_facts begin(region *memory, semel_bytes key)
 }
 
 semel_status key_read(key_facts *out, region *memory, const api_place *at, semel_inbox *inbox,
-                      const char *name, semel_bytes key, const row_filter *filter,
-                      semel_error *err)
+                      const char *name, semel_bytes key, const row_filter *filter, semel_error *err)
 {
     *out = begin(memory, key);
     semel_status status = read_history(out, memory, at, name, filter, err);

@@ -188,8 +188,8 @@ static const outbox_facts *known_outbox(const snapshot *s, const char *name)
     return NULL;
 }
 
-static semel_status list_outbox(listing *l, const api_place *at, const char *name,
-                                int64_t after, semel_error *err)
+static semel_status list_outbox(listing *l, const api_place *at, const char *name, int64_t after,
+                                semel_error *err)
 {
     semel_outgoing_filter filter = {.size = sizeof filter, .after_seq = after, .limit = API_PAGE};
     semel_outbox *outbox = NULL;
@@ -301,19 +301,5 @@ void api_queues(asking *q, api_answer *out)
         put_queue(&out->body, &q->a->looked, s, i);
     put_close(&out->body, ']');
     pthread_mutex_unlock(&q->a->look_lock);
-    api_return_facts(q->a, s);
-}
-
-/* --- gateway -------------------------------------------------------------------------------------- */
-
-void api_gateway(asking *q, api_answer *out)
-{
-    static const char *const known[] = {NULL};
-    snapshot *s;
-    if (!api_knows(q, out, known))
-        return;
-    s = api_take_facts(q->a);
-    put_raw(&out->body, "routes", s->routes);
-    put_raw(&out->body, "in_flight", "[]");
     api_return_facts(q->a, s);
 }

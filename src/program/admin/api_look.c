@@ -17,7 +17,7 @@ enum {
     SECOND_MS = 1000,
     MINUTE_MS = 60000,
     HOUR_MS = 3600000,
-    FRESH_MS = 6000,       /* so old may a look be to count as of now */
+    FRESH_MS = 6000,        /* so old may a look be to count as of now */
     COUNT_EVERY_MS = 30000, /* keys of inboxes, and queues at brokers */
     COUNT_MS = 200,         /* for each inbox */
     HEALTH_DEPTH = 8,
@@ -180,8 +180,7 @@ void api_put_spark(buffer *to, const looked *l, const char *name, int is_outbox)
             s = &l->sparks[i];
     put_open(to, "spark", '[');
     for (int i = 0; i < API_SPARK_MINUTES; i++)
-        put_real(to, NULL,
-                 s && i > API_SPARK_MINUTES - s->filled ? (double)s->minutes[i] : -1);
+        put_real(to, NULL, s && i > API_SPARK_MINUTES - s->filled ? (double)s->minutes[i] : -1);
     put_close(to, ']');
 }
 
@@ -223,11 +222,10 @@ static void count_depths(api *a, tool *t)
 {
     int64_t depths[SEMEL_PIPELINE_MAX];
     queue_depths brokers = {.tool = t};
-    size_t count = t->all->queue_count < SEMEL_PIPELINE_MAX ? t->all->queue_count
-                                                            : SEMEL_PIPELINE_MAX;
+    size_t count =
+        t->all->queue_count < SEMEL_PIPELINE_MAX ? t->all->queue_count : SEMEL_PIPELINE_MAX;
     for (size_t i = 0; i < count; i++)
-        depths[i] =
-            t->all->queues[i].url ? queue_depth_of(&brokers, &t->all->queues[i]).ready : -1;
+        depths[i] = t->all->queues[i].url ? queue_depth_of(&brokers, &t->all->queues[i]).ready : -1;
     pthread_mutex_lock(&a->look_lock);
     memcpy(a->looked.depths, depths, count * sizeof *depths);
     a->looked.depth_count = count;
@@ -289,15 +287,16 @@ void *api_look(void *context)
     do {
         pause_ms = LOOK_MS;
         if (api_begin_use(a, &at)) {
-            int counts = !counted_ns || steady_clock_ns() - counted_ns >
-                                            (int64_t)COUNT_EVERY_MS * NS_PER_MS;
+            int counts =
+                !counted_ns || steady_clock_ns() - counted_ns > (int64_t)COUNT_EVERY_MS * NS_PER_MS;
             pause_ms = look_at_store(a, &at, counts);
             if (counts)
                 counted_ns = steady_clock_ns();
             api_end_use(a);
         }
         look_at_health(a);
-        pause_ms = counted_ns ? pause_ms : SECOND_MS / 5; /* the first look follows the store soon */
+        pause_ms =
+            counted_ns ? pause_ms : SECOND_MS / 5; /* the first look follows the store soon */
     } while (!pause_for(a, pause_ms));
     return NULL;
 }

@@ -123,8 +123,8 @@ static semel_status keep_letter(const semel_dead *dead, void *context, semel_err
 }
 
 /* A dead letter has all of its message. */
-static semel_status read_letter(letter *l, const api_place *at, const char *inbox,
-                                semel_bytes key, semel_error *err)
+static semel_status read_letter(letter *l, const api_place *at, const char *inbox, semel_bytes key,
+                                semel_error *err)
 {
     const semel_dead_filter filter = {.size = sizeof filter,
                                       .origin = SEMEL_DEAD_INBOX,
@@ -231,8 +231,10 @@ static void answer(asking *q, api_answer *out, const snapshot *s, const inbox_fa
     if (status)
         api_store_failed(out, &why);
     else if (!k.has_marker && !k.rows && !l.id)
-        api_not_found(out, "The key is not known in %s: it never arrived, was forgotten, or is "
-                           "another one.", f->name);
+        api_not_found(out,
+                      "The key is not known in %s: it never arrived, was forgotten, or is "
+                      "another one.",
+                      f->name);
     else
         put_page(q, &out->body, s, f, &k, t, &l);
     buffer_free(&t->message);

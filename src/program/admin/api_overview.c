@@ -129,8 +129,7 @@ static void put_troubles(buffer *to, region *memory, const looked *l, int stuck)
             buffer_text(&text, t->error);
         if (stuck)
             buffer_printf(&text, "%s%llu message%s due", text.len ? "; " : "",
-                          (unsigned long long)t->waiting,
-                          t->waiting == 1 ? " is" : "s are");
+                          (unsigned long long)t->waiting, t->waiting == 1 ? " is" : "s are");
         put_item(to, stuck ? "stuck" : "unreachable", title, text.data,
                  link_of(memory, t->component), t->since_ms);
         buffer_free(&text);
@@ -155,8 +154,8 @@ static void put_dead(buffer *to, region *memory, const looked *l)
 static void put_checks(buffer *to, const snapshot *s)
 {
     for (size_t i = 0; i < s->check_count; i++)
-        put_item(to, "config", *s->checks[i].what ? s->checks[i].what : "config",
-                 s->checks[i].text, "#/config", 0);
+        put_item(to, "config", *s->checks[i].what ? s->checks[i].what : "config", s->checks[i].text,
+                 "#/config", 0);
 }
 
 static void put_resolved(buffer *to, region *memory, const looked *l)

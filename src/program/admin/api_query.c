@@ -127,8 +127,8 @@ int api_query_number(int64_t *out, const char *text)
 /* --- the body of a change --------------------------------------------------------------------- */
 
 const char *const api_verb_names[API_VERBS] = {
-    "",           "dead.retry",     "dead.discard", "inbox.forget",
-    "outbox.requeue", "outbox.skip", "queue.purge"};
+    "",           "dead.retry", "dead.discard", "inbox.forget", "outbox.requeue", "outbox.skip",
+    "queue.purge"};
 
 typedef struct reading {
     api_action *to;
@@ -197,8 +197,7 @@ static const char **filter_text(api_action *a, const char *name)
     return NULL;
 }
 
-static const char *read_filter_member(const reading *r, const char *name,
-                                      struct json_object *value)
+static const char *read_filter_member(const reading *r, const char *name, struct json_object *value)
 {
     const char **text = filter_text(r->to, name);
     if (text)
@@ -218,7 +217,8 @@ static const char *read_filter(const reading *r, struct json_object *filter)
         return NULL;
     if (!json_object_is_type(filter, json_type_object))
         return "the filter is no object";
-    json_object_object_foreach(filter, name, value) {
+    json_object_object_foreach(filter, name, value)
+    {
         const char *wrong = read_filter_member(r, name, value);
         if (wrong)
             return wrong;
@@ -230,8 +230,7 @@ static const char *read_ids(const reading *r, struct json_object *list)
 {
     if (!list)
         return NULL;
-    if (!json_object_is_type(list, json_type_array) ||
-        json_object_array_length(list) > API_IDS_MAX)
+    if (!json_object_is_type(list, json_type_array) || json_object_array_length(list) > API_IDS_MAX)
         return "ids is no list, or has more than 200 items; use a filter";
     for (size_t i = 0; i < json_object_array_length(list); i++) {
         int64_t id = -1;
@@ -279,7 +278,8 @@ static const char *read_members(const reading *r, struct json_object *tree)
 {
     if (!json_object_is_type(tree, json_type_object))
         return "the body is no JSON object";
-    json_object_object_foreach(tree, name, value) {
+    json_object_object_foreach(tree, name, value)
+    {
         const char *wrong = read_member(r, name, value);
         if (wrong)
             return wrong;

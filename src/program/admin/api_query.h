@@ -57,7 +57,7 @@ extern const char *const api_verb_names[API_VERBS]; /* "dead.retry" */
 typedef struct api_action {
     api_verb verb;
     const char *inbox, *outbox, *queue, *type, *error, *cause, *since, *until, *key, *id;
-    int64_t until_id;            /* 0: not given */
+    int64_t until_id;             /* 0: not given */
     const char *ids[API_IDS_MAX]; /* of letters */
     size_t id_count;
     int64_t count; /* that was confirmed; -1: none was */

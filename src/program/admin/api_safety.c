@@ -57,8 +57,8 @@ static int is_json(http_request *request, api_answer *out)
 static int has_request_id(http_request *request, api_answer *out)
 {
     const char *id = http_request_header(request, "X-Semel-Request");
-    int is_right = id && strlen(id) == UUID_LEN &&
-                   strspn(id, "0123456789abcdefABCDEF-") == UUID_LEN;
+    int is_right =
+        id && strlen(id) == UUID_LEN && strspn(id, "0123456789abcdefABCDEF-") == UUID_LEN;
     if (!is_right)
         api_problem(out, 400, "missing-request-id", "No request id",
                     "A change needs the header X-Semel-Request with a UUID, which is new for each "

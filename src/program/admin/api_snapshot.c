@@ -27,8 +27,8 @@ static const char *handler_text(snapshot *s, const inbox_config *inbox)
         return region_printf(&s->memory, "sql, %zu statement%s", inbox->sql.count,
                              inbox->sql.count == 1 ? "" : "s");
     const config_list *words = inbox->handler == HANDLER_EXEC     ? &inbox->exec.command
-                                 : inbox->handler == HANDLER_WORKER ? &inbox->worker.command
-                                                                    : NULL;
+                               : inbox->handler == HANDLER_WORKER ? &inbox->worker.command
+                                                                  : NULL;
     if (words && words->count) {
         const char *slash = strrchr(words->items[0], '/');
         return region_printf(&s->memory, "%s %s", name, slash ? slash + 1 : words->items[0]);
@@ -52,14 +52,13 @@ static void add_inboxes(snapshot *s, const config *all, const semel_pipeline *pi
     for (size_t i = 0; i < all->inbox_count; i++) {
         const inbox_config *from = &all->inboxes[i];
         int grade = pipeline ? (int)assembly_grade(pipeline, from) : (int)summary_grade(all, from);
-        s->inboxes[i] =
-            (inbox_facts){.name = copy(s, from->name),
-                          .from = copy(s, from->from),
-                          .handler = handler_text(s, from),
-                          .mode = mode_word(from),
-                          .key = copy(s, from->options.key ? from->options.key : "id"),
-                          .retention_ms = from->options.retention_ms,
-                          .grade = grade};
+        s->inboxes[i] = (inbox_facts){.name = copy(s, from->name),
+                                      .from = copy(s, from->from),
+                                      .handler = handler_text(s, from),
+                                      .mode = mode_word(from),
+                                      .key = copy(s, from->options.key ? from->options.key : "id"),
+                                      .retention_ms = from->options.retention_ms,
+                                      .grade = grade};
     }
 }
 
@@ -85,8 +84,7 @@ static broker_facts *find_broker(snapshot *s, const char *name)
 static void grade_broker(broker_facts *broker, const semel_pipeline *pipeline, const char *queue)
 {
     const semel_store *store = pipeline ? semel_pipeline_find_store(pipeline, "store") : NULL;
-    const semel_transport *transport =
-        pipeline ? semel_pipeline_find_queue(pipeline, queue) : NULL;
+    const semel_transport *transport = pipeline ? semel_pipeline_find_queue(pipeline, queue) : NULL;
     if (!store || !transport)
         return;
     int grade = (int)semel_store_grade(store, SEMEL_TRANSACTION, transport);
@@ -149,20 +147,12 @@ static void add_warnings(snapshot *s, size_t *room, const config *all,
         const semel_transport *t = semel_pipeline_find_queue(pipeline, all->queues[i].name);
         const char *text = t ? semel_transport_warnings(t) : NULL;
         if (text && *text)
-            add_check(s, room,
-                      (check_facts){.state = "warn",
-                                    .what = region_printf(&s->memory, "queue %s",
-                                                          all->queues[i].name),
-                                    .text = copy(s, text)});
+            add_check(
+                s, room,
+                (check_facts){.state = "warn",
+                              .what = region_printf(&s->memory, "queue %s", all->queues[i].name),
+                              .text = copy(s, text)});
     }
-    for (size_t i = 0; i < s->queue_count; i++)
-        if (!s->queues[i].is_read && !s->queues[i].is_written)
-            add_check(s, room,
-                      (check_facts){.state = "warn",
-                                    .what = region_printf(&s->memory, "queue %s",
-                                                          s->queues[i].name),
-                                    .text = "no inbox reads it, and no outbox writes it",
-                                    .help = "remove it, or name it in an inbox: from"});
 }
 
 /* A warning whose path is that of an inbox belongs to its row, too. */
@@ -185,18 +175,17 @@ static const char *route_kind_word(route_kind kind)
     return kind == ROUTE_PROXY ? "proxy" : kind == ROUTE_WEBHOOK ? "webhook" : "publish";
 }
 
-static const char *destination(snapshot *s, const route_config *route)
+static const char *destination(region *memory, const route_config *route)
 {
     if (route->proxy)
-        return queue_location(&s->memory, route->proxy);
-    return route->inbox ? region_printf(&s->memory, "inbox %s", route->inbox)
-           : route->to  ? region_printf(&s->memory, "queue %s", route->to)
+        return queue_location(memory, route->proxy);
+    return route->inbox ? region_printf(memory, "inbox %s", route->inbox)
+           : route->to  ? region_printf(memory, "queue %s", route->to)
                         : NULL;
 }
 
-static void put_route(buffer *to, snapshot *s, const route_config *route)
+void api_put_route(buffer *to, region *memory, const route_config *route)
 {
-    put_open(to, NULL, '{');
     put_text(to, "name", route->name);
     put_text(to, "path", route->path);
     put_open(to, "methods", '[');
@@ -204,16 +193,18 @@ static void put_route(buffer *to, snapshot *s, const route_config *route)
         put_text(to, NULL, route->methods.items[i]);
     put_close(to, ']');
     put_text(to, "kind", route_kind_word(route->kind));
-    put_text(to, "to", destination(s, route));
-    put_close(to, '}');
+    put_text(to, "to", destination(memory, route));
 }
 
 static void add_routes(snapshot *s, const config *all)
 {
     buffer routes = {0};
     buffer_text(&routes, "[");
-    for (size_t i = 0; i < all->gateway.route_count; i++)
-        put_route(&routes, s, &all->gateway.routes[i]);
+    for (size_t i = 0; i < all->gateway.route_count; i++) {
+        put_open(&routes, NULL, '{');
+        api_put_route(&routes, &s->memory, &all->gateway.routes[i]);
+        put_close(&routes, '}');
+    }
     buffer_text(&routes, "]");
     s->routes = routes.data;
 }

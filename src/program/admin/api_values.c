@@ -23,9 +23,9 @@ static void add_value(void *context, const dumped_value *value)
     put_text(to, "value", value->is_secret ? NULL : value->value);
     put_text(to, "origin", origin_word(value));
     put_text(to, "place",
-             value->written                             ? value->written
+             value->written                          ? value->written
              : strcmp(value->origin, "default") == 0 ? NULL
-                                                        : value->origin);
+                                                     : value->origin);
     put_close(to, '}');
 }
 

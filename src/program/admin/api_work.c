@@ -13,13 +13,9 @@
 
 enum { SAMPLE = 3 };
 
-static const char *const commands[API_VERBS] = {"",
-                                                "dead retry",
-                                                "dead discard",
-                                                "inbox forget",
-                                                "outbox requeue",
-                                                "outbox skip",
-                                                "queue purge"};
+static const char *const commands[API_VERBS] = {
+    "",           "dead retry", "dead discard", "inbox forget", "outbox requeue", "outbox skip",
+    "queue purge"};
 
 /* What both need. */
 typedef struct work {
@@ -305,9 +301,9 @@ static int work_purge(const work *w)
 static int run(const work *w)
 {
     static int (*const verbs[API_VERBS])(const work *) = {
-        [API_DEAD_RETRY] = work_dead,         [API_DEAD_DISCARD] = work_dead,
-        [API_INBOX_FORGET] = work_forget,     [API_OUTBOX_REQUEUE] = work_requeue,
-        [API_OUTBOX_SKIP] = work_skip,        [API_QUEUE_PURGE] = work_purge};
+        [API_DEAD_RETRY] = work_dead,     [API_DEAD_DISCARD] = work_dead,
+        [API_INBOX_FORGET] = work_forget, [API_OUTBOX_REQUEUE] = work_requeue,
+        [API_OUTBOX_SKIP] = work_skip,    [API_QUEUE_PURGE] = work_purge};
     return verbs[w->action->verb](w);
 }
 

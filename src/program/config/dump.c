@@ -146,9 +146,8 @@ static void tell_item(dumping *d, const option *of, const config_node *item, siz
     if (!d->visit)
         return;
     buffer_printf(&d->path, "%s%s[%zu]", before ? "." : "", of->name, index);
-    const dumped_value value = {.path = d->path.data,
-                                .value = d->out->data + start,
-                                .origin = origin(d, item, NULL)};
+    const dumped_value value = {
+        .path = d->path.data, .value = d->out->data + start, .origin = origin(d, item, NULL)};
     d->visit(d->context, &value);
     leave(d, before);
 }

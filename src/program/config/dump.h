@@ -10,10 +10,10 @@ void dump_config(buffer *out, const config *all);
 
 /* One value of it: the same texts, for those who show them otherwise. */
 typedef struct dumped_value {
-    const char *path;      /* inboxes.mail.timeout */
-    const char *value;     /* as YAML in one line, secrets as ****** */
-    const char *origin;    /* "default", "shop.yaml:4:9", "--set" */
-    const char *written;   /* of a secret that is ${...}: that; else NULL */
+    const char *path;    /* inboxes.mail.timeout */
+    const char *value;   /* as YAML in one line, secrets as ****** */
+    const char *origin;  /* "default", "shop.yaml:4:9", "--set" */
+    const char *written; /* of a secret that is ${...}: that; else NULL */
     int is_secret;
 } dumped_value;
 

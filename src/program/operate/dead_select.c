@@ -45,7 +45,7 @@ static int read_ids(dead_work *w)
     for (size_t i = 0; i < typed->count; i++)
         if (!read_id(&w->ids[i], typed->items[i]))
             return tool_usage(&w->tool, "\"%s\" is no letter: letters are numbers",
-                             typed->items[i]);
+                              typed->items[i]);
     qsort(w->ids, typed->count, sizeof *w->ids, compare_ids);
     for (size_t i = 0; i < typed->count; i++)
         if (!i || w->ids[i] != w->ids[i - 1])

@@ -33,9 +33,9 @@ static int read_state(filters *out, const tool *t, const char *word)
         return CLI_OK;
     return meant.name
                ? tool_usage(t, "--state: unknown word \"%s\"; did you mean \"%s\"?", word,
-                           meant.name)
-               : tool_usage(t,
-                           "--state: unknown word \"%s\"; use done, claimed, failed or dead", word);
+                            meant.name)
+               : tool_usage(t, "--state: unknown word \"%s\"; use done, claimed, failed or dead",
+                            word);
 }
 
 static int read_key(filters *out, const tool *t, const char *text)
@@ -54,9 +54,9 @@ static int read_time(int64_t *out, const tool *t, const char *option, const char
     if (!text || filters_time(out, text, t->now_ms, t->options->utc))
         return CLI_OK;
     return tool_usage(t,
-                     "%s: \"%s\" is not a time; use 2h, 02:40, 2026-03-14, '2026-03-14 02:40' or "
-                     "2026-03-14T01:40:00Z",
-                     option, text);
+                      "%s: \"%s\" is not a time; use 2h, 02:40, 2026-03-14, '2026-03-14 02:40' or "
+                      "2026-03-14T01:40:00Z",
+                      option, text);
 }
 
 static int read_id(int64_t *out, const tool *t, const char *option, const char *text)

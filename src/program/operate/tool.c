@@ -275,8 +275,7 @@ int tool_borrow(tool *out, const char *caller, const tool_options *options, cons
                 config *all, semel_store *store)
 {
     semel_error why = {0};
-    *out = (tool){
-        .command = caller, .options = options, .host = host, .all = all, .store = store};
+    *out = (tool){.command = caller, .options = options, .host = host, .all = all, .store = store};
     return semel_store_now(&out->now_ms, store, &why) ? tool_failed(out, &why) : CLI_OK;
 }
 

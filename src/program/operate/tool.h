@@ -42,11 +42,12 @@ typedef struct tool_options {
  * terminal would show, and it has confirmed what a terminal would ask. */
 typedef struct tool_host {
     void *context;
-    const char *who;  /* for the audit: "mira (127.0.0.1)" */
-    const char *note; /* behind what the audit says was done, as a comment: " # page: because"; "" */
+    const char *who; /* for the audit: "mira (127.0.0.1)" */
+    const char
+        *note; /* behind what the audit says was done, as a comment: " # page: because"; "" */
     /* A line: what is wrong, or what was done. */
     void (*say)(void *context, int is_refusal, const char *text);
-    int (*is_stopped)(void *context);             /* 1: it is to end after the step in hand */
+    int (*is_stopped)(void *context); /* 1: it is to end after the step in hand */
     /* How many have this outcome so far: "processed", "gone". */
     void (*count)(void *context, const char *outcome, uint64_t count);
     void (*audited)(void *context, int64_t id); /* the entry of the audit */
@@ -56,7 +57,7 @@ typedef struct tool {
     const char *command; /* "dead ls", for messages */
     const tool_options *options;
     const tool_host *host; /* NULL: a terminal, or a pipe */
-    config *all; /* NULL: with --store and without -c */
+    config *all;           /* NULL: with --store and without -c */
     semel_store *store;
     int64_t now_ms; /* the store's clock when the tool was opened */
     region memory;  /* until the tool is closed */

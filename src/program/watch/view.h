@@ -50,14 +50,14 @@ typedef struct view {
     outbox_view *outboxes;
     queue_view *queues;
     size_t inbox_count, outbox_count, queue_count;
-    size_t processes;    /* that count */
-    size_t unreachable;  /* of these: only their rows were read */
-    const char *others;  /* their names: "host-2 pid 77, host-3 pid 12" */
-    int64_t since_ms;    /* when the first of them started */
-    int64_t at_ms;       /* when this was read, by the wall clock, */
-    int64_t at_ns;       /* and by the steady one, */
-    int64_t took_ns;     /* and how long that took */
-    uint64_t dead;       /* letters in all */
+    size_t processes;                   /* that count */
+    size_t unreachable;                 /* of these: only their rows were read */
+    const char *others;                 /* their names: "host-2 pid 77, host-3 pid 12" */
+    int64_t since_ms;                   /* when the first of them started */
+    int64_t at_ms;                      /* when this was read, by the wall clock, */
+    int64_t at_ns;                      /* and by the steady one, */
+    int64_t took_ns;                    /* and how long that took */
+    uint64_t dead;                      /* letters in all */
     group_view groups[VIEW_GROUPS_MAX]; /* the largest of them */
     size_t group_count;
     semel_error trouble; /* of the store; status 0: none */
