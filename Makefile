@@ -3,7 +3,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release run demo test test-sanitizers soak fuzz bench check format install clean help
+.PHONY: build release run demo test test-sanitizers soak fuzz bench screenshots check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -35,6 +35,11 @@ bench: release ## what semel costs, against the same work by hand
 	@dev/setup servers
 	@dev/build release bench
 	@build/release/semel-bench
+
+screenshots: ## pictures of the page for docs/page, made by its tests
+	@dev/setup test
+	@dev/build debug
+	@dev/screenshots
 
 check: ## format, include direction, banned functions, lengths, columns, scripts, static analysis (CHECKS='tidy': these)
 	@dev/setup check

@@ -24,7 +24,8 @@ const useMarks = outages => useMemo(() => (outages || []).flatMap(o => [o.from, 
   [JSON.stringify(outages)]);
 
 const Now = ({ row, values, pointed, old, at }) => {
-  const now = row.stored ? last(values) : mean(values), shown = pointed === undefined ? now : pointed;
+  const now = row.stored ? last(values) : mean(old ? values.filter(v => v !== null) : values),
+    shown = pointed === undefined ? now : pointed;
   const since = old && pointed === undefined && at ? ' at ' + F.hms(at) : '';
   return html`<div class=${'act-now' + (old ? ' old' : '')}><b>${shown === null ? 'no data' : row.fmt(shown)}</b>
     <span>${shown === null ? '' : row.unit}${since}</span></div>`;

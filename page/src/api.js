@@ -8,6 +8,7 @@ import { useEffect, useRef, useState } from './ui.js';
 import { cell, person, token } from './state.js';
 
 const BASE = 'api/v1/';
+const PATIENCE = 15000; // the server answers within 10 s, whatever its store does
 export const paused = cell(false);
 /* lost: since when there is no answer (by the server's clock); tried: failures in a row; next: when it is tried. */
 export const net = cell({ lost: null, tried: 0, last: null, next: null });
@@ -41,7 +42,8 @@ const ask = async (path, options) => {
   const sent = Date.now();
   let response;
   try {
-    response = await fetch(BASE + path, { cache: 'no-store', credentials: 'same-origin', ...options });
+    response = await fetch(BASE + path, { cache: 'no-store', credentials: 'same-origin',
+      signal: AbortSignal.timeout(PATIENCE), ...options });
   } catch {
     throw new Problem(0, 'semel is not responding');
   }
@@ -100,7 +102,6 @@ const remember = (path, entry) => {
   seen.set(path, entry);
   if (seen.size > 24) seen.delete(seen.keys().next().value);
 };
-const idle = () => document.hidden || paused.get();
 
 export class Feed {
   constructor(path, every, changed, { query, merge } = {}) {
@@ -114,10 +115,11 @@ export class Feed {
   start() { this.on = true; feeds.add(this); this.next(0); }
   stop() { this.on = false; feeds.delete(this); clearTimeout(this.timer); }
   again() { this.fails = 0; this.next(0); }
+  idle() { return document.hidden || (paused.get() && this.data); } // a new screen has its first answer
 
   next(delay) {
     clearTimeout(this.timer);
-    if (this.on && !idle()) this.timer = setTimeout(() => this.run(), delay);
+    if (this.on && !this.idle()) this.timer = setTimeout(() => this.run(), delay);
   }
 
   async run() {
@@ -125,7 +127,7 @@ export class Feed {
     this.busy = true;
     await enter();
     try {
-      if (this.on && !idle()) await this.once();
+      if (this.on && !this.idle()) await this.once();
     } finally {
       this.busy = false;
       leave();
@@ -182,7 +184,12 @@ export const useFeed = (path, every, options) => {
     feed.start();
     return () => feed.stop();
   }, [feed]);
-  useEffect(() => { if (feed) feed.every = every; }, [every]);
+  useEffect(() => {
+    if (!feed || feed.every === every) return;
+    const sooner = every < feed.every;
+    feed.every = every;
+    if (sooner) feed.next(0);
+  }, [every]);
   return feed || { data: null, error: null, at: null, again: () => {} };
 };
 

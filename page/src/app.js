@@ -6,7 +6,7 @@ import { Dialog, Toasts } from './dialog.js';
 import { allowed, asking, TokenDialog } from './actions.js';
 import { net, now, paused, tryNow, useFeed } from './api.js';
 import { after, merge } from './series.js';
-import { hadToken, second, shownTheme, theme, token, useCell, zone } from './state.js';
+import { hadToken, ownProcess, second, shownTheme, theme, token, useCell, zone } from './state.js';
 import { route } from './route.js';
 import { useKeys } from './keys.js';
 import { Search, Find } from './search.js';
@@ -76,8 +76,9 @@ const Clock = () => {
 };
 
 /* One at a time: unreachable, then outdated, then, on screens with something to do, read-only. */
-const ACTS = new Set(['inboxes', 'outboxes', 'queues', 'dead']);
-const Banners = ({ data, stale, age, feed, configured, entered, acts }) => {
+const acts = ([screen, name, part]) => screen === 'dead' || screen === 'queues' || (screen === 'outboxes' && !!name) ||
+  (screen === 'inboxes' && part === 'k');
+const Banners = ({ data, stale, age, feed, configured, entered, acting }) => {
   useCell(second);
   const { next } = useCell(net), again = html`<${Button} small onClick=${tryNow}>Try now<//>`;
   const soon = next ? Math.max(0, Math.ceil((next - Date.now()) / 1000)) : null;
@@ -98,7 +99,7 @@ const Banners = ({ data, stale, age, feed, configured, entered, acts }) => {
     ${broker.since ? `since ${F.when(broker.since, now())}`
       : ''}. Committed messages wait in their outboxes${data.outbox &&
     data.outbox.unsent ? ` (${F.int(data.outbox.unsent)})` : ''} and will be sent when it is back.<//>`;
-  if (configured && !entered && acts) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only."
+  if (configured && !entered && acting) return html`<${Banner} tone="quiet" glyph="lock" title="Read-only."
     actions=${html`<${Button}
     small id="enter-token" onClick=${() => asking.set(true)}>Enter token…<//>`}>Enter the token to retry, discard or
       forget from
@@ -175,8 +176,9 @@ const App = () => {
   const configured = known ?? (hadToken.get() ? true : null);
   useEffect(() => {
     allowed.set({ configured: known, down });
+    if (data && data.process) ownProcess.set(data.process);
     if (known !== null) hadToken.set(known ? 'yes' : '');
-  }, [known, down]);
+  }, [known, down, data && data.process && data.process.id]);
   const drawn = useRef(at);
   useEffect(() => {
     document.title = titleOf(at);
@@ -202,7 +204,7 @@ const App = () => {
         <button type="button" class="icon only-wide" aria-label="Keyboard shortcuts" onClick=${() => setHelp(true)}>
           ${G('keys')}</button></header>
         <${Banners} data=${data} stale=${stale} age=${age} feed=${feed} configured=${configured} entered=${entered}
-          acts=${ACTS.has(current)} />
+          acting=${acts(at.path)} />
         <main id="main" tabindex="-1" class=${stale ? 'is-stale' : down ? 'is-down' : ''}>
           ${screenOf(at, { feed, phone, stale, down })}</main></div>
       <${Tabs} current=${current} dead=${dead} /></div>

@@ -70,7 +70,7 @@ const AUDIT_COLS = [
     <span class="under"><${Ago} t=${r.at} /></span>` },
   { h: 'Who', cls: 'two', cell: r => html`<b>${show(r.who || 'unknown')}</b><span
     class="under">${show(r.how)}</span>` },
-  { h: 'What', cls: 'two', cell: r => html`<span class="wrap">${show(r.what)}</span><span class="under">${r.why
+  { h: 'What', cls: 'two', cell: r => html`<span class="wrap mono">${show(r.what)}</span><span class="under">${r.why
     ? html`“${show(r.why)}”` : ' '}</span>` },
   { h: 'Count', num: true, hide: 's', cell: r => F.int(r.count || 0) },
   { h: 'Result', hide: 's', cell: r => html`<span class="wrap"><${Result} text=${r.result} /></span>` }

@@ -105,7 +105,12 @@ export const Dead = ({ cause, filter }) => {
         onClick=${() => refine({ inbox: '', outbox: '', error: '', type: '',
           since: '' })}>Clear filter<//>`}>No dead letter matches
         this filter.<//>`}<//>
-    ${data && groups.length > 0 && html`<${Letters} key=${cause || 'all'} filter=${{ ...asked, cause: cause || '' }}
+    ${data && groups.length > 0 && cause && !group && html`<${Panel}><${Empty}
+      title="This group is gone">Its letters were
+      retried or discarded; the <a class="link" href="#/audit">audit</a> has it.${' '}<a class="link" href="#/dead">All
+      letters</a><//><//>`}
+    ${data && groups.length > 0 && (group || !cause) && html`<${Letters} key=${cause || 'all'} filter=${{ ...asked,
+      cause: cause || '' }}
       group=${group} groups=${data} until=${data.until_id} actions=${actions} onAct=${act} />`}
     ${doing && html`<${Confirm} ...${doing} onClose=${() => setDoing(null)} onDone=${() => feed.again()} />`}`;
 };

@@ -17,7 +17,8 @@ const two = (ms, big, name, small, smallName) => {
   return Math.floor(ms / big) + NB + name + (rest ? ' ' + rest + NB + smallName : '');
 };
 const S = 1e3, MIN = 60e3, H = 3600e3, D = 86400e3;
-export const dur = ms => ms < 10 ? Math.max(0, ms).toFixed(1) + NB + 'ms' : ms < S ? Math.round(ms) + NB + 'ms'
+export const dur = ms => ms > 0 && ms < .05 ? '<0.1' + NB + 'ms' : ms < 10 ? Math.max(0, ms).toFixed(1) + NB + 'ms'
+  : ms < S ? Math.round(ms) + NB + 'ms'
   : ms < 10 * S ? (ms / S).toFixed(1) + NB + 's' : ms < MIN ? Math.floor(ms / S) + NB + 's'
   : ms < H ? two(ms, MIN, 'min', S, 's') : ms < D ? two(ms, H, 'h', MIN, 'min') : two(ms, D, 'd', H, 'h');
 export const coarse = ms => ms < S ? 'now' : ms < MIN ? Math.floor(ms / S) + NB + 's'

@@ -2,6 +2,7 @@
 import { html } from './ui.js';
 import { G } from './glyphs.js';
 import { Activity, ActivityBones } from './activity.js';
+import { until } from './series.js';
 import { Bones, Button, Empty, Grade, Head, Panel, State } from './parts.js';
 import { now } from './api.js';
 import { second, useCell, zone } from './state.js';
@@ -122,6 +123,7 @@ export const Overview = ({ feed, phone, stale, down }) => {
   const { totals = {} } = data, moved = totals.processed || totals.suppressed || totals.failed || totals.sent
     || totals.dead;
   const shown = { ...data, storedAt: stale ? feed.at : data.outbox && data.outbox.at };
+  if (stale) shown.minute = until(data.minute, now());
   return html`<${Head} title="Overview" sub=${show(where(data))} />
     <div class="hero-row"><${Hero} data=${data} /><${Tiles} data=${data} down=${down} /></div>
     <div class="cols">${moved && data.minute ? html`<${Activity} data=${shown} phone=${phone} stale=${stale}

@@ -20,6 +20,9 @@ const extend = (old, part, room) => {
   return next;
 };
 
+/* Without an answer time goes on, and the lines end where the data ended. */
+export const until = (minute, nowMs) => minute && extend(minute, { end: Math.floor(nowMs / 1000), step: 1 }, 61);
+
 export const merge = (old, came) => ({
   ...came,
   minute: extend(old && old.minute, came.minute, 61),

@@ -40,6 +40,9 @@ export const person = kept(() => localStorage, 'semel.name', '');
 export const hadToken = kept(() => localStorage, 'semel.asks', '');
 export const token = kept(() => sessionStorage, 'semel.token', '');
 
+/* The process that answers, so that others can be told from it: {id, host, pid}. */
+export const ownProcess = cell(null);
+
 /* The theme that is seen: the person's choice, else the system's. */
 const system = matchMedia('(prefers-color-scheme: dark)');
 export const seenTheme = () => theme.get() || (system.matches ? 'dark' : 'light');

@@ -4,7 +4,7 @@ import { html, useState } from './ui.js';
 import { G } from './glyphs.js';
 import { Panel, Seg } from './parts.js';
 import { link } from './route.js';
-import { useCell, zone } from './state.js';
+import { ownProcess, useCell, zone } from './state.js';
 import { show } from './safe.js';
 import * as F from './format.js';
 
@@ -14,6 +14,13 @@ const FEW = 6; // copies in a row that become one line
 
 const took = e => e.took_ms === null || e.took_ms === undefined ? null : F.dur(e.took_ms);
 const next = e => e.retry_ms ? 'next attempt after ' + F.dur(e.retry_ms) : null;
+/* The process that did it: this one by its host, another one by the beginning of its id. */
+const by = e => {
+  const own = ownProcess.get();
+  if (!e.process) return null;
+  if (own && own.id === e.process) return `${own.host} pid ${own.pid}`;
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-/.test(e.process) ? 'process ' + e.process.slice(0, 8) : e.process;
+};
 const attempt = e => e.attempt ? 'attempt ' + e.attempt : null;
 
 /* Title, sentence, facts and glyph of each kind of entry. n: its number among the copies. */
@@ -22,42 +29,42 @@ const describe = (e, n, { mode, firstId }) => {
   const id = other ? ['id ' + e.message_id] : [];
   switch (e.kind) {
   case 'received': return { glyph: 'receive', title: e.delivery > 1 ? 'Delivery ' + e.delivery : 'First delivery',
-    text: 'the key was new', facts: [e.process] };
+    text: 'the key was new', facts: [by(e)] };
   case 'failed': return { glyph: 'failed', tone: 'fail', title: `Attempt ${e.attempt
     || ''} failed, nothing was committed`,
-    text: e.error, code: true, facts: [took(e), e.process, next(e)] };
+    text: e.error, code: true, facts: [took(e), by(e), next(e)] };
   case 'processed': return { glyph: 'processed', strong: true,
     title: mode === 'claim' ? 'Completed: the handler ran to its end' : 'Committed: the effect happened here, once',
     text: mode === 'claim' ? 'the key is marked as done' : (e.sent ? `marker, effect and ${F.plural(e.sent,
       'outgoing message')}`
       : 'marker and effect') + ' in one transaction',
-    facts: [attempt(e), took(e), e.process] };
+    facts: [attempt(e), took(e), by(e)] };
   case 'duplicate': return { glyph: 'duplicate', tone: 'dup', title: `Copy ${n} suppressed`,
     text: other ? 'sent again by its producer under another id; the handler did not run'
-      : 'the key was known, the handler did not run', facts: [took(e), e.process, ...id] };
+      : 'the key was known, the handler did not run', facts: [took(e), by(e), ...id] };
   case 'replayed': return { glyph: 'replayed', tone: 'dup', title: `Copy ${n} answered with the stored result`,
-    text: 'the handler did not run', facts: [took(e), e.process, ...id] };
+    text: 'the handler did not run', facts: [took(e), by(e), ...id] };
   case 'mismatch': return { glyph: 'mismatch', tone: 'fail', title: 'Refused: the key is known, with different content',
-    text: e.error, code: !!e.error, facts: [e.process, ...id] };
+    text: e.error, code: !!e.error, facts: [by(e), ...id] };
   case 'stale': return { glyph: 'stale', tone: 'warn', title: 'Stale: a newer version was there before',
-    text: e.error, facts: [took(e), e.process] };
+    text: e.error, facts: [took(e), by(e)] };
   case 'dead': return { glyph: 'dead', tone: 'fail', title: `Given up${e.attempt ? ' after ' + F.plural(e.attempt,
     'attempt')
-    : ''}`, text: e.error, code: !!e.error, facts: [e.process], letter: e.letter };
+    : ''}`, text: e.error, code: !!e.error, facts: [by(e)], letter: e.letter };
   case 'sent': return { glyph: 'send', title: e.type ? `Sent ${e.type}` : 'Sent', text: e.name ? 'from outbox ' + e.name
-    : '', facts: [took(e), e.message_id && 'id ' + e.message_id, e.process] };
-  case 'retry': return { glyph: 'replayed', title: 'Retried by hand', text: e.error, facts: [e.process] };
+    : '', facts: [took(e), e.message_id && 'id ' + e.message_id, by(e)] };
+  case 'retry': return { glyph: 'replayed', title: 'Retried by hand', text: e.error, facts: [by(e)] };
   case 'waiting': return { glyph: 'progress', title: 'Copy came while the first one was being handled',
-    text: 'it waits for the outcome', facts: [took(e), e.process] };
+    text: 'it waits for the outcome', facts: [took(e), by(e)] };
   case 'send_failed': return { glyph: 'failed', tone: 'fail', title: 'Not sent yet', text: e.error, code: true,
     facts: [attempt(e), e.name && 'outbox ' + e.name, next(e)] };
   case 'send_dead': return { glyph: 'dead', tone: 'fail', title: 'Sending was given up', text: e.error, code: true,
-    facts: [e.name && 'outbox ' + e.name, e.process], letter: e.letter };
+    facts: [e.name && 'outbox ' + e.name, by(e)], letter: e.letter };
   case 'missing_key': return { glyph: 'failed', tone: 'fail', title: 'The message has no key', text: e.error,
-    facts: [e.process] };
+    facts: [by(e)] };
   case 'unknown': return { glyph: 'unknown', tone: 'warn', title: 'The outcome is unknown', text: e.error,
-    facts: [took(e), e.process] };
-  default: return { glyph: 'waiting', tone: 'warn', title: e.kind, text: e.error, facts: [took(e), e.process] };
+    facts: [took(e), by(e)] };
+  default: return { glyph: 'waiting', tone: 'warn', title: e.kind, text: e.error, facts: [took(e), by(e)] };
   }
 };
 
@@ -101,6 +108,7 @@ const endText = (until, now) => until && until > now
 
 export const Timeline = ({ data, nowMs }) => {
   useCell(zone);
+  useCell(ownProcess);
   const [view, setView] = useState('all'), [open, setOpen] = useState([]);
   const list = data.timeline || [], items = grouped(list.filter(VIEWS[view]));
   const about = { mode: data.verdict && data.verdict.mode || data.mode, firstId: (list.find(e => e.message_id)

@@ -1,6 +1,6 @@
 /* check_page.mjs PROGRAM: the page of a real `semel run`, in Chromium: each screen in dark and light, on a desk and on
- * a phone; each action through to its row in the audit; from / to Retry by keyboard alone; what the page says when semel
- * stops. */
+ * a phone; each action through to its row in the audit; from / to Retry by keyboard alone; what the page says when
+ * semel stops. */
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';

@@ -109,14 +109,16 @@ const partial = async () => {
 const away = async () => {
   await fresh({}, { theme: 'light' });
   await page.locator('.plot canvas').first().waitFor();
-  await page.route('**/api/**', route => route.abort());
+  let refused = 0;
+  await page.route('**/api/**', route => { refused++; return route.abort(); });
   await has(page, 'This page is');
   await has(page, 'not responding');
   await shoot(page, 'state-stale-light');
   await accessible(page, 'stale');
-  const from = mock.requests.length;
-  await page.unroute('**/api/**');
+  const before = refused, from = mock.requests.length;
   await page.locator('.banner button').click();
+  await until(() => refused > before, 'Try now asks at once');
+  await page.unroute('**/api/**');
   await until(async () => await page.locator('.banner.warn').count() === 0, 'the page is live again');
   check(mock.requests.length > from, 'it has asked again');
   quiet(page, 'stale');

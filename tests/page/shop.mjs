@@ -74,8 +74,9 @@ export class Shop {
     this.process = spawn(this.program, ['run', '--log-format', 'text'], { cwd: this.directory, env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'] });
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on('data', text => { this.said += text; });
+    process.once('exit', () => this.process && this.process.kill('SIGKILL')); // nothing is left when a test breaks
     this.ended = new Promise(done => { this.process.on('exit', done); });
-    this.url = await until(() => (/admin +(http:\/\/127\.0\.0\.1:\d+\/)/.exec(this.said) || [])[1],
+    this.url = await until(() => (/admin:? +(http:\/\/127\.0\.0\.1:\d+\/)/.exec(this.said) || [])[1],
       () => `semel run says where its page is:\n${this.said}`);
   }
 
