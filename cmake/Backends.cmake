@@ -62,10 +62,13 @@ function(semel_embed_migrations TARGET NAME)
   set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake)
   set(generated ${PROJECT_BINARY_DIR}/generated)
   file(GLOB migrations CONFIGURE_DEPENDS ${directory}/*.sql)
+  # A file that is gone is no reason to run the command again; a list that has become another one is.
+  list(JOIN migrations "\n" names)
+  file(CONFIGURE OUTPUT ${generated}/${NAME}_migrations.list CONTENT "${names}\n" @ONLY)
   add_custom_command(
     OUTPUT ${generated}/${NAME}_migrations.c ${generated}/${NAME}_migrations.h
     COMMAND ${CMAKE_COMMAND} -D NAME=${NAME} -D SQL_DIR=${directory} -D OUT_DIR=${generated} -P ${script}
-    DEPENDS ${migrations} ${script}
+    DEPENDS ${migrations} ${script} ${generated}/${NAME}_migrations.list
     COMMENT "Embedding sql/${NAME}")
   target_sources(${TARGET} PRIVATE ${generated}/${NAME}_migrations.c ${generated}/${NAME}_migrations.h)
 endfunction()

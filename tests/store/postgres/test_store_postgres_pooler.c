@@ -12,11 +12,19 @@ static void make(char url[URL_ROOM])
     pooler_url(url, direct);
 }
 
+static void make_ready(char url[URL_ROOM])
+{
+    char direct[SERVER_URL_ROOM];
+    server_ready_postgres(direct);
+    pooler_url(url, direct);
+}
+
 int main(void)
 {
     static const store_quirks quirks = {.name = "postgres behind a pooler",
                                         .make = make,
-                                        .remove = server_drop,
+                                        .make_ready = make_ready,
+                                        .remove = server_give_back,
                                         .pass_ms = server_pass_ms,
                                         .durability = SEMEL_DURABLE_POWER,
                                         .flags = STORE_KEEPS | STORE_SHARED | STORE_MIGRATES |

@@ -70,9 +70,11 @@ static int setup(void **state)
     *state = f;
     deadline_begin();
     clock_open(f);
-    f->quirks->make(f->base.place.url);
+    int migrated = !(the_case->test->flags & NOT_MIGRATED);
+    (migrated && f->quirks->make_ready ? f->quirks->make_ready
+                                       : f->quirks->make)(f->base.place.url);
     open_store(f);
-    if (!(the_case->test->flags & NOT_MIGRATED))
+    if (migrated)
         OK(semel_store_migrate(f->base.store, &last_error));
     return 0;
 }

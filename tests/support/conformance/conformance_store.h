@@ -68,7 +68,9 @@ typedef struct store_quirks {
     const semel_store_driver *driver;
 
     void (*make)(char url[URL_ROOM]); /* a store that is fresh and empty */
-    void (*remove)(const char *url);  /* and all that it left; may be NULL */
+    /* The same, with its tables; NULL: they are made by migrating. */
+    void (*make_ready)(char url[URL_ROOM]);
+    void (*remove)(const char *url); /* and all that it left; may be NULL */
 
     /* Time passes for the store: what it has stored becomes older. NULL if the seam's clock is its
      * clock. */

@@ -202,6 +202,45 @@ void server_drop(const char *url)
     types[at.kind]->drop(url, &at);
 }
 
+/* --- stores that are used again --------------------------------------------------------------- */
+
+void server_store_name(char name[SERVER_NAME_ROOM], const char *url)
+{
+    server_target at;
+    parse(&at, url);
+    server_print(name, SERVER_NAME_ROOM, "%s",
+                 at.kind == SERVER_POSTGRES ? at.schema : at.database);
+}
+
+static void keep_text(const char *text, void *context)
+{
+    char *out = context;
+    server_print(out, SERVER_DIGEST_ROOM, "%s", text ? text : "");
+}
+
+void server_digest(char out[SERVER_DIGEST_ROOM], const char *url)
+{
+    server_target at;
+    char sql[4 * SERVER_SQL_ROOM];
+    parse(&at, url);
+    out[0] = 0;
+    if (!types[at.kind]->print_digest)
+        return;
+    types[at.kind]->print_digest(sql, sizeof sql, &at);
+    server_each(url, sql, keep_text, out);
+}
+
+int server_empty(const char *url, const char *digest)
+{
+    server_target at;
+    char sql[4 * SERVER_SQL_ROOM];
+    parse(&at, url);
+    if (!types[at.kind]->print_empty)
+        return 0;
+    types[at.kind]->print_empty(sql, sizeof sql, &at, digest);
+    return server_number(url, sql) == 1;
+}
+
 /* --- time ------------------------------------------------------------------------------------- */
 
 static const server_aging agings[] = {

@@ -58,6 +58,13 @@ void server_fresh_mariadb(char url[SERVER_URL_ROOM]);
  * them. */
 void server_drop(const char *url);
 
+/* The same with its tables made, which may be those of an earlier test of this program: then they
+ * are empty, and their numbers begin at 1. server_give_back() is server_drop() for these; it is for
+ * others, too. */
+void server_ready(char url[SERVER_URL_ROOM], const server_place *where);
+void server_ready_postgres(char url[SERVER_URL_ROOM]); /* as store_quirks.make_ready */
+void server_give_back(const char *url);
+
 /* Makes time pass for a store whose clock is the server's: all times that it has stored become that
  * much older. But not in rows that an open transaction has locked, and not those that it has not
  * committed. The first waits for some time until no row is locked, since it may be a transaction

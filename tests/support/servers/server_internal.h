@@ -6,7 +6,12 @@
 
 #include <stddef.h>
 
-enum { SERVER_NAME_ROOM = 64, SERVER_SQL_ROOM = 2048, SERVER_CONNECT_S = 60 };
+enum {
+    SERVER_NAME_ROOM = 64,
+    SERVER_SQL_ROOM = 2048,
+    SERVER_DIGEST_ROOM = 33,
+    SERVER_CONNECT_S = 60
+};
 
 /* A URL of the form that dev/servers writes: scheme://user@host:port/database?parameters */
 typedef struct server_target {
@@ -48,6 +53,13 @@ typedef struct server_type {
     void (*fresh)(char url[SERVER_URL_ROOM], const server_place *where, const char *name);
     void (*drop)(const char *url, const server_target *at);
 
+    /* For server_ready(); NULL: stores are not used again. `print_digest` is a SELECT of one text,
+     * which is another one if the tables or what else the library made is another. `print_empty`
+     * ends the sessions in the store, and empties it if the digest is this; its last statement is
+     * a SELECT of 1 if it did. */
+    void (*print_digest)(char *sql, size_t room, const server_target *at);
+    void (*print_empty)(char *sql, size_t room, const server_target *at, const char *digest);
+
     /* Statements that make one table's times older by `ms`, but not in rows that are locked. */
     void (*print_aging)(char *sql, size_t room, const server_target *at, const server_aging *one,
                         int64_t ms);
@@ -71,6 +83,11 @@ void server_print(char *out, size_t room, const char *format, ...)
 /* A parameter of a URL, or `fallback`. */
 void server_parameter(char out[SERVER_NAME_ROOM], const char *url, const char *name,
                       const char *fallback);
+
+/* For server_ready(). The name is that of the schema or database. */
+void server_store_name(char name[SERVER_NAME_ROOM], const char *url);
+void server_digest(char out[SERVER_DIGEST_ROOM], const char *url);
+int server_empty(const char *url, const char *digest); /* 0: it is not as it was, or cannot be */
 
 /* A name that is unique over threads, processes, and processes that got a number for the second
  * time. */

@@ -58,18 +58,96 @@ static void fresh_postgres(char url[SERVER_URL_ROOM], const server_place *where,
     server_print(url, SERVER_URL_ROOM, "%s?schema=%s", where->url, name);
 }
 
+/* Those that hold something in the schema, and those that bear its name, as cases have them. */
+static void print_end_sessions(char *sql, size_t room, const char *schema)
+{
+    server_print(sql, room,
+                 "pg_terminate_backend(pid, 5000) FROM (SELECT l.pid FROM pg_locks l"
+                 " JOIN pg_class c ON c.oid = l.relation"
+                 " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '%s'"
+                 " UNION SELECT pid FROM pg_stat_activity WHERE application_name = '%s') AS others"
+                 " WHERE pid <> pg_backend_pid()",
+                 schema, schema);
+}
+
 static void drop_postgres(const char *url, const server_target *at)
 {
-    char sql[SERVER_SQL_ROOM];
-    server_print(
-        sql, sizeof sql,
-        "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_class c ON c.oid = "
-        "l.relation"
-        " JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = '%s' AND l.pid <> pg_backend_pid();"
-        " SET lock_timeout = '60s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
-        at->schema, at->schema);
+    char sql[SERVER_SQL_ROOM], end_sessions[SERVER_SQL_ROOM / 2];
+    print_end_sessions(end_sessions, sizeof end_sessions, at->schema);
+    server_print(sql, sizeof sql,
+                 "SELECT %s; SET lock_timeout = '60s'; DROP SCHEMA IF EXISTS \"%s\" CASCADE",
+                 end_sessions, at->schema);
     server_run(url, sql);
+}
+
+/* An expression; without a table being opened, since one may be missing. Numbers of transactions
+ * say that a row of a catalogue was written again. Those of pg_class are written by TRUNCATE, too,
+ * so there it is what they say. */
+#define OURS " c.relnamespace = to_regnamespace('%s') AND c.relname LIKE 'semel\\_%%'"
+#define TABLES_AS_MADE                                                                           \
+    "(SELECT string_agg(x, ' ' ORDER BY x) FROM (SELECT concat_ws(' ', 'relation', c.oid,"       \
+    " relkind, relnatts, relchecks, relacl, reloptions, relrowsecurity, relowner, relreplident)" \
+    " AS x FROM pg_class c WHERE" OURS                                                           \
+    " UNION ALL SELECT concat_ws(' ', 'column', attrelid, attnum, a.xmin) FROM pg_attribute a"   \
+    " JOIN pg_class c ON c.oid = attrelid WHERE" OURS                                            \
+    " UNION ALL SELECT concat_ws(' ', 'default', d.oid, d.xmin) FROM pg_attrdef d"               \
+    " JOIN pg_class c ON c.oid = adrelid WHERE" OURS                                             \
+    " UNION ALL SELECT concat_ws(' ', 'trigger', t.oid, t.xmin) FROM pg_trigger t"               \
+    " JOIN pg_class c ON c.oid = tgrelid WHERE" OURS                                             \
+    " UNION ALL SELECT concat_ws(' ', 'constraint', k.oid, k.xmin) FROM pg_constraint k"         \
+    " JOIN pg_class c ON c.oid = conrelid WHERE" OURS                                            \
+    " UNION ALL SELECT concat_ws(' ', 'function', oid, xmin) FROM pg_proc"                       \
+    " WHERE pronamespace = to_regnamespace('%s')"                                                \
+    " UNION ALL SELECT concat_ws(' ', 'other', oid) FROM pg_class"                               \
+    " WHERE relnamespace = to_regnamespace('%s') AND relkind IN ('v', 'm', 'f', 'p')"            \
+    " UNION ALL SELECT concat_ws(' ', 'schema', oid, nspacl, nspowner) FROM pg_namespace"        \
+    " WHERE nspname = '%s') AS tables)"
+#define ROWS_AS_MADE                                                                    \
+    "(SELECT string_agg(x, ' ' ORDER BY x) FROM (SELECT m::text AS x FROM semel_meta m" \
+    " UNION ALL SELECT s::text FROM semel_schema s) AS made)"
+
+static void print_tables(char *sql, size_t room, const char *schema)
+{
+    server_print(sql, room, TABLES_AS_MADE, schema, schema, schema, schema, schema, schema, schema,
+                 schema);
+}
+
+static void print_digest_postgres(char *sql, size_t room, const server_target *at)
+{
+    char tables[2 * SERVER_SQL_ROOM];
+    print_tables(tables, sizeof tables, at->schema);
+    server_print(sql, room, "SELECT md5(md5(%s) || md5(%s))", tables, ROWS_AS_MADE);
+}
+
+/* TRUNCATE and not DELETE, which would leave what was there to be stepped over. A table that was
+ * not written to has no pages; a number may have been taken for a row that did not come. Of the
+ * sequences only ours are opened: those of other tests may be gone the next moment. */
+static void print_empty_postgres(char *sql, size_t room, const server_target *at,
+                                 const char *digest)
+{
+    char tables[2 * SERVER_SQL_ROOM], end_sessions[SERVER_SQL_ROOM / 2];
+    print_end_sessions(end_sessions, sizeof end_sessions, at->schema);
+    print_tables(tables, sizeof tables, at->schema);
+    server_print(sql, room,
+                 "SET lock_timeout = '60s'; SET client_min_messages = error; DO $$"
+                 " DECLARE tables text; list text; BEGIN PERFORM %s; tables := md5(%s);"
+                 " IF to_regclass('semel_meta') IS NULL OR to_regclass('semel_schema') IS NULL"
+                 " THEN RETURN; END IF;"
+                 " IF md5(tables || md5(%s)) <> '%s' THEN RETURN; END IF;"
+                 " SELECT string_agg(quote_ident(relname), ',') INTO list FROM pg_class"
+                 " WHERE relnamespace = to_regnamespace('%s') AND relkind = 'r'"
+                 " AND relname NOT LIKE 'semel\\_%%';"
+                 " IF list IS NOT NULL THEN EXECUTE 'DROP TABLE ' || list || ' CASCADE'; END IF;"
+                 " SELECT string_agg(relname, ',') INTO list FROM pg_class c WHERE relkind = 'r'"
+                 " AND relname NOT IN ('semel_meta', 'semel_schema')"
+                 " AND pg_relation_size(c.oid) > 0 AND" OURS ";"
+                 " IF list IS NOT NULL THEN EXECUTE 'TRUNCATE ' || list || ' RESTART IDENTITY';"
+                 " END IF; PERFORM setval(c.oid, 1, false) FROM pg_sequence"
+                 " JOIN pg_class c ON c.oid = seqrelid"
+                 " WHERE CASE WHEN" OURS " THEN pg_sequence_last_value(seqrelid) END IS NOT NULL;"
+                 " PERFORM set_config('semel.emptied', '1', false); END $$;"
+                 " SELECT current_setting('semel.emptied', true)",
+                 end_sessions, tables, ROWS_AS_MADE, digest, at->schema, at->schema, at->schema);
 }
 
 /* The array is made first, and once. */
@@ -92,6 +170,8 @@ const server_type server_postgres = {
     .each = each_postgres,
     .fresh = fresh_postgres,
     .drop = drop_postgres,
+    .print_digest = print_digest_postgres,
+    .print_empty = print_empty_postgres,
     .print_aging = print_aging_postgres,
     .select_unlocked = "SELECT",
 };

@@ -67,14 +67,10 @@ semel_store *case_other(const server_case *c)
 void case_make(server_case *c, const server_place *where, const server_shape *shape,
                const char *parameters)
 {
-    semel_store *store;
     *c = (server_case){.kind = where->kind, .mode = shape->mode};
     c->seam = (semel_seam){.size = sizeof c->seam, .context = c, .fault = pass_point};
-    store_place_open_on(&c->base.place, where);
+    store_place_open_ready(&c->base.place, where);
     print_url(c, shape->level, parameters);
-    store = case_other(c);
-    OK(semel_store_migrate(store, &last_error));
-    semel_store_close(store);
     server_run(c->base.place.url, "CREATE TABLE effect (id varchar(64) NOT NULL)");
     c->between = proxy_open(c->base.place.url);
     proxy_url(c->through, c->between, c->base.place.url);
