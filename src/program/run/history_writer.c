@@ -29,7 +29,7 @@
 
 enum {
     URGENT_PLACES = 1024,
-    PLAIN_PLACES = 4096,
+    PLAIN_PLACES = 1024,
     BYTES_MAX = 32 << 20, /* in both rings; then messages are left out */
     BATCH_ROWS = 500,     /* of a transaction */
     BUDGET_LEAST = 50,    /* rows in a second */
