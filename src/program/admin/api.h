@@ -1,4 +1,4 @@
-/* The JSON API of the admin server: what the page shows, and what it can change (docs/DASHBOARD.md).
+/* The JSON API of the admin server: what the page shows and can change (docs/DASHBOARD.md).
  *
  * Whatever the store does, an answer comes in time. Numbers of the process are in memory. What the
  * store holds is asked for by threads of the API, and a question that takes too long is answered
