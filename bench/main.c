@@ -54,6 +54,8 @@ static const struct section {
     {"run-worker", "semel run with 4 warm workers, against claim mode and a loop over pipes",
      section_run_worker},
     {"run-http", "semel run with http, against claim mode and a loop of libcurl", section_run_http},
+    {"gateway", "the idempotent proxy, against claim mode, a plain proxy and the upstream",
+     section_gateway},
     {"run-start", "semel run, start, memory and size", section_run_start},
     {"run-metrics", "semel run with its metrics scraped, against none", section_run_metrics},
 #ifdef SEMEL_WITH_RABBITMQ

@@ -6,6 +6,7 @@
  *     run_echo.c      a worker that does nothing, and the bare loop over pipes to such workers
  *     run_http.c      a server that does nothing, and the bare loop of libcurl
  *     section_run*.c  what is measured
+ *     gateway_load.c  clients of the gateway; plain/ has a plain proxy and an upstream
  *
  * The program is the one beside the benchmark, as a user would start it. Each turn starts it anew
  * on a queue that was filled before; what is timed begins when a fifth of the queue is done, and so
@@ -136,5 +137,6 @@ void section_run_worker(void);
 void section_run_http(void);
 void section_run_start(void);
 void section_run_metrics(void); /* section_run_metrics.c */
+void section_gateway(void);
 
 #endif

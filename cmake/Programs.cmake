@@ -70,7 +70,9 @@ if(bench_sources AND SEMEL_WITH_PROGRAM)
   target_link_libraries(semel-bench PRIVATE semel_internal PkgConfig::semel_curl)
   target_compile_definitions(semel-bench
                              PRIVATE SEMEL_BENCH_SERVERS="${PROJECT_SOURCE_DIR}/dev/servers")
-  add_custom_target(bench DEPENDS semel-bench semel_program)
+  add_executable(semel-bench-plain EXCLUDE_FROM_ALL bench/plain/plain.c)
+  target_link_libraries(semel-bench-plain PRIVATE semel_program_code semel_static)
+  add_custom_target(bench DEPENDS semel-bench semel-bench-plain semel_program)
 endif()
 
 # Compiled as a reader of the docs would: the compiler's own dialect, public headers, the shared library.

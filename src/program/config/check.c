@@ -277,7 +277,8 @@ static void check_missing(const checking *c)
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const option *wanted = option_find(&section_config, needed[i]);
         int is_needed = (wanted->flags & OPTION_REQUIRED) ||
-                        (!c->all->outbox_count && !c->all->inbox_count && !c->all->queue_count);
+                        (!c->all->outbox_count && !c->all->inbox_count && !c->all->queue_count &&
+                         !c->all->gateway.route_count);
         if (is_needed && read_is_empty(tree_find(c->all->root, needed[i])))
             diagnostic_add(c->found, LEVEL_ERROR, "missing",
                            (place){source, source->first_line, 1, 1}, wanted->name,

@@ -114,19 +114,24 @@ void route_keep(gateway_route *route)
     pthread_mutex_unlock(&route->gateway->lock);
 }
 
-void route_release(gateway_route *route)
+/* `users` is one of the table's two. The last user of a table that is left closes it. */
+static void release(gateway *g, route_table *table, size_t *users)
 {
-    gateway *g = route->gateway;
-    route_table *table = route->table;
     pthread_mutex_lock(&g->lock);
     g->kept--;
-    *(route->pipeline ? &table->others : &table->proxies) -= 1;
+    *users -= 1;
     int is_last = table->is_left && !table->proxies && !table->others;
     if (!table->others || !g->kept)
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     if (is_last)
         table_close(table);
+}
+
+void route_release(gateway_route *route)
+{
+    route_table *table = route->table;
+    release(route->gateway, table, route->pipeline ? &table->others : &table->proxies);
 }
 
 /* --- exchanging ------------------------------------------------------------------------------- */
@@ -179,27 +184,47 @@ void gateway_visit(gateway *g, gateway_route_visitor *visit, void *context)
     pthread_mutex_unlock(&g->lock);
 }
 
+void gateway_visit_flights(gateway *g, gateway_flight_visitor *visit, void *context)
+{
+    pthread_mutex_lock(&g->lock);
+    route_table *table = g->table;
+    if (table)
+        table->proxies++, g->kept++;
+    pthread_mutex_unlock(&g->lock);
+    if (!table)
+        return;
+    for (size_t i = 0; i < table->count; i++)
+        if (!table->routes[i].pipeline && atomic_load(&table->routes[i].is_open))
+            proxy_visit_flights(&table->routes[i], visit, context);
+    release(g, table, &table->proxies);
+}
+
 /* --- one request ------------------------------------------------------------------------------ */
 
-/* As routes are compared: without empty segments. NULL: the path has segments that a server may
- * take for another path, or a byte that no path has. */
-static const char *plain_path(http_request *request)
+/* As routes are compared: without empty segments, into `to`, which has room for all of it. 0: the
+ * path has segments that a server may take for another path, or a byte that no path has. */
+static int write_plain(char *to, const char *from)
 {
-    const char *from = http_request_path(request);
-    char *path = region_copy(http_request_memory(request), from, strlen(from)), *to = path;
     if (*from != '/')
-        return NULL;
+        return 0;
     for (; *from; from++) {
         size_t len = *from == '/' ? strcspn(from + 1, "/") : 0;
         if ((unsigned char)*from < ' ' || *from == 0x7f)
-            return NULL;
-        if (*from == '/' && len && len <= 2 && strspn(from + 1, ".") == len)
-            return NULL;
+            return 0;
+        if (*from == '/' && len && len <= 2 && strspn(from + 1, ".") >= len)
+            return 0;
         if (*from != '/' || from[1] != '/')
             *to++ = *from;
     }
     *to = 0;
-    return path;
+    return 1;
+}
+
+static const char *plain_path(http_request *request)
+{
+    const char *from = http_request_path(request);
+    char *path = region_alloc(http_request_memory(request), strlen(from) + 1);
+    return write_plain(path, from) ? path : NULL;
 }
 
 static void refuse_path(http_request *request)
@@ -275,9 +300,9 @@ static gateway_route *take_route(gateway *g, http_request *request, const char *
     if (found == FOUND)
         return route;
     if (found == NO_ROUTE)
-        http_respond_problem(request, &(http_problem){.status = 404,
-                                                      .type = "no-route",
-                                                      .title = "No route has this path"});
+        http_respond_problem(
+            request,
+            &(http_problem){.status = 404, .type = "no-route", .title = "No route has this path"});
     else if (found == NO_METHOD)
         refuse_method(route, request);
     else
@@ -340,18 +365,26 @@ void gateway_handle(http_request *request, void *context)
 }
 
 /* A body that is refused for its length is counted here: no handler will see it. */
-uint64_t gateway_body_limit(const http_request *request, void *context)
+static uint64_t limit_of(gateway *g, const http_request *request, const char *path)
 {
-    gateway *g = context;
     uint64_t limit = 0;
     const char *length = http_request_header(request, "Content-Length");
     pthread_mutex_lock(&g->lock);
-    gateway_route *route = g->table ? table_find(g->table, http_request_path(request)) : NULL;
+    gateway_route *route = g->table ? table_find(g->table, path) : NULL;
     if (route && (g->has_pipeline || !route->pipeline)) {
         limit = route->config->body_bytes;
         if (limit && length && strtoull(length, NULL, 10) > limit)
             route_count(route, ROUTE_TOO_LARGE, steady_clock_ns());
     }
     pthread_mutex_unlock(&g->lock);
+    return limit;
+}
+
+uint64_t gateway_body_limit(const http_request *request, void *context)
+{
+    const char *path = http_request_path(request);
+    char *plain = must_alloc(strlen(path) + 1);
+    uint64_t limit = write_plain(plain, path) ? limit_of(context, request, plain) : 0;
+    free(plain);
     return limit;
 }

@@ -55,7 +55,7 @@ void gateway_visit(gateway *g, gateway_route_visitor *visit, void *context);
 /* A key of a proxy route whose request this process has sent to the upstream. */
 typedef struct gateway_flight {
     const char *route;
-    semel_bytes key; /* as the inbox gateway.ROUTE has it */
+    semel_bytes key;  /* as the inbox gateway.ROUTE has it */
     int64_t since_ms; /* by the wall clock */
     size_t waiting;   /* copies that wait for its answer */
 } gateway_flight;

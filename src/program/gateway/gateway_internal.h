@@ -30,6 +30,7 @@ typedef struct route_table {
 typedef struct old_server {
     struct old_server *next;
     http_server *server;
+    gateway *gateway;
     pthread_t closer;
 } old_server;
 
@@ -52,9 +53,9 @@ struct gateway {
 };
 
 /* gateway_table.c */
-route_table *table_open(gateway *g, const config *all, semel_store *store,
-                        semel_pipeline *pipeline, const assembly *parts);
-void table_close(route_table *table); /* nothing uses it */
+route_table *table_open(gateway *g, const config *all, semel_store *store, semel_pipeline *pipeline,
+                        const assembly *parts);
+void table_close(route_table *table);          /* nothing uses it */
 void table_leave_pipeline(route_table *table); /* closes the routes that have one */
 gateway_route *table_find(route_table *table, const char *path);
 /* Opens a route that could not be opened before; not more than once a second. */

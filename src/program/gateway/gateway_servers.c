@@ -2,11 +2,16 @@
  * configuration has left, until their last request is answered.
  *
  * Another address is listened on before the configuration is used, so that one that cannot be had
- * refuses the configuration. */
+ * refuses the configuration. A server with other limits at the same address shares the socket of
+ * the old one. The old one still handles what comes on its connections, closes each after an
+ * answer, and then those that are idle. */
 #include "program/gateway/gateway_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { LEAVE_MS = 5000, PAUSE_MS = 50 };
 
 /* Two configurations with the same text have the same server. */
 static char *settings_of(const gateway_config *from)
@@ -20,9 +25,10 @@ static char *settings_of(const gateway_config *from)
 }
 
 static semel_status open_server(http_server **out, gateway *g, const gateway_config *from,
-                                semel_error *err)
+                                http_server *follows, semel_error *err)
 {
     const http_server_options options = {.listen = from->listen,
+                                         .follows = follows,
                                          .workers = from->workers,
                                          .connections = from->connections,
                                          .connections_per_client = from->connections_per_client,
@@ -41,7 +47,7 @@ static semel_status open_server(http_server **out, gateway *g, const gateway_con
 
 semel_status servers_open(gateway *g, const config *all, semel_error *err)
 {
-    semel_status status = open_server(&g->server, g, &all->gateway, err);
+    semel_status status = open_server(&g->server, g, &all->gateway, NULL, err);
     if (!status)
         g->settings = settings_of(&all->gateway);
     return status;
@@ -69,7 +75,7 @@ semel_status servers_prepare(gateway *g, const config *all, semel_error *err)
     drop_prepared(g);
     semel_status status = SEMEL_OK;
     if (!same_address(settings, g->settings))
-        status = open_server(&g->prepared, g, &all->gateway, err);
+        status = open_server(&g->prepared, g, &all->gateway, NULL, err);
     if (g->prepared)
         g->prepared_settings = settings;
     else
@@ -77,9 +83,24 @@ semel_status servers_prepare(gateway *g, const config *all, semel_error *err)
     return status;
 }
 
+static int is_draining(gateway *g)
+{
+    pthread_mutex_lock(&g->lock);
+    int is = g->is_draining;
+    pthread_mutex_unlock(&g->lock);
+    return is;
+}
+
 static void *close_old(void *context)
 {
-    http_server_close(context);
+    old_server *old = context;
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * INT64_C(1000000)};
+    for (int left = LEAVE_MS; left > 0 && http_server_connections(old->server); left -= PAUSE_MS) {
+        if (is_draining(old->gateway))
+            break;
+        (void)nanosleep(&pause, NULL);
+    }
+    http_server_close(old->server);
     return NULL;
 }
 
@@ -88,8 +109,9 @@ static void leave_server(gateway *g, http_server *server)
 {
     old_server *old = must_alloc(sizeof *old);
     old->server = server;
-    http_server_drain(server);
-    if (pthread_create(&old->closer, NULL, close_old, server)) {
+    old->gateway = g;
+    http_server_retire(server);
+    if (pthread_create(&old->closer, NULL, close_old, old)) {
         http_server_close(server);
         free(old);
         return;
@@ -113,10 +135,9 @@ static void say_kept(const gateway *g, const semel_error *why)
 {
     buffer text = {0};
     buffer_printf(&text, "%s; the limits of the old configuration stay", why->text);
-    log_write(g->log, &(log_entry){.level = LOG_ERROR,
-                                   .event = "gateway",
-                                   .subject = "gateway",
-                                   .msg = text.data});
+    log_write(g->log,
+              &(log_entry){
+                  .level = LOG_ERROR, .event = "gateway", .subject = "gateway", .msg = text.data});
     buffer_free(&text);
 }
 
@@ -131,7 +152,8 @@ void servers_exchange(gateway *g, const config *all)
         fresh = g->prepared;
         g->prepared = NULL;
         use_server(g, fresh, settings);
-    } else if (!open_server(&fresh, g, &all->gateway, &why)) {
+    } else if (!open_server(&fresh, g, &all->gateway,
+                            same_address(settings, g->settings) ? g->server : NULL, &why)) {
         use_server(g, fresh, settings);
     } else {
         say_kept(g, &why);

@@ -126,8 +126,8 @@ static void init_route(gateway_route *out, route_table *table, const route_confi
     (void)try_open(out);
 }
 
-route_table *table_open(gateway *g, const config *all, semel_store *store,
-                        semel_pipeline *pipeline, const assembly *parts)
+route_table *table_open(gateway *g, const config *all, semel_store *store, semel_pipeline *pipeline,
+                        const assembly *parts)
 {
     route_table *table = must_alloc(sizeof *table);
     const gateway_route common = {.all = all,

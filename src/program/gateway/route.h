@@ -37,6 +37,7 @@ typedef void route_handler(gateway_route *route, http_request *request);
 semel_status proxy_open(gateway_route *route, semel_error *err);
 void proxy_close(gateway_route *route);
 void proxy_handle(gateway_route *route, http_request *request);
+void proxy_visit_flights(gateway_route *route, gateway_flight_visitor *visit, void *context);
 
 semel_status webhook_open(gateway_route *route, semel_error *err);
 void webhook_close(gateway_route *route);

@@ -5,9 +5,8 @@
 const char *route_outcome_name(route_outcome outcome)
 {
     static const char *const names[ROUTE_OUTCOMES] = {
-        "executed",    "accepted",      "replayed",    "conflict", "mismatch",
-        "missing_key", "bad_signature", "bad_request", "unknown",  "unavailable",
-        "limited",     "too_large"};
+        "executed",      "accepted",    "replayed", "conflict",    "mismatch", "missing_key",
+        "bad_signature", "bad_request", "unknown",  "unavailable", "limited",  "too_large"};
     return names[outcome];
 }
 

@@ -26,7 +26,7 @@ const char *route_outcome_name(route_outcome outcome);
 
 typedef struct route_meter {
     atomic_uint_fast64_t outcomes[ROUTE_OUTCOMES];
-    histogram latency;         /* from the whole request to the answer */
+    histogram latency;           /* from the whole request to the answer */
     atomic_uint_fast64_t sum_ns; /* of the latencies */
 } route_meter;
 

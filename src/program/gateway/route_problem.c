@@ -36,9 +36,8 @@ void route_problem(http_request *request, const http_problem *problem, const htt
     buffer text = {0};
     write_problem(&text, problem, members);
     if (problem->retry_after_s)
-        all[count++] =
-            (http_header){"Retry-After", region_printf(http_request_memory(request), "%u",
-                                                       problem->retry_after_s)};
+        all[count++] = (http_header){"Retry-After", region_printf(http_request_memory(request),
+                                                                  "%u", problem->retry_after_s)};
     for (; headers && headers->name && count < HEADERS_MAX - 1; headers++)
         all[count++] = *headers;
     http_respond(request, &(http_response){.status = problem->status,

@@ -245,5 +245,7 @@ semel_status http_transfer_fail(const http_transfer *t, CURLcode code, semel_sta
     if (code == CURLE_OPERATION_TIMEDOUT)
         return semel_fail(err, status, "http: no response within %s",
                           units_show_duration(t->timeout_ms).text);
+    if (code == CURLE_GOT_NOTHING || (t->sends_once && t->sent > 1))
+        return semel_fail(err, status, "http: the connection ended without an answer");
     return semel_fail(err, status, "http: %s", *t->said ? t->said : curl_easy_strerror(code));
 }

@@ -2,6 +2,8 @@
 #include "program/http/server_internal.h"
 #include "program/support/show.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,13 +71,31 @@ static void free_server(http_server *s)
     free(s);
 }
 
+/* The path of a unix socket is the follower's from now on. */
+static int listen_after(http_server *s, http_server *before, semel_error *err)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(before->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    int fd = info ? fcntl(info->listen_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (fd < 0) {
+        semel_fail(err, SEMEL_EUNAVAILABLE, "%s: the socket cannot be taken over: %s",
+                   before->address, strerror(errno));
+        return -1;
+    }
+    memcpy(s->address, before->address, sizeof s->address);
+    s->socket_path = before->socket_path;
+    before->socket_path = NULL;
+    return fd;
+}
+
 semel_status http_server_open(http_server **out, const http_server_options *options,
                               semel_error *err)
 {
     http_server *s = must_alloc(sizeof *s);
     s->options = *options;
     init(s);
-    int fd = http_listen(s->address, &s->socket_path, options->listen, err);
+    int fd = options->follows ? listen_after(s, options->follows, err)
+                              : http_listen(s->address, &s->socket_path, options->listen, err);
     if (fd < 0) {
         semel_status status = err ? err->status : SEMEL_EUNAVAILABLE;
         free_server(s);
@@ -102,15 +122,30 @@ const char *http_server_address(const http_server *server)
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
-void http_server_drain(http_server *server)
+void http_server_retire(http_server *server)
 {
     pthread_mutex_lock(&server->lock);
-    int begins = !server->is_draining;
-    server->is_draining = 1;
+    int begins = !server->is_retired;
+    server->is_retired = 1;
     pthread_mutex_unlock(&server->lock);
     int fd = begins ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
     if (fd != MHD_INVALID_SOCKET)
         stop_listening(server, fd);
+}
+
+void http_server_drain(http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->is_draining = 1;
+    pthread_mutex_unlock(&server->lock);
+    http_server_retire(server);
+}
+
+size_t http_server_connections(const http_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    return info ? info->num_connections : 0;
 }
 
 size_t http_server_pending(const http_server *server)

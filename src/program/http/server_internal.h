@@ -73,6 +73,7 @@ struct http_server {
     http_request *first, *last;
     size_t pending;  /* requests that a handler has */
     size_t unsent;   /* answers that are not sent yet */
+    int is_retired;  /* no connections any more */
     int is_draining; /* no requests any more */
     int workers_end;
 };

@@ -165,7 +165,7 @@ void http_respond(http_request *request, const http_response *response)
     http_server *s = request->server;
     pthread_mutex_lock(&s->lock);
     s->unsent++;
-    request->must_close = s->is_draining;
+    request->must_close = s->is_draining || s->is_retired;
     pthread_mutex_unlock(&s->lock);
     request->response = http_make_response(request, response);
     request->status = valid_status(response->status);

@@ -101,7 +101,7 @@ static const table_column key_columns[] = {{NULL, "inbox", 0, 0},
                                            {0}};
 
 typedef struct key_list {
-    const inbox_work *work;
+    inbox_work *work;
     const char *inbox;
     table to;
     semel_marker_filter filter;
@@ -142,7 +142,7 @@ static semel_status add_key(const semel_marker *marker, void *context, semel_err
     table_text(&list->to, inbox_state_word(marker->state));
     table_number(&list->to, marker->state == SEMEL_MARKER_DONE ? -1 : (int64_t)marker->attempts);
     table_moment(&list->to, marker->last_ms);
-    table_text(&list->to, *marker->error ? marker->error : NULL);
+    table_text(&list->to, inbox_error_text(&list->work->tool, list->inbox, marker));
     table_end_row(&list->to);
     return SEMEL_OK;
 }
@@ -199,7 +199,8 @@ static int list_keys(inbox_work *w, const char *name)
                      .filter = {.size = sizeof list.filter,
                                 .state = w->filters.state,
                                 .key = {w->filters.key.data, w->filters.key.len},
-                                .key_is_stored = 1}};
+                                .key_is_stored = 1,
+                                .results = inbox_keeps_answers(name)}};
     semel_inbox *inbox = NULL;
     int status = read_after(&list, w);
     if (!status)

@@ -44,7 +44,7 @@ static semel_status add_row(key_search *s, const char *inbox, const semel_marker
     table_number(&s->to, marker->state == SEMEL_MARKER_DONE ? -1 : (int64_t)marker->attempts);
     table_moment(&s->to, marker->last_ms);
     table_moment(&s->to, marker->state == SEMEL_MARKER_CLAIMED ? marker->lease_until_ms : 0);
-    table_text(&s->to, *marker->error ? marker->error : NULL);
+    table_text(&s->to, inbox_error_text(&s->work->tool, inbox, marker));
     table_number(&s->to, letter ? letter : -1);
     table_end_row(&s->to);
     return status;
@@ -67,8 +67,11 @@ static int look_in(key_search *s, const known_name *known)
 {
     searched_inbox *in = &s->inboxes[s->count++];
     one_look look = {s, in};
-    semel_marker_filter filter = {
-        .size = sizeof filter, .key = s->key, .key_is_stored = 1, .limit = 1};
+    semel_marker_filter filter = {.size = sizeof filter,
+                                  .key = s->key,
+                                  .key_is_stored = 1,
+                                  .limit = 1,
+                                  .results = inbox_keeps_answers(known->name)};
     semel_inbox *inbox = NULL;
     semel_error why = {0};
     tool *t = &s->work->tool;

@@ -3,6 +3,7 @@
 
 #include "program/cli.h"
 #include "program/config/complete.h"
+#include "program/gateway/proxy.h"
 
 #include <string.h>
 
@@ -50,6 +51,34 @@ const char *inbox_mode_word(tool *t, const known_name *inbox)
                                                           : "transaction";
     mode = mode ? mode + strlen(" mode=") : NULL;
     return mode ? region_copy(&t->memory, mode, strcspn(mode, " ")) : "-";
+}
+
+/* --- what went wrong -------------------------------------------------------------------------- */
+
+int inbox_keeps_answers(const char *inbox)
+{
+    static const char prefix[] = "gateway.";
+    return strncmp(inbox, prefix, sizeof prefix - 1) == 0;
+}
+
+static const char *unknown_outcome(tool *t, semel_bytes stored)
+{
+    region memory = {0};
+    proxy_answer answer;
+    const char *text = NULL;
+    if (proxy_answer_read(&answer, &memory, stored) && answer.kind == ANSWER_UNKNOWN)
+        text = region_printf(&t->memory, "unknown outcome: %.*s", (int)answer.body.len,
+                             answer.body.len ? (const char *)answer.body.data : "");
+    region_free(&memory);
+    return text;
+}
+
+const char *inbox_error_text(tool *t, const char *inbox, const semel_marker *marker)
+{
+    if (*marker->error)
+        return marker->error;
+    return marker->has_result && inbox_keeps_answers(inbox) ? unknown_outcome(t, marker->result)
+                                                            : NULL;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */

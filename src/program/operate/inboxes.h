@@ -29,6 +29,12 @@ const char *inbox_state_word(semel_marker_state state);
 const char *inbox_key_expression(tool *t, const known_name *inbox);
 const char *inbox_mode_word(tool *t, const known_name *inbox);
 
+/* Why its last attempt failed; of a key of a proxy route, that its outcome is unknown, and why.
+ * NULL: nothing is wrong. The text lives as long as the tool. */
+const char *inbox_error_text(tool *t, const char *inbox, const semel_marker *marker);
+/* Whether that needs the stored results. */
+int inbox_keeps_answers(const char *inbox);
+
 /* The inbox of this name, for looking at it. One that is only in the configuration is CLI_OK and
  * *out is NULL: it has no keys yet. Else the exit status, after saying what is wrong. */
 int inbox_open_named(semel_inbox **out, tool *t, const char *name);

@@ -128,12 +128,12 @@ static int open_and_run(service *s)
     if (!status)
         status = service_open_pipeline(s, s->all, &s->now);
     if (!status) {
+        service_use_gateway(s, s->all);
         service_say_ready(s);
         status = service_start(s, s->all, &s->now);
     }
     if (status)
         return status == EXIT_STOPPED ? CLI_OK : status;
-    service_use_gateway(s, s->all);
     notify_send("READY=1");
     run_until_end(s);
     if (!atomic_load(&s->now.ended))

@@ -60,6 +60,25 @@ static void say_store(const service *s)
     buffer_free(&text);
 }
 
+static void say_gateway(const service *s)
+{
+    buffer text = {0};
+    size_t routes = s->all->gateway.route_count;
+    if (!s->gateway)
+        return;
+    const char *address = gateway_address(s->gateway);
+    buffer_printf(&text, "gateway %s%s, %zu route%s",
+                  strncmp(address, "unix:", 5) == 0 ? "" : "http://", address, routes,
+                  routes == 1 ? "" : "s");
+    log_write(s->log,
+              &(log_entry){.level = LOG_INFO,
+                           .event = "gateway",
+                           .msg = "listening",
+                           .text = text.data,
+                           .fields = {{"address", address, 0}, {"routes", NULL, (int64_t)routes}}});
+    buffer_free(&text);
+}
+
 static int inbox_width(const config *all)
 {
     int width = 0;
@@ -124,6 +143,7 @@ void service_say_ready(const service *s)
     say_store(s);
     for (size_t i = 0; i < all->inbox_count; i++)
         say_inbox(s, &all->inboxes[i], width);
+    say_gateway(s);
     buffer_text(&text, "ready in ");
     show_duration(&text, took);
     if (isatty(STDERR_FILENO))

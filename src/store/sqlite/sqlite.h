@@ -78,6 +78,7 @@ typedef struct sqlite_store {
 
     sqlite_connection reader; /* for looking without keeping writers waiting */
     pthread_mutex_t reader_lock;
+    int reader_checked; /* the tables were usable the last time they were looked at */
 
     /* The clock: store time = base_store_ms + (steady - base_steady_ms), once it is loaded. Set
      * once. */
