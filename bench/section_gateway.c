@@ -49,7 +49,7 @@ static void claim_open(claim_side *side, const server *on, const char *url)
 {
     semel_error err;
     const semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
-    stage_open(&side->stage, on, url, "bench_gateway_claim");
+    stage_open(&side->stage, on, url, "bench_claiming");
     must(semel_store_open(&side->store, side->stage.url, NULL, &err), &err);
     must(semel_inbox_open(&side->inbox, side->store, "bench", &claims, &err), &err);
 }

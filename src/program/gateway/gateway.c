@@ -73,7 +73,7 @@ void gateway_close(gateway *g)
         return;
     gateway_drain(g);
     servers_close(g);
-    table_close(g->table);
+    route_table_close(g->table);
     free_gateway(g);
 }
 
@@ -126,7 +126,7 @@ static void release(gateway *g, route_table *table, size_t *users)
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     if (is_last)
-        table_close(table);
+        route_table_close(table);
 }
 
 void route_release(gateway_route *route)
@@ -163,7 +163,7 @@ static void use_table(gateway *g, route_table *table)
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     if (is_unused)
-        table_close(old);
+        route_table_close(old);
 }
 
 void gateway_use(gateway *g, const config *all, semel_store *store, semel_pipeline *pipeline,
@@ -172,7 +172,7 @@ void gateway_use(gateway *g, const config *all, semel_store *store, semel_pipeli
     leave_pipeline(g);
     if (!pipeline)
         return;
-    use_table(g, table_open(g, all, store, pipeline, parts));
+    use_table(g, route_table_open(g, all, store, pipeline, parts));
     servers_exchange(g, all);
 }
 
@@ -264,7 +264,7 @@ static finding look_for(gateway_route **out, gateway *g, const char *path, const
 {
     if (!g->table)
         return NO_TABLE;
-    *out = table_find(g->table, path);
+    *out = route_table_find(g->table, path);
     if (!*out)
         return NO_ROUTE;
     if (!route_accepts(*out, method))
@@ -356,7 +356,7 @@ void gateway_handle(http_request *request, void *context)
         return;
     route_trace_begin(g->tracer, route, request);
     if (is_within_rate(g, route, request, now_ns)) {
-        if (table_reopen(route)) {
+        if (route_table_reopen(route)) {
             handle_by_kind(route, request);
         } else {
             route_count(route, ROUTE_UNAVAILABLE, now_ns);
@@ -372,7 +372,7 @@ static uint64_t limit_of(gateway *g, const http_request *request, const char *pa
     uint64_t limit = 0;
     const char *length = http_request_header(request, "Content-Length");
     pthread_mutex_lock(&g->lock);
-    gateway_route *route = g->table ? table_find(g->table, path) : NULL;
+    gateway_route *route = g->table ? route_table_find(g->table, path) : NULL;
     if (route && (g->has_pipeline || !route->pipeline)) {
         limit = route->config->body_bytes;
         if (limit && length && strtoull(length, NULL, 10) > limit)

@@ -54,13 +54,13 @@ struct gateway {
 };
 
 /* gateway_table.c */
-route_table *table_open(gateway *g, const config *all, semel_store *store, semel_pipeline *pipeline,
-                        const assembly *parts);
-void table_close(route_table *table);          /* nothing uses it */
+route_table *route_table_open(gateway *g, const config *all, semel_store *store,
+                              semel_pipeline *pipeline, const assembly *parts);
+void route_table_close(route_table *table);    /* nothing uses it */
 void table_leave_pipeline(route_table *table); /* closes the routes that have one */
-gateway_route *table_find(route_table *table, const char *path);
+gateway_route *route_table_find(route_table *table, const char *path);
 /* Opens a route that could not be opened before; not more than once a second. */
-int table_reopen(gateway_route *route);
+int route_table_reopen(gateway_route *route);
 int route_accepts(const gateway_route *route, const char *method);
 
 /* gateway_servers.c: each with the gateway's lock not held. */

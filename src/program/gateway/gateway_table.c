@@ -95,7 +95,7 @@ static int try_open(gateway_route *route)
     return !status;
 }
 
-int table_reopen(gateway_route *route)
+int route_table_reopen(gateway_route *route)
 {
     int is_open = atomic_load(&route->is_open);
     if (is_open)
@@ -126,8 +126,8 @@ static void init_route(gateway_route *out, route_table *table, const route_confi
     (void)try_open(out);
 }
 
-route_table *table_open(gateway *g, const config *all, semel_store *store, semel_pipeline *pipeline,
-                        const assembly *parts)
+route_table *route_table_open(gateway *g, const config *all, semel_store *store,
+                              semel_pipeline *pipeline, const assembly *parts)
 {
     route_table *table = must_alloc(sizeof *table);
     const gateway_route common = {.all = all,
@@ -159,7 +159,7 @@ void table_leave_pipeline(route_table *table)
             close_route(&table->routes[i]);
 }
 
-void table_close(route_table *table)
+void route_table_close(route_table *table)
 {
     if (!table)
         return;
@@ -183,7 +183,7 @@ static size_t match(const char *pattern, const char *path)
     return strcmp(pattern, path) == 0 ? len + 1 : 0;
 }
 
-gateway_route *table_find(route_table *table, const char *path)
+gateway_route *route_table_find(route_table *table, const char *path)
 {
     gateway_route *best = NULL;
     size_t longest = 0;

@@ -4,7 +4,8 @@
  *   look      the store has the answer: it is replayed. This is one read
  *   receive   the key is claimed, the request sent, the answer stored with the key
  *
- * Between the look and the claim anything may happen: receive decides, whatever the look said. */
+ * Between the look and the claim anything may happen: receive decides, whatever the look said. So
+ * the look can be left out: after some new keys in a row it is, until a copy comes. */
 #include "program/gateway/proxy.h"
 
 #include "program/gateway/proxy_inbox.h"
@@ -329,16 +330,34 @@ static int give_stored(const sending *s, semel_bytes stored)
     return 1;
 }
 
+static int expects_new(const proxy_state *state)
+{
+    enum { NEW_KEYS = 4 };
+    return atomic_load_explicit(&state->new_keys, memory_order_relaxed) >= NEW_KEYS;
+}
+
+static void note_key(proxy_state *state, int is_new)
+{
+    if (!is_new)
+        atomic_store_explicit(&state->new_keys, 0, memory_order_relaxed);
+    else if (!expects_new(state))
+        atomic_fetch_add_explicit(&state->new_keys, 1, memory_order_relaxed);
+}
+
 /* The look: 1 if that was all. */
 static int look_first(const sending *s, semel_error *err)
 {
     semel_marker *marker = NULL;
     int is_done = 1;
     const proxy_key *key = s->key;
+    if (expects_new(s->state))
+        return 0;
     if (semel_inbox_look_key(&marker, s->state->inbox, (semel_bytes){key->text, key->len}, err)) {
         fail_store(s, err);
         return 1;
     }
+    if (marker->state != SEMEL_MARKER_NONE)
+        note_key(s->state, 0);
     if (marker->state == SEMEL_MARKER_DONE)
         is_done = give_stored(s, marker->result);
     else if (marker->state == SEMEL_MARKER_CLAIMED &&
@@ -427,6 +446,7 @@ static void receive(sending *s)
     semel_status status = semel_inbox_receive_result(&outcome, &result, s->state->inbox, &message,
                                                      send_once, s, &why);
     semel_bytes stored = result ? semel_result_bytes(result) : (semel_bytes){NULL, 0};
+    note_key(s->state, s->end != SENT_NOT);
     give_outcome(s, status, outcome, stored, &why);
     semel_result_free(result);
 }

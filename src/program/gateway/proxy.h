@@ -95,6 +95,7 @@ typedef struct proxy_state {
     http_pool pool;
     flights *flights;
     unsigned char replays[600]; /* by status */
+    atomic_uint new_keys;       /* in a row: after some of them nothing is looked up any more */
 } proxy_state;
 
 /* Which statuses the list names: 2xx, 404. 0 if an item is none. The class 4xx is without 408, 425
