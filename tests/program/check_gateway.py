@@ -233,7 +233,9 @@ class Load:
 
     def work(self, me):
         turn = 0
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S) if self.keeps and me % 2 else None
+        client = None
+        if self.keeps and me % 2:
+            client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         while not self.ends.is_set():
             turn += 1
             key = f"{me}-{turn}"
@@ -406,7 +408,8 @@ def strange():
                 "two lengths": head("Idempotency-Key: s2", "Content-Length: 4", "Content-Length: 5") + b"abcde",
                 "bad length": head("Idempotency-Key: s3", "Content-Length: +4") + b"abcd",
                 "bad coding": head("Idempotency-Key: s4", "Transfer-Encoding: xchunked") + b"0\r\n\r\n",
-                "bad chunk": head("Idempotency-Key: s5", "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n"}.items():
+                "bad chunk": head("Idempotency-Key: s5",
+                                  "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n"}.items():
             got = raw(port, data, shut=True).split(b"\r\n")[0]
             expect_true(got == b"" or b" 400 " in got or b" 501 " in got, f"{name}: {got}")
         raw(port, head("Idempotency-Key: s6", "Content-Length: 50") + b"cut", shut=True)

@@ -96,8 +96,8 @@ static void add_proxy_inboxes(assembly *a, const config *all, semel_pipeline_inb
             continue;
         semel_inbox_options *options = region_alloc(&a->memory, sizeof *options);
         *options = proxy_inbox_options(route);
-        *out++ = (semel_pipeline_inbox){.name = proxy_inbox_name(&a->memory, route),
-                                        .options = options};
+        *out++ =
+            (semel_pipeline_inbox){.name = proxy_inbox_name(&a->memory, route), .options = options};
     }
 }
 
