@@ -1,8 +1,8 @@
 /* The idempotent proxy of `semel run`, by 32 clients, each with one request at a time.
  *
- * Two things bound it: the same proxy without a store (semel-bench-plain proxy: the same server, the
- * same libcurl), and the library in claim mode with as many threads and a result of the same size.
- * First requests are measured against the slower of the two, round by round. A replayed answer
+ * Two things bound it: the same proxy without a store (semel-bench-plain proxy: the same server,
+ * the same libcurl), and the library in claim mode with as many threads and a result of the same
+ * size. First requests are measured against the slower of the two, round by round. A replayed answer
  * touches no upstream and is measured against the plain proxy. All processes share the processors
  * with the clients. */
 #include "gateway_load.h"

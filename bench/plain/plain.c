@@ -1,7 +1,7 @@
-/* semel-bench-plain upstream PORT | proxy PORT URL: what the gateway is measured against. The upstream
- * answers every request; the proxy passes every request on, by the same server and the same calls of
- * libcurl as the gateway, and keeps nothing. Both say on stderr that they are ready, as `semel run`
- * does, and end with SIGTERM. */
+/* semel-bench-plain upstream PORT | proxy PORT URL: what the gateway is measured against. The
+ * upstream answers every request; the proxy passes every request on, by the same server and the
+ * same calls of libcurl as the gateway, and keeps nothing. Both say on stderr that they are
+ * ready, as `semel run` does, and end with SIGTERM. */
 #include "program/gateway/proxy.h"
 
 #include <signal.h>

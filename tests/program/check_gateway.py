@@ -34,9 +34,10 @@ def gateway(route="", gateway_lines="", store="sqlite:shop.db", more=""):
 
 def twice():
     with gateway("replay_headers: [X-Request-Id]\nmethods: [POST, PUT, GET, HEAD]") as (up, port, run):
-        first = ask(port, key='"order-7"', body=b'{"a": 1}', headers={"Cookie": "c=1", "Connection": "close, X-Mine",
-                                                                   "X-Mine": "1", "X-Forwarded-For": "192.0.2.7",
-                                                                   "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"})
+        trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+        first = ask(port, key='"order-7"', body=b'{"a": 1}', headers={
+            "Cookie": "c=1", "Connection": "close, X-Mine", "X-Mine": "1", "X-Forwarded-For": "192.0.2.7",
+            "traceparent": trace})
         again = ask(port, key="order-7", body=b'{"a": 1}')
         expect("effects", 1, up.count("order-7"))
         expect("status", (201, 201), (first.status, again.status))
@@ -48,9 +49,9 @@ def twice():
         expect("of one hop", None, first.headers.get("x-hop"))
         seen = up.seen[0][2]
         expect("passed on", ("192.0.2.7, 127.0.0.1", f"127.0.0.1:{port}", "http", "1.1 semel", None, "c=1"),
-               tuple(seen.get(name) for name in ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "X-Mine",
-                                                 "Cookie")))
-        expect("trace", "00-" + "1" * 32 + "-" + "2" * 16 + "-01", seen["traceparent"])
+               tuple(seen.get(name) for name in ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via",
+                                                 "X-Mine", "Cookie")))
+        expect("trace", trace, seen["traceparent"])
         expect("other body", (422, "key-reused"), told(ask(port, key="order-7", body=b'{"a": 2}')))
         expect("other query", (422, "key-reused"), told(ask(port, "/v1/ok?x=1", key="order-7", body=b'{"a": 1}')))
         expect("other method", (422, "key-reused"), told(ask(port, key="order-7", body=b'{"a": 1}', method="PUT")))
@@ -61,7 +62,8 @@ def twice():
             expect(method, 201, ask(port, method=method, body=None).status)
         expect("restarted", 0, run.stop() and 0)
         start()
-        expect("after a restart", again._replace(headers=None), ask(port, key="order-7", body=b'{"a": 1}')._replace(headers=None))
+        expect("after a restart", again._replace(headers=None),
+               ask(port, key="order-7", body=b'{"a": 1}')._replace(headers=None))
 
 
 def told(answer):
@@ -77,7 +79,7 @@ def keys():
     expect("missing", (400, "missing-key"), told(ask(port)))
     for bad in ("", '""', '"a', 'a"b', "a b", '"a" "b"', "x" * 256, '"' + "x" * 256 + '"', '"a\\b"', "\u00e9"):
         expect(f"bad key {bad!r}", (400, "bad-key"), told(ask(port, key=bad.encode("latin-1"))))
-    two = b"POST /v1/ok HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    two = head("Idempotency-Key: a", "Idempotency-Key: b", "Content-Length: 0")
     expect_true(b"400" in raw(port, two).split(b"\r\n")[0], "two keys")
     expect("no effect", 0, sum(up.effects.values()))
     for good in ("x" * 255, '"' + "y" * 255 + '"', '"a b\\"c"', "~!,;"):
@@ -109,8 +111,8 @@ def routes():
     expect("the longer one", 413, ask(port, "/v1/exact", key="large", body=b"x" * 101).status)
     expect("slashes are one", 413, ask(port, "//v1//exact", key="large", body=b"x" * 101).status)
     expect("the other", 201, ask(port, "/v1/exact/ok", key="large", body=b"x" * 101).status)
-    limited = wait_until(lambda: next((a for a in (ask(port, "/v1/exact", key="r") for _ in range(5)) if a.status == 429),
-                                      None), "a limit")
+    limited = wait_until(lambda: next((a for a in (ask(port, "/v1/exact", key="r") for _ in range(5))
+                                       if a.status == 429), None), "a limit")
     expect("limited", ("rate-limited", "1"), (problem_of(limited), limited.headers["retry-after"]))
     wait_until(lambda: ask(port, "/v1/exact", key="r").status == 201, "the limit is over")
     up.close()
@@ -231,7 +233,9 @@ class Load:
 
     def work(self, me):
         turn = 0
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S) if self.keeps and me % 2 else None
+        client = None
+        if self.keeps and me % 2:
+            client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         while not self.ends.is_set():
             turn += 1
             key = f"{me}-{turn}"
@@ -285,7 +289,9 @@ def kill_under_load(store, kills, ways):
 
 def settled(port, up, load, ways):
     """The keys that a kill left behind: the answer was stored, or the lease ends and the outcome is unknown."""
-    for key in [key for key in up.effects if not any(a[0] == 201 or a[1] == "outcome-unknown" for a in load.answers.get(key, ()))]:
+    open_keys = [key for key in up.effects
+                 if not any(a[0] == 201 or a[1] == "outcome-unknown" for a in load.answers.get(key, ()))]
+    for key in open_keys:
         got = ask(port, f"/v1/{ways[int(key.split('-')[1]) % len(ways)]}", key=key)
         if got.status == 409:
             return False
@@ -363,7 +369,8 @@ def stopped():
         join(held)
         run.ends(0)
         expect("answered", [201] * 3, [a.status for a in answers])
-        unanswered = [key for key in up.effects if key != "held" and not any(a[0] == 201 for a in load.answers.get(key, ()))]
+        unanswered = [key for key in up.effects
+                      if key != "held" and not any(a[0] == 201 for a in load.answers.get(key, ()))]
         expect("every effect was answered", [], unanswered)
         up.go.clear()
         run = start()
@@ -393,13 +400,16 @@ def strange():
         expect("while a client is slow", 201, ask(port, key="fast").status)
         chunked = head("Idempotency-Key: c", "Transfer-Encoding: chunked") + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
         expect_true(b"201" in raw(port, chunked).split(b"\r\n")[0], "chunked")
-        expect("its body", b"abcde", next(body for _, _, headers, body in up.seen if headers["Idempotency-Key"] == "c"))
+        expect("its body", b"abcde",
+               next(body for _, _, headers, body in up.seen if headers["Idempotency-Key"] == "c"))
         for name, data in {
-                "both lengths": head("Idempotency-Key: s1", "Content-Length: 4", "Transfer-Encoding: chunked") + b"0\r\n\r\n",
+                "both lengths": head("Idempotency-Key: s1", "Content-Length: 4",
+                                     "Transfer-Encoding: chunked") + b"0\r\n\r\n",
                 "two lengths": head("Idempotency-Key: s2", "Content-Length: 4", "Content-Length: 5") + b"abcde",
                 "bad length": head("Idempotency-Key: s3", "Content-Length: +4") + b"abcd",
                 "bad coding": head("Idempotency-Key: s4", "Transfer-Encoding: xchunked") + b"0\r\n\r\n",
-                "bad chunk": head("Idempotency-Key: s5", "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n"}.items():
+                "bad chunk": head("Idempotency-Key: s5",
+                                  "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n"}.items():
             got = raw(port, data, shut=True).split(b"\r\n")[0]
             expect_true(got == b"" or b" 400 " in got or b" 501 " in got, f"{name}: {got}")
         raw(port, head("Idempotency-Key: s6", "Content-Length: 50") + b"cut", shut=True)
@@ -447,5 +457,5 @@ def on_servers():
                 RUNNING.clear()
 
 
-main(twice, keys, routes, together, in_flight, two_processes, unknown, retried, guarded, killed, reloaded, stopped, strange,
-     starting, *((on_servers,) if "on_servers" in sys.argv else ()))
+main(twice, keys, routes, together, in_flight, two_processes, unknown, retried, guarded, killed, reloaded, stopped,
+     strange, starting, *((on_servers,) if "on_servers" in sys.argv else ()))

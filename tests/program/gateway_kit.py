@@ -157,8 +157,8 @@ def problem_of(answer):
 
 
 def ask(port, path="/v1/ok", key=None, body=b"{}", method="POST", headers=None, timeout=DEADLINE_S, keeps=None):
-    """One request, on a connection of its own or on the one that the caller keeps. An OSError or HTTPException: there was
-    no answer."""
+    """One request, on a connection of its own or on the one that the caller keeps. An OSError or HTTPException: there
+    was no answer."""
     client = keeps or http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         all_headers = {"Content-Type": "application/json", **(headers or {})}

@@ -139,7 +139,8 @@ void flights_visit(flights *all, gateway_flight_visitor *visit, void *context);
 
 /* The answer of the upstream to the request that was sent. */
 void proxy_respond_first(gateway_route *route, const upstream_call *call, int64_t began_ns);
-/* A stored answer, or a problem, to a copy. The key is the copy's own: another fingerprint is 422. */
+/* A stored answer, or a problem, to a copy. The key is the copy's own: another fingerprint is
+ * 422. */
 void proxy_respond_copy(gateway_route *route, http_request *request, const proxy_key *key,
                         const flight_end *end, int64_t began_ns);
 void proxy_respond_in_flight(gateway_route *route, http_request *request, int64_t began_ns);

@@ -1,9 +1,9 @@
 /* Keys in flight, and the copies that wait for their answers.
  *
  * A copy that waits has no worker: it stands in the list of its key until the request that leads
- * the flight has the answer, or its time is over. If another process has the key, nobody here leads:
- * one thread of the route asks the store from time to time, less often the longer it takes. The
- * same thread ends the waits whose time is over. While the store does not answer it, they end
+ * the flight has the answer, or its time is over. If another process has the key, nobody leads
+ * here: one thread of the route asks the store from time to time, less often the longer it takes.
+ * The same thread ends the waits whose time is over. While the store does not answer it, they end
  * later. */
 #include "program/gateway/proxy.h"
 #include "program/handler/drain.h"

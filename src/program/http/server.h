@@ -38,8 +38,8 @@ typedef struct http_server_options {
     uint64_t memory_bytes;
     uint32_t request_ms;
     uint32_t idle_ms;
-    /* a server at the same address, whose listening socket is shared: no connection is refused while
-     * one follows the other. The caller retires and closes that one. NULL: none */
+    /* a server at the same address, whose listening socket is shared: no connection is refused
+     * while one follows the other. The caller retires and closes that one. NULL: none */
     http_server *follows;
     http_serve *handle;
     http_body_limit *body_limit; /* NULL: body_bytes for all */
@@ -67,8 +67,8 @@ const char *http_server_address(const http_server *server);
 /* No new connections and no new requests: requests that come get 503 with Connection: close. */
 void http_server_drain(http_server *server);
 
-/* No new connections. Requests that come on those that are there are handled, and each connection is
- * closed after its next answer. Before the server is drained or closed. */
+/* No new connections. Requests that come on those that are there are handled, and each connection
+ * is closed after its next answer. Before the server is drained or closed. */
 void http_server_retire(http_server *server);
 
 /* Connections of clients, with a request or without. */

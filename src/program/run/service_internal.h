@@ -106,8 +106,9 @@ void service_wait(service *s, int64_t wait_ms);
  * used. */
 void service_reload(service *s);
 
-/* service_gateway.c: opens what the configuration has, if it has one. Prepares what a fresh one has,
- * uses the pipeline that is open, leaves it, takes no more requests, waits for those in hand. */
+/* service_gateway.c: opens what the configuration has, if it has one. Prepares what a fresh one
+ * has, uses the pipeline that is open, leaves it, takes no more requests, waits for those in
+ * hand. */
 int service_open_gateway(service *s);
 semel_status service_prepare_gateway(service *s, const config *fresh, semel_error *err);
 void service_use_gateway(service *s, const config *all);
