@@ -51,6 +51,7 @@ const overview = async () => {
   await page.keyboard.press('Escape');
   await page.keyboard.press('t');
   await until(() => page.evaluate(() => document.documentElement.dataset.theme === 'light'), 't changes the theme');
+  await page.evaluate(() => document.activeElement.blur());
   await sleep(100); // the canvases are drawn anew in the next frame
   await shoot(page, 'overview-light');
   await page.keyboard.press('?');
