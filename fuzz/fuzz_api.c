@@ -1,10 +1,9 @@
 /* Requests to the API of the admin server: the target with its query, and the body of a change.
  *
- *  - A target is refused with a reason, or its parts are UTF-8 without NUL, within their limits, and
- *    each parameter is there once and found by its name.
- *  - A body is refused with a reason, or it is JSON, it names a change that is known, and its texts
- *    are within their limits.
- *  - The same input is read in the same way twice. */
+ * - A target is refused with a reason, or its parts are UTF-8 without NUL, within their limits,
+ * and each parameter is there once and found by its name. - A body is refused with a reason, or
+ * it is JSON, it names a change that is known, and its texts are within their limits. - The same
+ * input is read in the same way twice. */
 #include "program/admin/api_query.h"
 #include "program/support/encoding.h"
 #include "program/support/strict_json.h"

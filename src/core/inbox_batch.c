@@ -343,8 +343,7 @@ static void batch_report(const batch *b, const batch_entry *e)
                      .retry_ms = terms_retry_ms(b->terms, b->out[e->index], b->messages[e->index]),
                      .letter = b->out[e->index] == SEMEL_DEAD ? e->letter : 0,
                      .started_ns = e->started_ns,
-                     .captured =
-                         b->out[e->index] == SEMEL_PROCESSED ? (uint32_t)e->captured : 0});
+                     .captured = b->out[e->index] == SEMEL_PROCESSED ? (uint32_t)e->captured : 0});
 }
 
 static semel_status receive_together(batch *b, size_t count)

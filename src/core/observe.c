@@ -128,20 +128,19 @@ void unit_report(const work_unit *unit, semel_inbox *inbox, semel_outcome outcom
 {
     const unit_item *item = &unit->item;
     const char *said = err && err->text[0] ? err->text : NULL;
-    inbox_report(inbox,
-                 &(semel_event){.name = item->kept_as,
-                                .message = item->message,
-                                .key = item->whole_key,
-                                .outcome = outcome,
-                                .attempt = was_attempted(item, outcome) ? item->attempt : 0,
-                                .handler_ns = item->handler_ns,
-                                .error = item->failure ? item->failure : said,
-                                .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
-                                .refused = item->refused,
-                                .letter = outcome == SEMEL_DEAD ? item->letter : 0,
-                                .started_ns = item->handler_ns ? item->started_ns : 0,
-                                .captured =
-                                    outcome == SEMEL_PROCESSED ? (uint32_t)unit->captured : 0});
+    inbox_report(inbox, &(semel_event){
+                            .name = item->kept_as,
+                            .message = item->message,
+                            .key = item->whole_key,
+                            .outcome = outcome,
+                            .attempt = was_attempted(item, outcome) ? item->attempt : 0,
+                            .handler_ns = item->handler_ns,
+                            .error = item->failure ? item->failure : said,
+                            .retry_ms = terms_retry_ms(&unit->terms, outcome, item->message),
+                            .refused = item->refused,
+                            .letter = outcome == SEMEL_DEAD ? item->letter : 0,
+                            .started_ns = item->handler_ns ? item->started_ns : 0,
+                            .captured = outcome == SEMEL_PROCESSED ? (uint32_t)unit->captured : 0});
 }
 
 void outbox_report(semel_outbox *outbox, const semel_event *event)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""check_api.py PROGRAM [CHECK...]: the JSON API of the admin server, through `semel run`: each route, each change to its
-entry in the audit, what is refused, many rows, a store that is away, and random requests."""
+"""check_api.py PROGRAM [CHECK...]: the JSON API of the admin server, through `semel run`: each route, each change
+to its entry in the audit, what is refused, many rows, a store that is away, and random requests."""
 import base64
 import json
 import os
@@ -46,7 +46,8 @@ def routes():
     expect("its words", ("2 dead letters in mail", "exit 1: no mailbox"),
            (counted["attention"][0]["title"], counted["attention"][0]["text"]))
     [store] = counted["stores"]
-    expect("the store", ("store", "sqlite:shop.db", "ok", 4), tuple(store[n] for n in ("kind", "url", "state", "grade")))
+    expect("the store", ("store", "sqlite:shop.db", "ok", 4),
+           tuple(store[n] for n in ("kind", "url", "state", "grade")))
     expect("points of a minute", {61}, {len(counted["minute"][n]) for n in ("processed", "suppressed", "failed", "lag",
                                                                             "dead")})
     expect("points of a day", 1440, len(counted["day"]["processed"]))
@@ -64,8 +65,8 @@ def routes():
     expect("mail", ("exec mail.sh", "claim", 2, 2), tuple(inboxes["mail"][n] for n in ("handler", "mode", "grade",
                                                                                       "dead")))
     [outbox] = shop.get("outboxes")["outboxes"]
-    expect("the outbox", ("shipping", "shipping", 0, "ok", 2), tuple(outbox[n] for n in ("name", "to", "unsent", "state",
-                                                                                       "sent")))
+    expect("the outbox", ("shipping", "shipping", 0, "ok", 2),
+           tuple(outbox[n] for n in ("name", "to", "unsent", "state", "sent")))
     queues = {queue["name"]: queue for queue in shop.get("queues")["queues"]}
     expect("readers", (["payments", "mail"], []), (queues["orders"]["readers"], queues["parked"]["readers"]))
     expect_true(queues["parked"]["warning"], "nobody reads the third")
@@ -281,7 +282,8 @@ def refusals():
     expect("a foreign host", 421, status)
     for text in (b"", b"[]", b"{", b'{"action": "x"}', b'{"action": "dead.retry", "more": 1}', b"'a'",
                  b'{"action": "dead.retry", "count": -1}', b'{"action": "dead.retry", "ids": [0]}',
-                 b'{"action": "dead.retry", "filter": {"x": 1}}', b'{"action":"dead.retry","who":"' + b"x" * 99 + b'"}'):
+                 b'{"action": "dead.retry", "filter": {"x": 1}}',
+                 b'{"action":"dead.retry","who":"' + b"x" * 99 + b'"}'):
         expect(f"{text!r}", "urn:semel:problem:bad-body", shop.post("actions", text, status=400)["type"])
     for path, wanted in (("nothing", 404), ("inboxes/none", 404), ("dead/x", 404), ("dead/99", 404), ("jobs/99", 404),
                          ("outboxes/none", 404), ("overview?x=1", 400), ("overview?after=-1", 400),
@@ -352,7 +354,7 @@ def multiply(table, key, where="", rows=100000):
     columns = [(row[1], row[5]) for row in ask(f"PRAGMA table_info({table})")]
     [number] = [name for name, is_primary in columns if is_primary]
     [last] = ask(f"SELECT max({number}) FROM {table}")[0]
-    values = [f"{last} + s.n" if name == number else key.format(n="s.n") if name in ("key", "message_key") else f'"{name}"'
+    values = [f"{last} + s.n" if name == number else key.format(n="s.n") if name == "key" else f'"{name}"'
               for name, _ in columns]
     names = ", ".join(f'"{name}"' for name, _ in columns)
     ask(f"""WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {rows})
@@ -384,13 +386,15 @@ PATHS = {"overview": ("after",), "inboxes": (), "inboxes/mail": ("state", "type"
          "dead/groups": LETTERS, "dead": LETTERS, "dead/1": (), "gateway": (), "config": (),
          "audit": ("who", "what", "since", "before"), "jobs/1": (), "jobs/1/stop": (), "actions": (),
          "actions/preview": (), "session": ()}
-VALUES = ("", "1", "-1", "0", "9" * 30, "9223372036854775807", "mail", "m*", "hex:00", "hex:zz", "base64:AA==", "sha256:00",
+VALUES = ("", "1", "-1", "0", "9" * 30, "9223372036854775807", "mail", "m*", "hex:00", "hex:zz", "base64:AA==",
+          "sha256:00",
           "2h", "dead", "%00", "%ff%fe", "%", "'; --", "a" * 300, "..%2f", "%E2%80%AE", "7f3a90c1")
 
 
 def random_body(chance):
     """A change, or something like it."""
-    action = chance.choice(("dead.retry", "dead.discard", "inbox.forget", "outbox.requeue", "outbox.skip", "queue.purge", 1))
+    action = chance.choice(("dead.retry", "dead.discard", "inbox.forget", "outbox.requeue", "outbox.skip",
+                            "queue.purge", 1))
     body = {"action": action, "count": chance.choice((0, 1, -1, 2**63 - 1, "1", None)),
             "filter": {name: chance.choice((*VALUES, 1, None, []))
                        for name in chance.sample(("inbox", "outbox", "queue", "key", "id", "type", "error", "cause",
@@ -419,9 +423,11 @@ def random_request(chance):
     body = random_body(chance) if method == "POST" else b""
     headers = [f"{method} {target} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
     if chance.random() < 0.9:
-        headers += [f"X-Semel-Token: {TOKEN}", "Content-Type: application/json", f"X-Semel-Request: {uuid.UUID(int=chance.getrandbits(128))}"]
+        headers += [f"X-Semel-Token: {TOKEN}", "Content-Type: application/json",
+                    f"X-Semel-Request: {uuid.UUID(int=chance.getrandbits(128))}"]
     if chance.random() < 0.05:
-        headers.append(chance.choice(("Origin: http://evil", "Sec-Fetch-Site: cross-site", "If-None-Match: \"", "X-Semel-Token: a")))
+        headers.append(chance.choice(("Origin: http://evil", "Sec-Fetch-Site: cross-site",
+                                      "If-None-Match: \"", "X-Semel-Token: a")))
     return method, "\r\n".join(headers).encode("latin-1") + b"\r\n\r\n" + body
 
 

@@ -1,9 +1,10 @@
-/* The JSON API of the admin server: what the page shows, and what it can change (docs/DASHBOARD.md).
+/* The JSON API of the admin server: what the page shows, and what it can change
+ * (docs/DASHBOARD.md).
  *
- * Whatever the store does, an answer comes in time. Numbers of the process are in memory. What the
- * store holds is asked for by threads of the API, and a question that takes too long is answered
- * with 503 while its thread still waits. Changes are jobs: the same code as the commands, in steps,
- * with their entry in the audit. */
+ * Whatever the store does, an answer comes in time. Numbers of the process are in memory. What
+ * the store holds is asked for by threads of the API, and a question that takes too long is
+ * answered with 503 while its thread still waits. Changes are jobs: the same code as the
+ * commands, in steps, with their entry in the audit. */
 #ifndef SEMEL_PROGRAM_ADMIN_API_H
 #define SEMEL_PROGRAM_ADMIN_API_H
 

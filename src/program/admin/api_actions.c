@@ -1,5 +1,5 @@
-/* Changes: what would be changed, and the change itself. A change is started once for each request id:
- * a second click gets the answer of the first. */
+/* Changes: what would be changed, and the change itself. A change is started once for each
+ * request id: a second click gets the answer of the first. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/support/digest.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* --- preview -------------------------------------------------------------------------------------- */
+/* --- preview ---------------------------------------------------------------------------------- */
 
 static void put_consequences(buffer *to, const api_action *a)
 {
@@ -102,7 +102,7 @@ void api_preview(asking *q, api_answer *out)
     api_end_use(q->a);
 }
 
-/* --- once ----------------------------------------------------------------------------------------- */
+/* --- once ------------------------------------------------------------------------------------- */
 
 /* The caller has job_lock. */
 static replay *find_replay(api *a, const char *request)
@@ -144,10 +144,10 @@ static int answer_again(asking *q, api_answer *out)
     return r != NULL;
 }
 
-/* --- the change ----------------------------------------------------------------------------------- */
+/* --- the change ------------------------------------------------------------------------------- */
 
-/* Fewer than were confirmed is fine, for others may have been faster; more is not. A queue is purged
- * up to where it was looked at, however many have come since. */
+/* Fewer than were confirmed is fine, for others may have been faster; more is not. A queue is
+ * purged up to where it was looked at, however many have come since. */
 static int is_confirmed(asking *q, api_answer *out, const work_found *found)
 {
     const api_action *a = &q->action;

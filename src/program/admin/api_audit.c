@@ -1,6 +1,6 @@
 /* The audit, the newest first. The library lists it in the order of ids, so the last id is searched
- * for, from one that is known to exist, and then windows of ids are read backwards: a page costs the
- * same however long the audit is.
+ * for, from one that is known to exist, and then windows of ids are read backwards: a page costs
+ * the same however long the audit is.
  *
  * The table says who, what and with which result. A change from the page says so, and why, in a
  * comment behind the command: dead retry --cause 7f3a90c1 # page: the carrier is back */
@@ -27,7 +27,7 @@ typedef struct listing {
     size_t count, room, rows;
 } listing;
 
-/* --- the last id ---------------------------------------------------------------------------------- */
+/* --- the last id ------------------------------------------------------------------------------ */
 
 static semel_status note_id(const semel_audit *e, void *context, semel_error *err)
 {
@@ -70,7 +70,7 @@ static semel_status find_last(int64_t *last, semel_store *store, int64_t from, s
     return status;
 }
 
-/* --- windows -------------------------------------------------------------------------------------- */
+/* --- windows ---------------------------------------------------------------------------------- */
 
 static semel_status add_entry(const semel_audit *e, void *context, semel_error *err)
 {
@@ -105,7 +105,7 @@ static semel_status read_window(listing *l, semel_store *store, int64_t width, s
     return status == SEMEL_EGIVEUP ? SEMEL_OK : status;
 }
 
-/* --- entries -------------------------------------------------------------------------------------- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 /* Where the comment begins, outside of quotes: " # page"; NULL: a command was typed. */
 static char *comment_of(char *what)

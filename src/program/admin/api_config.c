@@ -1,5 +1,5 @@
-/* The configuration with the origin of each value, and the checks: what `semel check` warns of, what
- * transports warn of, and health. */
+/* The configuration with the origin of each value, and the checks: what `semel check` warns of,
+ * what transports warn of, and health. */
 #include "program/admin/api_internal.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"

@@ -1,5 +1,5 @@
-/* Dead letters: groups by cause, pages of letters in the order of their ids, and one letter with its
- * message. Filters are those of `semel dead`, read by the same code. */
+/* Dead letters: groups by cause, pages of letters in the order of their ids, and one letter with
+ * its message. Filters are those of `semel dead`, read by the same code. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/operate/dead.h"
@@ -11,7 +11,7 @@
 enum { GROUPS_MAX = 200, STEPS_MAX = 40, TYPES_MAX = 3, HOURS = 24, HOUR_MS = 3600000 };
 enum { RECENT_PAGE = 1000, RECENT_MAX = 5000 };
 
-/* --- what the commands say ---------------------------------------------------------------------- */
+/* --- what the commands say -------------------------------------------------------------------- */
 
 static void hear(void *context, int is_refusal, const char *text)
 {
@@ -68,7 +68,7 @@ void hearing_end(hearing *h, int status)
     buffer_free(&h->said);
 }
 
-/* --- filters -------------------------------------------------------------------------------------- */
+/* --- filters ---------------------------------------------------------------------------------- */
 
 static void add_one(argument_list *to, const char *text)
 {
@@ -109,8 +109,8 @@ static void read_options(dead_options *to, asking *q)
 static const char *const known[] = {"inbox", "outbox", "type",  "error",    "cause", "key",
                                     "since", "until",  "after", "until_id", NULL};
 
-/* The set that the query names, on the store: for `use`, which writes the answer and returns an exit
- * status. */
+/* The set that the query names, on the store: for `use`, which writes the answer and returns an
+ * exit status. */
 typedef int dead_use(asking *q, dead_work *w, buffer *to);
 
 static void with_set(asking *q, api_answer *out, dead_use *use)
@@ -138,7 +138,7 @@ static void with_set(asking *q, api_answer *out, dead_use *use)
     api_end_use(q->a);
 }
 
-/* --- groups --------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 typedef struct group {
     uint32_t cause;
@@ -285,7 +285,7 @@ void api_dead_groups(asking *q, api_answer *out)
     with_set(q, out, put_groups);
 }
 
-/* --- letters -------------------------------------------------------------------------------------- */
+/* --- letters ---------------------------------------------------------------------------------- */
 
 static const char *retry_word(int retry)
 {
@@ -341,7 +341,7 @@ void api_dead(asking *q, api_answer *out)
     with_set(q, out, put_letters);
 }
 
-/* --- one letter ----------------------------------------------------------------------------------- */
+/* --- one letter ------------------------------------------------------------------------------- */
 
 typedef struct showing {
     asking *q;

@@ -28,7 +28,7 @@ typedef struct listing {
     buffer *to;
 } listing;
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void put_row(buffer *to, const key_facts *k)
 {
@@ -123,7 +123,7 @@ static semel_status list_history(listing *l, semel_error *err)
     return status;
 }
 
-/* --- markers ------------------------------------------------------------------------------------ */
+/* --- markers ---------------------------------------------------------------------------------- */
 
 static semel_status add_marker(const semel_marker *m, void *context, semel_error *err)
 {
@@ -174,7 +174,7 @@ static semel_status list_markers(listing *l, semel_bytes after, semel_error *err
     return status;
 }
 
-/* --- one key ------------------------------------------------------------------------------------ */
+/* --- one key ---------------------------------------------------------------------------------- */
 
 static semel_status list_key(listing *l, semel_bytes key, semel_error *err)
 {
@@ -188,7 +188,7 @@ static semel_status list_key(listing *l, semel_bytes key, semel_error *err)
     return status;
 }
 
-/* --- the route ---------------------------------------------------------------------------------- */
+/* --- the route -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *word;

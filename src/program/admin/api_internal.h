@@ -26,7 +26,7 @@ enum {
     API_REPLAYS_MAX = 128
 };
 
-/* --- what the configuration says, copied (api_snapshot.c) --------------------------------------- */
+/* --- what the configuration says, copied (api_snapshot.c) ------------------------------------- */
 
 typedef struct inbox_facts {
     const char *name, *from, *handler, *mode, *key, *warning;
@@ -80,7 +80,7 @@ void api_put_route(buffer *to, region *memory, const route_config *route);
 /* api_values.c: the values of a configuration as a JSON list, without secrets. */
 void api_put_values(buffer *to, const config *all);
 
-/* --- what is looked at every other second (api_look.c) ------------------------------------------ */
+/* --- what is looked at every other second (api_look.c) ---------------------------------------- */
 
 typedef struct trouble {
     char component[288]; /* "store", "queue orders", "outbox placed" */
@@ -116,7 +116,7 @@ typedef struct looked {
     int64_t spark_minute;
 } looked;
 
-/* --- jobs (api_jobs.c) ---------------------------------------------------------------------------- */
+/* --- jobs (api_jobs.c) ------------------------------------------------------------------------ */
 
 typedef enum job_state { JOB_RUNNING = 1, JOB_DONE, JOB_STOPPED, JOB_FAILED } job_state;
 
@@ -153,7 +153,7 @@ typedef struct replay {
     int64_t job;
 } replay;
 
-/* --- the whole ------------------------------------------------------------------------------------ */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* Requests to a route, for its rate: the totals of two moments. */
 typedef struct route_rate {
@@ -219,7 +219,7 @@ void api_return_facts(api *a, snapshot *s);
 /* Once in a second, by the sampler: questions that took too long are answered. */
 void api_answer_late(api *a);
 
-/* --- answers -------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 typedef struct api_answer {
     unsigned status; /* 0: 200 */
@@ -251,6 +251,10 @@ void api_not_found(api_answer *out, const char *format, ...) SEMEL_PRINTF(2, 3);
 void api_bad_query(api_answer *out, const char *format, ...) SEMEL_PRINTF(2, 3);
 void api_store_failed(api_answer *out, const semel_error *why);
 void api_no_store(api_answer *out, api *a);
+
+/* Answers the request; `if_none_match` may be NULL. The answer stays the caller's. */
+void api_send(http_request *request, const char *if_none_match, api_answer *out);
+void api_answer_free(api_answer *out);
 
 /* The parameters that a route knows; 0 after a problem if there is another one. */
 int api_knows(const asking *q, api_answer *out, const char *const names[]);
@@ -308,8 +312,8 @@ void api_put_spark(buffer *to, const looked *l, const char *name, int is_outbox)
 const trouble *looked_trouble(const looked *l, const char *component); /* of now; NULL: none */
 
 /* api_jobs.c */
-/* Starts one; NULL, and in *busy the job of this kind that is at work. `what` is the command; `gone`
- * of those that were confirmed are not there any more. */
+/* Starts one; NULL, and in *busy the job of this kind that is at work. `what` is the command;
+ * `gone` of those that were confirmed are not there any more. */
 job *job_start(api *a, const api_action *action, const char *who, const char *what, uint64_t total,
                uint64_t gone, int64_t *busy);
 void job_put(buffer *to, job *j);  /* the caller has job_lock */

@@ -1,6 +1,7 @@
-/* Jobs: a change at work, in a thread of its own, which can be watched and stopped. One of a kind at a
- * time. A job that is stopped keeps what it has done; the rest is done by a new one. The entry in the
- * audit is that of the command, written before the first change and kept current. */
+/* Jobs: a change at work, in a thread of its own, which can be watched and stopped. One of a
+ * kind at a time. A job that is stopped keeps what it has done; the rest is done by a new one.
+ * The entry in the audit is that of the command, written before the first change and kept
+ * current. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/run/live_internal.h"
@@ -17,7 +18,7 @@ typedef struct at_work {
     buffer refusal; /* since the last entry of the audit */
 } at_work;
 
-/* --- what the commands say ------------------------------------------------------------------------ */
+/* --- what the commands say -------------------------------------------------------------------- */
 
 static void hear(void *context, int is_refusal, const char *text)
 {
@@ -67,7 +68,7 @@ static void audited(void *context, int64_t id)
     pthread_mutex_unlock(&w->job->api->job_lock);
 }
 
-/* --- the thread ----------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 /* A change that found nothing to change has an entry, too. */
 static void audit_nothing(job *j, const api_place *at, const char *why)
@@ -118,7 +119,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* --- the table ------------------------------------------------------------------------------------ */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void job_free(job *j)
 {
@@ -249,7 +250,7 @@ void jobs_close(api *a)
         job_free(a->jobs[i]);
 }
 
-/* --- answers -------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static uint64_t done_of(const job *j)
 {

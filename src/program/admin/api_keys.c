@@ -28,7 +28,7 @@ semel_status key_open_inbox(semel_inbox **out, const api_place *at, const char *
     return status == SEMEL_ENOTFOUND ? SEMEL_OK : status;
 }
 
-/* --- the history -------------------------------------------------------------------------------- */
+/* --- the history ------------------------------------------------------------------------------ */
 
 typedef struct gathering {
     key_facts *to;
@@ -114,7 +114,7 @@ static semel_status read_history(key_facts *k, region *memory, const api_place *
     return status == SEMEL_EUNSUPPORTED ? SEMEL_OK : status;
 }
 
-/* --- the marker --------------------------------------------------------------------------------- */
+/* --- the marker ------------------------------------------------------------------------------- */
 
 static semel_status keep_marker(const semel_marker *m, void *context, semel_error *err)
 {

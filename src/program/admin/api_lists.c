@@ -1,5 +1,5 @@
-/* Inboxes, outboxes and queues: each a list that fits on a page, from what was looked at last. And the
- * messages that wait in one outbox, from the store. */
+/* Inboxes, outboxes and queues: each a list that fits on a page, from what was looked at last.
+ * And the messages that wait in one outbox, from the store. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/operate/outboxes.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- inboxes ------------------------------------------------------------------------------------ */
+/* --- inboxes ---------------------------------------------------------------------------------- */
 
 static void put_rates(buffer *to, const history *h, const inbox_view *v)
 {
@@ -66,7 +66,7 @@ void api_inboxes(asking *q, api_answer *out)
     api_return_facts(q->a, s);
 }
 
-/* --- outboxes ------------------------------------------------------------------------------------ */
+/* --- outboxes --------------------------------------------------------------------------------- */
 
 static const outbox_view *find_outbox(const view *v, const char *name)
 {
@@ -147,7 +147,7 @@ void api_outboxes(asking *q, api_answer *out)
     api_return_facts(q->a, s);
 }
 
-/* --- one outbox ----------------------------------------------------------------------------------- */
+/* --- one outbox ------------------------------------------------------------------------------- */
 
 typedef struct listing {
     buffer *to;
@@ -240,7 +240,7 @@ void api_outbox(asking *q, api_answer *out)
     api_return_facts(q->a, s);
 }
 
-/* --- queues --------------------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 static const queue_view *find_queue(const view *v, const char *name)
 {

@@ -42,7 +42,7 @@ static int pause_for(api *a, int64_t ms)
     return stops;
 }
 
-/* --- troubles ----------------------------------------------------------------------------------- */
+/* --- troubles --------------------------------------------------------------------------------- */
 
 const trouble *looked_trouble(const looked *l, const char *component)
 {
@@ -131,7 +131,7 @@ static void look_at_health(api *a)
     buffer_free(&text);
 }
 
-/* --- sparks ------------------------------------------------------------------------------------- */
+/* --- sparks ----------------------------------------------------------------------------------- */
 
 static spark *find_spark(looked *l, const char *name, int is_outbox)
 {
@@ -184,7 +184,7 @@ void api_put_spark(buffer *to, const looked *l, const char *name, int is_outbox)
     put_close(to, ']');
 }
 
-/* --- the store ---------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 static void say_nothing(void *context, int is_refusal, const char *text)
 {
@@ -307,7 +307,7 @@ void looked_free(looked *l)
     free(l->sparks);
 }
 
-/* --- samples ------------------------------------------------------------------------------------ */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 typedef struct totals {
     double counts[SERIES_RATES];

@@ -1,5 +1,5 @@
-/* A message: what became of its key, when, and what was sent because of it; and the search for a key
- * in all inboxes and dead letters. */
+/* A message: what became of its key, when, and what was sent because of it; and the search for a
+ * key in all inboxes and dead letters. */
 #include "program/admin/api_keys.h"
 #include "program/operate/dead.h"
 #include "program/support/show.h"
@@ -9,7 +9,7 @@
 
 enum { TIMELINE_MAX = 500, LETTERS_MAX = 10, FOUND_MAX = 20 };
 
-/* --- the timeline ------------------------------------------------------------------------------- */
+/* --- the timeline ----------------------------------------------------------------------------- */
 
 typedef struct timeline {
     region *memory;
@@ -104,7 +104,7 @@ static void put_timeline(buffer *to, const timeline *t)
     put_close(to, ']');
 }
 
-/* --- the letter --------------------------------------------------------------------------------- */
+/* --- the letter ------------------------------------------------------------------------------- */
 
 typedef struct letter {
     buffer message;
@@ -134,7 +134,7 @@ static semel_status read_letter(letter *l, const api_place *at, const char *inbo
     return semel_dead_list(at->store, &filter, keep_letter, l, err);
 }
 
-/* --- the page ----------------------------------------------------------------------------------- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 static void put_verdict(buffer *to, const key_facts *k, const inbox_facts *f, int64_t id)
 {
@@ -267,7 +267,7 @@ void api_message(asking *q, api_answer *out)
     api_return_facts(q->a, s);
 }
 
-/* --- the search --------------------------------------------------------------------------------- */
+/* --- the search ------------------------------------------------------------------------------- */
 
 static semel_status find_in(asking *q, buffer *to, const api_place *at, const char *name,
                             semel_bytes key, semel_error *err)

@@ -1,5 +1,5 @@
-/* The overview: what the process counts, from memory; what the store holds, as it was looked at last,
- * with its time; what needs attention, the most severe first. */
+/* The overview: what the process counts, from memory; what the store holds, as it was looked at
+ * last, with its time; what needs attention, the most severe first. */
 #include "program/admin/api_internal.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
@@ -10,7 +10,7 @@
 
 enum { DAY_MS = 86400000 };
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static void put_process(buffer *to, live *l)
 {
@@ -79,7 +79,7 @@ static void put_outages(buffer *to, const looked *l)
     put_close(to, ']');
 }
 
-/* --- attention ---------------------------------------------------------------------------------- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 static void put_item(buffer *to, const char *severity, const char *title, const char *text,
                      const char *link, int64_t since_ms)
@@ -181,7 +181,7 @@ static void put_attention(buffer *to, region *memory, const looked *l, const sna
     put_close(to, ']');
 }
 
-/* --- stores and brokers ------------------------------------------------------------------------- */
+/* --- stores and brokers ----------------------------------------------------------------------- */
 
 static void put_grade(buffer *to, int grade)
 {
@@ -240,7 +240,7 @@ static void put_stores(buffer *to, region *memory, const looked *l, const snapsh
     put_close(to, ']');
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 void api_overview(asking *q, api_answer *out)
 {

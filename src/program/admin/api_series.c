@@ -1,5 +1,5 @@
-/* See api_series.h. A minute is the mean of its seconds, for levels, too. The day ends with the last
- * minute that is complete. */
+/* See api_series.h. A minute is the mean of its seconds, for levels, too. The day ends with the
+ * last minute that is complete. */
 #include "program/admin/api_series.h"
 
 #include "program/admin/api_json.h"

@@ -110,7 +110,7 @@ static void add_queues(snapshot *s, const config *all, const semel_pipeline *pip
     }
 }
 
-/* --- what is doubtful --------------------------------------------------------------------------- */
+/* --- what is doubtful ------------------------------------------------------------------------- */
 
 static void add_check(snapshot *s, size_t *room, check_facts check)
 {
@@ -168,7 +168,7 @@ static void tell_inboxes(snapshot *s)
         }
 }
 
-/* --- the gateway -------------------------------------------------------------------------------- */
+/* --- the gateway ------------------------------------------------------------------------------ */
 
 static const char *route_kind_word(route_kind kind)
 {
@@ -209,7 +209,7 @@ static void add_routes(snapshot *s, const config *all)
     s->routes = routes.data;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* Without user, password and parameters. */
 static const char *plain_url(snapshot *s, const char *url)

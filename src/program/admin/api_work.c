@@ -64,7 +64,7 @@ static void keep_command(const work *w, const buffer *line)
     w->found->command = region_printf(w->memory, "semel %s", line->data);
 }
 
-/* --- dead letters --------------------------------------------------------------------------------- */
+/* --- dead letters ----------------------------------------------------------------------------- */
 
 static void find_letters(const work *w, dead_work *d, dead_options *options,
                          const dead_summary *set)
@@ -118,7 +118,7 @@ static int work_dead(const work *w)
     return status;
 }
 
-/* --- a key ---------------------------------------------------------------------------------------- */
+/* --- a key ------------------------------------------------------------------------------------ */
 
 static int work_forget(const work *w)
 {
@@ -149,7 +149,7 @@ static int work_forget(const work *w)
     return status;
 }
 
-/* --- outboxes ------------------------------------------------------------------------------------- */
+/* --- outboxes --------------------------------------------------------------------------------- */
 
 static void find_waiting(const work *w, outbox_work *o, const waiting_set *set)
 {
@@ -244,7 +244,7 @@ static int work_skip(const work *w)
     return status;
 }
 
-/* --- queues --------------------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 /* What came after the look stays: the bounds are those that the look has found. */
 static int purge(const work *w, queue_work *q, const waiting_place *where)
@@ -296,7 +296,7 @@ static int work_purge(const work *w)
     return status;
 }
 
-/* --- all of them ---------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static int run(const work *w)
 {
