@@ -4,8 +4,8 @@ if(NOT SEMEL_WITH_SQLITE)
   return()
 endif()
 
-# The program: libyaml reads its configuration, json-c the messages, libcurl calls HTTP handlers, libmicrohttpd is called
-# by others. It is not built if one of them, or OpenSSL, is left out.
+# The program: libyaml reads its configuration, json-c the messages, libcurl calls HTTP handlers, libmicrohttpd is
+# called by others. It is not built if one of them, or OpenSSL, is left out.
 set(SEMEL_WITH_PROGRAM OFF)
 if(SEMEL_WITH_JSON AND SEMEL_WITH_OPENSSL)
   pkg_check_modules(semel_yaml QUIET IMPORTED_TARGET GLOBAL yaml-0.1)

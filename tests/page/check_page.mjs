@@ -84,8 +84,8 @@ const truth = async () => {
   await has('Given up');
   check((await text()).includes('<script>window.broken=1</script>'), 'the error as text');
   check(await page.evaluate(() => window.broken) === undefined, 'nothing of it runs');
-  await go(page, '/inboxes/payments?key=order-904403', 'tbody tr');
-  check(await page.locator('tbody tr').count() === 1, 'one row for an exact key');
+  await go(page, '/inboxes/payments?key=order-904403');
+  await until(async () => await page.locator('tbody tr.go').count() === 1, 'one row for an exact key');
   quiet(page, 'truth');
 };
 

@@ -23,6 +23,7 @@ left_behind() {
     return 1
 }
 check() { # check HOW
+    grep -qE '^ +http://127\.0\.0\.1:[0-9]+/.?$' "$scratch/out" || fail "$1: it does not say where its page is"
     grep -q 'payments  .* processed' "$scratch/out" || fail "$1: no order was charged"
     grep -q 'payments  .* duplicate' "$scratch/out" || fail "$1: no copy was suppressed"
     grep -qE 'stopped after .* 0 failed, 0 dead letters' "$scratch/out" || fail "$1: it did not stop by itself"
