@@ -2,9 +2,9 @@
  *
  * Two things bound it: the same proxy without a store (semel-bench-plain proxy: the same server,
  * the same libcurl), and the library in claim mode with as many threads and a result of the same
- * size. First requests are measured against the slower of the two, round by round. A replayed answer
- * touches no upstream and is measured against the plain proxy. All processes share the processors
- * with the clients. */
+ * size. First requests are measured against the slower of the two, round by round. A replayed
+ * answer touches no upstream and is measured against the plain proxy. All processes share the
+ * processors with the clients. */
 #include "gateway_load.h"
 
 enum { UPSTREAM, PLAIN, CLAIM, FIRST, REPLAY, CONTENDERS };
