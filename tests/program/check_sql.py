@@ -610,7 +610,7 @@ def binary_log_on_mariadb():
         store = ["exec", "--store", f"mariadb://app@localhost/shop?socket={socket}", "--key"]
         semel(*store, "a", "--", "true")
         expect("functions", 0, root(functions)[0][0])
-        expect("steps", 6, root("SELECT MAX(version) FROM shop.semel_schema")[0][0])
+        expect("steps", 7, root("SELECT MAX(version) FROM shop.semel_schema")[0][0])
         url = ["--store", store[2]]
         expect_true("pending" not in semel("migrate", "status", *url)[0], "semel's own tables are current")
         _, err = semel("migrate", "up", *url)
