@@ -143,6 +143,10 @@ history_record *history_record_make(const semel_event *event, int contents, size
     packing copying = {.to = (char *)(r + 1)};
     *r = made;
     pack(&copying, r, contents, body_max);
+    /* the message of the event is gone when the row is written: nothing of it is pointed to */
+    r->message.id = r->row.message_id;
+    r->message.type = r->row.type;
+    r->message.source = r->row.source;
     r->row.message = contents ? &r->message : NULL;
     return r;
 }
