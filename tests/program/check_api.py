@@ -415,7 +415,7 @@ def random_request(chance):
     pairs = [f"{name}={chance.choice(VALUES)}" for name in names]
     target = "/api/v1/" + path + ("?" + "&".join(pairs) if pairs else "")
     if chance.random() < 0.1:
-        at = chance.randrange(1, len(target))
+        at = chance.randrange(len("/api/v1/"), len(target) + 1)  # "/?api" is the page, and not JSON
         target = target[:at] + chance.choice("%/?&=#;\\\"<>{}~") + target[at:]
     method = "POST" if path.startswith("actions") or path.endswith("stop") else "GET"
     if chance.random() < 0.1:

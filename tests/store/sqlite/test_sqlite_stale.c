@@ -155,7 +155,7 @@ static void in_an_older_file_everything_old_is_stale(void **state)
                        "ALTER TABLE semel_marker DROP COLUMN received_ms;"
                        "ALTER TABLE semel_outbox DROP COLUMN error;"
                        "ALTER TABLE semel_dead DROP COLUMN first_ms;"
-                       "DROP TABLE semel_audit; DROP TABLE semel_process;"
+                       "DROP TABLE semel_audit; DROP TABLE semel_process; DROP TABLE semel_history;"
                        "DROP INDEX semel_dead_cause; DROP INDEX semel_dead_retry;"
                        "ALTER TABLE semel_dead DROP COLUMN cause;"
                        "ALTER TABLE semel_dead DROP COLUMN retry;"
