@@ -138,6 +138,10 @@ typedef struct semel_inbox_options {
      * each kind in one open inbox, are left out. So are new names if the unit is a joined one or
      * has done work before it claims. */
     int keep_details;
+    /* 1: claim mode: a claim survives what other commits of the store survive. Else it costs less,
+     * and a power failure (on PostgreSQL also a crash of the server) may undo the claim of a
+     * message whose handler ran just then; the next copy would be its first attempt again. */
+    int durable_claims;
 } semel_inbox_options;
 
 /* What an inbox sends to `faults` when a message becomes a dead letter, in the same transaction. It

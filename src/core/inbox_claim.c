@@ -219,7 +219,10 @@ static semel_status store_claim(work_unit *unit, uint32_t lease_ms, semel_error 
     semel_store *store = unit->store;
     const char *stored = lease_ms ? "claim.stored" : "count.stored";
     const char *committed = lease_ms ? "claim.committed" : "count.committed";
-    semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
+    semel_begin durability = lease_ms && unit->item.inbox->options.durable_claims
+                                 ? SEMEL_BEGIN_DURABLE
+                                 : SEMEL_BEGIN_RELAXED;
+    semel_status status = unit_tx_begin(unit, durability, err);
     if (!status)
         status = claim_key(unit, lease_ms, err);
     if (!status)

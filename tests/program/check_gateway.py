@@ -46,18 +46,22 @@ def twice():
         expect("type", "application/json", again.headers["content-type"])
         expect("kept", "r1", again.headers["x-request-id"])
         expect("cookie", ("session=secret", None), tuple(a.headers.get("set-cookie") for a in (first, again)))
-        expect("of one hop", None, first.headers.get("x-hop"))
+        expect("of one hop", (None, None), tuple(first.headers.get(name) for name in ("x-hop", "x-hop-too")))
         seen = up.seen[0][2]
         expect("passed on", ("192.0.2.7, 127.0.0.1", f"127.0.0.1:{port}", "http", "1.1 semel", None, "c=1"),
                tuple(seen.get(name) for name in ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via",
                                                  "X-Mine", "Cookie")))
         expect("trace", trace, seen["traceparent"])
+        hops = head("Connection: X-Mine", "Connection: X-Other", "X-Mine: 1", "X-Other: 2", "Idempotency-Key: hops",
+                    "Content-Length: 0")
+        expect_true(b" 201 " in raw(port, hops).split(b"\r\n")[0], "several Connection headers")
+        expect("those of one hop", (None, None), tuple(up.seen[-1][2].get(name) for name in ("X-Mine", "X-Other")))
         expect("other body", (422, "key-reused"), told(ask(port, key="order-7", body=b'{"a": 2}')))
         expect("other query", (422, "key-reused"), told(ask(port, "/v1/ok?x=1", key="order-7", body=b'{"a": 1}')))
         expect("other method", (422, "key-reused"), told(ask(port, key="order-7", body=b'{"a": 1}', method="PUT")))
         expect("other type", (422, "key-reused"), told(ask(port, key="order-7", body=b'{"a": 1}',
                                                            headers={"Content-Type": "text/plain"})))
-        expect("effects", 1, sum(up.effects.values()))
+        expect("effects", 2, sum(up.effects.values()))
         for method in ("GET", "HEAD"):  # which change nothing
             expect(method, 201, ask(port, method=method, body=None).status)
         expect("restarted", 0, run.stop() and 0)
@@ -106,7 +110,8 @@ def routes():
     expect("method", (405, "method-not-allowed", "POST"), (*told(got), got.headers["allow"]))
     expect("path", (404, "no-route"), told(ask(port, "/v2/ok", key="k")))
     expect("path", (404, "no-route"), told(ask(port, "/v1", key="k")))
-    for path in ("/v1/../admin", "/v1/%2e%2e/admin", "/v1/./ok", "/v1/a%00b", "/v1/a%0ab"):
+    for path in ("/v1/../admin", "/v1/%2e%2e/admin", "/v1/./ok", "/v1/..;/admin", "/v1/%2e%2e%3bx/admin", "/v1/a%00b",
+                 "/v1/a%0ab"):
         expect(path, 400, ask(port, path, key="k").status)
     expect("the longer one", 413, ask(port, "/v1/exact", key="large", body=b"x" * 101).status)
     expect("slashes are one", 413, ask(port, "//v1//exact", key="large", body=b"x" * 101).status)
@@ -408,6 +413,13 @@ def strange():
                 "two lengths": head("Idempotency-Key: s2", "Content-Length: 4", "Content-Length: 5") + b"abcde",
                 "bad length": head("Idempotency-Key: s3", "Content-Length: +4") + b"abcd",
                 "bad coding": head("Idempotency-Key: s4", "Transfer-Encoding: xchunked") + b"0\r\n\r\n",
+                "a folded coding": head("Idempotency-Key: s7", "Transfer-Encoding:", " chunked",
+                                        "Content-Length: 3") + b"0\r\n\r\n",
+                "a folded length": head("Idempotency-Key: s8", "Content-Length:", "\t4") + b"abcd",
+                "a folded value": head("Idempotency-Key: s9", "X-Account: a", " b", "Content-Length: 0"),
+                "a folded last header": head("Idempotency-Key: s10", "Content-Length: 0", "X-Account:", " a"),
+                "a blank in the target": head("Idempotency-Key: s11",
+                                              "Content-Length: 0").replace(b"/v1/ok", b"/v1/ok /x"),
                 "bad chunk": head("Idempotency-Key: s5",
                                   "Transfer-Encoding: chunked") + b"zz\r\nabc\r\n0\r\n\r\n"}.items():
             got = raw(port, data, shut=True).split(b"\r\n")[0]

@@ -41,6 +41,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("X-Request-Id", "r1")
         self.send_header("Connection", "X-Hop")
         self.send_header("X-Hop", "1")
+        self.send_header("Connection", "X-Hop-Too")
+        self.send_header("X-Hop-Too", "1")
         self.send_header("Content-Length", str(len(body) if length is None else length))
         self.end_headers()
         if self.command != "HEAD":

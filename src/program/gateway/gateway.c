@@ -203,13 +203,14 @@ void gateway_visit_flights(gateway *g, gateway_flight_visitor *visit, void *cont
 /* --- one request ------------------------------------------------------------------------------ */
 
 /* As routes are compared: without empty segments, into `to`, which has room for all of it. 0: the
- * path has segments that a server may take for another path, or a byte that no path has. */
+ * path has segments that a server may take for another path, or a byte that no path has. Some
+ * servers take "..;a=b" for "..". */
 static int write_plain(char *to, const char *from)
 {
     if (*from != '/')
         return 0;
     for (; *from; from++) {
-        size_t len = *from == '/' ? strcspn(from + 1, "/") : 0;
+        size_t len = *from == '/' ? strcspn(from + 1, "/;") : 0;
         if ((unsigned char)*from < ' ' || *from == 0x7f)
             return 0;
         if (*from == '/' && len && len <= 2 && strspn(from + 1, ".") >= len)
@@ -259,7 +260,8 @@ static int wait_for_pipeline(gateway *g)
 
 typedef enum finding { FOUND, NO_TABLE, NO_ROUTE, NO_METHOD, NO_PIPELINE } finding;
 
-/* With the lock. */
+/* With the lock. Without a pipeline the configuration of such a route may be freed at any moment
+ * after the lock: nothing more is said about it then. */
 static finding look_for(gateway_route **out, gateway *g, const char *path, const char *method)
 {
     if (!g->table)
@@ -267,9 +269,9 @@ static finding look_for(gateway_route **out, gateway *g, const char *path, const
     *out = route_table_find(g->table, path);
     if (!*out)
         return NO_ROUTE;
-    if (!route_accepts(*out, method))
-        return NO_METHOD;
-    return (*out)->pipeline && !g->has_pipeline ? NO_PIPELINE : FOUND;
+    if ((*out)->pipeline && !g->has_pipeline)
+        return NO_PIPELINE;
+    return route_accepts(*out, method) ? FOUND : NO_METHOD;
 }
 
 static void refuse_method(const gateway_route *route, http_request *request)

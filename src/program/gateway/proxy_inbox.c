@@ -19,5 +19,6 @@ semel_inbox_options proxy_inbox_options(const route_config *route)
                                  .fingerprint = "body",
                                  .lease_ms = route->lease_ms,
                                  .attempts_max = UINT32_MAX,
-                                 .retention_ms = route->retention_ms};
+                                 .retention_ms = route->retention_ms,
+                                 .durable_claims = 1};
 }

@@ -87,13 +87,32 @@ static void join(passing *p, const char **list, const char *value)
                   : region_copy(memory, value, strlen(value));
 }
 
+typedef struct listing {
+    const char *name;
+    int is_listed;
+} listing;
+
+static void look_into(void *context, const char *name, const char *value)
+{
+    listing *l = context;
+    l->is_listed |= strcasecmp(name, "Connection") == 0 && is_listed(value, l->name);
+}
+
+/* By any of the Connection headers. */
+static int is_of_this_hop(const http_request *request, const char *name)
+{
+    listing l = {.name = name};
+    http_request_headers(request, look_into, &l);
+    return l.is_listed;
+}
+
 static void pass_header(void *context, const char *name, const char *value)
 {
     static const char *const own[] = {"Host",        "Content-Length", "Expect",
                                       "traceparent", "tracestate",     NULL};
     passing *p = context;
     if (is_one_of(name, own) || is_between_neighbours(name) ||
-        is_listed(http_request_header(p->call->request, "Connection"), name))
+        is_of_this_hop(p->call->request, name))
         return;
     if (strcasecmp(name, "X-Forwarded-For") == 0) {
         join(p, &p->forwarded, value);
@@ -203,9 +222,10 @@ static void take_headers(upstream_call *call, CURL *curl)
     while ((at = curl_easy_nextheader(curl, CURLH_HEADER, -1, at)))
         count++;
     http_header *to = call->headers = region_alloc(memory, (count + 1) * sizeof *to);
-    const char *connection = NULL;
-    if (curl_easy_header(curl, "Connection", 0, CURLH_HEADER, -1, &at) == CURLHE_OK)
-        connection = copy(memory, at->value);
+    const char *connection = "";
+    for (size_t i = 0; curl_easy_header(curl, "Connection", i, CURLH_HEADER, -1, &at) == CURLHE_OK;
+         i++)
+        connection = region_printf(memory, "%s,%s", connection, at->value);
     for (at = NULL; (at = curl_easy_nextheader(curl, CURLH_HEADER, -1, at));)
         if (is_passed_back(at->name, connection))
             *to++ = (http_header){copy(memory, at->name), copy(memory, at->value)};

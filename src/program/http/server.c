@@ -105,6 +105,10 @@ semel_status http_server_open(http_server **out, const http_server_options *opti
     if (s->keeper && http_workers_open(s) == 0)
         s->daemon = start(s, fd);
     if (!s->daemon) {
+        if (options->follows) { /* which goes on listening there */
+            options->follows->socket_path = s->socket_path;
+            s->socket_path = NULL;
+        }
         stop_listening(s, fd);
         free_server(s);
         return semel_fail(err, SEMEL_EUNAVAILABLE,

@@ -53,6 +53,20 @@ static int is_value(const char *text, size_t len)
     return 1;
 }
 
+/* A line that begins with a blank belongs to the header before it, for whoever reads it so. Up to
+ * 0.9.75 libmicrohttpd appends it to the name of that header: "Transfer-Encoding:", "  chunked" is
+ * a header Transfer-Encodingchunked, and the body ends elsewhere than for a proxy in front. It is
+ * told by where the texts are: a value follows its name, with blanks in between. */
+static int is_folded(const char *name, size_t name_len, const char *value)
+{
+    const char *at = name + name_len + 1;
+    if (MHD_VERSION > 0x00097500 || !value)
+        return 0;
+    while ((uintptr_t)at < (uintptr_t)value && (*at == ' ' || *at == '\t'))
+        at++;
+    return at != value;
+}
+
 /* The texts live as long as the request: libmicrohttpd has them in the memory of its connection. */
 static enum MHD_Result add_header(void *context, enum MHD_ValueKind kind, const char *name,
                                   size_t name_len, const char *value, size_t value_len)
@@ -60,8 +74,9 @@ static enum MHD_Result add_header(void *context, enum MHD_ValueKind kind, const 
     reading *all = context;
     http_request *r = all->request;
     (void)kind;
+    int is_whole = !is_folded(name, name_len, value);
     value = value ? value : "";
-    if (!is_token(name, name_len) || !is_value(value, value_len))
+    if (!is_token(name, name_len) || !is_value(value, value_len) || !is_whole)
         all->is_bad = 1;
     if (r->header_count < all->room)
         r->headers[r->header_count++] = (http_header){name, value};

@@ -89,7 +89,7 @@ int http_target_parse(http_request *r, const char *target)
     r->target = region_copy(&r->memory, target, strlen(target));
     const char *path = without_host(r->target);
     r->path = "/";
-    if (!path || *path != '/' || strchr(path, '#'))
+    if (!path || *path != '/' || strpbrk(path, " #"))
         return 0;
     size_t len = strcspn(path, "?");
     const char *decoded = decode(&r->memory, path, len, 0);

@@ -109,6 +109,14 @@ static void pack(packing *p, history_record *r, int contents, size_t body_max)
     pack_text(p, &r->row.error, ERROR_MAX);
 }
 
+/* The row has copies of these already. */
+static void share_texts(history_record *r)
+{
+    r->message.id = r->row.message_id;
+    r->message.type = r->row.type;
+    r->message.source = r->row.source;
+}
+
 static semel_history row_of(const semel_event *event)
 {
     const semel_message *m = event->message;
@@ -143,10 +151,7 @@ history_record *history_record_make(const semel_event *event, int contents, size
     packing copying = {.to = (char *)(r + 1)};
     *r = made;
     pack(&copying, r, contents, body_max);
-    /* the message of the event is gone when the row is written: nothing of it is pointed to */
-    r->message.id = r->row.message_id;
-    r->message.type = r->row.type;
-    r->message.source = r->row.source;
+    share_texts(r);
     r->row.message = contents ? &r->message : NULL;
     return r;
 }

@@ -2,6 +2,7 @@
  * that is opened, and is drained with it. With --once there is none: such a process ends when
  * nothing is left to do, and would refuse whoever had just found it. */
 #include "program/cli.h"
+#include "program/handler/drain.h"
 #include "program/run/service_internal.h"
 
 enum { WAIT_MS = 50 };
@@ -70,8 +71,11 @@ int service_gateway_is_idle(const service *s)
 void service_close_gateway(service *s)
 {
     service_drain_gateway(s);
-    while (!service_gateway_is_idle(s))
+    while (!service_gateway_is_idle(s)) {
         service_wait(s, WAIT_MS);
+        if (s->stop_signal) /* it came while a configuration without a gateway is exchanged */
+            drain_begin(s->all->drain_ms);
+    }
     admin_use_gateway(s->admin, NULL);
     gateway_close(s->gateway);
     s->gateway = NULL;

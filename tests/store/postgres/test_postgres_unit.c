@@ -376,6 +376,20 @@ static void a_dead_letter_is_committed_as_work_is(void **state)
         0);
 }
 
+/* A claim that a crash of the server undoes is claimed again, as if nothing had been done. */
+static void a_durable_claim_is_committed_as_work_is(void **state)
+{
+    server_case *c = *state;
+    case_work done = {0};
+    semel_inbox_options options = {.size = sizeof options, .durable_claims = 1};
+    case_close(c);
+    case_open(c, CASE_BUSY_MS, &options);
+    note_commits(c);
+    CASE_RECEIVES(SEMEL_OK, SEMEL_PROCESSED, c, "m", &done);
+    assert_true(case_number(c, "SELECT count(*) FROM commits WHERE how = 'on'") >= 2);
+    assert_int_equal(case_number(c, "SELECT count(*) FROM commits WHERE how <> 'on'"), 0);
+}
+
 /* --- the pool --------------------------------------------------------------------------------- */
 
 typedef struct asker {
@@ -462,6 +476,7 @@ int main(void)
                     IN_TRANSACTION | IN_CLAIM | POSTGRES_ONLY),
         SERVER_TEST(work_before_the_claim_of_a_first_delivery_stays, POSTGRES_ONLY),
         SERVER_TEST(a_dead_letter_is_committed_as_work_is, IN_ALL_MODES | POSTGRES_ONLY),
+        SERVER_TEST(a_durable_claim_is_committed_as_work_is, IN_CLAIM | POSTGRES_ONLY),
         SERVER_TEST(a_pool_of_one_is_waited_for_and_not_by_oneself, POSTGRES_ONLY),
         SERVER_TEST(a_store_is_not_carried_over_fork, POSTGRES_ONLY)};
     return SERVER_TESTS(tests);
