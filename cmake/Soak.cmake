@@ -20,4 +20,5 @@ else()
                  message)
   set(soak soak_short soak_message)
 endif()
-set_tests_properties(${soak} PROPERTIES PROCESSORS 2 COST 100 LABELS soak) # a dozen processes; early, for it takes long
+set_tests_properties(${soak} PROPERTIES LABELS soak)
+semel_wide(${soak}) # a dozen processes

@@ -1,6 +1,6 @@
 # The tests lie in directories by subject: tests/unit, tests/store/postgres, ... Each test_*.c is a cmocka program and a
 # CTest test of its own, whose label is its directory: `ctest -L store/postgres`. The CMakeLists.txt of a directory says
-# what its tests have in common: which servers they need, and which of them run first, alone, or not under a sanitizer.
+# what its tests have in common: which servers they need, and which of them run first, as two, or not under a sanitizer.
 enable_testing()
 set(tests_dir ${PROJECT_SOURCE_DIR}/tests)
 
@@ -66,6 +66,12 @@ function(semel_add_test NAME)
   endif()
 endfunction()
 
+# They count as two tests. CTest passes over such a test as long as only one place is free, so it would wait for the
+# end of a run: they begin before all others, one behind the other.
+function(semel_wide)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 1000)
+endfunction()
+
 function(semel_add_cmocka_test NAME)
   add_executable(${NAME} ${NAME}.c)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
@@ -79,13 +85,13 @@ endfunction()
 #                       [NOT_UNDER_THREAD name...]  left out there, because this sanitizer has nothing to say about
 #                       [NOT_UNDER_ADDRESS name...] them; ALL: the whole directory
 #                       [FIRST name...]             the long ones, so that a parallel run does not end with them
-#                       [ALONE name...]             with so many threads that others would starve
+#                       [WIDE name...]              with so many threads that one counts as two tests
 #                       [LINK library...])          they need this, too
 function(semel_add_directory)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;ALONE;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;WIDE;LINK")
   file(GLOB names CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} test_*.c)
   list(TRANSFORM names REPLACE "\\.c$" "")
-  foreach(name IN LISTS ARG_NOT_UNDER_THREAD ARG_NOT_UNDER_ADDRESS ARG_FIRST ARG_ALONE ARG_UNPARSED_ARGUMENTS)
+  foreach(name IN LISTS ARG_NOT_UNDER_THREAD ARG_NOT_UNDER_ADDRESS ARG_FIRST ARG_WIDE ARG_UNPARSED_ARGUMENTS)
     if(NOT name IN_LIST names AND NOT name STREQUAL "ALL")
       message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}: there is no ${name}.c")
     endif()
@@ -114,8 +120,8 @@ function(semel_add_directory)
     if(name IN_LIST ARG_FIRST)
       set_tests_properties(${name} PROPERTIES COST 100)
     endif()
-    if(name IN_LIST ARG_ALONE)
-      set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    if(name IN_LIST ARG_WIDE)
+      semel_wide(${name})
     endif()
     if(ARG_SERVERS)
       set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED servers)

@@ -8,7 +8,8 @@ int main(void)
 {
     static const store_quirks mariadb = {.name = "mariadb",
                                          .make = server_fresh_mariadb,
-                                         .remove = server_drop,
+                                         .make_ready = server_ready_mariadb,
+                                         .remove = server_give_back,
                                          .pass_ms = server_pass_ms,
                                          .durability = SEMEL_DURABLE_POWER,
                                          .flags = STORE_KEEPS | STORE_SHARED | STORE_MIGRATES |

@@ -63,6 +63,7 @@ void server_drop(const char *url);
  * others, too. */
 void server_ready(char url[SERVER_URL_ROOM], const server_place *where);
 void server_ready_postgres(char url[SERVER_URL_ROOM]); /* as store_quirks.make_ready */
+void server_ready_mariadb(char url[SERVER_URL_ROOM]);
 void server_give_back(const char *url);
 
 /* Makes time pass for a store whose clock is the server's: all times that it has stored become that

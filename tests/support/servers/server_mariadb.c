@@ -65,27 +65,113 @@ static void fresh_mariadb(char url[SERVER_URL_ROOM], const server_place *where, 
     server_print(url, SERVER_URL_ROOM, "mariadb://root@%s:%u/%s", where->host, where->port, name);
 }
 
-/* 1094: it has ended by itself, meanwhile. */
-static void end_sessions_mariadb(const char *other_url, const server_target *at)
+#define SESSIONS "information_schema.processlist WHERE db = '%s' AND id <> connection_id()"
+
+/* It waits until they are gone, for a while: a session that was killed may be in a statement.
+ * 1094: it has ended by itself, meanwhile. */
+static void print_end_sessions(char *sql, size_t room, const char *database)
 {
-    char sql[SERVER_SQL_ROOM];
-    server_print(sql, sizeof sql,
-                 "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR 1094 BEGIN END;"
-                 " FOR r IN (SELECT id FROM information_schema.processlist"
-                 " WHERE db = '%s' AND id <> connection_id()) DO KILL r.id; END FOR; END",
-                 at->database);
-    server_run(other_url, sql);
+    server_print(sql, room,
+                 "BEGIN NOT ATOMIC DECLARE naps INT DEFAULT 0;"
+                 " DECLARE CONTINUE HANDLER FOR 1094 BEGIN END;"
+                 " FOR r IN (SELECT id FROM " SESSIONS ") DO KILL r.id; END FOR;"
+                 " WHILE naps < 5000 AND EXISTS (SELECT 1 FROM " SESSIONS ") DO"
+                 " DO SLEEP(0.001); SET naps = naps + 1; END WHILE; END",
+                 database, database);
 }
 
 static void drop_mariadb(const char *url, const server_target *at)
 {
-    char sql[SERVER_SQL_ROOM], other[SERVER_URL_ROOM];
+    char sql[SERVER_SQL_ROOM], end_sessions[SERVER_SQL_ROOM / 2], other[SERVER_URL_ROOM];
     (void)url;
     server_print(other, sizeof other, "mariadb://%s@%s:%u/mysql", at->user, at->host, at->port);
-    end_sessions_mariadb(other, at);
-    server_print(sql, sizeof sql, "SET lock_wait_timeout = 60; DROP DATABASE IF EXISTS `%s`",
-                 at->database);
+    print_end_sessions(end_sessions, sizeof end_sessions, at->database);
+    server_print(sql, sizeof sql, "%s; SET lock_wait_timeout = 60; DROP DATABASE IF EXISTS `%s`",
+                 end_sessions, at->database);
     server_run(other, sql);
+}
+
+/* What the catalogues say of a database: tables, columns, indexes, checks, triggers, routines,
+ * events and rights. Neither numbers of tables nor times of their making, which TRUNCATE changes,
+ * too. Tables of tests are not in it. The
+ * database is named, since DATABASE() would have the server look into all of them. */
+#define OURS " LIKE 'semel\\_%%'"
+#define ALL_OF(texts) \
+    "(SELECT MD5(GROUP_CONCAT(x ORDER BY x SEPARATOR '\n')) FROM (" texts ") AS a)"
+#define TABLES_AS_MADE                                                                             \
+    "SELECT CONCAT_WS(' ', 'table', table_name, table_type, engine, row_format, table_collation,"  \
+    " create_options) AS x FROM information_schema.tables"                                         \
+    " WHERE table_schema = '%s' AND (table_name" OURS " OR table_type <> 'BASE TABLE')"            \
+    " UNION ALL SELECT CONCAT_WS(' ', 'column', table_name, ordinal_position, column_name,"        \
+    " column_type, is_nullable, IFNULL(column_default, '-'), extra,"                               \
+    " IFNULL(generation_expression, '-'), IFNULL(collation_name, '-'))"                            \
+    " FROM information_schema.columns WHERE table_schema = '%s' AND table_name" OURS               \
+    " UNION ALL SELECT CONCAT_WS(' ', 'index', table_name, index_name, seq_in_index, column_name," \
+    " non_unique, IFNULL(sub_part, '-')) FROM information_schema.statistics"                       \
+    " WHERE table_schema = '%s' AND table_name" OURS                                               \
+    " UNION ALL SELECT CONCAT_WS(' ', 'check', table_name, constraint_name, check_clause)"         \
+    " FROM information_schema.check_constraints"                                                   \
+    " WHERE constraint_schema = '%s' AND table_name" OURS                                          \
+    " UNION ALL SELECT CONCAT_WS(' ', 'trigger', trigger_name, event_object_table)"                \
+    " FROM information_schema.triggers"                                                            \
+    " WHERE trigger_schema = '%s' AND event_object_table" OURS
+#define OTHERS_AS_MADE                                                                            \
+    "SELECT CONCAT_WS(' ', 'routine', name, type, modified, MD5(body), MD5(param_list), comment)" \
+    " AS x FROM mysql.proc WHERE db = '%s'"                                                       \
+    " UNION ALL SELECT CONCAT_WS(' ', 'event', name) FROM mysql.event WHERE db = '%s'"            \
+    " UNION ALL SELECT CONCAT_WS(' ', 'rights', user) FROM mysql.db WHERE db = '%s'"              \
+    " UNION ALL SELECT CONCAT_WS(' ', 'rights', user) FROM mysql.tables_priv"                     \
+    " WHERE db = '%s'"                                                                            \
+    " UNION ALL SELECT CONCAT_WS(' ', 'rights', user) FROM mysql.procs_priv WHERE db = '%s'"
+#define ROWS_AS_MADE                                                             \
+    "SELECT CONCAT_WS(' ', 'store', one, identity) AS x FROM semel_meta"         \
+    " UNION ALL SELECT CONCAT_WS(' ', 'step', version, name, applied_ms, needs)" \
+    " FROM semel_schema"
+#define AS_MADE \
+    "MD5(CONCAT(" ALL_OF(TABLES_AS_MADE) "," ALL_OF(OTHERS_AS_MADE) "," ALL_OF(ROWS_AS_MADE) "))"
+#define LONG_TEXTS "SET SESSION group_concat_max_len = 1048576; "
+
+static void print_as_made(char *sql, size_t room, const server_target *at)
+{
+    const char *name = at->database;
+    server_print(sql, room, AS_MADE, name, name, name, name, name, name, name, name, name, name);
+}
+
+static void print_digest_mariadb(char *sql, size_t room, const server_target *at)
+{
+    char as_made[2 * SERVER_SQL_ROOM];
+    print_as_made(as_made, sizeof as_made, at);
+    server_print(sql, room, LONG_TEXTS "SELECT %s", as_made);
+}
+
+/* Only tables that were written to, for each TRUNCATE makes a file anew: those with rows, and those
+ * whose numbers do not begin at 1. Nothing of it if a session is left. 1146, 1054: a table or column
+ * of ours is gone. */
+static void print_empty_mariadb(char *sql, size_t room, const server_target *at, const char *digest)
+{
+    char as_made[2 * SERVER_SQL_ROOM], end_sessions[SERVER_SQL_ROOM / 2];
+    print_as_made(as_made, sizeof as_made, at);
+    print_end_sessions(end_sessions, sizeof end_sessions, at->database);
+    server_print(sql, room,
+                 LONG_TEXTS
+                 "SET lock_wait_timeout = 60, foreign_key_checks = 0, @emptied = 0; %s;"
+                 "BEGIN NOT ATOMIC"
+                 " DECLARE CONTINUE HANDLER FOR 1146, 1054 SET @emptied = 0;"
+                 " SET @emptied = %s = '%s' AND NOT EXISTS (SELECT 1 FROM " SESSIONS ");"
+                 " IF @emptied THEN"
+                 " FOR t IN (SELECT table_name AS name FROM information_schema.tables"
+                 " WHERE table_schema = '%s' AND table_type = 'BASE TABLE'"
+                 " AND table_name NOT" OURS ") DO"
+                 " EXECUTE IMMEDIATE CONCAT('DROP TABLE `', t.name, '`'); END FOR;"
+                 " FOR t IN (SELECT table_name AS name, IFNULL(auto_increment, 1) AS number"
+                 " FROM information_schema.tables WHERE table_schema = '%s'"
+                 " AND table_name NOT IN ('semel_meta', 'semel_schema')) DO"
+                 " EXECUTE IMMEDIATE CONCAT("
+                 "'SET @rows = EXISTS (SELECT 1 FROM `', t.name, '` LOCK IN SHARE MODE)');"
+                 " IF @rows OR t.number > 1 THEN"
+                 " EXECUTE IMMEDIATE CONCAT('TRUNCATE `', t.name, '`'); END IF; END FOR;"
+                 " END IF; END; SELECT @emptied",
+                 end_sessions, as_made, digest, at->database, at->database, at->database);
 }
 
 /* MariaDB has no SKIP LOCKED in an UPDATE, and a join with a SELECT that has it may be turned round
@@ -110,6 +196,8 @@ const server_type server_mariadb = {
     .each = each_mariadb,
     .fresh = fresh_mariadb,
     .drop = drop_mariadb,
+    .print_digest = print_digest_mariadb,
+    .print_empty = print_empty_mariadb,
     .print_aging = print_aging_mariadb,
     .select_unlocked =
         "SET tx_isolation = 'READ-COMMITTED'; SELECT", /* else gaps are locked, too */

@@ -100,6 +100,13 @@ void server_ready_postgres(char url[SERVER_URL_ROOM])
     server_ready(url, &shared);
 }
 
+void server_ready_mariadb(char url[SERVER_URL_ROOM])
+{
+    server_place shared;
+    server_find(&shared, SERVER_MARIADB);
+    server_ready(url, &shared);
+}
+
 void server_give_back(const char *url)
 {
     char name[SERVER_NAME_ROOM];
