@@ -196,7 +196,19 @@ def unknown():
         expect("sent again", (502, 2), (ask(port, "/v1/partial", key="partial").status, up.count("partial")))
         expect("large", [(502, "answer-too-large")] * 2, [told(ask(port, "/v1/big", key="big")) for _ in range(2)])
         expect("large", 1, up.count("big"))
+        unclear_answers(up, port)
         expect_true('"unknown_outcome"' in run.text(), "it is in the log")
+
+
+def unclear_answers(up, port):
+    """After a 500 or a redirect nobody knows whether it was done; a 503 says that it was not."""
+    up.failures = 1
+    for way in ("500", "302"):
+        first, copy = ask(port, f"/v1/{way}", key=way), ask(port, f"/v1/{way}", key=way)
+        expect(f"{way} and its copy", (int(way), (502, "outcome-unknown")), (first.status, told(copy)))
+        expect(way, 1, up.count(way))
+    expect("503", [503] * 2, [ask(port, "/v1/503", key="503").status for _ in range(2)])
+    expect("503", 2, up.count("503"))
 
 
 def retried():

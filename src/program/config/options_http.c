@@ -210,8 +210,8 @@ static const option route_options[] = {
      .type = OPTION_LIST,
      .offset = offsetof(route_config, replay),
      .otherwise = "[2xx, 4xx]",
-     .text = "proxies: statuses whose answers are kept and replayed; others are not, and the next "
-             "copy is sent again",
+     .text = "proxies: statuses whose answers are kept and replayed; after another one the outcome "
+             "is unknown, or after 408, 425, 429, 501, 503 and 505 a copy is sent again",
      .example = "[2xx, 404]"},
     {.name = "on_unknown",
      .type = OPTION_WORD,

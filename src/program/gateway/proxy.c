@@ -40,6 +40,13 @@ int proxy_replays_parse(unsigned char out[600], const config_list *list)
     return 1;
 }
 
+/* By its definition the request was not handled, or is to come again. After any other answer that
+ * is not kept (a 500, a redirect) nobody knows. */
+static int says_not_handled(unsigned status)
+{
+    return says_again(status) || status == 501 || status == 503 || status == 505;
+}
+
 static void free_state(proxy_state *state)
 {
     semel_inbox_close(state->inbox);
@@ -167,6 +174,7 @@ typedef struct sending {
     int64_t began_ns;
     sending_end end;
     proxy_answer answer;
+    int passes_on; /* the request gets what the upstream has answered, whatever is stored */
 } sending;
 
 static const http_header *kept_headers(const sending *s)
@@ -227,6 +235,21 @@ static semel_status take_unknown(sending *s, semel_unit *unit, semel_error *err)
     return semel_fail(err, SEMEL_EHANDLER, "unknown outcome: %s", s->call.why.text);
 }
 
+/* An answer that is not replayed. Its request gets it; copies are told what is known, or sent. */
+static semel_status take_unkept(sending *s, semel_unit *unit, semel_error *err)
+{
+    unsigned status = s->call.status;
+    if (says_not_handled(status) || s->route->config->on_unknown == UNKNOWN_RETRY) {
+        s->end = SENT_RELEASED;
+        return semel_fail(err, SEMEL_ESTOPPED, "http %u is not replayed", status);
+    }
+    s->passes_on = s->call.end == UPSTREAM_ANSWERED;
+    return keep_unknown(s, unit,
+                        region_printf(http_request_memory(s->call.request),
+                                      "The upstream answered %u, which is not replayed", status),
+                        err);
+}
+
 /* SEMEL_ESTOPPED gives the key back as if nothing had been tried. */
 static semel_status take_end(sending *s, semel_unit *unit, semel_error *err)
 {
@@ -242,10 +265,7 @@ static semel_status take_end(sending *s, semel_unit *unit, semel_error *err)
         make_answer(s, ANSWER_KEPT, call->status, (semel_bytes){call->body.data, call->body.len});
     else
         make_answer(s, ANSWER_TOO_LARGE, call->status, (semel_bytes){NULL, 0});
-    if (is_kept)
-        return keep_answer(s, unit, err);
-    s->end = SENT_RELEASED;
-    return semel_fail(err, SEMEL_ESTOPPED, "http %u is not replayed", call->status);
+    return is_kept ? keep_answer(s, unit, err) : take_unkept(s, unit, err);
 }
 
 /* The handler of the inbox: the key is claimed. An earlier attempt that did not end may have
@@ -301,7 +321,7 @@ static void give_answer(const sending *s, const proxy_answer *answer, int is_fir
 {
     const flight_end end = {.answer = answer, .outcome = ROUTE_REPLAYED};
     flight_land(s->flight, &end);
-    if (is_first && answer->kind == ANSWER_KEPT)
+    if (is_first && (answer->kind == ANSWER_KEPT || s->passes_on))
         proxy_respond_first(s->route, &s->call, s->began_ns);
     else if (is_first && answer->kind == ANSWER_UNKNOWN)
         proxy_respond_unknown(
