@@ -229,18 +229,17 @@ semel_status semel_history_list(semel_store *store, const semel_history_filter *
 {
     history_page page = {.count = 0};
     semel_history_filter wanted;
+    const semel_store_history *driver = store_history(store);
     semel_status status = read_filter(&wanted, filter, err);
-    if (!status && !store_history(store)->list)
-        status = refuse(store, err);
-    if (status)
-        return status;
+    if (status || !driver->list)
+        return status ? status : refuse(store, err);
     page.room = wanted.limit;
     page.contents = wanted.contents;
     page.rows = arena_alloc(&page.arena, page.room * sizeof *page.rows);
     if (!page.rows)
         status = fail_memory(err);
     if (!status)
-        status = store_history(store)->list(store->state, &wanted, keep_row, &page, err);
+        status = driver->list(store->state, &wanted, keep_row, &page, err);
     for (uint32_t i = 0; !status && i < page.count; i++)
         status = visitor(&page.rows[i], context, err);
     arena_free(&page.arena);

@@ -320,12 +320,12 @@ static void put_letter(buffer *to, const char *name, const dead_letter *d)
  * bounded number of them. */
 static int put_letters(asking *q, dead_work *w, buffer *to)
 {
-    int status = CLI_OK, more = 1, steps = 0;
+    int status = CLI_OK, steps = 0;
     size_t count = 0;
     dead_page p = {.step = API_PAGE, .after = w->filters.after_id};
     (void)q;
     put_open(to, "letters", '[');
-    while (!count && steps++ < STEPS_MAX && (more = dead_next(w, &p, &status)) > 0)
+    while (!count && steps++ < STEPS_MAX && dead_next(w, &p, &status) > 0)
         for (size_t i = 0; i < p.count; i++, count++) {
             put_letter(to, NULL, &p.items[i]);
             put_close(to, '}');

@@ -160,10 +160,11 @@ static void tell_inboxes(snapshot *s)
 {
     for (size_t i = 0; i < s->inbox_count; i++)
         for (size_t c = 0; c < s->check_count && !s->inboxes[i].warning; c++) {
-            const char *at = strstr(s->checks[c].what, s->inboxes[i].name);
-            size_t len = strlen(s->inboxes[i].name);
-            if (strncmp(s->checks[c].what, "inboxes", 7) == 0 && at &&
-                (!at[len] || at[len] == '.' || at[len] == '"'))
+            const char *what = s->checks[c].what, *name = s->inboxes[i].name;
+            const char *at = what && name ? strstr(what, name) : NULL;
+            char behind = at ? at[strlen(name)] : 'x';
+            if (at && strncmp(what, "inboxes", 7) == 0 &&
+                (!behind || behind == '.' || behind == '"'))
                 s->inboxes[i].warning = s->checks[c].text;
         }
 }

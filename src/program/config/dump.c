@@ -35,9 +35,12 @@ static void leave(dumping *d, size_t before)
     d->path.data[before] = 0;
 }
 
-static int is_written(const config_node *node)
+/* As it is written (${NAME}); NULL: it is not a substitution, and so not to be shown. */
+static const char *written(const config_node *node)
 {
-    return node && node->kind == NODE_SCALAR && secret_is_substituted(node->raw, strlen(node->raw));
+    if (!node || node->kind != NODE_SCALAR || !secret_is_substituted(node->raw, strlen(node->raw)))
+        return NULL;
+    return node->raw;
 }
 
 /* What was added to the text from `start` on is the value. */
@@ -51,7 +54,7 @@ static void tell(dumping *d, const option *of, const config_node *node, size_t s
     const dumped_value value = {.path = d->path.data,
                                 .value = d->out->data + start,
                                 .origin = where,
-                                .written = is_secret && is_written(node) ? node->raw : NULL,
+                                .written = is_secret ? written(node) : NULL,
                                 .is_secret = is_secret};
     d->visit(d->context, &value);
     leave(d, before);

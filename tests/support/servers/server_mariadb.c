@@ -145,8 +145,8 @@ static void print_digest_mariadb(char *sql, size_t room, const server_target *at
 }
 
 /* Only tables that were written to, for each TRUNCATE makes a file anew: those with rows, and those
- * whose numbers do not begin at 1. Nothing of it if a session is left. 1146, 1054: a table or column
- * of ours is gone. */
+ * whose numbers do not begin at 1. Nothing of it if a session is left. 1146, 1054: a table or
+ * column of ours is gone. */
 static void print_empty_mariadb(char *sql, size_t room, const server_target *at, const char *digest)
 {
     char as_made[2 * SERVER_SQL_ROOM], end_sessions[SERVER_SQL_ROOM / 2];
