@@ -111,7 +111,8 @@ def bounded():
         for part in range(4):
             publish_lines("orders", [f'{{"n": {n}}}' for n in range(part * 100, part * 100 + 100)], "--type", "paid")
             wait_for("payments", processed=part * 100 + 100)
-        wait_until(lambda: number(store, "SELECT coalesce(max(id), 0) FROM semel_history") > 150, "more than fit were written")
+        wait_until(lambda: number(store, "SELECT coalesce(max(id), 0) FROM semel_history") > 150,
+                   "more than fit were written")
         wait_until(lambda: number(store, "SELECT count(*) FROM semel_history") <= 110, "it was trimmed")
         store.ask("UPDATE semel_history SET at_ms = 1")
         publish_lines("orders", [f'{{"n": {n}}}' for n in range(1000, 1011)], "--type", "paid")
