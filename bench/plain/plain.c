@@ -47,7 +47,7 @@ static void pass_on(http_request *request, void *context)
     buffer_free(&call.body);
 }
 
-static int serve(const char *port, http_handler *handle, void *context, const sigset_t *ends)
+static int serve(const char *port, http_serve *handle, void *context, const sigset_t *ends)
 {
     char listen[64];
     int number = 0;
