@@ -157,7 +157,7 @@ size_t worker_end_settled(worker *self);
 semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err);
 
 /* consumer_trace.c: for the tracer of the store, if it wants to know. The start of receiving or of
- * settling, as the others take it; 0: nobody asks. */
+ * settling, as the others take it; 0: no tracer asks. */
 semel_status consumer_trace_open(semel_consumer *consumer, semel_error *err);
 void consumer_trace_close(semel_consumer *consumer);
 int64_t consumer_trace_receiving(const semel_consumer *consumer);

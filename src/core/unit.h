@@ -53,7 +53,7 @@ typedef struct unit_item {
     const char *kept_as;   /* for the observer: the letter's name; NULL: that of the inbox */
     semel_outcome known;   /* steps: it was not claimed, which is reported when the unit ends */
     int64_t handler_ns;    /* how long the handler took, for the observer; 0: it did not run */
-    int64_t started_ns;    /* when it was called; 0: it was not, or nobody asks */
+    int64_t started_ns;    /* when it was called; 0: it was not, or no observer asks */
     /* what the tracer says its work belongs to; "": what the message says */
     char traceparent[SEMEL_TRACEPARENT_SIZE];
     int claimed;        /* the claim said SEMEL_CLAIMED: there is something to commit */

@@ -172,7 +172,7 @@ struct api {
     struct live *live;
     pthread_mutex_t lock; /* over what follows, up to the next one */
     pthread_cond_t wake;  /* questions have come, or it ends */
-    pthread_cond_t idle;  /* nobody uses store, configuration and pipeline */
+    pthread_cond_t idle;  /* no thread uses store, configuration and pipeline */
     semel_store *store;
     const config *all;
     semel_pipeline *pipeline;

@@ -52,7 +52,7 @@ static void put_minute(series *s, int64_t minute)
     }
 }
 
-/* Seconds that nobody has sampled: the process was stopped, or the clock was set. */
+/* Seconds without a sample: the process was stopped, or the clock was set. */
 static void skip_to(series *s, int64_t second)
 {
     int64_t from = s->last_s + 1;
