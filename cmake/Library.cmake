@@ -1,8 +1,8 @@
 # One set of position-independent objects makes libsemel.so, libsemel.a and what the tests link.
 
 # What the backends share lies beside them, in directories without a CMakeLists.txt.
-file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/*.c src/store/sql/*.c src/transport/*.c
-     src/transport/common/*.c)
+file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/*.c src/store/sql/*.c src/store/keyed/*.c
+     src/transport/*.c src/transport/common/*.c)
 set(libraries Threads::Threads)
 foreach(name IN LISTS SEMEL_BACKENDS_BUILT_IN ITEMS openssl json)
   if(TARGET PkgConfig::semel_${name})
