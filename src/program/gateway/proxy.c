@@ -442,11 +442,9 @@ static void give_outcome(sending *s, semel_status status, semel_outcome outcome,
     } else if (s->end == SENT_UNREACHED) {
         log_upstream(s->route, "upstream", s->key->text, s->call.why.text);
         fail_all(s, &unreached, ROUTE_UNAVAILABLE);
-    } else if (s->end == SENT_RELEASED) {
-        give_answer(s, &s->answer, 1);
     } else if (s->end == SENT_UNKNOWN) {
         give_unknown(s, s->call.why.text);
-    } else if (status == SEMEL_OK && outcome == SEMEL_PROCESSED) {
+    } else if (s->end == SENT_RELEASED || (status == SEMEL_OK && outcome == SEMEL_PROCESSED)) {
         give_answer(s, &s->answer, 1);
     } else {
         settle_unsure(s, why);
