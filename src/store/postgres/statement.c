@@ -250,13 +250,15 @@ static const char *const texts[ST_COUNT] = {
     [ST_SWEEP_PATIENCE] = "SELECT set_config('idle_session_timeout', '30000', false)",
     [ST_SWEEP_LOCK] = "SELECT pg_try_advisory_lock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
     [ST_SWEEP_UNLOCK] = "SELECT pg_advisory_unlock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
-    /* The note is locked before any marker is: the count is computed once, before the scan. */
+    /* The note is locked before any marker is: the count is computed once, before the scan. The
+     * rows come in the order of their places, whatever the plan: the next step begins behind the
+     * last one. */
     [ST_SWEEP] = "WITH known AS (SELECT 1 FROM " NOTE " WHERE inbox = $1 AND note = 2 FOR UPDATE), "
                  "gone AS (DELETE FROM " MARKER " WHERE ctid = ANY (ARRAY("
                  "SELECT ctid FROM " MARKER " WHERE ctid > $3 AND ctid <= $4 AND inbox = $1 "
                  "AND at_ms < $2 AND NOT " LIVE(
                      "") " AND NOT " LETTER " AND (SELECT count(*) FROM known) >= 0 "
-                         "LIMIT $5 FOR UPDATE SKIP LOCKED)) "
+                         "ORDER BY ctid LIMIT $5 FOR UPDATE SKIP LOCKED)) "
                          "RETURNING ctid, at_ms), "
                          "noted AS (INSERT INTO " NOTE " AS n (inbox, note, number) "
                          "SELECT $1, 2, max(at_ms) FROM gone "
