@@ -136,7 +136,7 @@ static void report_place(const char *store, const place *at, const place *small,
 
 static void measure(const char *store, place places[SIZES], size_t count)
 {
-    size_t rounds = choose(9, 3);
+    size_t rounds = choose_rounds(9, 3);
     for (size_t round = 0; round < rounds; round++)
         for (size_t i = 0; i < count; i++) {
             progress(store, round * count + i, rounds * count);

@@ -100,14 +100,16 @@ static void receive_meanwhile(turns *t, semel_server *p, sweeper *s)
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_RANDOM);
-    t->rates = (comparison){.rounds = choose(9, 3), .contenders = 2};
-    for (size_t round = 0; round < t->rates.rounds; round++)
+    t->rates = (comparison){.rounds = choose_rounds(9, 3), .contenders = 2};
+    for (size_t round = 0; round < t->rates.rounds; round++) {
         for (int turn = 0; turn < 2; turn++) {
             progress("receiving, and the sweep", round * 2 + (size_t)turn, t->rates.rounds * 2);
             messages_make(&set, &keys, transactions(1500, 600));
             take_turn(t, p, round, (int)(round % 2) ^ turn, s, &set);
             stop_if_asked();
         }
+        comparison_settle(&t->rates, round + 1);
+    }
     messages_free(&set);
 }
 
@@ -117,7 +119,7 @@ static void report_meanwhile(turns *t, const sweeper *s)
     for (int i = 0; i < 2; i++)
         p99[i] = percentile(t->latencies[i], t->counts[i], 0.99) * 1e6;
     report_row("receive p99, us, 4 connections", p99[0], p99[1],
-               (spread){p99[1] / p99[0], NAN, NAN}, AT_MOST(2));
+               spread_unknown(p99[1] / p99[0]), AT_MOST(2));
     report_comparison("receive, messages/s", &t->rates, 1, 0, NO_AIM);
     report_value("a step of 1000 meanwhile", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
 }
