@@ -84,7 +84,8 @@ size_t choose_rounds(size_t most, size_t few)
 static void print_help(void)
 {
     puts(
-        "usage: semel-bench [--quick | --full] [--large] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+        "usage: semel-bench [--quick | --full] [--large] [--only NAME]... [--csv] [--dir "
+        "DIRECTORY]\n"
         "                   [--postgres URL] [--mariadb URL] [--rabbitmq URL]\n"
         "\n"
         "  --quick         few rounds, whatever they say\n"

@@ -1,21 +1,17 @@
-/* Programs that differ in little, compared by their processor time: all run side by side, each for
- * a slice of a fifth of a second while the others are stopped (SIGSTOP), in turns. What the machine
- * does besides changes from second to second, so neighbouring slices are compared, and the median
- * of many such pairs is taken.
+/* Programs that differ in little, compared by their processor time: all run at once, and what each
+ * has used and done is read in slices of half a second. What the machine does besides hurts
+ * all of them in the same slice, so the ratio is taken within a slice, and the median over many.
+ * Work that a program does by the clock has the share that it has in real life, as it would not
+ * have if the programs took turns.
  *
- * A slice ends with a commit of the program, so that no batch is counted by one slice and paid for
- * by another: its rows are watched over a connection of the benchmark. A program that is stopped may
- * have the store locked; so all queues are filled before, each store has one program, and a
- * measurement also ends when a queue is nearly empty. SQLite only. */
+ * A slice ends with a commit of the program, so that no batch is counted in one slice and paid for
+ * in another: its rows are watched over a connection of the benchmark. Queues are filled before;
+ * the measurement also ends when one is nearly empty. SQLite only. */
 #include "run.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 
-enum { SLICE_MS = 200, LOOK_US = 200, PATIENCE_S = 60 };
+enum { SLICE_MS = 500, LOOK_US = 200, PATIENCE_S = 60 };
 
 /* Where a program was when it last committed. */
 typedef struct mark {
@@ -35,20 +31,6 @@ static int64_t rows_of(const slice_side *side)
     return raw_number(side->of->stage.db, "SELECT coalesce(max(id), 0) FROM effect");
 }
 
-static void go_on(const slice_side *side)
-{
-    if (kill(side->of->program.pid, SIGCONT) != 0)
-        die("a program cannot go on: %s", strerror(errno));
-}
-
-static void stop(const slice_side *side)
-{
-    int status = 0;
-    if (kill(side->of->program.pid, SIGSTOP) != 0 ||
-        waitpid(side->of->program.pid, &status, WUNTRACED) < 0 || !WIFSTOPPED(status))
-        die("a program cannot be stopped, or has ended");
-}
-
 /* Until the next commit. */
 static mark next_commit(const slice_side *side)
 {
@@ -63,26 +45,23 @@ static mark next_commit(const slice_side *side)
     return (mark){rows, program_cpu_s(&side->of->program)};
 }
 
-static mark run_slice(const slice_side *side)
+static void take_slice(comparison *costs, size_t round, size_t which, const slice_side *side,
+                       mark *last)
 {
-    go_on(side);
-    pause_us(SLICE_MS * 1000L / 2);
-    if (side->meanwhile)
-        side->meanwhile(side->context);
-    pause_us(SLICE_MS * 1000L / 2);
     mark reached = next_commit(side);
-    stop(side);
-    return reached;
-}
-
-static void take_turn(comparison *costs, size_t round, size_t which, const slice_side *side,
-                      mark *last)
-{
-    mark reached = run_slice(side);
     if (round)
         costs->rate[which][round - 1] =
             (double)(reached.rows - last->rows) / (reached.cpu_s - last->cpu_s);
     *last = reached;
+}
+
+static void wait_for_slice(const slice_side sides[], size_t count)
+{
+    pause_us(SLICE_MS * 1000L / 2);
+    for (size_t i = 0; i < count; i++)
+        if (sides[i].meanwhile)
+            sides[i].meanwhile(sides[i].context);
+    pause_us(SLICE_MS * 1000L / 2);
 }
 
 /* Is there enough for a slice of each, and as much again? */
@@ -103,10 +82,8 @@ static void start_all(const slice_side sides[], size_t count, size_t messages)
     for (size_t i = 0; i < count; i++)
         stage_fill(&sides[i].of->stage, &set);
     messages_free(&set);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         program_start(&sides[i].of->program);
-        stop(&sides[i]);
-    }
 }
 
 /* What was handled had its effect, and the rest is in the queue. */
@@ -114,7 +91,6 @@ static void end_all(const slice_side sides[], size_t count, size_t messages)
 {
     for (size_t i = 0; i < count; i++) {
         stage *on = &sides[i].of->stage;
-        go_on(&sides[i]);
         program_stop(&sides[i].of->program);
         stage_check_effects(on, messages - (size_t)raw_number(on->db, on->left_sql));
     }
@@ -127,9 +103,10 @@ void run_slices(comparison *costs, const slice_side sides[], size_t messages, co
     start_all(sides, count, messages);
     for (size_t round = 0; round <= costs->rounds; round++) {
         progress(label, round, costs->rounds + 1);
+        wait_for_slice(sides, count);
         for (size_t i = 0; i < count; i++) {
             size_t which = round % 2 ? count - 1 - i : i;
-            take_turn(costs, round, which, &sides[which], &last[which]);
+            take_slice(costs, round, which, &sides[which], &last[which]);
         }
         if (!is_filled(last, count, round, messages) && round)
             costs->rounds = round;

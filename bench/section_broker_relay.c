@@ -165,8 +165,9 @@ static void rounds_run(comparison *d, relay_case *f)
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    *d = (comparison){
-        .rounds = choose_rounds(5, 3), .contenders = CONTENDERS, .rest_s = options.full ? 0.1 : 0.05};
+    *d = (comparison){.rounds = choose_rounds(5, 3),
+                      .contenders = CONTENDERS,
+                      .rest_s = options.full ? 0.1 : 0.05};
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("relaying", round, d->rounds + 1);
         for (size_t i = 0; i < CONTENDERS; i++)

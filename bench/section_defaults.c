@@ -226,8 +226,8 @@ static void measure(const server *on, const char *url, uint32_t workers)
         side_open(&sides[i], url, &places[i], workers);
         contenders[i] = (contender){&sides[i], consume};
     }
-    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1, choose_rounds(11, 5),
-                   "defaults");
+    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1,
+                   choose_rounds(11, 5), "defaults");
     snprintf(name, sizeof name, "%u worker%s, default by the best fixed batch", workers,
              workers == 1 ? "" : "s");
     report_best(name, &d);

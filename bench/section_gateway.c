@@ -160,7 +160,8 @@ static void measure(const server *on, const char *url)
                                        [CLAIM] = {&claim, claim_run},
                                        [FIRST] = {&gateway.first, load_run},
                                        [REPLAY] = {&gateway.replay, load_run}};
-    comparison_run(&d, all, CONTENDERS, &keys, choose(500, 200), 10, choose_rounds(7, 3), "gateway");
+    comparison_run(&d, all, CONTENDERS, &keys, choose(500, 200), 10, choose_rounds(7, 3),
+                   "gateway");
     report(&d);
     gateway_close(&gateway);
     claim_close(&claim);

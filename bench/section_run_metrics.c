@@ -1,4 +1,4 @@
-/* `semel run` with an admin server that is scraped in each slice, which is five times a second,
+/* `semel run` with an admin server that is scraped in each slice, which is twice a second,
  * against one that has none. (Prometheus asks every fifteen seconds or so.) Counting itself is in
  * both: it is never off. */
 #include "run.h"
@@ -74,15 +74,14 @@ void section_run_metrics(void)
     const slice_side sides[CONTENDERS] = {
         [PLAIN] = {.of = &plain},
         [SCRAPED] = {.of = &scraped.program, .meanwhile = scrape_once, .context = &scraped}};
-    report_section("run-metrics", "SQLite: semel run, scraped five times a second", "plain",
-                   "scraped");
+    report_section("run-metrics", "SQLite: semel run, scraped twice a second", "plain", "scraped");
     stage_open(&plain.stage, NULL, NULL, "bench_plain");
     stage_open(&scraped.program.stage, NULL, NULL, "bench_scraped");
     scratch_path(scraped.socket, "admin.sock");
     snprintf(admin, sizeof admin, "admin: \"unix:%s\"\n", scraped.socket);
     configure(&plain, "");
     configure(&scraped.program, admin);
-    run_slices(&d, sides, choose(600000, 300000), "semel run, scraped");
+    run_slices(&d, sides, choose(400000, 200000), "semel run, scraped");
     report_comparison("messages in a second of processor time", &d, SCRAPED, PLAIN, AT_LEAST(0.99));
     report_value("scrapes", (double)scraped.scrapes, "", NO_AIM);
     stage_close(&plain.stage);

@@ -118,8 +118,8 @@ static void report_meanwhile(turns *t, const sweeper *s)
     double p99[2];
     for (int i = 0; i < 2; i++)
         p99[i] = percentile(t->latencies[i], t->counts[i], 0.99) * 1e6;
-    report_row("receive p99, us, 4 connections", p99[0], p99[1],
-               spread_unknown(p99[1] / p99[0]), AT_MOST(2));
+    report_row("receive p99, us, 4 connections", p99[0], p99[1], spread_unknown(p99[1] / p99[0]),
+               AT_MOST(2));
     report_comparison("receive, messages/s", &t->rates, 1, 0, NO_AIM);
     report_value("a step of 1000 meanwhile", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
 }

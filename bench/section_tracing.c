@@ -47,7 +47,7 @@ void section_tracing(void)
         configure(&programs[i], collector.url, samples[i]);
         sides[i] = (slice_side){.of = &programs[i]};
     }
-    run_slices(&d, sides, choose(400000, 250000), "semel run, traced");
+    run_slices(&d, sides, choose(300000, 150000), "semel run, traced");
     report_comparison("sampled: 1 %", &d, HUNDREDTH, WITHOUT, AT_LEAST(0.98));
     report_comparison("sampled: all", &d, ALL, WITHOUT, NO_AIM);
     for (size_t i = 0; i < CONTENDERS; i++)
