@@ -2,7 +2,8 @@
  *
  * Two things bound it: the same proxy without a store (semel-bench-plain proxy: the same server,
  * the same libcurl), and the library in claim mode with as many threads and a result of the same
- * size. First requests are measured against the slower of the two, round by round. A replayed
+ * size. Its claims are durable as the gateway's are: each first request waits for the disk twice.
+ * First requests are measured against the slower of the two, round by round. A replayed
  * answer touches no upstream and is measured against the plain proxy. All processes share the
  * processors with the clients. */
 #include "gateway_load.h"
@@ -48,7 +49,8 @@ static void claim_run(void *context, const message_set *set)
 static void claim_open(claim_side *side, const server *on, const char *url)
 {
     semel_error err;
-    const semel_inbox_options claims = {.size = sizeof claims, .mode = SEMEL_CLAIM};
+    const semel_inbox_options claims = {
+        .size = sizeof claims, .mode = SEMEL_CLAIM, .durable_claims = 1};
     stage_open(&side->stage, on, url, "bench_claiming");
     must(semel_store_open(&side->store, side->stage.url, NULL, &err), &err);
     must(semel_inbox_open(&side->inbox, side->store, "bench", &claims, &err), &err);
