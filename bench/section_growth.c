@@ -349,5 +349,5 @@ static void grow(key_order order, size_t sizes, size_t rounds)
 void section_growth(void)
 {
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++)
-        grow(order, choose(SIZES, 2), choose_rounds(9, 3));
+        grow(order, choose(SIZES, 2), choose_rounds(choose(9, 5), 3));
 }
