@@ -1,7 +1,7 @@
 /* Lists: plain reads on a connection of the pool, each one statement without a transaction around
  * it, so that none has to be ended. They take no locks and wait for none, whatever the isolation of
- * units is: even at SERIALIZABLE the server does not lock what such a statement reads. See the lists
- * of <semel/sys/store.h>. */
+ * units is: even at SERIALIZABLE the server does not lock what such a statement reads. See the
+ * lists of <semel/sys/store.h>. */
 #include "store/mariadb/mariadb.h"
 
 semel_status maria_run_list(mariadb_store *store, const maria_list *list, semel_error *err)
