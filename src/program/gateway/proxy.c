@@ -376,8 +376,7 @@ static int look_first(const sending *s, semel_error *err)
         fail_store(s, err);
         return 1;
     }
-    if (marker->state != SEMEL_MARKER_NONE)
-        note_key(s->state, 0);
+    note_key(s->state, marker->state == SEMEL_MARKER_NONE);
     if (marker->state == SEMEL_MARKER_DONE)
         is_done = give_stored(s, marker->result);
     else if (marker->state == SEMEL_MARKER_CLAIMED &&

@@ -241,6 +241,7 @@ static const char *const texts[ST_COUNT] = {
     /* By another session, in a mode that keeps rows from being written. */
     [ST_MARK_TABLE_LOCKED] =
         "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '" MARKER "'::regclass AND granted "
+        "AND locktype = 'relation' "
         "AND pid <> pg_backend_pid() AND mode IN ('ShareLock', 'ShareRowExclusiveLock', "
         "'ExclusiveLock', 'AccessExclusiveLock'))",
     [ST_RESULT_SET] = "WITH done AS (UPDATE " MARKER " SET result = $3 WHERE inbox = $1 "
