@@ -30,6 +30,7 @@ enum { ROUNDS_MAX = 64, CONTENDERS_MAX = 6, ID_TEXT = 36, BODY_BYTES = 100, BROK
 
 typedef struct bench_options {
     int quick;
+    int full;
     int csv;
     int large;             /* ten million markers on the servers, too */
     const char *directory; /* where the scratch directory is made */
@@ -40,12 +41,15 @@ typedef struct bench_options {
 
 extern bench_options options;
 
-/* `full` normally, `quick` with --quick. */
-size_t choose(size_t full, size_t quick);
+/* The size of a measurement: `full` with --full, else `brief`. */
+size_t choose(size_t full, size_t brief);
+/* The number of its rounds: `few` with --quick, else `most`. Without --full a measurement whose
+ * ratios have settled ends before: see comparison_settle(). */
+size_t choose_rounds(size_t most, size_t few);
 
 /* So many durable transactions, or fewer on a disk where they would take longer than a tenth of a
  * second: a slow disk makes the figures coarser, not the run longer. */
-size_t transactions(size_t full, size_t quick);
+size_t transactions(size_t full, size_t brief);
 
 void section_limits(void);
 void section_receive(void);
@@ -116,6 +120,7 @@ void messages_free(message_set *set);
 
 typedef struct spread {
     double median, low, high;
+    double error; /* of the median, about: one standard error, from the median deviation */
 } spread;
 
 typedef struct contender {
@@ -126,7 +131,10 @@ typedef struct contender {
 typedef struct comparison {
     size_t rounds;
     size_t contenders;
-    double rest_s; /* before each turn, if the last one left work behind */
+    double rest_s;    /* before each turn, if the last one left work behind */
+    double tolerance; /* of the ratios, when they have settled; 0: SETTLED */
+    double seconds;   /* when it ends although they have not; 0: LONGEST_S */
+    double began_s;
     double rate[CONTENDERS_MAX][ROUNDS_MAX]; /* messages a second */
 } comparison;
 
@@ -138,7 +146,11 @@ void comparison_run(comparison *out, const contender *contenders, size_t count, 
  * each. */
 void comparison_round(comparison *d, size_t round, const contender *contenders,
                       const message_set *set, size_t slice);
+/* Behind each round: so many are done. Lowers `rounds` to that when the ratios to the first
+ * contender have settled, or time is over; never with --full. */
+void comparison_settle(comparison *d, size_t done);
 spread spread_of(const double values[], size_t count);
+spread spread_unknown(double value); /* a figure that was taken once */
 spread comparison_rate(const comparison *d, size_t which);
 spread comparison_ratio(const comparison *d, size_t which,
                         size_t against);                        /* of the rates, round by round */
@@ -166,7 +178,7 @@ void report_comparison(const char *name, const comparison *d, size_t which, size
                        bench_aim aim);
 void report_value(const char *name, double value, const char *unit, bench_aim aim);
 void report_note(const char *format, ...) SEMEL_PRINTF(1, 2);
-void report_end(void);
+void report_end(void); /* with a table of all aims */
 
 void progress(const char *what, size_t done, size_t of); /* on a terminal only */
 void progress_clear(void);

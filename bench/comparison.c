@@ -1,14 +1,22 @@
 /* Contenders take turns, in slices of a few milliseconds. A machine that is busy with something
  * else for a second slows down all of them rather than one, so the ratio within a round means
  * something when the rates do not. Reported are medians over rounds, with the smallest and the
- * largest. */
+ * largest.
+ *
+ * Rounds end when more of them would not change the ratios: the error of each median is estimated
+ * from the deviations of the rounds, and compared with a tolerance. A measurement that scatters
+ * ends when its time is over, and is reported with its scatter. */
 #include "bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { SLICES = 10 };
+enum { SLICES = 10, LEAST_ROUNDS = 3 };
+
+#define SETTLED   0.015 /* of the ratio */
+#define LONGEST_S 3.0
 
 static message_set slice_of(const message_set *set, size_t start, size_t count)
 {
@@ -63,6 +71,7 @@ void comparison_run(comparison *out, const contender *contenders, size_t count, 
         progress(label, round, out->rounds + 1);
         messages_make(&set, keys, batch * batches);
         comparison_round(out, round, contenders, &set, slice);
+        comparison_settle(out, round);
     }
     progress_clear();
     messages_free(&set);
@@ -83,15 +92,32 @@ double percentile(double values[], size_t count, double share)
     return values[at < count ? at : count - 1];
 }
 
+static double median_of(double values[], size_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+    return (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
+/* The standard error of a median is 1.25 standard deviations by the root of the count, and a
+ * standard deviation is 1.48 median deviations, if what disturbs is many small things. */
 spread spread_of(const double values[], size_t count)
 {
-    double sorted[ROUNDS_MAX];
+    double sorted[ROUNDS_MAX], deviations[ROUNDS_MAX];
     if (!count || count > ROUNDS_MAX)
-        return (spread){0, 0, 0};
+        return (spread){.median = 0};
     memcpy(sorted, values, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_doubles);
-    double median = (sorted[count / 2] + sorted[(count - 1) / 2]) / 2;
-    return (spread){median, sorted[0], sorted[count - 1]};
+    double median = median_of(sorted, count);
+    for (size_t i = 0; i < count; i++)
+        deviations[i] = fabs(values[i] - median);
+    return (spread){.median = median,
+                    .low = sorted[0],
+                    .high = sorted[count - 1],
+                    .error = 1.25 * 1.48 * median_of(deviations, count) / sqrt((double)count)};
+}
+
+spread spread_unknown(double value)
+{
+    return (spread){.median = value, .low = NAN, .high = NAN};
 }
 
 spread comparison_rate(const comparison *d, size_t which)
@@ -105,4 +131,27 @@ spread comparison_ratio(const comparison *d, size_t which, size_t against)
     for (size_t i = 0; i < d->rounds; i++)
         ratios[i] = d->rate[which][i] / d->rate[against][i];
     return spread_of(ratios, d->rounds);
+}
+
+static int has_settled(comparison d, size_t done)
+{
+    double tolerance = d.tolerance > 0 ? d.tolerance : SETTLED;
+    d.rounds = done;
+    for (size_t i = 1; i < d.contenders; i++) {
+        spread ratio = comparison_ratio(&d, i, 0);
+        if (!(ratio.error <= tolerance * ratio.median))
+            return 0;
+    }
+    return 1;
+}
+
+void comparison_settle(comparison *d, size_t done)
+{
+    double now = now_s();
+    if (d->began_s == 0)
+        d->began_s = now;
+    if (options.full || done < LEAST_ROUNDS || done >= d->rounds)
+        return;
+    if (has_settled(*d, done) || now - d->began_s > (d->seconds > 0 ? d->seconds : LONGEST_S))
+        d->rounds = done;
 }

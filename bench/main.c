@@ -71,18 +71,26 @@ static const struct section {
 
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-size_t choose(size_t full, size_t quick)
+size_t choose(size_t full, size_t brief)
 {
-    return options.quick ? quick : full;
+    return options.full ? full : brief;
+}
+
+size_t choose_rounds(size_t most, size_t few)
+{
+    return options.quick ? few : most;
 }
 
 static void print_help(void)
 {
     puts(
-        "usage: semel-bench [--quick | --large] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
+        "usage: semel-bench [--quick | --full] [--large] [--only NAME]... [--csv] [--dir "
+        "DIRECTORY]\n"
         "                   [--postgres URL] [--mariadb URL] [--rabbitmq URL]\n"
         "\n"
-        "  --quick         fewer and shorter rounds, up to a million markers: about a minute\n"
+        "  --quick         few rounds, whatever they say\n"
+        "  --full          all rounds, longer ones, ten million markers: about forty minutes.\n"
+        "                  Else a measurement ends when its ratios have settled\n"
         "  --large         ten million markers in server-sweep: minutes more\n"
         "  --only NAME     this section; may be given several times\n"
         "  --csv           figures for programs\n"
@@ -112,6 +120,7 @@ static size_t section_number(const char *name)
 static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
 {
     static const struct option known[] = {{"quick", no_argument, NULL, 'q'},
+                                          {"full", no_argument, NULL, 'f'},
                                           {"only", required_argument, NULL, 'o'},
                                           {"csv", no_argument, NULL, 'c'},
                                           {"dir", required_argument, NULL, 'd'},
@@ -125,6 +134,8 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (choice == 'q')
             options.quick = 1;
+        else if (choice == 'f')
+            options.full = 1;
         else if (choice == 'c')
             options.csv = 1;
         else if (choice == 'd')
@@ -146,6 +157,8 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
     }
     if (optind < argc)
         die("\"%s\" is not understood; --help says what is", argv[optind]);
+    if (options.quick && options.full)
+        die("--quick and --full exclude each other");
     for (size_t i = 0; i < SECTIONS && !some; i++)
         wanted[i] = 1;
 }
@@ -164,8 +177,11 @@ int main(int argc, char **argv)
     fsync_count_begin();
     report_begin();
     for (size_t i = 0; i < SECTIONS; i++)
-        if (wanted[i])
+        if (wanted[i]) {
+            double start = now_s();
             sections[i].run();
+            report_note("%s: %.0f s", sections[i].name, now_s() - start);
+        }
     report_end();
     return 0;
 }

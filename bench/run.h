@@ -2,6 +2,7 @@
  *
  *     run_program.c   starts the program, waits until it is ready, looks at its memory, stops it
  *     run_stage.c     a store with a full queue, and how fast it is emptied
+ *     run_slices.c    programs that run at once, for small differences
  *     run_library.c   a consumer on that queue by the library alone, in a process of its own, too
  *     run_echo.c      a worker that does nothing, and the bare loop over pipes to such workers
  *     run_http.c      a server that does nothing, and the bare loop of libcurl
@@ -94,6 +95,16 @@ typedef struct program_side {
 } program_side;
 
 run_figure program_turn(void *program_side, const message_set *set);
+
+/* run_slices.c: the processor time of programs that differ in little, as messages in a second of
+ * it. SQLite only; each side is open, configured and not started. */
+typedef struct slice_side {
+    program_side *of;
+    void (*meanwhile)(void *context); /* in the middle of each slice; may be NULL */
+    void *context;
+} slice_side;
+
+void run_slices(comparison *costs, const slice_side sides[], size_t messages, const char *label);
 
 /* run_library.c: the benchmark under another argument, so that neither what it counts for other
  * sections nor its look at the queue is in the way of the library. */

@@ -138,11 +138,10 @@ void run_rounds(run_comparison *d, const run_side sides[], size_t messages, cons
 {
     message_set set = {0};
     key_source keys;
-    size_t rounds = d->costs.rounds = d->rates.rounds;
     size_t contenders = d->costs.contenders = d->rates.contenders;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    for (size_t round = 0; round <= rounds; round++) {
-        progress(label, round, rounds + 1);
+    for (size_t round = 0; round <= d->rates.rounds; round++) {
+        progress(label, round, d->rates.rounds + 1);
         messages_make(&set, &keys, messages);
         for (size_t i = 0; i < contenders; i++) {
             size_t which = round % 2 ? contenders - 1 - i : i;
@@ -151,7 +150,9 @@ void run_rounds(run_comparison *d, const run_side sides[], size_t messages, cons
                 keep_figure(d, which, round - 1, figure);
             stop_if_asked();
         }
+        comparison_settle(&d->rates, round);
     }
+    d->costs.rounds = d->rates.rounds;
     progress_clear();
     messages_free(&set);
 }

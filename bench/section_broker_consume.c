@@ -256,7 +256,8 @@ static void rounds_run(comparison *d, consume_case *f, size_t messages)
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_RANDOM);
-    *d = (comparison){.rounds = choose(7, 3), .contenders = contender_count(f), .rest_s = 0.15};
+    *d = (comparison){
+        .rounds = choose_rounds(7, 3), .contenders = contender_count(f), .rest_s = 0.15};
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("consuming", round, d->rounds + 1);
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
@@ -264,6 +265,7 @@ static void rounds_run(comparison *d, consume_case *f, size_t messages)
         round_begin(f, &set);
         comparison_round(d, round, contenders, &set, set.count);
         round_end(f);
+        comparison_settle(d, round);
     }
     messages_free(&set);
 }

@@ -60,6 +60,7 @@ static void rounds_run(comparison *d, const contender *contenders, broker *manag
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
         messages_address(&set);
         comparison_round(d, round, contenders, &set, slice);
+        comparison_settle(d, round);
     }
     messages_free(&set);
 }
@@ -85,7 +86,7 @@ static void compare_contenders(comparison *d, queue_kind kind, size_t outstandin
     must(semel_transport_open(&all[SEMEL].transport, place_url(url, semel_place, kind, 0), NULL,
                               &err),
          &err);
-    *d = (comparison){.rounds = choose(7, 3), .contenders = CONTENDERS};
+    *d = (comparison){.rounds = choose_rounds(7, 3), .contenders = CONTENDERS};
     rounds_run(d, contenders, manager, messages, slice);
     semel_transport_close(all[SEMEL].transport);
     for (size_t i = 0; i < CONTENDERS; i++) {

@@ -165,8 +165,9 @@ static void rounds_run(comparison *d, relay_case *f)
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    *d = (comparison){
-        .rounds = choose(5, 3), .contenders = CONTENDERS, .rest_s = options.quick ? 0.05 : 0.1};
+    *d = (comparison){.rounds = choose_rounds(5, 3),
+                      .contenders = CONTENDERS,
+                      .rest_s = options.full ? 0.1 : 0.05};
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("relaying", round, d->rounds + 1);
         for (size_t i = 0; i < CONTENDERS; i++)
@@ -175,6 +176,7 @@ static void rounds_run(comparison *d, relay_case *f)
         messages_address(&set);
         relay_source_fill(f->relay_source, &set);
         comparison_round(d, round, contenders, &set, set.count);
+        comparison_settle(d, round);
     }
     messages_free(&set);
 }

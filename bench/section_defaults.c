@@ -181,7 +181,7 @@ static void compare_latency(side sides[SIDES], key_source *keys, double rate)
 {
     char name[100];
     double figures[2][LATENCY_ROUNDS_MAX], ratios[LATENCY_ROUNDS_MAX];
-    size_t rounds = choose(LATENCY_ROUNDS_MAX, 3);
+    size_t rounds = choose_rounds(LATENCY_ROUNDS_MAX, 3);
     message_set set = {0};
     for (size_t round = 0; round < rounds; round++) {
         progress("latency", round, rounds);
@@ -226,8 +226,8 @@ static void measure(const server *on, const char *url, uint32_t workers)
         side_open(&sides[i], url, &places[i], workers);
         contenders[i] = (contender){&sides[i], consume};
     }
-    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1, choose(11, 5),
-                   "defaults");
+    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1,
+                   choose_rounds(11, 5), "defaults");
     snprintf(name, sizeof name, "%u worker%s, default by the best fixed batch", workers,
              workers == 1 ? "" : "s");
     report_best(name, &d);

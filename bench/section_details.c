@@ -40,7 +40,7 @@ static void measure_sqlite(size_t batch, size_t batches, const char *name)
         all[i] = (contender){.context = &stores[i], .run = semel_sqlite_receive};
     }
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
-    comparison_run(&d, all, DETAIL_CONTENDERS, &keys, batch, batches, choose(25, 7), name);
+    comparison_run(&d, all, DETAIL_CONTENDERS, &keys, batch, batches, choose_rounds(25, 7), name);
     report_comparison(name, &d, DETAILED, PLAIN, NO_AIM);
     for (int i = 0; i < DETAIL_CONTENDERS; i++)
         semel_sqlite_close(&stores[i]);
@@ -68,7 +68,7 @@ static void measure_server(const server *on, const char *url)
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     server_title(name, on, "one in a transaction");
     comparison_run(&d, all, DETAIL_CONTENDERS, &keys, DETAIL_WORKERS, transactions(600, 300),
-                   choose(15, 5), name);
+                   choose_rounds(15, 5), name);
     report_comparison(name, &d, DETAILED, PLAIN, NO_AIM);
     for (int i = 0; i < DETAIL_CONTENDERS; i++) {
         semel_server_close(&stores[i]);

@@ -289,7 +289,7 @@ static void report_latency(place *p)
     double with = percentile(p->with_sweep, p->with_count, 0.99) * 1e6;
     double without = percentile(p->without, p->without_count, 0.99) * 1e6;
     snprintf(name, sizeof name, "p99, us, no sweep | sweep, %s", size_text(size, p->markers));
-    report_row(name, without, with, (spread){with / without, NAN, NAN}, AT_MOST(2));
+    report_row(name, without, with, spread_unknown(with / without), AT_MOST(2));
 }
 
 /* No other thread works meanwhile: what the steps themselves cost. */
@@ -349,5 +349,5 @@ static void grow(key_order order, size_t sizes, size_t rounds)
 void section_growth(void)
 {
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++)
-        grow(order, choose(SIZES, 2), choose(9, 3));
+        grow(order, choose(SIZES, 2), choose_rounds(choose(9, 5), 3));
 }

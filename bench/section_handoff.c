@@ -197,6 +197,7 @@ static void run_rounds(comparison *d, handoff sides[CONTENDERS], const char *lab
                 d->rate[which][round - 1] = rate;
             stop_if_asked();
         }
+        comparison_settle(d, round);
     }
     progress_clear();
     messages_free(&set);
@@ -215,7 +216,7 @@ static void measure_threads(const char *urls[CONTENDERS], const char *tables[CON
                             size_t threads)
 {
     static handoff sides[CONTENDERS];
-    comparison d = {.rounds = choose(7, 3), .contenders = CONTENDERS};
+    comparison d = {.rounds = choose_rounds(7, 3), .contenders = CONTENDERS};
     memset(sides, 0, sizeof sides);
     for (int i = 0; i < CONTENDERS; i++)
         handoff_open(&sides[i], urls[i], tables[i], threads);

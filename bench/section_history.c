@@ -36,7 +36,7 @@ static void measure_turns(const server *on, const char *url, const char *name,
                           run_figure (*turn)(void *, const message_set *), bench_aim wanted)
 {
     static program_side sides[CONTENDERS];
-    run_comparison d = {.rates = {.rounds = choose(7, 3), .contenders = CONTENDERS}};
+    run_comparison d = {.rates = {.rounds = choose_rounds(7, 3), .contenders = CONTENDERS}};
     const size_t messages = choose(40000, 20000);
     const run_side turns[CONTENDERS] = {{turn, &sides[WITHOUT]}, {turn, &sides[WITH]}};
     memset(sides, 0, sizeof sides);

@@ -239,7 +239,7 @@ static void measure_lists(const server *on, const char *url)
     report_section("lists", server_title(title, on, what), "", "");
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         measure_one(&l, measured[i].name, measured[i].what,
-                    measured[i].reads_all ? 3 : choose(31, 11));
+                    measured[i].reads_all ? 3 : choose_rounds(31, 11));
     semel_server_close(&l.p);
     room_remove(on, url, room);
 }

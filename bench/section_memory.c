@@ -157,15 +157,17 @@ static void run_side(side *s, size_t keys_count, double *first, double *second)
 static void compare_contenders(side *sides, size_t count, size_t keys_count, comparison *first,
                                comparison *second)
 {
-    size_t rounds = choose(9, 3);
-    *first = *second = (comparison){.rounds = rounds, .contenders = count};
-    for (size_t round = 0; round < rounds; round++)
+    *first = *second = (comparison){.rounds = choose_rounds(9, 3), .contenders = count};
+    for (size_t round = 0; round < first->rounds; round++) {
         for (size_t turn = 0; turn < count; turn++) {
             size_t which = round % 2 ? count - 1 - turn : turn;
-            progress("memory store", round * count + turn, rounds * count);
+            progress("memory store", round * count + turn, first->rounds * count);
             run_side(&sides[which], keys_count, &first->rate[which][round],
                      &second->rate[which][round]);
         }
+        comparison_settle(first, round + 1);
+    }
+    second->rounds = first->rounds;
 }
 
 void section_memory(void)
@@ -191,7 +193,7 @@ void section_memory(void)
         report_costs(sides[i].row, &first, i, sides[i].aim);
     report_costs("a copy, keys at random", &second, 1, NO_AIM);
     report_row("bytes for a live key of 36", sides[0].bytes, sides[1].bytes,
-               (spread){sides[1].bytes / sides[0].bytes, NAN, NAN}, NO_AIM);
+               spread_unknown(sides[1].bytes / sides[0].bytes), NO_AIM);
     report_note("the set is a bare one: the same SipHash and keys, no lock, clock, state or undo. "
                 "Here the");
     report_note("ratio is of times, semel by set.");

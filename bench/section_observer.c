@@ -26,7 +26,7 @@ static void compare(size_t batch)
     observed.store->observer_context = &outcomes;
     const contender sides[] = {{&plain, semel_sqlite_receive_idly},
                                {&observed, semel_sqlite_receive_idly}};
-    comparison_run(&d, sides, 2, &keys, 1000, choose(50, 10), choose(21, 5), "observer");
+    comparison_run(&d, sides, 2, &keys, 1000, choose(50, 10), choose_rounds(21, 5), "observer");
     if (batch > 1)
         (void)snprintf(name, sizeof name, "batches of %zu", batch);
     else

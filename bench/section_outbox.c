@@ -22,7 +22,7 @@ static void compare_send(size_t batch, int grouped)
     semel_side_open(&semel);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     comparison_run(&d, both, 2, &keys, batch,
-                   batch == 1 ? transactions(600, 300) : transactions(50, 30), choose(11, 5),
+                   batch == 1 ? transactions(600, 300) : transactions(50, 30), choose_rounds(11, 5),
                    "sending");
     snprintf(name, sizeof name, "%s, %s",
              batch == 1 ? "one in a transaction" : "100 in a transaction",
@@ -77,7 +77,7 @@ static void compare_relay(semel_relay_preset preset, size_t batch, int grouped, 
     relay_case f = {.raw = {.batch = batch, .grouped = grouped},
                     .semel = {.file = "semel.db", .grouped = grouped},
                     .preset = preset};
-    comparison d = {.rounds = choose(9, 3), .contenders = 2};
+    comparison d = {.rounds = choose_rounds(9, 3), .contenders = 2};
     message_set set = {0};
     key_source keys;
     raw_outbox_open(&f.raw);
@@ -89,6 +89,7 @@ static void compare_relay(semel_relay_preset preset, size_t batch, int grouped, 
         progress(name, round, d.rounds);
         messages_make(&set, &keys, choose(10000, 5000));
         relay_round(&d, round, &f, &set);
+        comparison_settle(&d, round + 1);
         stop_if_asked();
     }
     report_comparison(name, &d, SEMEL, RAW, NO_AIM);

@@ -44,11 +44,11 @@ static spread measure_disk(size_t rounds, size_t count)
     return spread_of(rates, rounds);
 }
 
-size_t transactions(size_t full, size_t quick)
+size_t transactions(size_t full, size_t brief)
 {
     enum { AT_LEAST_SO_MANY = 20 };
     static double in_time; /* that fit into a tenth of a second */
-    size_t wanted = choose(full, quick);
+    size_t wanted = choose(full, brief);
     if (in_time == 0)
         in_time = measure_disk(5, 40).median / 10;
     if ((double)wanted <= in_time || wanted <= AT_LEAST_SO_MANY)
@@ -58,7 +58,7 @@ size_t transactions(size_t full, size_t quick)
 
 void section_limits(void)
 {
-    spread rate = measure_disk(choose(9, 5), transactions(500, 200));
+    spread rate = measure_disk(choose_rounds(9, 5), transactions(500, 200));
     report_section("limits", "raw limits, for orientation", "", "per second");
     report_value("fdatasync after overwriting 4 KiB", rate.median, "", NO_AIM);
 }
@@ -119,7 +119,7 @@ void section_receive(void)
     report_section("receive", "receive, one message in a transaction", "raw/s", "semel/s");
     for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
         comparison d;
-        compare_contenders(&d, 1, order, 2, transactions(600, 300), choose(25, 7));
+        compare_contenders(&d, 1, order, 2, transactions(600, 300), choose_rounds(25, 7));
         report_comparison(order_name(order), &d, SEMEL, RAW, AT_LEAST(0.95));
     }
 }
@@ -141,7 +141,7 @@ void section_batch(void)
         for (key_order order = KEYS_IN_TIME_ORDER; order <= KEYS_RANDOM; order++) {
             comparison d;
             size_t in_round = batches[i] == 1000 ? 10 : transactions(100, 50);
-            compare_contenders(&d, batches[i], order, 3, in_round, choose(15, 5));
+            compare_contenders(&d, batches[i], order, 3, in_round, choose_rounds(15, 5));
             report_batch(&d, batches[i], order);
         }
 }
@@ -169,7 +169,7 @@ static void race_copies(comparison *d, semel_sqlite *s, key_order order, double 
     key_source keys;
     long synced = 0;
     size_t per_round = transactions(600, 300), copies = 0;
-    *d = (comparison){.rounds = choose(15, 5), .contenders = 2};
+    *d = (comparison){.rounds = choose_rounds(15, 5), .contenders = 2};
     keys_begin(&keys, order);
     for (size_t round = 0; round < d->rounds; round++) {
         progress("first copies and duplicates", round, d->rounds);
@@ -183,6 +183,7 @@ static void race_copies(comparison *d, semel_sqlite *s, key_order order, double 
         copies += set.count;
         d->rate[0][round] = (double)set.count / (between - start);
         d->rate[1][round] = (double)set.count / (now_s() - between);
+        comparison_settle(d, round + 1);
         stop_if_asked();
     }
     *fsyncs = (double)synced / (double)copies;
@@ -244,11 +245,11 @@ static void compare_claims(key_order order)
     const contender both[] = {[RAW] = {.context = &by_hand, .run = run_counted},
                               [SEMEL] = {.context = &by_semel, .run = run_counted}};
     keys_begin(&keys, order);
-    comparison_run(&d, both, 2, &keys, 1, transactions(600, 300), choose(15, 5),
+    comparison_run(&d, both, 2, &keys, 1, transactions(600, 300), choose_rounds(15, 5),
                    "claim and complete");
     report_comparison(order_name(order), &d, SEMEL, RAW, NO_AIM);
     report_row("       fsyncs per message, checkpoints included", fsyncs_per_message(&by_hand),
-               fsyncs_per_message(&by_semel), (spread){NAN, NAN, NAN}, NO_AIM);
+               fsyncs_per_message(&by_semel), spread_unknown(NAN), NO_AIM);
     raw_close(&raw);
     semel_sqlite_close(&semel);
     scratch_remove("raw.db");

@@ -120,8 +120,8 @@ static void compare(const char *name, char urls[SIDES][1024], uint64_t retention
         side_open(&sides[i], urls[i], &keys, i == ON, retention_ms);
         contenders[i] = (contender){&sides[i], consume};
     }
-    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1, choose(15, 5),
-                   name);
+    comparison_run(&d, contenders, SIDES, &keys, 10 * transactions(400, 100), 1,
+                   choose_rounds(15, 5), name);
     report_comparison(name, &d, ON, OFF, AT_LEAST(0.95));
     report_value("       removed meanwhile", (double)swept_by(&sides[ON]), "markers", NO_AIM);
     for (int i = 0; i < SIDES; i++)

@@ -116,6 +116,7 @@ static size_t run_rounds(comparison *d, side sides[SIDES], const char *label)
                 d->rate[which][round - 1] = rate;
             stop_if_asked();
         }
+        comparison_settle(d, round);
     }
     progress_clear();
     messages_free(&set);
@@ -125,7 +126,7 @@ static size_t run_rounds(comparison *d, side sides[SIDES], const char *label)
 static size_t compare(const char *name, const char *urls[SIDES], const char *tables[SIDES])
 {
     side sides[SIDES];
-    comparison d = {.rounds = choose(15, 7), .contenders = SIDES};
+    comparison d = {.rounds = choose_rounds(15, 7), .contenders = SIDES};
     for (int i = 0; i < SIDES; i++)
         side_open(&sides[i], urls[i], tables[i]);
     size_t count = run_rounds(&d, sides, name);

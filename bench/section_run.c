@@ -51,7 +51,7 @@ static void measure_pace(const server *on, const char *url, pace how)
 {
     static library_side library;
     static program_side programs[2];
-    run_comparison d = {.rates = {.rounds = choose(7, 3), .contenders = CONTENDERS}};
+    run_comparison d = {.rates = {.rounds = choose_rounds(7, 3), .contenders = CONTENDERS}};
     const size_t messages = choose(40000, 20000);
     const run_side sides[CONTENDERS] = {[LIBRARY] = {library_turn, &library},
                                         [PROGRAM] = {program_turn, &programs[0]},
@@ -93,7 +93,7 @@ void section_run_sql(void)
 static void measure_start(program_side *side)
 {
     double ready[ROUNDS_MAX], resident[ROUNDS_MAX];
-    size_t rounds = choose(21, 9);
+    size_t rounds = choose_rounds(21, 9);
     for (size_t i = 0; i < rounds; i++) {
         progress("start", i, rounds);
         program_start(&side->program);

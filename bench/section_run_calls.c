@@ -43,7 +43,7 @@ static void measure(const server *on, const char *url, const kind *k)
 {
     static library_side claim;
     static program_side whole;
-    run_comparison d = {.rates = {.rounds = choose(7, 3), .contenders = CONTENDERS}};
+    run_comparison d = {.rates = {.rounds = choose_rounds(7, 3), .contenders = CONTENDERS}};
     const run_side sides[CONTENDERS] = {
         [CLAIM] = {library_turn, &claim}, [CALLS] = k->bare, [PROGRAM] = {program_turn, &whole}};
     const size_t messages = choose(10000, 4000);

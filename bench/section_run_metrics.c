@@ -1,22 +1,18 @@
-/* `semel run` with an admin server that is scraped five times a second against one that has none.
- * (Prometheus asks every fifteen seconds or so.) Counting itself is in both: it is never off. */
+/* `semel run` with an admin server that is scraped in each slice, which is twice a second,
+ * against one that has none. (Prometheus asks every fifteen seconds or so.) Counting itself is in
+ * both: it is never off. */
 #include "run.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { PLAIN, SCRAPED, CONTENDERS, SCRAPE_MS = 200 };
+enum { PLAIN, SCRAPED, CONTENDERS };
 
 typedef struct scraped_side {
     program_side program;
     char socket[512];
-    pthread_t thread;
-    atomic_int ends;
     size_t scrapes;
 } scraped_side;
 
@@ -58,30 +54,12 @@ static int scrape(const char *path)
     return strstr(last, "process_start_time_seconds ") != NULL;
 }
 
-static void *keep_scraping(void *context)
+static void scrape_once(void *context)
 {
     scraped_side *side = context;
-    const struct timespec pause = {.tv_nsec = SCRAPE_MS * 1000000L};
-    while (!atomic_load(&side->ends)) {
-        side->scrapes += (size_t)scrape(side->socket);
-        nanosleep(&pause, NULL);
-    }
-    return NULL;
-}
-
-static run_figure scraped_turn(void *context, const message_set *set)
-{
-    scraped_side *side = context;
-    size_t before = side->scrapes;
-    atomic_store(&side->ends, 0);
-    if (pthread_create(&side->thread, NULL, keep_scraping, side) != 0)
-        die("cannot start a thread");
-    run_figure figure = program_turn(&side->program, set);
-    atomic_store(&side->ends, 1);
-    pthread_join(side->thread, NULL);
-    if (side->scrapes == before)
+    if (!scrape(side->socket))
         die("%s was not scraped", side->socket);
-    return figure;
+    side->scrapes++;
 }
 
 void section_run_metrics(void)
@@ -89,25 +67,23 @@ void section_run_metrics(void)
     static program_side plain;
     static scraped_side scraped;
     char admin[600];
-    const size_t messages = choose(100000, 40000);
-    run_comparison d = {.rates = {.rounds = choose(9, 5), .contenders = CONTENDERS}};
-    const run_side sides[CONTENDERS] = {
-        [PLAIN] = {program_turn, &plain}, [SCRAPED] = {scraped_turn, &scraped}};
-    report_section("run-metrics", "SQLite: semel run, scraped five times a second", "plain/s",
-                   "scraped/s");
+    comparison d = {.rounds = choose_rounds(ROUNDS_MAX, 10),
+                    .contenders = CONTENDERS,
+                    .tolerance = 0.002,
+                    .seconds = 25};
+    const slice_side sides[CONTENDERS] = {
+        [PLAIN] = {.of = &plain},
+        [SCRAPED] = {.of = &scraped.program, .meanwhile = scrape_once, .context = &scraped}};
+    report_section("run-metrics", "SQLite: semel run, scraped twice a second", "plain", "scraped");
     stage_open(&plain.stage, NULL, NULL, "bench_plain");
     stage_open(&scraped.program.stage, NULL, NULL, "bench_scraped");
     scratch_path(scraped.socket, "admin.sock");
     snprintf(admin, sizeof admin, "admin: \"unix:%s\"\n", scraped.socket);
     configure(&plain, "");
     configure(&scraped.program, admin);
-    run_rounds(&d, sides, messages, "semel run, scraped");
-    report_comparison("sql, batches of 100, 1 worker", &d.rates, SCRAPED, PLAIN, NO_AIM);
-    report_comparison("  messages in a second of processor time", &d.costs, SCRAPED, PLAIN,
-                      AT_LEAST(0.99));
+    run_slices(&d, sides, choose(400000, 200000), "semel run, scraped");
+    report_comparison("messages in a second of processor time", &d, SCRAPED, PLAIN, AT_LEAST(0.99));
     report_value("scrapes", (double)scraped.scrapes, "", NO_AIM);
-    stage_check_effects(&plain.stage, messages * (d.rates.rounds + 1));
-    stage_check_effects(&scraped.program.stage, messages * (d.rates.rounds + 1));
     stage_close(&plain.stage);
     stage_close(&scraped.program.stage);
 }

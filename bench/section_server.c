@@ -116,7 +116,7 @@ static void measure_receive(const server *on, const char *url)
         keys_begin(&keys, KEYS_RANDOM);
         comparison_run(&comparisons[i], f.contenders, CONTENDERS, &keys, 1,
                        transactions(workers == 1 ? 400 : 1200, workers == 1 ? 100 : 300),
-                       choose(9, 3), label);
+                       choose_rounds(9, 3), label);
         server_case_close(&f, on, url);
     }
     report_received(on, comparisons);
@@ -155,7 +155,7 @@ static void compare_batch(comparison *out, const server *on, const char *url, si
     snprintf(label, sizeof label, "%s, batches of %zu", on->name, batch);
     keys_begin(&keys, KEYS_RANDOM);
     size_t batches = batch == 10 ? choose(800, 200) : batch == 100 ? choose(80, 40) : 40;
-    comparison_run(out, all, count, &keys, batch, batches, choose(7, 3), label);
+    comparison_run(out, all, count, &keys, batch, batches, choose_rounds(7, 3), label);
     raw_workers_close(&raw);
     raw_workers_close(&rows);
     semel_server_close(&semel);
@@ -196,7 +196,7 @@ static void race_copies(comparison *d, semel_server *p)
 {
     message_set set = {0};
     key_source keys;
-    *d = (comparison){.rounds = choose(9, 3), .contenders = 2};
+    *d = (comparison){.rounds = choose_rounds(9, 3), .contenders = 2};
     keys_begin(&keys, KEYS_RANDOM);
     for (size_t round = 0; round < d->rounds; round++) {
         progress("first copies and duplicates", round, d->rounds);
@@ -209,6 +209,7 @@ static void race_copies(comparison *d, semel_server *p)
         semel_server_receive(p, &set);
         d->rate[0][round] = (double)set.count / (between - start);
         d->rate[1][round] = (double)set.count / (now_s() - between);
+        comparison_settle(d, round + 1);
         stop_if_asked();
     }
     messages_free(&set);

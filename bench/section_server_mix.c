@@ -79,7 +79,7 @@ static size_t run_rounds(comparison *out, const contender contenders[M_COUNT], c
     key_source keys;
     uint64_t random = 1;
     size_t count = transactions(1200, 300), new_count = count;
-    *out = (comparison){.rounds = choose(9, 3), .contenders = M_COUNT};
+    *out = (comparison){.rounds = choose_rounds(9, 3), .contenders = M_COUNT};
     keys_begin(&keys, KEYS_RANDOM);
     messages_make(&handled, &keys, count);
     comparison_round(out, 0, contenders, &handled, count);
@@ -88,6 +88,7 @@ static size_t run_rounds(comparison *out, const contender contenders[M_COUNT], c
         messages_make(&set, &keys, count);
         new_count += put_copies(&set, &handled, m, &random);
         comparison_round(out, round, contenders, &set, count / 10);
+        comparison_settle(out, round);
     }
     progress_clear();
     messages_free(&handled);

@@ -41,7 +41,7 @@ static void compare_send(const server *on, const char *url, size_t workers, size
     semel_server_open(&semel, url, semel_room);
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     comparison_run(&d, both, 2, &keys, batch, batch == 1 ? transactions(1000, 300) : choose(80, 40),
-                   choose(7, 3), "sending");
+                   choose_rounds(7, 3), "sending");
     snprintf(name, sizeof name, "%zu in a transaction, %zu connections", batch, workers);
     report_comparison(name, &d, SEMEL, RAW, NO_AIM);
     raw_workers_close(&raw);
@@ -164,7 +164,7 @@ static void compare_relay(const server *on, const char *url, size_t count, size_
 {
     relays r = {.on = on, .count = count, .batch = batch};
     semel_server p = {.on = on, .workers = count, .batch = batch};
-    comparison d = {.rounds = choose(5, 3), .contenders = 2};
+    comparison d = {.rounds = choose_rounds(5, 3), .contenders = 2};
     message_set set = {0};
     key_source keys;
     char name[100];
@@ -181,6 +181,7 @@ static void compare_relay(const server *on, const char *url, size_t count, size_
         fill(on, url, raw_room, &set);
         fill(on, url, semel_room, &set);
         relay_round(&d, round, &r, &p, &set);
+        comparison_settle(&d, round + 1);
         stop_if_asked();
     }
     report_comparison(name, &d, SEMEL, RAW, NO_AIM);

@@ -18,6 +18,7 @@ typedef struct sweeper {
     atomic_int stop;
     double busy_s;
     size_t steps;
+    size_t removed;
 } sweeper;
 
 static void *sweep_until_stopped(void *context)
@@ -32,6 +33,7 @@ static void *sweep_until_stopped(void *context)
         must(semel_inbox_sweep(&removed, &more, s->inbox, SWEEP_ROWS, &err), &err);
         s->busy_s += now_s() - start;
         s->steps++;
+        s->removed += removed;
         nanosleep(&pause, NULL);
     }
     return NULL;
@@ -100,14 +102,16 @@ static void receive_meanwhile(turns *t, semel_server *p, sweeper *s)
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_RANDOM);
-    t->rates = (comparison){.rounds = choose(9, 3), .contenders = 2};
-    for (size_t round = 0; round < t->rates.rounds; round++)
+    t->rates = (comparison){.rounds = choose_rounds(choose(9, 5), 3), .contenders = 2};
+    for (size_t round = 0; round < t->rates.rounds; round++) {
         for (int turn = 0; turn < 2; turn++) {
             progress("receiving, and the sweep", round * 2 + (size_t)turn, t->rates.rounds * 2);
             messages_make(&set, &keys, transactions(1500, 600));
             take_turn(t, p, round, (int)(round % 2) ^ turn, s, &set);
             stop_if_asked();
         }
+        comparison_settle(&t->rates, round + 1);
+    }
     messages_free(&set);
 }
 
@@ -116,8 +120,8 @@ static void report_meanwhile(turns *t, const sweeper *s)
     double p99[2];
     for (int i = 0; i < 2; i++)
         p99[i] = percentile(t->latencies[i], t->counts[i], 0.99) * 1e6;
-    report_row("receive p99, us, 4 connections", p99[0], p99[1],
-               (spread){p99[1] / p99[0], NAN, NAN}, AT_MOST(2));
+    report_row("receive p99, us, 4 connections", p99[0], p99[1], spread_unknown(p99[1] / p99[0]),
+               AT_MOST(2));
     report_comparison("receive, messages/s", &t->rates, 1, 0, NO_AIM);
     report_value("a step of 1000 meanwhile", s->busy_s / (double)s->steps * 1000, "ms", NO_AIM);
 }
@@ -140,13 +144,14 @@ static double sweep_round(semel_inbox *inbox, size_t *removed_by_all)
     return now_s() - start;
 }
 
-static void report_alone(const semel_server *p, size_t markers)
+/* On a slow machine the sweep has found all of them while messages were received. */
+static void report_alone(const semel_server *p, const sweeper *s, size_t markers)
 {
     size_t removed;
     double took = sweep_round(p->inbox, &removed);
     report_value("a round alone: markers looked at", (double)markers / took, "per second", NO_AIM);
     report_value("       of those removed", (double)removed / took, "per second", NO_AIM);
-    if (!removed)
+    if (!removed && !s->removed)
         die("the sweep removed nothing");
     took = sweep_round(p->inbox, &removed);
     report_value("a round with nothing to remove", (double)markers / took, "per second", NO_AIM);
@@ -168,7 +173,7 @@ static void measure_sweep(const server *on, const char *url)
     snprintf(what, sizeof what, "sweep, %zu thousand", markers / 1000);
     report_section("server-sweep", server_title(title, on, what), "no sweep", "sweep");
     report_meanwhile(&t, &s);
-    report_alone(&p, markers);
+    report_alone(&p, &s, markers);
     semel_server_close(&p);
     room_remove(on, url, room);
     free(t.latencies[0]);

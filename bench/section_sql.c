@@ -27,8 +27,8 @@ static void compare(comparison *out, const server *on, const char *url, size_t w
     snprintf(label, sizeof label, "%s, SQL function, %zu connections", on->name, workers);
     keys_begin(&keys, KEYS_RANDOM);
     comparison_run(out, contenders, CONTENDERS, &keys, 1,
-                   transactions(workers == 1 ? 400 : 1200, workers == 1 ? 100 : 300), choose(9, 3),
-                   label);
+                   transactions(workers == 1 ? 400 : 1200, workers == 1 ? 100 : 300),
+                   choose_rounds(9, 3), label);
     for (int i = 0; i < CONTENDERS; i++) {
         raw_workers_close(&loops[i]);
         room_remove(on, url, rooms[i]);

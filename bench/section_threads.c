@@ -101,7 +101,7 @@ static void report_latency(const threads_case *c, double share, bench_aim aim)
     size_t count = c->received < c->room ? c->received : c->room;
     double us = percentile(c->latencies_s, count, share) * 1e6;
     snprintf(text, sizeof text, "%s, p%.0f", case_name(name, c), share * 100);
-    report_row(text, fsync_us(c), us, (spread){us / fsync_us(c), NAN, NAN}, aim);
+    report_row(text, fsync_us(c), us, spread_unknown(us / fsync_us(c)), aim);
 }
 
 static void report_fsyncs(const threads_case *c)
@@ -123,6 +123,7 @@ static void run_rounds(comparison *d, size_t count)
         progress("threads on SQLite", round, d->rounds + 1);
         messages_make(&set, &keys, count);
         comparison_round(d, round, contenders, &set, count);
+        comparison_settle(d, round);
     }
     progress_clear();
     messages_free(&set);
@@ -152,7 +153,7 @@ static void report_threads(const comparison *d, int slower)
 
 static void compare_threads(int slower)
 {
-    comparison d = {.rounds = choose(9, 3), .contenders = CASES};
+    comparison d = {.rounds = choose_rounds(9, 3), .contenders = CASES};
     size_t count = slower ? choose(512, 256) : 16 * transactions(64, 64);
     fsync_slow_down(0);
     for (size_t i = 0; i < CASES; i++)

@@ -19,7 +19,7 @@ static void configure(program_side *side, const char *collector, const char *sam
                       "version: 1\n"
                       "store: \"%s\"\n"
                       "queues:\n"
-                      "  bench: { url: store, workers: 1 }\n"
+                      "  bench: { url: store, workers: 1, batch: 100 }\n"
                       "inboxes:\n"
                       "  bench:\n"
                       "    from: bench\n"
@@ -28,34 +28,28 @@ static void configure(program_side *side, const char *collector, const char *sam
                       side->stage.url, side->stage.effect, tracing);
 }
 
-static void measure(const server *on, const char *url)
+void section_tracing(void)
 {
     static program_side programs[CONTENDERS];
     static const char *const names[] = {"bench_untraced", "bench_traced", "bench_all"};
     static const char *const samples[] = {NULL, "0.01", "1"};
-    run_side sides[CONTENDERS];
-    run_comparison d = {.rates = {.rounds = choose(9, 3), .contenders = CONTENDERS}};
-    const size_t messages = choose(40000, 20000);
+    slice_side sides[CONTENDERS];
+    comparison d = {.rounds = choose_rounds(ROUNDS_MAX, 10),
+                    .contenders = CONTENDERS,
+                    .tolerance = 0.004,
+                    .seconds = 35};
     http_sink collector;
+    report_section("tracing", "SQLite: semel run with tracing, by processor time", "without/s",
+                   "with/s");
     http_sink_open(&collector);
     for (size_t i = 0; i < CONTENDERS; i++) {
-        stage_open(&programs[i].stage, on, url, names[i]);
+        stage_open(&programs[i].stage, NULL, NULL, names[i]);
         configure(&programs[i], collector.url, samples[i]);
-        sides[i] = (run_side){program_turn, &programs[i]};
+        sides[i] = (slice_side){.of = &programs[i]};
     }
-    run_rounds(&d, sides, messages, "semel run, traced");
-    report_comparison("sampled: 1 %", &d.rates, HUNDREDTH, WITHOUT, AT_LEAST(0.98));
-    run_report_cost(&d, HUNDREDTH, WITHOUT);
-    report_comparison("sampled: all", &d.rates, ALL, WITHOUT, NO_AIM);
-    run_report_cost(&d, ALL, WITHOUT);
-    for (size_t i = 0; i < CONTENDERS; i++) {
-        stage_check_effects(&programs[i].stage, messages * (d.rates.rounds + 1));
+    run_slices(&d, sides, choose(300000, 150000), "semel run, traced");
+    report_comparison("sampled: 1 %", &d, HUNDREDTH, WITHOUT, AT_LEAST(0.98));
+    report_comparison("sampled: all", &d, ALL, WITHOUT, NO_AIM);
+    for (size_t i = 0; i < CONTENDERS; i++)
         stage_close(&programs[i].stage);
-    }
-}
-
-void section_tracing(void)
-{
-    report_section("tracing", "SQLite: semel run with tracing", "without/s", "with/s");
-    measure(NULL, NULL);
 }

@@ -68,7 +68,7 @@ if(NOT SEMEL_WITH_RABBITMQ)
 endif()
 if(bench_sources AND SEMEL_WITH_PROGRAM)
   add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})
-  target_link_libraries(semel-bench PRIVATE semel_internal PkgConfig::semel_curl)
+  target_link_libraries(semel-bench PRIVATE semel_internal PkgConfig::semel_curl m)
   target_compile_definitions(semel-bench
                              PRIVATE SEMEL_BENCH_SERVERS="${PROJECT_SOURCE_DIR}/dev/servers")
   add_executable(semel-bench-plain EXCLUDE_FROM_ALL bench/plain/plain.c)

@@ -146,6 +146,7 @@ class Terminal:
             # Ctrl-C is for the command: the shell waits for it. What a trap catches is not ignored by commands.
             os.execve("/bin/sh", ["sh", "-c", "trap : INT\n" + command], environment)
         self.text = b""
+        self.is_late = False
         self.end = time.monotonic() + DEADLINE_S
 
     def lines(self):
@@ -169,9 +170,11 @@ class Terminal:
         os.write(self.fd, b"\x03")
 
     def finish(self):
+        """The exit status. The terminal ends with the last process that has it: what goes on must write elsewhere."""
         while self.read():
             pass
-        if time.monotonic() >= self.end:
+        self.is_late = time.monotonic() >= self.end
+        if self.is_late:
             os.kill(self.pid, 9)
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self.fd)
@@ -182,7 +185,8 @@ def type_step(command, shown, directory, environment):
     terminal = Terminal(command, directory, environment)
     if "^C" in shown:
         terminal.interrupt_after(plain(shown[: shown.index("^C")]))
-    return terminal.finish(), terminal.lines()
+    status = terminal.finish()
+    return status, terminal.lines() + ([f"(not over after {DEADLINE_S} s)"] if terminal.is_late else [])
 
 
 def check_console(path, directory, environment):

@@ -357,6 +357,7 @@ int api_handle(api *a, http_request *request)
     question *q = make_question(a, request);
     api_answer out = {0};
     int how = FROM_MEMORY;
+    atomic_store_explicit(&a->asked_ns, steady_clock_ns(), memory_order_relaxed);
     if (!check(q, &out, &how)) {
         refuse(q, &out, how);
     } else if (!(how & FROM_STORE)) {

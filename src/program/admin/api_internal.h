@@ -105,6 +105,7 @@ typedef struct looked {
     trouble troubles[API_OUTAGES_MAX]; /* those of now, and those that are over, newest first */
     size_t trouble_count;
     int64_t store_at_ms; /* when the store answered last; 0: never */
+    int64_t fresh_ms;    /* so old may that be to count as of now */
     int64_t ping_ns;
     int64_t unsent, oldest_ms, dead;  /* -1: not known */
     int64_t keys[SEMEL_PIPELINE_MAX]; /* of the inboxes of the snapshot; -1: not known */
@@ -196,6 +197,7 @@ struct api {
     uint64_t refused;               /* further ones, not written */
     pthread_mutex_t decide_lock;    /* changes are decided about one after the other */
     atomic_int_fast64_t last_audit; /* an id that exists */
+    atomic_int_fast64_t asked_ns;   /* when the last question came */
     pthread_t readers[API_READERS];
     size_t reader_count;
     pthread_t looker, sampler;

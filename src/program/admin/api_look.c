@@ -1,5 +1,8 @@
 /* The two threads that keep numbers: one looks at the store and at health every other second, and
- * may hang there; the other one takes a sample once a second and asks nobody. */
+ * may hang there; the other one takes a sample once a second and asks nobody.
+ *
+ * A look counts what waits in outboxes and queues, which takes the longer the more it is. While
+ * nobody has the page open it takes a hundredth of the time at most, and looks less often. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/operate/queues.h"
@@ -17,7 +20,9 @@ enum {
     SECOND_MS = 1000,
     MINUTE_MS = 60000,
     HOUR_MS = 3600000,
-    FRESH_MS = 6000,        /* so old may a look be to count as of now */
+    FRESH_LOOKS = 3,    /* so many pauses old may a look be to count as of now */
+    WATCHED_MS = 15000, /* so long after a question somebody has the page open */
+    UNWATCHED_SHARE = 100,
     COUNT_EVERY_MS = 30000, /* keys of inboxes, and queues at brokers */
     COUNT_MS = 200,         /* for each inbox */
     HEALTH_DEPTH = 8,
@@ -232,10 +237,41 @@ static void count_depths(api *a, tool *t)
     pthread_mutex_unlock(&a->look_lock);
 }
 
-static void keep_view(api *a, view *v, int64_t ping_ns)
+static int is_watched(api *a)
+{
+    int64_t asked_ns = atomic_load_explicit(&a->asked_ns, memory_order_relaxed);
+    return asked_ns && steady_clock_ns() - asked_ns < (int64_t)WATCHED_MS * NS_PER_MS;
+}
+
+/* How long to wait for the next look: at least, and as long as nobody has the page open. */
+typedef struct look_pause {
+    int64_t least_ms, most_ms;
+} look_pause;
+
+static look_pause pause_after(const view *v)
+{
+    int64_t least_ms = (int64_t)view_pause_ms(v, LOOK_MS);
+    int64_t most_ms = v->took_ns / NS_PER_MS * UNWATCHED_SHARE;
+    return (look_pause){least_ms, most_ms > least_ms ? most_ms : least_ms};
+}
+
+/* 1: it ends. */
+static int rest(api *a, look_pause pause)
+{
+    int stops = pause_for(a, pause.least_ms);
+    for (int64_t at = pause.least_ms; at < pause.most_ms && !stops && !is_watched(a);
+         at += LOOK_MS) {
+        look_at_health(a);
+        stops = pause_for(a, LOOK_MS);
+    }
+    return stops;
+}
+
+static void keep_view(api *a, view *v, int64_t ping_ns, int64_t most_ms)
 {
     looked *l = &a->looked;
     pthread_mutex_lock(&a->look_lock);
+    l->fresh_ms = most_ms * FRESH_LOOKS;
     if (!v->trouble.status) {
         int64_t oldest_ms;
         l->unsent = (int64_t)view_unsent(v, &oldest_ms);
@@ -254,8 +290,7 @@ static void keep_view(api *a, view *v, int64_t ping_ns)
     }
 }
 
-/* Returns how long to wait for the next look. */
-static int64_t look_at_store(api *a, const api_place *at, int counts)
+static look_pause look_at_store(api *a, const api_place *at, int counts)
 {
     static const tool_options options = {.quiet = 1};
     const argument_list every = {0};
@@ -263,41 +298,43 @@ static int64_t look_at_store(api *a, const api_place *at, int counts)
     view *v = must_alloc(sizeof *v);
     int64_t began = steady_clock_ns();
     int is_away = tool_borrow(&t, "admin", &options, &silent, (config *)at->all, at->store);
-    int64_t ping_ns = steady_clock_ns() - began, pause_ms = LOOK_MS;
+    int64_t ping_ns = steady_clock_ns() - began;
+    look_pause pause = {LOOK_MS, LOOK_MS};
     if (is_away) {
         free(v);
     } else {
         view_read(v, &t, &every, 1);
-        pause_ms = (int64_t)view_pause_ms(v, LOOK_MS);
-        keep_view(a, v, ping_ns);
+        pause = pause_after(v);
+        keep_view(a, v, ping_ns, pause.most_ms);
         if (counts) {
             count_keys(a, at);
             count_depths(a, &t);
         }
     }
     tool_return(&t);
-    return pause_ms;
+    return pause;
 }
 
 void *api_look(void *context)
 {
     api *a = context;
     api_place at;
-    int64_t counted_ns = 0, pause_ms;
+    int64_t counted_ns = 0;
+    look_pause pause;
     do {
-        pause_ms = LOOK_MS;
+        pause = (look_pause){LOOK_MS, LOOK_MS};
         if (api_begin_use(a, &at)) {
             int counts =
                 !counted_ns || steady_clock_ns() - counted_ns > (int64_t)COUNT_EVERY_MS * NS_PER_MS;
-            pause_ms = look_at_store(a, &at, counts);
+            pause = look_at_store(a, &at, counts);
             if (counts)
                 counted_ns = steady_clock_ns();
             api_end_use(a);
         }
         look_at_health(a);
-        pause_ms =
-            counted_ns ? pause_ms : SECOND_MS / 5; /* the first look follows the store soon */
-    } while (!pause_for(a, pause_ms));
+        if (!counted_ns) /* the first look follows the store soon */
+            pause = (look_pause){SECOND_MS / 5, SECOND_MS / 5};
+    } while (!rest(a, pause));
     return NULL;
 }
 
@@ -326,7 +363,7 @@ static int rates_of_all(const looked *l, series_point *to, int64_t now_ms)
 {
     const history *h = &l->views;
     const view *now = history_newest(h);
-    if (!now || h->count < 2 || now->processes < 2 || now_ms - l->store_at_ms > FRESH_MS)
+    if (!now || h->count < 2 || now->processes < 2 || now_ms - l->store_at_ms > l->fresh_ms)
         return 0;
     history last = {.views = {h->views[h->count - 2], h->views[h->count - 1]}, .count = 2};
     static const meter_slot slots[] = {METER_PROCESSED, METER_DUPLICATES, METER_FAILED};
@@ -360,7 +397,7 @@ static void take_sample(api *a, totals *before)
     for (int i = 0; i < SERIES_RATES; i++)
         point.values[i] = (float)((now.counts[i] - before->counts[i]) / (double)passed);
     pthread_mutex_lock(&a->look_lock);
-    int is_fresh = a->looked.store_at_ms && now_ms - a->looked.store_at_ms < FRESH_MS;
+    int is_fresh = a->looked.store_at_ms && now_ms - a->looked.store_at_ms < a->looked.fresh_ms;
     (void)rates_of_all(&a->looked, &point, now_ms);
     point.values[SERIES_LAG] = is_fresh ? (float)a->looked.unsent : -1;
     point.values[SERIES_DEAD] = is_fresh ? (float)a->looked.dead : -1;

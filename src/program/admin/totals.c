@@ -16,7 +16,7 @@ enum {
     KEYS_PERIOD_MS = 60000, /* all markers are read */
     SCHEMA_PERIOD_MS = 60000,
     QUESTION_MS = 1000,
-    PAUSE_FACTOR = 30,
+    PAUSE_FACTOR = 100, /* counting takes a hundredth of the time at most */
     NS_PER_MS = 1000000,
     MS_PER_S = 1000
 };

@@ -36,3 +36,23 @@ const char *store_url_file(region *memory, const char *url)
     path += strncmp(path, "//", 2) == 0 ? 2 : 0;
     return region_copy(memory, path, strcspn(path, "?"));
 }
+
+static int is_server(const char *url)
+{
+    static const char *const schemes[] = {"postgres://", "postgresql://", "mariadb://", "mysql://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            return 1;
+    return 0;
+}
+
+const char *store_url_pooled(region *memory, const char *url, uint32_t connections)
+{
+    const char *parameters = strchr(url, '?');
+    if (!is_server(url))
+        return url;
+    for (const char *at = parameters; at; at = strchr(at + 1, '&'))
+        if (strncmp(at + 1, "pool=", 5) == 0)
+            return url;
+    return region_printf(memory, "%s%cpool=%u", url, parameters ? '&' : '?', connections);
+}

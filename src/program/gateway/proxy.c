@@ -376,8 +376,7 @@ static int look_first(const sending *s, semel_error *err)
         fail_store(s, err);
         return 1;
     }
-    if (marker->state != SEMEL_MARKER_NONE)
-        note_key(s->state, 0);
+    note_key(s->state, marker->state == SEMEL_MARKER_NONE);
     if (marker->state == SEMEL_MARKER_DONE)
         is_done = give_stored(s, marker->result);
     else if (marker->state == SEMEL_MARKER_CLAIMED &&
@@ -442,11 +441,9 @@ static void give_outcome(sending *s, semel_status status, semel_outcome outcome,
     } else if (s->end == SENT_UNREACHED) {
         log_upstream(s->route, "upstream", s->key->text, s->call.why.text);
         fail_all(s, &unreached, ROUTE_UNAVAILABLE);
-    } else if (s->end == SENT_RELEASED) {
-        give_answer(s, &s->answer, 1);
     } else if (s->end == SENT_UNKNOWN) {
         give_unknown(s, s->call.why.text);
-    } else if (status == SEMEL_OK && outcome == SEMEL_PROCESSED) {
+    } else if (s->end == SENT_RELEASED || (status == SEMEL_OK && outcome == SEMEL_PROCESSED)) {
         give_answer(s, &s->answer, 1);
     } else {
         settle_unsure(s, why);

@@ -258,9 +258,7 @@ static void poll(flight *f)
         semel_inbox_look_key(&marker, state->inbox, (semel_bytes){f->key, f->len}, NULL);
     if ((status || marker->state == SEMEL_MARKER_CLAIMED) && poll_later(f)) {
         /* as long as somebody waits */
-    } else if (status) {
-        flight_land(f, &in_flight);
-    } else if (marker->state == SEMEL_MARKER_DONE &&
+    } else if (!status && marker->state == SEMEL_MARKER_DONE &&
                proxy_answer_read(&answer, &memory, marker->result)) {
         flight_land(f, &(flight_end){.answer = &answer, .outcome = ROUTE_REPLAYED});
     } else {

@@ -217,36 +217,36 @@ static route_outcome store(webhook *w, http_request *request, webhook_event *eve
 
 typedef struct ending {
     semel_outcome outcome;
-    http_problem problem;
     route_outcome counted;
+    http_problem problem;
 } ending;
 
 /* What is not a success. The error of a handler is in the log and with the key, not here: it may
  * quote what the sender must not see. */
 static const ending endings[] = {
     {SEMEL_DEAD,
+     ROUTE_BAD_REQUEST,
      {422, "dead-letter", "It was given up on, and is kept as a dead letter",
-      "It is not handled again when it is sent again.", 0},
-     ROUTE_BAD_REQUEST},
+      "It is not handled again when it is sent again.", 0}},
     {SEMEL_MISMATCH,
-     {422, "mismatch", "Another content was handled under the same id", NULL, 0},
-     ROUTE_MISMATCH},
+     ROUTE_MISMATCH,
+     {422, "mismatch", "Another content was handled under the same id", NULL, 0}},
     {SEMEL_STALE,
-     {422, "stale", "It is so old that it may have been handled before", NULL, 0},
-     ROUTE_BAD_REQUEST},
+     ROUTE_BAD_REQUEST,
+     {422, "stale", "It is so old that it may have been handled before", NULL, 0}},
     {SEMEL_MISSING_KEY,
-     {422, "missing-key", "The inbox finds no key in it", NULL, 0},
-     ROUTE_MISSING_KEY},
-    {SEMEL_DUPLICATE, /* and not settled: the inbox rejects copies */
-     {409, "duplicate", "It was handled before", NULL, 0},
-     ROUTE_REPLAYED},
+     ROUTE_MISSING_KEY,
+     {422, "missing-key", "The inbox finds no key in it", NULL, 0}},
+    {SEMEL_DUPLICATE,
+     ROUTE_REPLAYED, /* and not settled: the inbox rejects copies */
+     {409, "duplicate", "It was handled before", NULL, 0}},
     {SEMEL_IN_PROGRESS,
-     {409, "in-progress", "A copy of it is being handled", NULL, RETRY_AFTER_S},
-     ROUTE_CONFLICT},
+     ROUTE_CONFLICT,
+     {409, "in-progress", "A copy of it is being handled", NULL, RETRY_AFTER_S}},
     {SEMEL_FAILED,
+     ROUTE_EXECUTED,
      {500, "failed", "It could not be handled", "It is handled when it is sent again.",
-      RETRY_AFTER_S},
-     ROUTE_EXECUTED},
+      RETRY_AFTER_S}},
 };
 
 static route_outcome answer_ending(http_request *request, semel_outcome outcome)

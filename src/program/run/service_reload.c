@@ -57,9 +57,8 @@ static config *load(service *s)
 static int store_accepts(service *s, const config *fresh)
 {
     semel_error why;
-    if (service_prepare_admin(s, fresh, &why) || service_prepare_gateway(s, fresh, &why)) {
-        refuse(s, why.text);
-    } else if (sql_setup(s->store, &fresh->setup, NULL, &why)) {
+    if (service_prepare_admin(s, fresh, &why) || service_prepare_gateway(s, fresh, &why) ||
+        sql_setup(s->store, &fresh->setup, NULL, &why)) {
         refuse(s, why.text);
     } else if (service_verify(s, fresh) != CLI_OK) {
         if (!s->stop_signal)

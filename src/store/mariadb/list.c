@@ -1,23 +1,23 @@
-/* Lists: plain reads on a connection of the pool, at READ COMMITTED whatever the isolation of units
- * is (at SERIALIZABLE the server would lock what it reads). They take no locks and wait for none.
- * See the lists of <semel/sys/store.h>. */
+/* Lists: plain reads on a connection of the pool, each one statement without a transaction around
+ * it, so that none has to be ended. They take no locks and wait for none, whatever the isolation of
+ * units is: even at SERIALIZABLE the server does not lock what such a statement reads. See the
+ * lists of <semel/sys/store.h>. */
 #include "store/mariadb/mariadb.h"
 
 semel_status maria_run_list(mariadb_store *store, const maria_list *list, semel_error *err)
 {
     maria_connection *on = NULL;
-    semel_status status = maria_borrow_pooled(&on, store, err);
+    semel_status status = maria_borrow_looking(&on, store, err);
     if (status)
         return status;
-    (void)maria_enqueue_mode(on, MODE_RELAXED);
     maria_query q = maria_enqueue(on, list->which);
     list->bind(&q, list->scope, list->filter);
     maria_step *s = maria_end(&q);
     s->call = list->show;
     s->context = list->context;
     status = maria_flush(on, NULL, "listing", err);
-    if (!on->lost)
-        maria_push_rollback(on); /* the end of what it sees */
+    if (status)
+        on->mode = MODE_UNKNOWN; /* whether it was set is not known */
     maria_give_back(store, on);
     return status;
 }

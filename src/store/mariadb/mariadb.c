@@ -24,7 +24,7 @@ static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms
 
 static const pool_calls calls = {connect_for_pool, maria_is_alive, maria_close};
 
-semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err)
+static semel_status take_pooled(maria_connection **out, mariadb_store *store, semel_error *err)
 {
     void *taken = NULL;
     semel_status status = pool_take(&taken, &store->connections, store->limits.busy_ms, err);
@@ -33,6 +33,30 @@ semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, s
     *out = taken;
     (*out)->fresh = 1;
     return SEMEL_OK;
+}
+
+/* A look leaves the session in autocommit, where several statements are no transaction. */
+semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err)
+{
+    semel_status status = take_pooled(out, store, err);
+    if (status || (*out)->mode != MODE_LOOKING)
+        return status;
+    (void)maria_enqueue_mode(*out, MODE_RELAXED);
+    status = maria_flush(*out, NULL, "preparing a session", err);
+    (*out)->fresh = 1; /* nothing of the caller's */
+    if (!status)
+        return SEMEL_OK;
+    (*out)->mode = MODE_UNKNOWN;
+    maria_give_back(store, *out);
+    return status;
+}
+
+semel_status maria_borrow_looking(maria_connection **out, mariadb_store *store, semel_error *err)
+{
+    semel_status status = take_pooled(out, store, err);
+    if (!status)
+        (void)maria_enqueue_mode(*out, MODE_LOOKING);
+    return status;
 }
 
 void maria_give_back(mariadb_store *store, maria_connection *on)

@@ -56,6 +56,7 @@ typedef struct mariadb_unit {
     int wrote;       /* it has changed rows */
     int locks;       /* it may have locked rows that others wait for */
     int marked;      /* it has marked keys */
+    int finished;    /* it makes a claimed key done */
     int shared;      /* the handler has, or had, the connection in its hands */
     int spoiled;     /* ... and left it in a state in which no other unit can use it */
     int watched;     /* a procedure is called that might end the transaction */
@@ -76,6 +77,8 @@ typedef struct mariadb_unit {
 
 /* mariadb.c */
 semel_status maria_borrow_pooled(maria_connection **out, mariadb_store *store, semel_error *err);
+/* For one statement that reads, without a transaction around it. */
+semel_status maria_borrow_looking(maria_connection **out, mariadb_store *store, semel_error *err);
 void maria_give_back(mariadb_store *store, maria_connection *on);
 
 /* Our own statements wait for locks for as long as the store's busy_ms, in seconds. */

@@ -108,16 +108,23 @@ semel_status mariadb_claim(void *unit_state, semel_mark *mark, uint32_t lease_ms
 
 /* --- with the token --------------------------------------------------------------------------- */
 
+/* Put off, to go with the COMMIT, which does not take place if this changes no row. */
 semel_status mariadb_finish(void *unit_state, const semel_mark *mark, semel_error *err)
 {
     mariadb_unit *unit = unit_state;
+    (void)err;
     unit->kept = mark;
     unit->kept_count = 1;
     maria_query q = maria_unit_enqueue(unit, ST_FINISH, maria_patience(unit->store));
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     maria_uint(&q, mark->token);
-    return change_one(unit, &q, SEMEL_ELOST, "completing a claim", err);
+    (void)maria_end(&q);
+    q = maria_unit_enqueue(unit, ST_EXPECT, patient);
+    maria_int(&q, 1);
+    maria_end(&q)->kind = STEP_EXPECT;
+    unit->wrote = unit->finished = 1;
+    return SEMEL_OK;
 }
 
 semel_status mariadb_renew(void *unit_state, const semel_mark *mark, uint32_t lease_ms,
@@ -270,8 +277,8 @@ semel_status mariadb_letter_gone(void *unit_state, const semel_mark *mark, semel
 /* --- results ---------------------------------------------------------------------------------- */
 
 /* Put off. That the row is there is checked by a statement of its own, which fails if it is not. A
- * row that this unit has marked has no result yet, so the number of changed rows tells; in others
- * it may be the same as before. */
+ * row that this unit has marked or made done has no result yet, so the number of changed rows
+ * tells; in others it may be the same as before. */
 semel_status mariadb_result_set(void *unit_state, const semel_mark *mark, semel_bytes result,
                                 semel_error *err)
 {
@@ -285,9 +292,10 @@ semel_status mariadb_result_set(void *unit_state, const semel_mark *mark, semel_
     maria_int(&q, mark->inbox);
     maria_bytes(&q, mark->key);
     (void)maria_end(&q);
-    q = maria_unit_enqueue(unit, unit->marked ? ST_EXPECT : ST_RESULT_THERE, patient);
-    maria_int(&q, unit->marked ? 1 : mark->inbox);
-    if (!unit->marked)
+    int is_new = unit->marked || unit->finished;
+    q = maria_unit_enqueue(unit, is_new ? ST_EXPECT : ST_RESULT_THERE, patient);
+    maria_int(&q, is_new ? 1 : mark->inbox);
+    if (!is_new)
         maria_bytes(&q, mark->key);
     maria_end(&q)->kind = STEP_EXPECT;
     unit->wrote = 1;

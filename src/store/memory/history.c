@@ -64,12 +64,12 @@ static void undo_put(memory_unit *unit, const memory_record *record)
 static void commit_put(memory_unit *unit, const memory_record *record, int64_t now_ms)
 {
     memory_store *store = unit->store;
+    memory_delivery *first = record->history.first; /* there is one: the core puts no empty list */
     (void)now_ms;
-    for (memory_delivery *at = record->history.first; at; at = at->newer)
+    first->older = store->last_delivery;
+    for (memory_delivery *at = first; at; at = at->newer)
         at->row.id = ++store->last_delivery_id;
-    record->history.first->older = store->last_delivery;
-    *(store->last_delivery ? &store->last_delivery->newer : &store->first_delivery) =
-        record->history.first;
+    *(store->last_delivery ? &store->last_delivery->newer : &store->first_delivery) = first;
     store->last_delivery = record->history.last;
 }
 

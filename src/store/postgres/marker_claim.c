@@ -24,8 +24,10 @@ static semel_status fail_lost(const char *doing, semel_error *err)
 /* --- claiming --------------------------------------------------------------------------------- */
 
 /* A unit that has not ended keeps the row locked; it is waited for a moment only: the core asks
- * again. */
-enum { MOMENT_MS = 20 };
+ * again. The moment is not shorter because the server counts other waits, too: sessions that make
+ * the table larger at once wait for each other, on a busy disk for longer than 20 ms, and the key
+ * of none of them is held. */
+enum { MOMENT_MS = 200 };
 
 static semel_status report_known(postgres_unit *unit, semel_mark *mark, semel_error *err)
 {

@@ -241,6 +241,7 @@ static const char *const texts[ST_COUNT] = {
     /* By another session, in a mode that keeps rows from being written. */
     [ST_MARK_TABLE_LOCKED] =
         "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '" MARKER "'::regclass AND granted "
+        "AND locktype = 'relation' "
         "AND pid <> pg_backend_pid() AND mode IN ('ShareLock', 'ShareRowExclusiveLock', "
         "'ExclusiveLock', 'AccessExclusiveLock'))",
     [ST_RESULT_SET] = "WITH done AS (UPDATE " MARKER " SET result = $3 WHERE inbox = $1 "
@@ -250,13 +251,15 @@ static const char *const texts[ST_COUNT] = {
     [ST_SWEEP_PATIENCE] = "SELECT set_config('idle_session_timeout', '30000', false)",
     [ST_SWEEP_LOCK] = "SELECT pg_try_advisory_lock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
     [ST_SWEEP_UNLOCK] = "SELECT pg_advisory_unlock('" MARKER "'::regclass::oid::bigint << 24 | $1)",
-    /* The note is locked before any marker is: the count is computed once, before the scan. */
+    /* The note is locked before any marker is: the count is computed once, before the scan. The
+     * rows come in the order of their places, whatever the plan: the next step begins behind the
+     * last one. */
     [ST_SWEEP] = "WITH known AS (SELECT 1 FROM " NOTE " WHERE inbox = $1 AND note = 2 FOR UPDATE), "
                  "gone AS (DELETE FROM " MARKER " WHERE ctid = ANY (ARRAY("
                  "SELECT ctid FROM " MARKER " WHERE ctid > $3 AND ctid <= $4 AND inbox = $1 "
                  "AND at_ms < $2 AND NOT " LIVE(
                      "") " AND NOT " LETTER " AND (SELECT count(*) FROM known) >= 0 "
-                         "LIMIT $5 FOR UPDATE SKIP LOCKED)) "
+                         "ORDER BY ctid LIMIT $5 FOR UPDATE SKIP LOCKED)) "
                          "RETURNING ctid, at_ms), "
                          "noted AS (INSERT INTO " NOTE " AS n (inbox, note, number) "
                          "SELECT $1, 2, max(at_ms) FROM gone "

@@ -4,6 +4,7 @@
 #include "program/config/read.h"
 #include "program/config/reference.h"
 #include "program/config/schema.h"
+#include "program/config/store_url.h"
 
 #include "core/consumer.h"
 #include "core/inbox.h"
@@ -280,6 +281,27 @@ static void presets_are_those_of_the_library(void **state)
     close_all(&o);
 }
 
+/* --- the store's URL -------------------------------------------------------------------------- */
+
+static void a_server_gets_connections_unless_its_url_says_how_many(void **state)
+{
+    static const char *const urls[][2] = {
+        {"postgres://u@h/d", "postgres://u@h/d?pool=16"},
+        {"postgresql://u@h/d?schema=s", "postgresql://u@h/d?schema=s&pool=16"},
+        {"mariadb://u@h/d?prefix=pool_", "mariadb://u@h/d?prefix=pool_&pool=16"},
+        {"mysql://u@h/d?pool=3", "mysql://u@h/d?pool=3"},
+        {"postgres://u@h/d?schema=s&pool=64", "postgres://u@h/d?schema=s&pool=64"},
+        {"postgres://u@h/d?spool=1", "postgres://u@h/d?spool=1&pool=16"},
+        {"sqlite:shop.db", "sqlite:shop.db"},
+        {"memory:", "memory:"},
+    };
+    region memory = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        assert_string_equal(store_url_pooled(&memory, urls[i][0], 16), urls[i][1]);
+    region_free(&memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +310,7 @@ int main(void)
         cmocka_unit_test(help_and_reference_mention_every_option),
         cmocka_unit_test(defaults_are_those_of_the_library),
         cmocka_unit_test(presets_are_those_of_the_library),
+        cmocka_unit_test(a_server_gets_connections_unless_its_url_says_how_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

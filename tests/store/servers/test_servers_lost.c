@@ -227,7 +227,8 @@ static void receive_with_a_cut(server_case *c, const char *id)
     semel_status status = case_receive(c, &out, id, &todo, &last_error);
     if (status && !is_trouble_of_the_line(status))
         fail_msg("cut at %s: %s (%s)", c->at, semel_status_name(status), last_error.text);
-    let_leases_end(c);
+    if (c->passed) /* most points are not on this way; MariaDB takes a while to list transactions */
+        let_leases_end(c);
     out = case_settle(c, id, &todo);
     if (out != SEMEL_PROCESSED && out != SEMEL_DUPLICATE)
         fail_msg("cut at %s: %s", c->at, semel_outcome_name(out));

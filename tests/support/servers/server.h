@@ -75,7 +75,7 @@ void server_pass_unlocked_ms(const char *url, int64_t ms);
 
 /* --- behind the library's back ---------------------------------------------------------------- */
 
-/* Each opens a session of its own, in the URL's schema or database, and closes it. */
+/* Each in a session that has no past, in the URL's schema or database. */
 
 /* Runs statements, separated by semicolons. */
 void server_run(const char *url, const char *sql);

@@ -4,6 +4,9 @@
 
 #ifdef SEMEL_WITH_POSTGRES
 #include <libpq-fe.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
 
 static void say_nothing(void *context, const char *text)
 {
@@ -36,16 +39,82 @@ static PGresult *execute_postgres(PGconn *conn, const char *sql)
     return result;
 }
 
-static void each_postgres(const server_target *at, const char *sql, server_row *row, void *context)
+/* --- a session that is kept -------------------------------------------------------------------- */
+
+/* A new session costs the server more than most statements: a process, which reads the catalogues
+ * again. So one is kept, and used as if it were new: DISCARD ALL comes first. It is not a child's,
+ * not for a second thread at the same time, and never in a transaction. */
+static struct kept_session {
+    pthread_mutex_t in_use;
+    PGconn *conn;
+    PGconn *inherited; /* the parent says goodbye to it */
+    pid_t owner;
+    char host[SERVER_HOST_ROOM], user[SERVER_NAME_ROOM], database[SERVER_NAME_ROOM];
+    unsigned port;
+} kept = {.in_use = PTHREAD_MUTEX_INITIALIZER};
+
+static int is_for(const server_target *at)
+{
+    return kept.conn && kept.port == at->port && strcmp(kept.host, at->host) == 0 &&
+           strcmp(kept.user, at->user) == 0 && strcmp(kept.database, at->database) == 0;
+}
+
+static int is_as_new(PGconn *conn)
+{
+    PGresult *result = PQexec(conn, "DISCARD ALL");
+    int good = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    return good;
+}
+
+/* The server may have been started again meanwhile, or it is another one. */
+static PGconn *take_session(const server_target *at)
+{
+    if (kept.conn && kept.owner != getpid()) {
+        kept.inherited = kept.conn;
+        kept.conn = NULL;
+    }
+    if (is_for(at) && is_as_new(kept.conn))
+        return kept.conn;
+    PQfinish(kept.conn);
+    kept.conn = connect_postgres(at);
+    kept.owner = getpid();
+    kept.port = at->port;
+    server_print(kept.host, sizeof kept.host, "%s", at->host);
+    server_print(kept.user, sizeof kept.user, "%s", at->user);
+    server_print(kept.database, sizeof kept.database, "%s", at->database);
+    return kept.conn;
+}
+
+static void give_back_session(void)
+{
+    if (PQtransactionStatus(kept.conn) == PQTRANS_IDLE)
+        return;
+    PQfinish(kept.conn);
+    kept.conn = NULL;
+}
+
+static void look(PGconn *conn, const char *schema, const char *sql, server_row *row, void *context)
 {
     char path[SERVER_SQL_ROOM];
-    PGconn *conn = connect_postgres(at);
-    server_print(path, sizeof path, "SET search_path TO \"%s\"", at->schema);
+    server_print(path, sizeof path, "SET search_path TO \"%s\"", schema);
     PQclear(execute_postgres(conn, path));
     PGresult *result = execute_postgres(conn, sql);
     for (int i = 0; row && i < PQntuples(result); i++)
         row(PQgetisnull(result, i, 0) ? NULL : PQgetvalue(result, i, 0), context);
     PQclear(result);
+}
+
+static void each_postgres(const server_target *at, const char *sql, server_row *row, void *context)
+{
+    if (pthread_mutex_trylock(&kept.in_use) == 0) {
+        look(take_session(at), at->schema, sql, row, context);
+        give_back_session();
+        pthread_mutex_unlock(&kept.in_use);
+        return;
+    }
+    PGconn *conn = connect_postgres(at);
+    look(conn, at->schema, sql, row, context);
     PQfinish(conn);
 }
 #else
