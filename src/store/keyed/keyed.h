@@ -78,7 +78,9 @@ typedef struct keyed_store {
     atomic_int layout_seen; /* the layout is the one that this library writes */
 
     pthread_mutex_t lock; /* for what follows */
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* keys were given back */
+    unsigned waiting;       /* for that */
+    pthread_cond_t ending;  /* wakes the keeper */
     keyed_hold *holds;    /* of all open units */
     keyed_claim **claims; /* hold.c: what is known of claims, by token */
     keyed_spare *spares;  /* unit.c: arenas for the next units */
@@ -103,6 +105,7 @@ typedef struct keyed_change {
     semel_keyed_change change;
     keyed_role role;
     semel_mark *assumed;        /* KEYED_ASSUMED: gets the state that was found */
+    uint32_t wait_ms;           /* KEYED_ASSUMED: 0: a key that is held is told */
     keyed_hold *hold;           /* KEYED_OWNED by mark or claim of this unit */
     const keyed_marker *marker; /* of m/: commit encodes it, with the time of then */
     uint32_t saved;             /* unit.c: the savepoint for which a copy was made last */
