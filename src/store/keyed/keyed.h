@@ -145,6 +145,7 @@ struct keyed_unit {
     size_t index_size;
     keyed_step *first_step, *last_step;
     keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
+    struct keyed_leased *leased; /* outbox_lease.c: what `lease` has taken for this unit */
     int open;
     struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */
     uint32_t savepoint;      /* its number, from 1 on; 0: none is set */
@@ -248,6 +249,13 @@ semel_status keyed_out_of_memory(semel_error *err);
 semel_status keyed_check_process(const keyed_store *store, semel_error *err);
 
 int keyed_same(semel_bytes a, semel_bytes b);
+
+/* --- the outbox ------------------------------------------------------------------------------- */
+
+/* Of a unit that is rolled back: gives its leases back, as well as it can. */
+void keyed_leased_return(keyed_unit *unit);
+
+void keyed_groups_free(keyed_store *store);
 
 /* --- the tables ------------------------------------------------------------------------------- */
 
