@@ -77,13 +77,13 @@ typedef struct keyed_store {
     atomic_uint_least64_t last_number;
     atomic_int layout_seen; /* the layout is the one that this library writes */
 
-    pthread_mutex_t lock; /* for what follows */
+    pthread_mutex_t lock;   /* for what follows */
     pthread_cond_t changed; /* keys were given back */
     unsigned waiting;       /* for that */
     pthread_cond_t ending;  /* wakes the keeper */
-    keyed_hold *holds;    /* of all open units */
-    keyed_claim **claims; /* hold.c: what is known of claims, by token */
-    keyed_spare *spares;  /* unit.c: arenas for the next units */
+    keyed_hold *holds;      /* of all open units */
+    keyed_claim **claims;   /* hold.c: what is known of claims, by token */
+    keyed_spare *spares;    /* unit.c: arenas for the next units */
     size_t spare_count;
     pthread_t keeper; /* renews holds */
     int keeper_started;
@@ -144,7 +144,7 @@ struct keyed_unit {
     uint32_t *index; /* unit.c: hash table of the changes, from 1 on; 0: none */
     size_t index_size;
     keyed_step *first_step, *last_step;
-    keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
+    keyed_hold *holds;           /* keys that this unit holds or has claimed, chained in the unit */
     struct keyed_leased *leased; /* outbox_lease.c: what `lease` has taken for this unit */
     int open;
     struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */

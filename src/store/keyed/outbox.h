@@ -33,8 +33,8 @@ typedef enum outbox_act { OUTBOX_PUT = 1, OUTBOX_WRITE, OUTBOX_REMOVE } outbox_a
  * `builds`. */
 typedef struct outbox_intent {
     outbox_act act;
-    uint64_t token; /* the lease that allows the change; 0: the version of `before` does */
-    int keeps_sent; /* REMOVE: a record of x/ stays */
+    uint64_t token;    /* the lease that allows the change; 0: the version of `before` does */
+    int keeps_sent;    /* REMOVE: a record of x/ stays */
     keyed_item before; /* as it was found; PUT: nothing */
     keyed_item after;
     uint32_t delay_ms; /* PUT */
