@@ -96,6 +96,9 @@ semel_status outbox_places(int64_t **out, size_t *count, keyed_store *store, int
                            semel_bytes group, int64_t after, uint32_t limit, mem_arena *arena,
                            semel_error *err);
 
+/* stats.c: messages of all outboxes, not of queues, and the time of the oldest. */
+semel_status keyed_count_unsent(keyed_store *store, semel_stats *out, semel_error *err);
+
 /* --- the members ------------------------------------------------------------------------------ */
 
 semel_status keyed_outbox_lease(void *unit, int64_t outbox, uint32_t limit, uint32_t lease_ms,
