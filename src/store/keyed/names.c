@@ -2,11 +2,10 @@
  * from a number to its name. */
 #include "store/keyed/names.h"
 
+#include "store/keyed/name.h"
 #include "store/keyed/set.h"
 
 #include <string.h>
-
-enum { NAME_FIELD = 1 }; /* of both: the number, or the name */
 
 struct keyed_known_name {
     struct keyed_known_name *next;
@@ -25,12 +24,9 @@ static semel_status read_name(const char **out, keyed_names *names, int64_t numb
                                     (semel_bytes){key, sizeof key}, 0, err);
     if (status || !row)
         return status;
-    fields_reader reader = {.rest = row->record.value};
-    while (fields_next(&reader))
-        if (reader.field == NAME_FIELD &&
-            !(*out = arena_copy(&names->arena, reader.bytes.data, reader.bytes.len)))
-            return keyed_out_of_memory(err);
-    return SEMEL_OK;
+    semel_bytes text = keyed_name_text(&row->record);
+    *out = arena_copy(&names->arena, text.data, text.len);
+    return *out ? SEMEL_OK : keyed_out_of_memory(err);
 }
 
 semel_status keyed_names_find(const char **out, keyed_names *names, int64_t number,
@@ -70,17 +66,12 @@ static semel_status visit_name(const semel_keyed_record *record, void *context, 
 {
     const name_list *list = context;
     char name[SEMEL_KEYED_KEY_MAX + 1];
-    fields_reader reader = {.rest = record->value};
-    int64_t number = 0;
     if (record->key.len >= sizeof name)
         return SEMEL_OK;
     memcpy(name, record->key.data, record->key.len);
     name[record->key.len] = 0;
-    while (fields_next(&reader))
-        if (reader.field == NAME_FIELD)
-            number = fields_int_of(&reader);
     --*left;
-    return list->visit(name, number, list->context, err);
+    return list->visit(name, keyed_name_number(record), list->context, err);
 }
 
 semel_status keyed_names_each(keyed_store *store, semel_scope kind, const char *after,
