@@ -7,6 +7,10 @@
 
 enum { CODE_ROOM = 32, CHANNEL_ROOM = REDIS_NAMESPACE_MAX + 16 };
 
+/* Of the server: 1 048 576 words in a command, of which a record is at most six, values of 512 MB,
+ * and 1 GB in all. They are far beyond what a unit has, so the layer is not told. */
+enum { CHANGES_MAX = 100000, RECORD_MAX = 500000000, APPLY_MAX = 900000000 };
+
 /* What of a call is known before it is written. */
 typedef struct plan {
     redis_store *store;
@@ -257,20 +261,19 @@ static semel_status check_wait(const redis_store *store, const redisReply *reply
 
 static semel_status check_sizes(const plan *p, semel_error *err)
 {
-    const semel_keyed_limits *limits = &redis_keyed_driver.limits;
     uint64_t all = 0;
-    if (p->count > limits->changes_max)
-        return semel_fail(err, SEMEL_ELIMIT, "%zu changes in one commit; at most %u are possible",
-                          p->count, limits->changes_max);
+    if (p->count > CHANGES_MAX)
+        return semel_fail(err, SEMEL_ELIMIT, "%zu changes in one commit; at most %d are possible",
+                          p->count, CHANGES_MAX);
     for (size_t i = 0; i < p->count; i++) {
         const semel_keyed_record *r = &p->changes[i].record;
         uint64_t size = (uint64_t)r->space.len + r->key.len + r->value.len + r->body.len;
         all += size;
-        if (size > limits->record_max || all > limits->apply_max)
+        if (size > RECORD_MAX || all > APPLY_MAX)
             return semel_fail(err, SEMEL_ELIMIT,
                               "a record of %" PRIu64 " bytes, in a commit of %" PRIu64
-                              "; at most %" PRIu64 " and %" PRIu64 " are possible",
-                              size, all, limits->record_max, limits->apply_max);
+                              "; at most %d and %d are possible",
+                              size, all, RECORD_MAX, APPLY_MAX);
     }
     return SEMEL_OK;
 }

@@ -7,14 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Redis takes 1 048 576 words in a command, and a record is at most six; a script of so many
- * records keeps others waiting for some tenths of a second. Values may have 512 MB. */
-enum {
-    CHANGES_MAX = 16384,
-    RECORD_MAX = 500000000,
-    APPLY_MAX = 900000000,
-    CLOCK_ERROR_MAX_MS = 250 /* beyond that the server is asked */
-};
+enum { CLOCK_ERROR_MAX_MS = 250 }; /* beyond that the server is asked */
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -149,7 +142,6 @@ const semel_keyed_driver redis_keyed_driver = {
     .abilities = SEMEL_KEYED_MANY | SEMEL_KEYED_SHARED | SEMEL_KEYED_DISTANT,
     .scheme = "redis",
     .store_size = sizeof(redis_store),
-    .limits = {.changes_max = CHANGES_MAX, .record_max = RECORD_MAX, .apply_max = APPLY_MAX},
     .open = open_redis,
     .close = close_redis,
     .now = redis_now,

@@ -9,7 +9,7 @@
  *     listen.c    wake-up of relays redis.c    opening, the tables
  *
  * A record is a hash, {namespace}/SPACE:KEY, with three fields:
- *     h   version (16 bytes), guard (8 bytes, the highest first), until_ms in decimal digits
+ *     h   version (16 bytes), guard (8 bytes, the highest first), until_ms (20 digits)
  *     d   the value
  *     b   the body, if there is one
  * and a member of a sorted set, {namespace}/SPACE, whose scores are all 0: its order is that of the
@@ -144,10 +144,10 @@ size_t redis_space_len(semel_bytes space); /* with escapes */
 void redis_index_word(redis_store *store, redis_request *r, semel_bytes space);
 void redis_record_word(redis_store *store, redis_request *r, semel_bytes space, semel_bytes key);
 
-enum { REDIS_HEAD_MAX = 48, REDIS_HEAD_FIXED = 24 };
+enum { REDIS_HEAD_FIXED = 24, REDIS_HEAD_LEN = 44, REDIS_HEAD_MAX = 48 };
 size_t redis_head_write(char out[REDIS_HEAD_MAX], const semel_keyed_record *record);
 
-/* EUNKNOWN cannot be: ESTORE if it is no record of semel's. */
+/* ESTORE if it is no record of semel's. */
 semel_status redis_head_read(semel_keyed_record *out, const redisReply *head, semel_error *err);
 semel_bytes redis_reply_bytes(const redisReply *reply);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNTIL_ZERO ((uint64_t)1 << 63) /* added, so that digits are in order below zero, too */
+
 /* --- words ------------------------------------------------------------------------------------ */
 
 static void write_count(text_buffer *out, char mark, size_t count)
@@ -111,15 +113,14 @@ size_t redis_head_write(char out[REDIS_HEAD_MAX], const semel_keyed_record *reco
     memcpy(out, record->version, SEMEL_KEYED_VERSION_LEN);
     for (int i = 0; i < 8; i++)
         out[SEMEL_KEYED_VERSION_LEN + (size_t)i] = (char)(record->guard >> (56 - 8 * i));
-    int digits = snprintf(out + REDIS_HEAD_FIXED, REDIS_HEAD_MAX - REDIS_HEAD_FIXED, "%" PRId64,
-                          record->until_ms);
-    return REDIS_HEAD_FIXED + (size_t)digits;
+    (void)snprintf(out + REDIS_HEAD_FIXED, REDIS_HEAD_MAX - REDIS_HEAD_FIXED, "%020" PRIu64,
+                   (uint64_t)record->until_ms + UNTIL_ZERO);
+    return REDIS_HEAD_LEN;
 }
 
 semel_status redis_head_read(semel_keyed_record *out, const redisReply *head, semel_error *err)
 {
-    if (head->type != REDIS_REPLY_STRING || head->len <= REDIS_HEAD_FIXED ||
-        head->len >= REDIS_HEAD_MAX)
+    if (head->type != REDIS_REPLY_STRING || head->len != REDIS_HEAD_LEN)
         return semel_fail(err, SEMEL_ESTORE,
                           "redis: a record is damaged, or not semel's; does another program write "
                           "keys of this namespace?");
@@ -127,7 +128,8 @@ semel_status redis_head_read(semel_keyed_record *out, const redisReply *head, se
     out->guard = 0;
     for (size_t i = SEMEL_KEYED_VERSION_LEN; i < REDIS_HEAD_FIXED; i++)
         out->guard = out->guard << 8 | (unsigned char)head->str[i];
-    out->until_ms = strtoll(head->str + REDIS_HEAD_FIXED, NULL, 10); /* hiredis ends it with a 0 */
+    /* hiredis ends it with a NUL */
+    out->until_ms = (int64_t)(strtoull(head->str + REDIS_HEAD_FIXED, NULL, 10) - UNTIL_ZERO);
     return SEMEL_OK;
 }
 

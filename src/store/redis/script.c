@@ -35,6 +35,10 @@
 static const char apply_text[] =
     "local K, A, call, pcall, sub, byte = KEYS, ARGV, redis.call, redis.pcall, string.sub, "
     "string.byte\n"
+    "local function later(a, b)\n" /* Lua's numbers have 53 bits */
+    "  local x, y = tonumber(sub(a, 1, 10)), tonumber(sub(b, 1, 10))\n"
+    "  return x > y or x == y and tonumber(sub(a, 11)) > tonumber(sub(b, 11))\n"
+    "end\n"
     "local n, t, p, out = tonumber(A[1]), call('TIME'), 3, nil\n"
     "for i = 1, n do\n"
     "  local kind, expect, body = byte(A[p], 1, 3)\n"
@@ -48,8 +52,7 @@ static const char apply_text[] =
     "    if h and expect == 86 then\n"
     "      ok = sub(h, 1, 16) == e\n"
     "    elseif h then\n"
-    "      ok = sub(h, 17, 24) == sub(e, 1, 8) and\n"
-    "        (#e == 8 or tonumber(sub(h, 25)) > tonumber(sub(e, 9)))\n"
+    "      ok = sub(h, 17, 24) == sub(e, 1, 8) and (#e == 8 or later(sub(h, 25), sub(e, 9)))\n"
     "    end\n"
     "  end\n"
     "  if not ok then\n"
