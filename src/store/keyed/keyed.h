@@ -78,7 +78,9 @@ typedef struct keyed_store {
     atomic_int layout_seen; /* the layout is the one that this library writes */
 
     pthread_mutex_t lock; /* for what follows */
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* keys were given back */
+    unsigned waiting;       /* for that */
+    pthread_cond_t ending;  /* wakes the keeper */
     keyed_hold *holds;    /* of all open units */
     keyed_claim **claims; /* hold.c: what is known of claims, by token */
     keyed_spare *spares;  /* unit.c: arenas for the next units */
@@ -103,6 +105,7 @@ typedef struct keyed_change {
     semel_keyed_change change;
     keyed_role role;
     semel_mark *assumed;        /* KEYED_ASSUMED: gets the state that was found */
+    uint32_t wait_ms;           /* KEYED_ASSUMED: 0: a key that is held is told */
     keyed_hold *hold;           /* KEYED_OWNED by mark or claim of this unit */
     const keyed_marker *marker; /* of m/: commit encodes it, with the time of then */
     uint32_t saved;             /* unit.c: the savepoint for which a copy was made last */
@@ -142,6 +145,7 @@ struct keyed_unit {
     size_t index_size;
     keyed_step *first_step, *last_step;
     keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
+    struct keyed_leased *leased; /* outbox_lease.c: what `lease` has taken for this unit */
     int open;
     struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */
     uint32_t savepoint;      /* its number, from 1 on; 0: none is set */
@@ -245,6 +249,13 @@ semel_status keyed_out_of_memory(semel_error *err);
 semel_status keyed_check_process(const keyed_store *store, semel_error *err);
 
 int keyed_same(semel_bytes a, semel_bytes b);
+
+/* --- the outbox ------------------------------------------------------------------------------- */
+
+/* Of a unit that is rolled back: gives its leases back, as well as it can. */
+void keyed_leased_return(keyed_unit *unit);
+
+void keyed_groups_free(keyed_store *store);
 
 /* --- the tables ------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* Spaces, numbers, versions and tokens: what the files of the layer make keys of.
  *
- * A number is the store's time in milliseconds, shifted by 20 bits, or one more than the last one of
- * this process, whichever is larger. Two processes may make the same one; whoever writes a record
- * with it expects that there is none, and takes another number if there is. */
+ * A number is the store's time in milliseconds, shifted by 20 bits that are random, or one more than
+ * the last one of this process, whichever is larger. Two processes may make the same one; whoever
+ * writes a record with it expects that there is none, and takes another number if there is. */
 #include "store/keyed/keyed.h"
 
 #include <string.h>
@@ -56,11 +56,13 @@ semel_status keyed_number(keyed_store *store, int64_t least, int64_t *out, semel
     if (status)
         return status;
     uint64_t by_time = (uint64_t)(now_ms > 0 ? now_ms : 1) << NUMBER_SHIFT;
-    uint64_t floor = least > 0 && (uint64_t)least > by_time ? (uint64_t)least : by_time;
+    uint64_t spread = seam_random_below(store->seam, (uint64_t)1 << (NUMBER_SHIFT - 1));
     uint_least64_t last = atomic_load(&store->last_number);
     uint64_t number;
     do {
-        number = last >= floor ? last + 1 : floor;
+        number = last >= by_time ? last + 1 : by_time + spread;
+        if (least > 0 && number < (uint64_t)least)
+            number = (uint64_t)least;
     } while (!atomic_compare_exchange_weak(&store->last_number, &last, number));
     *out = (int64_t)number;
     return SEMEL_OK;
