@@ -233,6 +233,10 @@ int64_t keyed_number_read(const unsigned char in[KEYED_NUMBER_LEN]);
 
 semel_status keyed_now(keyed_store *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err);
 
+/* Tests only: how far the time of all stores is ahead of their databases'. It points into memory
+ * that a test shares with its children, or to a zero. */
+extern atomic_int_least64_t *keyed_skew_ms;
+
 /* A number that is larger than all that this process has made, and than those that others made
  * some time ago: the store's time in ms, shifted by 20, and a counter. At least `least`. */
 semel_status keyed_number(keyed_store *store, int64_t least, int64_t *out, semel_error *err);
@@ -286,6 +290,9 @@ semel_status keyed_scope(void *store, semel_scope kind, const char *name, int64_
                          semel_error *err);
 semel_status keyed_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
                          semel_stats *out, semel_error *err);
+
+/* The table that semel_store_open_keyed() makes of a driver; its `open` is that function's own. */
+void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver);
 
 /* The table of a backend of semel's own, whose `open` calls keyed_open():
  *     const semel_store_driver redis_store_driver = KEYED_STORE_DRIVER("redis", redis_store_open,
