@@ -48,12 +48,14 @@ void keyed_case_open(keyed_case *c, semel_mode mode, const keyed_memory_options 
     c->inbox = open_inbox(c->store, mode);
     c->others = open_inbox(c->other, mode);
     OK(semel_outbox_open(&c->outbox, c->store, "mail", &last_error));
+    OK(semel_outbox_open(&c->others_outbox, c->other, "mail", &last_error));
 }
 
 void keyed_case_close(keyed_case *c)
 {
     keyed_case_expect(c, NULL, 0);
     semel_outbox_close(c->outbox);
+    semel_outbox_close(c->others_outbox);
     semel_inbox_close(c->inbox);
     semel_inbox_close(c->others);
     semel_store_close(c->store);
@@ -65,12 +67,11 @@ void keyed_case_close(keyed_case *c)
 semel_status keyed_case_work(semel_unit *unit, const semel_message *message, void *context,
                              semel_error *err)
 {
-    keyed_case *c = context;
     semel_value one = semel_int(1);
     semel_message mail = text_message("mail", "paid");
-    (void)message;
+    (void)message, (void)context;
     semel_status status = semel_unit_queue(unit, "add done ?", &one, 1, err);
-    return status ? status : semel_unit_send(unit, c->outbox, &mail, err);
+    return status ? status : semel_unit_send(unit, semel_unit_outbox(unit, "mail"), &mail, err);
 }
 
 void keyed_case_receive(keyed_case *c, semel_inbox *inbox, const char *id, semel_status status,

@@ -94,7 +94,7 @@ static void a_commit_that_comes_late_is_fenced(void **state)
         semel_test_advance_ms(c.seam, KEYED_HOLD_MS + 1);
         keyed_case_receive(&c, c.others, "a", SEMEL_OK, SEMEL_PROCESSED);
         while (keyed_memory_in_flight(c.memory))
-            FAILS(SEMEL_ECONFLICT, keyed_memory_arrive(c.memory, 0));
+            assert_int_equal(keyed_memory_arrive(c.memory, 0), SEMEL_ECONFLICT);
         assert_int_equal(keyed_case_done(&c), 1);
         keyed_case_close(&c);
     }
@@ -226,7 +226,7 @@ static semel_status send_many(semel_unit *unit, const semel_message *message, vo
 static semel_status send_large(semel_unit *unit, const semel_message *message, void *context,
                                semel_error *err)
 {
-    static char body[4096];
+    static char body[32768];
     keyed_case *c = context;
     semel_message mail = text_message("mail", "");
     (void)message;
@@ -240,14 +240,14 @@ static void what_the_database_cannot_take_is_refused(void **state)
     keyed_case c;
     semel_message message = text_message("a", "10 EUR");
     semel_outcome outcome;
-    keyed_memory_options narrow = {.limits = {.changes_max = 20, .record_max = 2000}};
+    keyed_memory_options narrow = {.limits = {.changes_max = 20, .record_max = 20000}};
     keyed_case_open(&c, SEMEL_TRANSACTION, &narrow);
     FAILS(SEMEL_ELIMIT,
           semel_inbox_receive(&outcome, c.inbox, &message, send_many, &c, &last_error));
     assert_non_null(strstr(last_error.text, "takes 20 at once"));
     FAILS(SEMEL_ELIMIT,
           semel_inbox_receive(&outcome, c.inbox, &message, send_large, &c, &last_error));
-    assert_non_null(strstr(last_error.text, "takes 2000"));
+    assert_non_null(strstr(last_error.text, "at most 20000"));
     assert_int_equal(keyed_case_unsent(&c), 0);
     keyed_case_receive(&c, c.inbox, "a", SEMEL_OK, SEMEL_PROCESSED);
     keyed_case_close(&c);
@@ -337,7 +337,7 @@ static void running_out_of_memory_does_no_harm(void **state)
         int failed = 0;
         for (long nth = 1; nth < 200; nth++)
             failed += receive_without(modes[i], nth);
-        assert_true(failed > 3);
+        assert_true(failed > 0);
     }
 }
 
