@@ -41,7 +41,8 @@ void keyed_case_open(keyed_case *c, semel_mode mode, const keyed_memory_options 
     c->memory = keyed_memory_open("case", &options);
     assert_non_null(c->memory);
     OK(semel_test_seam_open(&c->seam, 7, &last_error));
-    semel_store_options chosen = {.size = sizeof chosen, .seam = semel_test_seam_get(c->seam)};
+    semel_store_options chosen = {
+        .size = sizeof chosen, .busy_ms = 1, .seam = semel_test_seam_get(c->seam)};
     OK(semel_store_open_driver(&c->store, &keyed_memory_store, "case", &chosen, &last_error));
     OK(semel_store_open_driver(&c->other, &keyed_memory_store, "case", &chosen, &last_error));
     OK(semel_store_migrate(c->store, &last_error));
