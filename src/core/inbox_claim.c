@@ -205,6 +205,7 @@ static semel_status claim_key(work_unit *unit, uint32_t lease_ms, semel_error *e
     int old = is_old(unit);
     if (old)
         mark->attempts = 0;
+    mark->unsure = old;
     semel_status status = markers->claim(unit->state, mark, lease_ms, err);
     if (!status)
         status = old ? check_stale(unit, mark->attempts > 1, err) : check_became_old(unit, err);
@@ -287,6 +288,9 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
         unit->phase == UNIT_OPEN ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store_fault(unit->store, "receive.begun", err);
+    /* Attempts are those of the row, so that they show whether there is one: since this delivery
+     * was counted, the message may have been handled elsewhere and forgotten. */
+    unit->item.mark.attempts = 0;
     if (!status && unit->item.mark.inbox)
         status = unit->store->driver->markers->mark(unit->state, &unit->item.mark, 1, wait_ms, err);
     if (!status && unit->item.mark.inbox)

@@ -3,8 +3,10 @@
  *
  *     open.c        opening, the driver tables, layout version, names and their numbers
  *     fields.c      the encoding of values
+ *     number.c      spaces, numbers, versions, tokens
  *     read.c        records read into an arena
- *     unit.c        the buffer of a unit, savepoints; commit.c sends it
+ *     unit.c        units; buffer.c their changes, savepoints; commit.c sends them
+ *     apply.c       one write of its own
  *     settle.c      what an answer that was lost means: a write that fences it
  *     hold.c        keys that open units hold, and the thread that renews them
  *     marker*.c     the state machine of markers; sweep.c retention; note.c
@@ -42,6 +44,7 @@
 #ifndef SEMEL_STORE_KEYED_KEYED_H
 #define SEMEL_STORE_KEYED_KEYED_H
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/seam.h"
 #include "store/keyed/fields.h"
@@ -49,6 +52,7 @@
 #include <pthread.h>
 #include <semel/sys/keyed.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum {
     KEYED_LAYOUT = 1,
@@ -57,19 +61,31 @@ enum {
 };
 
 typedef struct keyed_hold keyed_hold;
+typedef struct keyed_claim keyed_claim;
+typedef struct keyed_marker keyed_marker;
 typedef struct keyed_group_cache keyed_group_cache;
+
+typedef struct keyed_spare keyed_spare;
 
 typedef struct keyed_store {
     const semel_keyed_driver *driver;
     void *state; /* the driver's */
     const semel_store_settings *settings;
     const semel_seam *seam;
+    hash_key hash; /* of tables in memory */
+    pid_t pid;     /* of the process that opened it: no unit begins in a child */
     atomic_uint_least64_t last_number;
+    atomic_int layout_seen; /* the layout is the one that this library writes */
 
-    pthread_mutex_t lock; /* for what follows */
-    pthread_cond_t changed;
-    keyed_hold *holds; /* of all open units */
-    pthread_t keeper;  /* renews them */
+    pthread_mutex_t lock;   /* for what follows */
+    pthread_cond_t changed; /* keys were given back */
+    unsigned waiting;       /* for that */
+    pthread_cond_t ending;  /* wakes the keeper */
+    keyed_hold *holds;      /* of all open units */
+    keyed_claim **claims;   /* hold.c: what is known of claims, by token */
+    keyed_spare *spares;    /* unit.c: arenas for the next units */
+    size_t spare_count;
+    pthread_t keeper; /* renews holds */
     int keeper_started;
     int closing;
     keyed_group_cache *groups; /* outbox_group.c: what is known of groups, to save a read */
@@ -88,8 +104,11 @@ typedef enum keyed_role {
 typedef struct keyed_change {
     semel_keyed_change change;
     keyed_role role;
-    semel_mark *assumed;    /* KEYED_ASSUMED: gets the state that was found */
-    const keyed_hold *hold; /* KEYED_OWNED by mark */
+    semel_mark *assumed;        /* KEYED_ASSUMED: gets the state that was found */
+    uint32_t wait_ms;           /* KEYED_ASSUMED: 0: a key that is held is told */
+    keyed_hold *hold;           /* KEYED_OWNED by mark or claim of this unit */
+    const keyed_marker *marker; /* of m/: commit encodes it, with the time of then */
+    uint32_t saved;             /* unit.c: the savepoint for which a copy was made last */
 } keyed_change;
 
 /* A record that was found, in an arena. */
@@ -119,21 +138,31 @@ typedef struct keyed_step {
 struct keyed_unit {
     keyed_store *store;
     semel_begin durability;
-    mem_arena arena; /* of all that is buffered */
-    keyed_change *changes;
+    mem_arena arena;        /* of all that is buffered */
+    keyed_change **changes; /* each stays where it is until the unit ends */
     size_t count, capacity;
+    uint32_t *index; /* unit.c: hash table of the changes, from 1 on; 0: none */
+    size_t index_size;
     keyed_step *first_step, *last_step;
     keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
-    int failed;        /* only a rollback is left */
-    void *undo;        /* unit.c: what a savepoint has to bring back */
+    const struct keyed_sending *sending; /* commit.c: the last try of the commit */
+    struct keyed_leased *leased;         /* outbox_lease.c: what `lease` has taken for this unit */
+    int open;
+    struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */
+    uint32_t savepoint;      /* its number, from 1 on; 0: none is set */
+    uint32_t savepoints;     /* set so far */
+    size_t savepoint_count;  /* of changes */
+    keyed_step *savepoint_step;
 };
 
-/* The change of this record in the unit; NULL if the unit has not changed it. */
-keyed_change *keyed_unit_find(keyed_unit *unit, semel_bytes space, semel_bytes key);
+/* The change of this record in the unit; NULL if the unit has not changed it. To be read only: who
+ * alters a change asks keyed_unit_change() for it, so that a savepoint can bring it back. */
+const keyed_change *keyed_unit_find(const keyed_unit *unit, semel_bytes space, semel_bytes key);
 
 /* A change of this record, which the caller fills before it returns to the core: the one that the
  * unit has already (which it may change, keeping what it expects), or a new one with space and key
- * copied and kind 0. NULL: out of memory. */
+ * copied and kind 0. Bytes that a change points to are replaced by others, never altered. NULL: out
+ * of memory. */
 keyed_change *keyed_unit_change(keyed_unit *unit, semel_bytes space, semel_bytes key);
 
 /* Short ways, for records that the unit has not changed before. `found` is what is there (NULL:
@@ -144,8 +173,16 @@ semel_status keyed_unit_write(keyed_unit *unit, keyed_role role, const semel_key
 semel_status keyed_unit_remove(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
                                semel_error *err);
 
-/* Adds a step that is built at commit; context is in the unit's arena. */
+/* Adds a step that is built at commit; context is in the unit's arena, and is not altered by later
+ * calls of members: undo drops whole steps, those that were added after the savepoint. While steps
+ * are built, keyed_unit_change() also gives changes of earlier steps and members; a change that has
+ * another role keeps it. */
 semel_status keyed_unit_step(keyed_unit *unit, keyed_build *build, void *context, semel_error *err);
+
+/* While steps are built anew: 1 if the database has refused this record's change, with what it has
+ * there (NULL: nothing) in *out, so that it need not be read again. */
+int keyed_unit_refused(const keyed_row **out, const keyed_unit *unit, semel_bytes space,
+                       semel_bytes key);
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -157,6 +194,9 @@ semel_status keyed_get_many(keyed_rows *out, keyed_store *store, semel_bytes spa
 semel_status keyed_scan(keyed_rows *out, keyed_store *store, const semel_keyed_range *range,
                         semel_error *err);
 
+/* A sink that adds the record to a keyed_rows. */
+semel_status keyed_keep_row(const semel_keyed_record *record, void *rows, semel_error *err);
+
 /* As keyed_get, but a change of this unit hides what the database has: *out is the record as the
  * unit has it, with its expectation already in the unit. */
 semel_status keyed_unit_get(keyed_row **out, keyed_unit *unit, semel_bytes space, semel_bytes key,
@@ -164,11 +204,23 @@ semel_status keyed_unit_get(keyed_row **out, keyed_unit *unit, semel_bytes space
 
 /* --- one write of its own --------------------------------------------------------------------- */
 
-/* Applies at once. *there (may be NULL) is what is there if a single change was refused, NULL if
- * nothing is. An answer that was lost is settled where there is a way, else EUNKNOWN. */
+/* Applies at once: all or nothing. ECONFLICT with changes[i].refused set: *there (may be NULL; its
+ * arena is set by the caller) then has the records that are there under the keys that were refused,
+ * without bodies; a refused key that is not among them has no record. The driver's own collisions
+ * (nothing refused) are tried again here. An answer that was lost is settled where there is a way,
+ * else EUNKNOWN: the same changes are sent again, and if they are refused then, one of them that
+ * writes is found with its new version if the first try was applied. */
 semel_status keyed_apply_now(keyed_store *store, semel_keyed_change changes[], size_t count,
-                             semel_begin durability, mem_arena *arena, keyed_row **there,
-                             semel_error *err);
+                             semel_begin durability, keyed_rows *there, semel_error *err);
+
+/* The row with this key among them, or NULL. */
+const keyed_row *keyed_rows_find(const keyed_rows *rows, semel_bytes space, semel_bytes key);
+
+/* A change as keyed_apply_now() takes it: a write or a removal of a record, expecting what was
+ * found (NULL: nothing). A version is made. */
+semel_keyed_change keyed_write_of(keyed_store *store, const semel_keyed_record *found,
+                                  const semel_keyed_record *now, int keep_body);
+semel_keyed_change keyed_remove_of(const semel_keyed_record *found);
 
 /* --- small things ----------------------------------------------------------------------------- */
 
@@ -187,6 +239,10 @@ int64_t keyed_number_read(const unsigned char in[KEYED_NUMBER_LEN]);
 
 semel_status keyed_now(keyed_store *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err);
 
+/* Tests only: how far the time of all stores is ahead of their databases'. It points into memory
+ * that a test shares with its children, or to a zero. */
+extern atomic_int_least64_t *keyed_skew_ms;
+
 /* A number that is larger than all that this process has made, and than those that others made
  * some time ago: the store's time in ms, shifted by 20, and a counter. At least `least`. */
 semel_status keyed_number(keyed_store *store, int64_t least, int64_t *out, semel_error *err);
@@ -198,6 +254,18 @@ uint64_t keyed_new_token(keyed_store *store); /* never 0 */
 int keyed_is_over(int64_t until_ms, int64_t now_ms, uint32_t error_ms);
 
 semel_status keyed_out_of_memory(semel_error *err);
+
+/* EMISUSE in a child after fork(). Members that have no unit call it first. */
+semel_status keyed_check_process(const keyed_store *store, semel_error *err);
+
+int keyed_same(semel_bytes a, semel_bytes b);
+
+/* --- the outbox ------------------------------------------------------------------------------- */
+
+/* Of a unit that is rolled back: gives its leases back, as well as it can. */
+void keyed_leased_return(keyed_unit *unit);
+
+void keyed_groups_free(keyed_store *store);
 
 /* --- the tables ------------------------------------------------------------------------------- */
 
@@ -213,11 +281,15 @@ extern const semel_store_lists keyed_lists_of_markers;
 extern const semel_store_operation keyed_operation;
 extern const semel_store_inspection keyed_inspection;
 extern const semel_store_history keyed_history;
+extern const semel_store_watch keyed_watch; /* the driver's, for the layer's store */
 
 semel_status keyed_open(void *store, const semel_keyed_driver *driver, const void *argument,
                         const semel_store_settings *settings, semel_error *err);
 void keyed_close(void *store);
 semel_status keyed_migrate(void *store, semel_error *err);
+
+/* The version of the layout that is stored; 0: none. */
+semel_status keyed_layout(keyed_store *store, int64_t *out, semel_error *err);
 semel_status keyed_store_now(void *store, int64_t *out_ms, semel_error *err);
 semel_durability keyed_durability(const void *store);
 semel_status keyed_scope(void *store, semel_scope kind, const char *name, int64_t *out,
@@ -225,9 +297,12 @@ semel_status keyed_scope(void *store, semel_scope kind, const char *name, int64_
 semel_status keyed_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
                          semel_stats *out, semel_error *err);
 
+/* The table that semel_store_open_keyed() makes of a driver; its `open` is that function's own. */
+void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver);
+
 /* The table of a backend of semel's own, whose `open` calls keyed_open():
  *     const semel_store_driver redis_store_driver = KEYED_STORE_DRIVER("redis", redis_store_open,
- *                                                       &redis_watch, SEMEL_STORE_SHARED, 0);
+ *                                                       &keyed_watch, SEMEL_STORE_SHARED, 0);
  * CHANGES_MAX is in messages and keys; a message may need four changes of records. */
 #define KEYED_STORE_DRIVER(SCHEME, OPEN, WATCH, MORE_ABILITIES, CHANGES_MAX)                       \
     {                                                                                              \
