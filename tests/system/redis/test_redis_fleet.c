@@ -1,6 +1,7 @@
 /* kill -9 at any moment, on Redis: a fleet of processes, one of which is killed now and then and
  * started again, while some hundred messages with duplicates go through them; and once more with
  * a server that is killed itself, and comes back with what it had acknowledged. */
+#include "store/keyed/hold.h"
 #include "support/base/check.h"
 #include "support/base/sanitizer.h"
 #include "support/fixture/shop.h"
@@ -10,7 +11,8 @@ enum {
     COMMON = 120 / SANITIZER_SLOWDOWN,
     OWN = 40 / SANITIZER_SLOWDOWN,
     KILLS = 14 / SANITIZER_SLOWDOWN,
-    CRASHES = 3
+    CRASHES = 3,
+    HOLD_MS = 4000 /* what was held by one that was killed is free so much later */
 };
 
 static void random_kills_lose_nothing_and_repeat_nothing(void **state)
@@ -56,5 +58,6 @@ int main(void)
         cmocka_unit_test(random_kills_lose_nothing_and_repeat_nothing),
         cmocka_unit_test(a_server_that_is_killed_loses_nothing),
     };
+    keyed_hold_ms = HOLD_MS;
     return cmocka_run_group_tests_name("fleet, on Redis", tests, NULL, NULL);
 }
