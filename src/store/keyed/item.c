@@ -17,14 +17,7 @@ enum {
     MESSAGE_TIME
 };
 
-enum {
-    ITEM_ATTEMPTS = 1,
-    ITEM_REFUSALS,
-    ITEM_CAPTURED,
-    ITEM_DUE,
-    ITEM_SENT,
-    ITEM_ERROR
-};
+enum { ITEM_ATTEMPTS = 1, ITEM_REFUSALS, ITEM_CAPTURED, ITEM_DUE, ITEM_SENT, ITEM_ERROR };
 
 enum { HEADERS_LEN = 4 }; /* before headers and body: the length of the headers */
 
@@ -154,8 +147,7 @@ static semel_status take_number(keyed_item *out, semel_bytes key, semel_error *e
 {
     if (key.len < KEYED_NUMBER_LEN)
         return refuse_damaged(out, "its key is too short", err);
-    out->number =
-        keyed_number_read((const unsigned char *)key.data + key.len - KEYED_NUMBER_LEN);
+    out->number = keyed_number_read((const unsigned char *)key.data + key.len - KEYED_NUMBER_LEN);
     return SEMEL_OK;
 }
 

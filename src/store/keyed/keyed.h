@@ -144,7 +144,7 @@ struct keyed_unit {
     uint32_t *index; /* unit.c: hash table of the changes, from 1 on; 0: none */
     size_t index_size;
     keyed_step *first_step, *last_step;
-    keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
+    keyed_hold *holds;           /* keys that this unit holds or has claimed, chained in the unit */
     struct keyed_leased *leased; /* outbox_lease.c: what `lease` has taken for this unit */
     int open;
     struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */

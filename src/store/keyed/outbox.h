@@ -33,8 +33,8 @@ typedef enum outbox_act { OUTBOX_PUT = 1, OUTBOX_WRITE, OUTBOX_REMOVE } outbox_a
  * `builds`. */
 typedef struct outbox_intent {
     outbox_act act;
-    uint64_t token; /* the lease that allows the change; 0: the version of `before` does */
-    int keeps_sent; /* REMOVE: a record of x/ stays */
+    uint64_t token;    /* the lease that allows the change; 0: the version of `before` does */
+    int keeps_sent;    /* REMOVE: a record of x/ stays */
     keyed_item before; /* as it was found; PUT: nothing */
     keyed_item after;
     uint32_t delay_ms; /* PUT */
@@ -95,6 +95,9 @@ const keyed_item *outbox_items_find(const outbox_items *items, int64_t number);
 semel_status outbox_places(int64_t **out, size_t *count, keyed_store *store, int64_t scope,
                            semel_bytes group, int64_t after, uint32_t limit, mem_arena *arena,
                            semel_error *err);
+
+/* stats.c: messages of all outboxes, not of queues, and the time of the oldest. */
+semel_status keyed_count_unsent(keyed_store *store, semel_stats *out, semel_error *err);
 
 /* --- the members ------------------------------------------------------------------------------ */
 

@@ -35,8 +35,8 @@ static void expect_guard(semel_keyed_change *change, uint64_t guard)
 
 /* An entry of r/ or w/ is nothing but its key. Its guard is the number of the message, so that
  * whoever removes it can expect that it is there without having read it. */
-static semel_status change_entry(plan *p, char space, const keyed_item *item,
-                                 const outbox_key *key, semel_keyed_kind kind, semel_error *err)
+static semel_status change_entry(plan *p, char space, const keyed_item *item, const outbox_key *key,
+                                 semel_keyed_kind kind, semel_error *err)
 {
     semel_keyed_change *change = add(p, space, item->scope, outbox_key_bytes(key), kind);
     if (!change)
@@ -103,8 +103,7 @@ static semel_status keep_sent(plan *p, const plan_row *row, semel_error *err)
     keyed_item sent = row->after;
     outbox_key key = outbox_key_timed(p->now_ms, sent.number);
     sent.sent_ms = p->now_ms;
-    semel_keyed_change *change =
-        add(p, 'x', sent.scope, outbox_key_bytes(&key), SEMEL_KEYED_WRITE);
+    semel_keyed_change *change = add(p, 'x', sent.scope, outbox_key_bytes(&key), SEMEL_KEYED_WRITE);
     if (!change || !keyed_item_value(&change->record.value, &p->unit->arena, &sent))
         return keyed_out_of_memory(err);
     return SEMEL_OK;
@@ -148,8 +147,7 @@ static semel_status move_ready(plan *p, const keyed_item *before, const keyed_it
 
 static semel_status emit_alone(plan *p, plan_row *row, semel_error *err)
 {
-    semel_status status =
-        row->act == OUTBOX_PUT ? number_message(p, row, 0, err) : SEMEL_OK;
+    semel_status status = row->act == OUTBOX_PUT ? number_message(p, row, 0, err) : SEMEL_OK;
     if (!status)
         status = emit_row(p, row, 0, err);
     return status ? status
@@ -234,8 +232,8 @@ static semel_status put_into_group(plan *p, const plan_group *group, semel_error
 static semel_status empty_group(plan *p, const plan_group *group, semel_error *err)
 {
     outbox_group now = {0};
-    return change_group(p, group, &now,
-                        group->group.there ? SEMEL_KEYED_REMOVE : SEMEL_KEYED_CHECK, err);
+    return change_group(p, group, &now, group->group.there ? SEMEL_KEYED_REMOVE : SEMEL_KEYED_CHECK,
+                        err);
 }
 
 static semel_status emit_group(plan *p, plan_group *group, semel_error *err)

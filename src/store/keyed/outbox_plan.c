@@ -89,8 +89,7 @@ static semel_status refresh_scope(plan *p, int64_t scope, semel_error *err)
     for (const plan_row *row = p->rows; row; row = row->next)
         if (row->before.scope == scope)
             numbers[count++] = row->before.number;
-    semel_status status =
-        outbox_get(&found, p->store, scope, numbers, count, 0, &p->arena, err);
+    semel_status status = outbox_get(&found, p->store, scope, numbers, count, 0, &p->arena, err);
     for (plan_row *row = p->rows; row && !status; row = row->next)
         if (row->before.scope == scope)
             status = refresh_row(row, outbox_items_find(&found, row->before.number), err);
@@ -140,8 +139,8 @@ static semel_status gather_put(plan *p, const outbox_intent *intent, semel_error
     plan_group *group = name.len ? group_of(p, intent->after.scope, name) : NULL;
     plan_row *row = NULL;
     if (group || !name.len)
-        row = group ? new_row(p, &group->first, &group->last)
-                    : new_row(p, &p->alone, &p->last_alone);
+        row =
+            group ? new_row(p, &group->first, &group->last) : new_row(p, &p->alone, &p->last_alone);
     if (!row)
         return keyed_out_of_memory(err);
     row->act = OUTBOX_PUT;
@@ -182,8 +181,8 @@ static semel_status gather(plan *p, semel_error *err)
         const outbox_intent *intent = step->context;
         if (step->build != outbox_build)
             continue;
-        status = intent->act == OUTBOX_PUT ? gather_put(p, intent, err)
-                                           : gather_change(p, intent, err);
+        status =
+            intent->act == OUTBOX_PUT ? gather_put(p, intent, err) : gather_change(p, intent, err);
     }
     if (!status && !p->is_first_try && p->rows)
         status = refresh_rows(p, err);

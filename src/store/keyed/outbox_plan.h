@@ -26,10 +26,10 @@ typedef struct plan_group {
     size_t changed, put; /* rows that are there; that are new */
     outbox_group group;
     int is_known;
-    int64_t head;          /* the first message before the change; 0: none, or of no interest */
-    int64_t new_head;      /* of those that were there, the first one afterwards; 0: none */
-    keyed_item head_item;  /* of the head, if this unit does not change it */
-    keyed_item new_item;   /* the same for the new head */
+    int64_t head;         /* the first message before the change; 0: none, or of no interest */
+    int64_t new_head;     /* of those that were there, the first one afterwards; 0: none */
+    keyed_item head_item; /* of the head, if this unit does not change it */
+    keyed_item new_item;  /* the same for the new head */
 } plan_group;
 
 typedef struct plan {
@@ -38,8 +38,8 @@ typedef struct plan {
     mem_arena arena; /* of the plan; what changes point to is in the unit's */
     int is_first_try;
     int64_t now_ms;
-    plan_row *rows, *last_row;     /* of changed messages, before they are in their groups */
-    plan_row *alone, *last_alone;  /* without a group */
+    plan_row *rows, *last_row;    /* of changed messages, before they are in their groups */
+    plan_row *alone, *last_alone; /* without a group */
     plan_group *groups, *last_group;
     plan_group *buckets[PLAN_BUCKETS];
 } plan;

@@ -45,6 +45,8 @@ static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .pref
 
 static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &server_postgres,
                                                        [SERVER_MARIADB] = &server_mariadb,
+                                                       [SERVER_REDIS] = &server_redis,
+                                                       [SERVER_DYNAMODB] = &server_dynamodb,
                                                        [SERVER_RABBITMQ] = &rabbitmq};
 
 /* --- URLs ------------------------------------------------------------------------------------- */
@@ -73,14 +75,31 @@ const char *server_name(server_kind kind)
     return types[kind]->name;
 }
 
+int server_has_sql(server_kind kind)
+{
+    return types[kind]->print_aging != NULL;
+}
+
+/* dynamodb://TABLE?region=...&endpoint=http://host:port */
+static int parse_endpoint(server_target *out, const char *url)
+{
+    const char *endpoint = strstr(url, "endpoint=http://");
+    return sscanf(url, "%*[a-z]://%63[^?]", out->database) == 1 && endpoint &&
+           sscanf(endpoint, "endpoint=http://%63[^:/]:%u", out->host, &out->port) == 2;
+}
+
 static void parse(server_target *out, const char *url)
 {
     char scheme[SERVER_NAME_ROOM];
-    *out = (server_target){0};
+    *out = (server_target){.kind = server_kind_of(url)};
+    if (out->kind == SERVER_DYNAMODB) {
+        if (!parse_endpoint(out, url))
+            server_die("%s is not like dynamodb://table?endpoint=http://host:port", url);
+        return;
+    }
     if (sscanf(url, "%63[a-z]://%63[^@]@%63[^:/]:%u/%63[^?]", scheme, out->user, out->host,
                &out->port, out->database) != 5)
         server_die("%s is not like scheme://user@host:port/database", url);
-    out->kind = server_kind_of(url);
     server_parameter(out->schema, url, "schema", "public");
     server_parameter(out->prefix, url, "prefix", "semel_");
 }
@@ -132,7 +151,8 @@ void server_entry(char *out, size_t room, const server_place *where, const char 
     FILE *file = fopen(where->state, "re");
     if (!file)
         server_die(
-            "no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb rabbitmq",
+            "no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
+            "redis dynamodb rabbitmq",
             where->state, where->state);
     server_print(wanted, sizeof wanted, "%s_%s=", types[where->kind]->prefix, name);
     while (fgets(line, sizeof line, file) && strncmp(line, wanted, strlen(wanted)) != 0)
@@ -192,6 +212,20 @@ void server_fresh_mariadb(char url[SERVER_URL_ROOM])
 {
     server_place shared;
     server_find(&shared, SERVER_MARIADB);
+    server_fresh(url, &shared);
+}
+
+void server_fresh_redis(char url[SERVER_URL_ROOM])
+{
+    server_place shared;
+    server_find(&shared, SERVER_REDIS);
+    server_fresh(url, &shared);
+}
+
+void server_fresh_dynamodb(char url[SERVER_URL_ROOM])
+{
+    server_place shared;
+    server_find(&shared, SERVER_DYNAMODB);
     server_fresh(url, &shared);
 }
 
@@ -305,7 +339,7 @@ void server_pass_ms(const char *url, int64_t ms)
     server_target at;
     int64_t deadline = process_now_ms() + LET_GO_MS;
     parse(&at, url);
-    while (count_locked(url, &at) && process_now_ms() < deadline)
+    while (!types[at.kind]->pass && count_locked(url, &at) && process_now_ms() < deadline)
         process_nap();
     server_pass_unlocked_ms(url, ms);
 }
@@ -317,6 +351,10 @@ void server_pass_unlocked_ms(const char *url, int64_t ms)
     server_target at;
     char one[SERVER_SQL_ROOM], all[sizeof agings / sizeof *agings * SERVER_SQL_ROOM] = "";
     parse(&at, url);
+    if (types[at.kind]->pass) {
+        types[at.kind]->pass(url, ms);
+        return;
+    }
     for (size_t i = 0; i < sizeof agings / sizeof *agings; i++) {
         size_t used = strlen(all);
         types[at.kind]->print_aging(one, sizeof one, &at, &agings[i], ms);

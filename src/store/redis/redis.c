@@ -1,0 +1,156 @@
+/* The Redis store: opening, its clock, and the tables. */
+#include "store/redis/redis.h"
+
+#include "base/wait.h"
+#include "store/keyed/keyed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CLOCK_ERROR_MAX_MS = 250 }; /* beyond that the server is asked */
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
+{
+    redis_store *store = context;
+    char host[256];
+    uint32_t port;
+    redis_link *link = NULL;
+    uint64_t place = redis_place(store, host, &port);
+    semel_status status = redis_link_open(&link, store, host, port, wait_clock_ms() + wait_ms, err);
+    if (status) {
+        redis_place_reset(store); /* where another node may know who has the slot now */
+        return status;
+    }
+    link->place = place;
+    *out = link;
+    return SEMEL_OK;
+}
+
+static int is_alive(void *connection)
+{
+    redis_link *link = connection;
+    char host[256];
+    uint32_t port;
+    return link->place == redis_place(link->store, host, &port) &&
+           redis_socket_is_quiet(&link->socket);
+}
+
+static void close_for_pool(void *connection)
+{
+    redis_link_close(connection);
+}
+
+static const pool_calls calls = {connect_for_pool, is_alive, close_for_pool};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void close_redis(void *state)
+{
+    redis_store *store = state;
+    redis_unwatch(store);
+    pool_destroy(&store->connections);
+    SSL_CTX_free(store->tls);
+    arena_free(&store->arena);
+    pthread_mutex_destroy(&store->lock);
+}
+
+static semel_status start(redis_store *store, const char *url, semel_error *err)
+{
+    semel_status status = redis_address_read(&store->at, &store->arena, url, err);
+    if (!status)
+        status = redis_tls_prepare(&store->tls, &store->at, err);
+    if (!status)
+        status = redis_scripts_prepare(store, err);
+    if (status)
+        return status;
+    (void)snprintf(store->prefix, sizeof store->prefix, "{%s}/", store->at.name);
+    store->prefix_len = strlen(store->prefix);
+    (void)snprintf(store->host, sizeof store->host, "%s", store->at.host);
+    store->port = store->at.port;
+    status = pool_init(&store->connections, &calls, store, store->at.pool, err);
+    return status ? status : redis_grade(store, err);
+}
+
+static semel_status open_redis(void *state, const void *argument,
+                               const semel_store_settings *settings, semel_error *err)
+{
+    redis_store *store = state;
+    store->settings = settings;
+    int error = pthread_mutex_init(&store->lock, NULL);
+    if (error)
+        return semel_fail(err, SEMEL_ENOMEM, "no lock for the store: %s", strerror(error));
+    semel_status status = start(store, argument, err);
+    if (status)
+        close_redis(store);
+    return status;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+static semel_status ask_time(redis_store *store, semel_error *err)
+{
+    redis_request r = {.doing = "asking for the time"};
+    redis_answer answer;
+    redis_begin(&r, 1);
+    redis_word_z(&r, "TIME");
+    semel_status status = redis_exchange(store, &r, &answer, err);
+    if (status)
+        return status;
+    if (answer.replies[0]->type == REDIS_REPLY_ERROR)
+        status = redis_fail(answer.replies[0], r.doing, err);
+    else
+        redis_learn_time(store, &answer, answer.replies[0]);
+    redis_answer_free(&answer);
+    return status;
+}
+
+static int read_clock(redis_store *store, int64_t *out_ms, uint32_t *error_ms)
+{
+    pthread_mutex_lock(&store->lock);
+    int known = semel_keyed_clock_read(&store->clock, redis_steady_us(), out_ms, error_ms);
+    pthread_mutex_unlock(&store->lock);
+    return known;
+}
+
+static semel_status redis_now(void *state, int64_t *out_ms, uint32_t *error_ms, semel_error *err)
+{
+    redis_store *store = state;
+    if (read_clock(store, out_ms, error_ms) && *error_ms <= CLOCK_ERROR_MAX_MS)
+        return SEMEL_OK;
+    semel_status status = ask_time(store, err);
+    if (status)
+        return status;
+    return read_clock(store, out_ms, error_ms)
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_ESTORE, "redis: the server does not tell the time");
+}
+
+static semel_durability redis_durability(const void *state)
+{
+    const redis_store *store = state;
+    return store->grade;
+}
+
+/* --- the tables ------------------------------------------------------------------------------- */
+
+static const semel_store_watch watch = {redis_watch, redis_heard, redis_unwatch};
+
+const semel_keyed_driver redis_keyed_driver = {
+    .version = SEMEL_KEYED_DRIVER_VERSION,
+    .abilities = SEMEL_KEYED_MANY | SEMEL_KEYED_SHARED | SEMEL_KEYED_DISTANT,
+    .scheme = "redis",
+    .store_size = sizeof(redis_store),
+    .open = open_redis,
+    .close = close_redis,
+    .now = redis_now,
+    .durability = redis_durability,
+    .get = redis_get,
+    .apply = redis_apply,
+    .scan = redis_scan,
+    .count = redis_count,
+    .queue = redis_queue,
+    .watch = &watch,
+    .inspect = redis_inspect,
+};

@@ -1,0 +1,141 @@
+/* Requests as bytes, and keys and records as words of them. */
+#include "store/redis/redis.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNTIL_ZERO ((uint64_t)1 << 63) /* added, so that digits are in order below zero, too */
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static void write_count(text_buffer *out, char mark, size_t count)
+{
+    char line[32];
+    int len = snprintf(line, sizeof line, "%c%zu\r\n", mark, count);
+    text_append(out, line, (size_t)len);
+}
+
+void redis_begin(redis_request *r, size_t arguments)
+{
+    write_count(&r->bytes, '*', arguments);
+    r->replies++;
+}
+
+void redis_word_len(redis_request *r, size_t len)
+{
+    write_count(&r->bytes, '$', len);
+    r->arguments++;
+}
+
+void redis_word_part(redis_request *r, const void *data, size_t len)
+{
+    text_append(&r->bytes, data, len);
+}
+
+void redis_word_end(redis_request *r)
+{
+    text_append(&r->bytes, "\r\n", 2);
+}
+
+void redis_word(redis_request *r, const void *data, size_t len)
+{
+    redis_word_len(r, len);
+    redis_word_part(r, data, len);
+    redis_word_end(r);
+}
+
+void redis_word_z(redis_request *r, const char *text)
+{
+    redis_word(r, text, strlen(text));
+}
+
+void redis_word_number(redis_request *r, int64_t number)
+{
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%" PRId64, number);
+    redis_word(r, digits, (size_t)len);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Behind the space stands a colon, so one that is in the space is escaped. The layer's own spaces
+ * have none. */
+static int is_special(char c)
+{
+    return c == ':' || c == '%';
+}
+
+size_t redis_space_len(semel_bytes space)
+{
+    const char *text = space.data;
+    size_t len = space.len;
+    for (size_t i = 0; i < space.len; i++)
+        len += is_special(text[i]) ? 2 : 0;
+    return len;
+}
+
+static void write_space(redis_store *store, redis_request *r, semel_bytes space)
+{
+    const char *text = space.data;
+    redis_word_part(r, store->prefix, store->prefix_len);
+    for (size_t i = 0, from = 0; i <= space.len; i++) {
+        if (i < space.len && !is_special(text[i]))
+            continue;
+        redis_word_part(r, text + from, i - from);
+        if (i < space.len)
+            redis_word_part(r, text[i] == ':' ? "%3a" : "%25", 3);
+        from = i + 1;
+    }
+}
+
+void redis_index_word(redis_store *store, redis_request *r, semel_bytes space)
+{
+    redis_word_len(r, store->prefix_len + redis_space_len(space));
+    write_space(store, r, space);
+    redis_word_end(r);
+}
+
+void redis_record_word(redis_store *store, redis_request *r, semel_bytes space, semel_bytes key)
+{
+    redis_word_len(r, store->prefix_len + redis_space_len(space) + 1 + key.len);
+    write_space(store, r, space);
+    redis_word_part(r, ":", 1);
+    redis_word_part(r, key.data, key.len);
+    redis_word_end(r);
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+size_t redis_head_write(char out[REDIS_HEAD_MAX], const semel_keyed_record *record)
+{
+    memcpy(out, record->version, SEMEL_KEYED_VERSION_LEN);
+    for (int i = 0; i < 8; i++)
+        out[SEMEL_KEYED_VERSION_LEN + (size_t)i] = (char)(record->guard >> (56 - 8 * i));
+    (void)snprintf(out + REDIS_HEAD_FIXED, REDIS_HEAD_MAX - REDIS_HEAD_FIXED, "%020" PRIu64,
+                   (uint64_t)record->until_ms + UNTIL_ZERO);
+    return REDIS_HEAD_LEN;
+}
+
+semel_status redis_head_read(semel_keyed_record *out, const redisReply *head, semel_error *err)
+{
+    if (head->type != REDIS_REPLY_STRING || head->len != REDIS_HEAD_LEN)
+        return semel_fail(err, SEMEL_ESTORE,
+                          "redis: a record is damaged, or not semel's; does another program write "
+                          "keys of this namespace?");
+    memcpy(out->version, head->str, SEMEL_KEYED_VERSION_LEN);
+    out->guard = 0;
+    for (size_t i = SEMEL_KEYED_VERSION_LEN; i < REDIS_HEAD_FIXED; i++)
+        out->guard = out->guard << 8 | (unsigned char)head->str[i];
+    /* hiredis ends it with a NUL */
+    out->until_ms = (int64_t)(strtoull(head->str + REDIS_HEAD_FIXED, NULL, 10) - UNTIL_ZERO);
+    return SEMEL_OK;
+}
+
+semel_bytes redis_reply_bytes(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_STRING)
+        return (semel_bytes){NULL, 0};
+    return (semel_bytes){reply->str, reply->len};
+}

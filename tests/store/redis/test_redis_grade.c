@@ -1,0 +1,207 @@
+/* What the server keeps decides what the store promises; and errors of servers in trouble. On
+ * a server of its own, which is set up in ways that other tests would not like. */
+#include "redis_kit.h"
+#include "support/process/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static server_own own;
+
+static int start_server(void **state)
+{
+    (void)state;
+    server_own_start(&own, SERVER_REDIS);
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    server_own_stop(&own);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    static redis_case c;
+    redis_case_open(&c, &own.at);
+    *state = &c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    redis_case *c = *state;
+    server_run(c->url, "CONFIG SET appendonly yes");
+    server_run(c->url, "CONFIG SET appendfsync always");
+    server_run(c->url, "CONFIG SET maxmemory-policy noeviction");
+    server_run(c->url, "CONFIG SET maxmemory 0");
+    server_run(c->url, "CONFIG SET min-replicas-to-write 0");
+    redis_case_close(c);
+    return 0;
+}
+
+static semel_durability grade(redis_case *c, const char *more)
+{
+    char url[SERVER_URL_ROOM];
+    redis_store *store = NULL;
+    OK(redis_case_connect(&store, c, redis_case_url(url, c, more)));
+    semel_durability told = redis_keyed_driver.durability(store);
+    redis_case_disconnect(store);
+    return told;
+}
+
+static void is_refused(redis_case *c, semel_status status, const char *more, const char *part)
+{
+    char url[SERVER_URL_ROOM];
+    redis_store *none = NULL;
+    FAILS(status, redis_case_connect(&none, c, redis_case_url(url, c, more)));
+    SAYS(part);
+}
+
+static void how_often_it_is_synced(void **state)
+{
+    redis_case *c = *state;
+    assert_int_equal(grade(c, ""), SEMEL_DURABLE_POWER);
+    server_run(c->url, "CONFIG SET appendfsync everysec");
+    assert_int_equal(grade(c, ""), SEMEL_DURABLE_PROCESS);
+    server_run(c->url, "CONFIG SET appendfsync no");
+    assert_int_equal(grade(c, ""), SEMEL_DURABLE_PROCESS);
+    assert_int_equal(grade(c, "&durable=power"), SEMEL_DURABLE_POWER);
+}
+
+static void no_append_only_file(void **state)
+{
+    redis_case *c = *state;
+    server_run(c->url, "CONFIG SET appendonly no");
+    is_refused(c, SEMEL_EINVAL, "", "appendonly yes");
+    assert_int_equal(grade(c, "&loss=warn"), SEMEL_DURABLE_NOT);
+    assert_int_equal(grade(c, "&durable=process"), SEMEL_DURABLE_PROCESS);
+}
+
+static void markers_that_could_be_evicted(void **state)
+{
+    redis_case *c = *state;
+    server_run(c->url, "CONFIG SET maxmemory-policy allkeys-lru");
+    is_refused(c, SEMEL_EINVAL, "", "allkeys-lru");
+    SAYS("loss=warn");
+    is_refused(c, SEMEL_EINVAL, "&durable=power", "allkeys-lru");
+    assert_int_equal(grade(c, "&loss=warn"), SEMEL_DURABLE_NOT);
+    server_run(c->url, "CONFIG SET maxmemory-policy volatile-lru"); /* semel's keys do not expire */
+    assert_int_equal(grade(c, ""), SEMEL_DURABLE_POWER);
+}
+
+static void waiting_for_the_disk(void **state)
+{
+    redis_case *c = *state;
+    char url[SERVER_URL_ROOM];
+    redis_store *store = NULL;
+    semel_status status = redis_case_connect(&store, c, redis_case_url(url, c, "&sync=yes"));
+    if (status == SEMEL_EUNSUPPORTED) { /* Redis 7.0 */
+        SAYS("WAITAOF");
+        return;
+    }
+    OK(status);
+    server_run(c->url, "CONFIG SET appendfsync everysec");
+    assert_int_equal(grade(c, "&sync=yes"), SEMEL_DURABLE_POWER);
+    OK(redis_case_write(store, "k"));
+    redis_case_disconnect(store);
+}
+
+/* There is no replica: it is written, and not known to be stored. */
+static void waiting_for_replicas(void **state)
+{
+    redis_case *c = *state;
+    char url[SERVER_URL_ROOM];
+    redis_store *store = NULL;
+    c->settings.answer_ms = 400;
+    OK(redis_case_connect(&store, c, redis_case_url(url, c, "&replicas=1")));
+    FAILS(SEMEL_EUNKNOWN, redis_case_write(store, "k"));
+    SAYS("0 of 1 replicas");
+    assert_true(redis_case_has(store, "k"));
+    redis_case_disconnect(store);
+}
+
+/* --- trouble ---------------------------------------------------------------------------------- */
+
+static void no_memory(void **state)
+{
+    redis_case *c = *state;
+    OK(redis_case_write(c->store, "before"));
+    server_run(c->url, "CONFIG SET maxmemory 1");
+    FAILS(SEMEL_EUNAVAILABLE, redis_case_write(c->store, "k"));
+    SAYS("OOM");
+    assert_true(redis_case_has(c->store, "before"));
+    assert_false(redis_case_has(c->store, "k"));
+    OK(redis_case_remove(c->store, "before")); /* what makes room is not refused */
+    assert_int_equal(grade(c, ""), SEMEL_DURABLE_POWER); /* it can still be opened */
+    server_run(c->url, "CONFIG SET maxmemory 0");
+    OK(redis_case_write(c->store, "k"));
+}
+
+static void too_few_replicas(void **state)
+{
+    redis_case *c = *state;
+    c->settings.busy_ms = 200;
+    server_run(c->url, "CONFIG SET min-replicas-to-write 1");
+    FAILS(SEMEL_EUNAVAILABLE, redis_case_write(c->store, "k"));
+    SAYS("NOREPLICAS");
+    server_run(c->url, "CONFIG SET min-replicas-to-write 0");
+    OK(redis_case_write(c->store, "k"));
+}
+
+static void a_replica_takes_no_writes(void **state)
+{
+    redis_case *c = *state;
+    c->settings.busy_ms = 200;
+    server_run(c->url, "CONFIG SET replica-serve-stale-data yes");
+    server_run(c->url, "REPLICAOF 127.0.0.1 1");
+    FAILS(SEMEL_EUNAVAILABLE, redis_case_write(c->store, "k"));
+    SAYS("READONLY");
+    server_run(c->url, "REPLICAOF NO ONE");
+    OK(redis_case_write(c->store, "k"));
+}
+
+/* --- a cluster of one node -------------------------------------------------------------------- */
+
+static void in_a_cluster(void **state)
+{
+    server_own node;
+    redis_case c;
+    (void)state;
+    setenv("SEMEL_REDIS_CONFIG", "cluster-enabled yes", 1);
+    server_own_start(&node, SERVER_REDIS);
+    unsetenv("SEMEL_REDIS_CONFIG");
+    server_run(node.at.url, "CLUSTER ADDSLOTSRANGE 0 16383");
+    redis_case_open(&c, &node.at); /* it may say CLUSTERDOWN for a moment */
+    assert_int_equal(redis_keyed_driver.durability(c.store), SEMEL_DURABLE_PROCESS);
+    OK(redis_case_write(c.store, "k"));
+    assert_true(redis_case_has(c.store, "k"));
+    FAILS(SEMEL_EINVAL, redis_keyed_driver.queue(c.store, "INCR other", NULL, 0, &last_error));
+    SAYS("in its name");
+    char text[256];
+    (void)snprintf(text, sizeof text, "INCR {%s}sum", strchr(c.url, '=') + 1);
+    OK(redis_keyed_driver.queue(c.store, text, NULL, 0, &last_error));
+    semel_keyed_change changes[] = {change_text("m/1", "l", "v"), change_text("r/1", "l", "v"),
+                                    {.kind = SEMEL_KEYED_FOREIGN, .statement = text}};
+    OK(redis_keyed_driver.apply(c.store, changes, 3, SEMEL_BEGIN_DURABLE, NULL, NULL, &last_error));
+    redis_case_close(&c);
+    server_own_stop(&node);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {TEST(how_often_it_is_synced),
+                                       TEST(no_append_only_file),
+                                       TEST(markers_that_could_be_evicted),
+                                       TEST(waiting_for_the_disk),
+                                       TEST(waiting_for_replicas),
+                                       TEST(no_memory),
+                                       TEST(too_few_replicas),
+                                       TEST(a_replica_takes_no_writes),
+                                       cmocka_unit_test(in_a_cluster)};
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
