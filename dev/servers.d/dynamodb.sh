@@ -63,7 +63,7 @@ halt_dynamodb() {
 
 where_dynamodb() {
     cat <<END
-DYNAMODB_URL='dynamodb://semel?region=eu-central-1&endpoint=http://127.0.0.1:$1'
+DYNAMODB_URL=dynamodb://semel?endpoint=http://127.0.0.1:$1
 DYNAMODB_HOST=127.0.0.1
 DYNAMODB_PORT=$1
 DYNAMODB_DIR=$home
