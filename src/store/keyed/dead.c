@@ -27,7 +27,9 @@ enum {
     LETTER_HAS_MESSAGE
 };
 
-enum { INDEX_ID = 1 };
+enum { INDEX_ID = 1, INDEX_NAME }; /* the name: if the key is a digest */
+
+enum { DIGESTED = 0x80 };
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -44,7 +46,7 @@ static semel_status make_index_key(letter_key *out, semel_dead_origin origin, co
     const semel_bytes parts[] = {{head, 1}, {name, name_size}, key};
     out->bytes[0] = (unsigned char)origin;
     if (len > sizeof out->bytes) {
-        out->bytes[0] |= 0x80;
+        out->bytes[0] |= DIGESTED;
         out->len = 1 + DIGEST_SIZE;
         return digest_parts(out->bytes + 1, parts, sizeof parts / sizeof *parts, err);
     }
@@ -210,12 +212,14 @@ static semel_status write_letter(keyed_unit *unit, const keyed_row *found, const
 }
 
 static semel_status write_index(keyed_unit *unit, const keyed_row *found, const letter_key *key,
-                                int64_t id, semel_error *err)
+                                const semel_dead *dead, semel_error *err)
 {
     keyed_space space = keyed_space_plain('D');
     fields_writer writer = {.arena = &unit->arena};
     semel_keyed_record now = {.space = keyed_space_bytes(&space), .key = {key->bytes, key->len}};
-    fields_int(&writer, INDEX_ID, id);
+    fields_int(&writer, INDEX_ID, dead->id);
+    if (key->bytes[0] & DIGESTED)
+        fields_text(&writer, INDEX_NAME, dead->name);
     if (!fields_end(&now.value, &writer))
         return keyed_out_of_memory(err);
     return keyed_set(unit, found ? &found->record : NULL, &now, 0, err);
@@ -256,7 +260,7 @@ static semel_status keyed_dead_put(void *state, const semel_dead *given, semel_e
     status = before ? merge(&dead, unit, before, err) : keyed_number(unit->store, 0, &dead.id, err);
     if (!status)
         status = write_letter(unit, before, &dead, 0, err);
-    return status || before ? status : write_index(unit, index, &key, dead.id, err);
+    return status || before ? status : write_index(unit, index, &key, &dead, err);
 }
 
 /* --- drop, set_retry -------------------------------------------------------------------------- */
@@ -386,27 +390,40 @@ static semel_status keyed_dead_list(void *state, const semel_dead_filter *filter
 /* --- counting --------------------------------------------------------------------------------- */
 
 typedef struct letter_count {
-    int origin;
-    const char *name;
+    semel_bytes name; /* of those with a digest; empty: all */
     uint64_t count;
 } letter_count;
 
 static semel_status count_letter(const semel_keyed_record *record, void *context, uint32_t *left,
                                  semel_error *err)
 {
-    (void)record, (void)left, (void)err;
-    ((letter_count *)context)->count++;
+    letter_count *counted = context;
+    fields_reader reader = {.rest = record->value};
+    int is_wanted = !counted->name.len;
+    (void)left, (void)err;
+    while (!is_wanted && fields_next(&reader))
+        is_wanted = reader.field == INDEX_NAME && keyed_same(reader.bytes, counted->name);
+    counted->count += (uint64_t)is_wanted;
     return SEMEL_OK;
 }
 
-/* Those of an origin are the entries of D/ that begin with it, and with the name. Those whose key is
- * a digest have to be read. */
+static semel_status count_range(keyed_store *store, semel_bytes after, semel_bytes until,
+                                letter_count *counted, semel_error *err)
+{
+    keyed_space space = keyed_space_plain('D');
+    semel_keyed_range range = {
+        .space = keyed_space_bytes(&space), .after = after, .until = until, .limit = UINT32_MAX};
+    return keyed_list(store, NULL, &range, count_letter, counted, err);
+}
+
+/* Those of an origin and a name are the entries of D/ that begin with them, and some of those whose
+ * key is a digest. */
 semel_status keyed_letters_count(keyed_store *store, int origin, const char *name, uint64_t *out,
                                  semel_error *err)
 {
-    keyed_space all = keyed_space_plain('d'), index = keyed_space_plain('D');
+    keyed_space all = keyed_space_plain('d');
     letter_key from, to;
-    letter_count counted = {origin, name, 0};
+    letter_count plain = {{NULL, 0}, 0}, digested = {semel_str(name), 0};
     if (!origin || !name)
         return keyed_count(store, keyed_space_bytes(&all), out, err);
     semel_status status =
@@ -415,13 +432,15 @@ semel_status keyed_letters_count(keyed_store *store, int origin, const char *nam
         return status;
     to = from;
     to.bytes[to.len - 1] = 1; /* behind all that begin with the name and its NUL */
-    semel_keyed_range range = {.space = keyed_space_bytes(&index),
-                               .after = {from.bytes, from.len - 1},
-                               .until = {to.bytes, to.len},
-                               .limit = UINT32_MAX};
-    status = keyed_list(store, NULL, &range, count_letter, &counted, err);
+    status = count_range(store, (semel_bytes){from.bytes, from.len - 1},
+                         (semel_bytes){to.bytes, to.len}, &plain, err);
+    from.bytes[0] |= DIGESTED;
+    to.bytes[0] = (unsigned char)(from.bytes[0] + 1);
     if (!status)
-        *out = counted.count;
+        status = count_range(store, (semel_bytes){from.bytes, 1}, (semel_bytes){to.bytes, 1},
+                             &digested, err);
+    if (!status)
+        *out = plain.count + digested.count;
     return status;
 }
 

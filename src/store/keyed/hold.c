@@ -275,9 +275,9 @@ semel_status keyed_keeper_start(keyed_store *store, semel_error *err)
         store->keeper_started = !error;
     }
     pthread_mutex_unlock(&store->lock);
-    return error ? semel_fail(err, SEMEL_ESTORE, "no thread to renew held keys: %s",
-                              strerror(error))
-                 : SEMEL_OK;
+    return error
+               ? semel_fail(err, SEMEL_ESTORE, "no thread to renew held keys: %s", strerror(error))
+               : SEMEL_OK;
 }
 
 void keyed_keeper_stop(keyed_store *store)

@@ -77,13 +77,13 @@ typedef struct keyed_store {
     atomic_uint_least64_t last_number;
     atomic_int layout_seen; /* the layout is the one that this library writes */
 
-    pthread_mutex_t lock; /* for what follows */
+    pthread_mutex_t lock;   /* for what follows */
     pthread_cond_t changed; /* keys were given back */
     unsigned waiting;       /* for that */
     pthread_cond_t ending;  /* wakes the keeper */
-    keyed_hold *holds;    /* of all open units */
-    keyed_claim **claims; /* hold.c: what is known of claims, by token */
-    keyed_spare *spares;  /* unit.c: arenas for the next units */
+    keyed_hold *holds;      /* of all open units */
+    keyed_claim **claims;   /* hold.c: what is known of claims, by token */
+    keyed_spare *spares;    /* unit.c: arenas for the next units */
     size_t spare_count;
     pthread_t keeper; /* renews holds */
     int keeper_started;

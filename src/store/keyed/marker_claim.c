@@ -70,8 +70,7 @@ static void describe_claim(claiming *c, const keyed_marker *marker)
     keyed_hold *hold = c->hold;
     hold->claimed = 1;
     hold->until_ms = c->found.now_ms + c->lease_ms;
-    hold->expires_ms =
-        keyed_marker_expires(c->unit->store, c->found.now_ms, c->mark->keep_ms);
+    hold->expires_ms = keyed_marker_expires(c->unit->store, c->found.now_ms, c->mark->keep_ms);
     hold->was_there = c->found.there;
     hold->before = c->found.record;
     c->claim->token = hold->token;

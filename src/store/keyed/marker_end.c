@@ -74,8 +74,7 @@ semel_status keyed_forget(void *unit, const semel_mark *mark, semel_error *err)
     if (keyed_marker_state_of(&found) == SEMEL_MARK_HELD)
         return semel_fail(err, SEMEL_EBUSY,
                           "the key is in use by a unit or claim that has not ended");
-    if (!found.known ||
-        (mark->state == SEMEL_MARK_DEAD && found.marker.state != KEYED_DEAD))
+    if (!found.known || (mark->state == SEMEL_MARK_DEAD && found.marker.state != KEYED_DEAD))
         return semel_fail(err, SEMEL_ENOTFOUND, "the inbox does not know this key");
     return keyed_marker_remove(unit, &found, mark, err);
 }
@@ -134,10 +133,9 @@ semel_status keyed_result_get(void *unit, const semel_mark *mark, void **out, si
     keyed_unit *self = unit;
     keyed_found found = {.space = keyed_space_of('m', mark->inbox)};
     keyed_row *row = NULL;
-    semel_status status = keyed_unit_get(&row, self, keyed_space_bytes(&found.space), mark->key, 1,
-                                         err);
-    const keyed_change *change =
-        keyed_unit_find(self, keyed_space_bytes(&found.space), mark->key);
+    semel_status status =
+        keyed_unit_get(&row, self, keyed_space_bytes(&found.space), mark->key, 1, err);
+    const keyed_change *change = keyed_unit_find(self, keyed_space_bytes(&found.space), mark->key);
     if (!status && !change)
         status = keyed_marker_take(&found, row ? &row->record : NULL, err);
     if (status)

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#define FENCE_MS         ((int64_t)7 * 24 * 3600 * 1000)
-#define KEEP_MAX_MS      ((uint64_t)100 * 366 * 24 * 3600 * 1000)
+#define FENCE_MS    ((int64_t)7 * 24 * 3600 * 1000)
+#define KEEP_MAX_MS ((uint64_t)100 * 366 * 24 * 3600 * 1000)
 
 semel_status keyed_marker_take(keyed_found *out, const semel_keyed_record *record, semel_error *err)
 {
@@ -56,8 +56,8 @@ static semel_status take_stored(keyed_found *out, keyed_unit *unit, semel_bytes 
                                 semel_error *err)
 {
     keyed_row *row = NULL;
-    semel_status status = keyed_get(&row, unit->store, &unit->arena,
-                                    keyed_space_bytes(&out->space), key, 0, err);
+    semel_status status =
+        keyed_get(&row, unit->store, &unit->arena, keyed_space_bytes(&out->space), key, 0, err);
     return status ? status : keyed_marker_take(out, row ? &row->record : NULL, err);
 }
 
@@ -71,8 +71,7 @@ semel_status keyed_marker_look(keyed_found *out, keyed_unit *unit, const semel_m
     semel_status status = keyed_now(unit->store, &out->now_ms, &out->error_ms, err);
     if (status)
         return status;
-    const keyed_change *change =
-        keyed_unit_find(unit, keyed_space_bytes(&out->space), mark->key);
+    const keyed_change *change = keyed_unit_find(unit, keyed_space_bytes(&out->space), mark->key);
     out->hold = keyed_hold_find(unit, keyed_space_bytes(&out->space), mark->key);
     if (change) {
         take_change(out, change);
@@ -112,8 +111,7 @@ void keyed_marker_report(semel_mark *mark, const keyed_found *found)
     mark->known_fingerprint = found->marker.fingerprint;
     mark->attempts = found->marker.attempts;
     mark->changed_ms = found->marker.changed_ms;
-    mark->first_ms =
-        found->marker.first_ms ? found->marker.first_ms : found->marker.changed_ms;
+    mark->first_ms = found->marker.first_ms ? found->marker.first_ms : found->marker.changed_ms;
     if (mark->state == SEMEL_MARK_TAKEN && mark->attempts < known_elsewhere)
         mark->attempts = known_elsewhere;
 }
@@ -211,11 +209,9 @@ semel_status keyed_marker_remove(keyed_unit *unit, const keyed_found *found, con
                                  semel_error *err)
 {
     const keyed_hold *hold = found->hold;
-    if (found->was_fence ||
-        (hold && hold->was_there && !keyed_marker_known(&hold->before))) {
+    if (found->was_fence || (hold && hold->was_there && !keyed_marker_known(&hold->before))) {
         static const keyed_marker fence = {.state = KEYED_OPEN, .held = KEYED_HELD_NEW};
-        return keyed_marker_change(unit, found, mark, &fence) ? SEMEL_OK
-                                                              : keyed_out_of_memory(err);
+        return keyed_marker_change(unit, found, mark, &fence) ? SEMEL_OK : keyed_out_of_memory(err);
     }
     keyed_change *change = own_change(unit, found, mark->key);
     if (!change)
@@ -223,7 +219,7 @@ semel_status keyed_marker_remove(keyed_unit *unit, const keyed_found *found, con
     change->marker = NULL;
     change->change.record.guard = 0;
     change->change.record.until_ms = 0;
-    change->change.kind = change->change.expect == SEMEL_EXPECT_ABSENT ? SEMEL_KEYED_CHECK
-                                                                       : SEMEL_KEYED_REMOVE;
+    change->change.kind =
+        change->change.expect == SEMEL_EXPECT_ABSENT ? SEMEL_KEYED_CHECK : SEMEL_KEYED_REMOVE;
     return SEMEL_OK;
 }

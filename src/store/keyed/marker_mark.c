@@ -9,6 +9,7 @@
  * the buffered change to "done" expects the hold's token. If the process dies before the commit,
  * the hold ends, and what is left is the record that was there before, or one that means the same
  * as none (KEYED_HELD_NEW). */
+#include "store/keyed/apply.h"
 #include "store/keyed/hold.h"
 
 #include <string.h>
@@ -44,8 +45,7 @@ static void decide(taking *t)
 
 static semel_status see(marking *m, taking *t, const keyed_row *row, semel_error *err)
 {
-    semel_status status =
-        keyed_now(m->unit->store, &t->found.now_ms, &t->found.error_ms, err);
+    semel_status status = keyed_now(m->unit->store, &t->found.now_ms, &t->found.error_ms, err);
     if (!status)
         status = keyed_marker_take(&t->found, row ? &row->record : NULL, err);
     if (!status)
@@ -114,8 +114,7 @@ static semel_status see_refused(marking *m, const keyed_rows *there, semel_error
     for (size_t i = 0; i < m->write_count && !status; i++)
         if (m->writes[i].refused)
             status = see(m, m->written[i],
-                         keyed_rows_find(there, m->writes[i].record.space,
-                                         m->writes[i].record.key),
+                         keyed_rows_find(there, m->writes[i].record.space, m->writes[i].record.key),
                          err);
     return status;
 }
@@ -289,9 +288,8 @@ semel_status keyed_assume(void *unit, semel_mark *mark, uint32_t wait_ms, semel_
     semel_status status = keyed_now(self->store, &found.now_ms, &found.error_ms, err);
     if (status)
         return status;
-    keyed_marker marker = {.state = KEYED_DONE,
-                           .attempts = mark->attempts,
-                           .fingerprint = mark->fingerprint};
+    keyed_marker marker = {
+        .state = KEYED_DONE, .attempts = mark->attempts, .fingerprint = mark->fingerprint};
     keyed_marker_details(&marker, mark);
     keyed_change *change = keyed_marker_change(self, &found, mark, &marker);
     if (!change)

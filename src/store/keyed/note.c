@@ -60,9 +60,8 @@ static semel_status create_note(keyed_unit *unit, int64_t inbox, semel_note note
 {
     keyed_space space = keyed_space_of('t', inbox);
     unsigned char key = (unsigned char)note;
-    semel_keyed_record record = {.space = keyed_space_bytes(&space),
-                                 .key = {&key, 1},
-                                 .value = {"", 0}};
+    semel_keyed_record record = {
+        .space = keyed_space_bytes(&space), .key = {&key, 1}, .value = {"", 0}};
     return keyed_unit_write(unit, KEYED_FIXED, NULL, &record, 0, err);
 }
 

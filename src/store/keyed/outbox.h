@@ -112,4 +112,8 @@ semel_status keyed_outbox_wake(void *unit, int64_t outbox, const int64_t seqs[],
 semel_status keyed_outbox_remove(void *unit, int64_t outbox, const int64_t seqs[], size_t count,
                                  size_t *changed, semel_error *err);
 
+/* list.c: as `outgoing` of the operations. */
+semel_status keyed_show_outgoing(void *unit, int64_t outbox, int64_t seq,
+                                 semel_outgoing_visitor *visitor, void *context, semel_error *err);
+
 #endif

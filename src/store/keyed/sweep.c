@@ -140,8 +140,7 @@ static semel_status remove_one_by_one(sweeping *s, semel_error *err)
 {
     semel_status status = raise_note(s, err);
     for (size_t i = 1; i < s->count && !status; i++) {
-        status =
-            keyed_apply_now(s->store, &s->changes[i], 1, SEMEL_BEGIN_DURABLE, NULL, err);
+        status = keyed_apply_now(s->store, &s->changes[i], 1, SEMEL_BEGIN_DURABLE, NULL, err);
         s->swept += !status;
         if (status == SEMEL_ECONFLICT && s->changes[i].refused)
             status = SEMEL_OK;
@@ -157,9 +156,9 @@ static semel_status remove_some(sweeping *s, semel_error *err)
         status = s->store->driver->abilities & SEMEL_KEYED_MANY ? remove_together(s, err)
                                                                 : remove_one_by_one(s, err);
     s->count = 1;
-    return status == SEMEL_EUNKNOWN ? semel_fail(err, SEMEL_EUNAVAILABLE,
-                                                 "the answer to a sweep was lost")
-                                    : status;
+    return status == SEMEL_EUNKNOWN
+               ? semel_fail(err, SEMEL_EUNAVAILABLE, "the answer to a sweep was lost")
+               : status;
 }
 
 /* --- a page ----------------------------------------------------------------------------------- */
@@ -207,9 +206,8 @@ static semel_status sweep_page(sweeping *s, uint32_t rows, semel_sweep_position 
 {
     keyed_space space = keyed_space_of('m', s->inbox);
     keyed_rows found = {.arena = &s->arena};
-    semel_keyed_range range = {.space = keyed_space_bytes(&space),
-                               .after = {position->key, position->len},
-                               .limit = rows};
+    semel_keyed_range range = {
+        .space = keyed_space_bytes(&space), .after = {position->key, position->len}, .limit = rows};
     semel_status status = keyed_now(s->store, &s->now_ms, &s->error_ms, err);
     if (!status)
         status = keyed_scan(&found, s->store, &range, err);

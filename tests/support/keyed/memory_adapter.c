@@ -344,6 +344,11 @@ void keyed_memory_set_hook(keyed_memory *memory, const keyed_memory_hook *hook)
     memory->options.hook = hook ? *hook : (keyed_memory_hook){0};
 }
 
+void keyed_memory_plant(keyed_memory *memory, const keyed_memory_mistake *mistake)
+{
+    memory->mistake = *mistake;
+}
+
 size_t keyed_memory_records(keyed_memory *memory)
 {
     (void)pthread_mutex_lock(&memory->lock);

@@ -35,8 +35,9 @@ typedef enum keyed_memory_fate {
     KEYED_MEMORY_SILENT,      /* apply: marked as refused, but the sink gets no record */
     KEYED_MEMORY_LOST,        /* apply: nothing happens; EUNKNOWN */
     KEYED_MEMORY_APPLIED,     /* apply: it happens; EUNKNOWN */
-    KEYED_MEMORY_LATE         /* apply: EUNKNOWN now; it happens, if it still can, when the test
+    KEYED_MEMORY_LATE,        /* apply: EUNKNOWN now; it happens, if it still can, when the test
                                  calls keyed_memory_arrive() */
+    KEYED_MEMORY_PRETENDED    /* apply: the answer is as if it were done, but nothing happens */
 } keyed_memory_fate;
 
 typedef struct keyed_memory_event {
@@ -83,6 +84,20 @@ void keyed_memory_close(keyed_memory *memory);      /* after all of its stores *
 const semel_keyed_driver *keyed_memory_driver(const keyed_memory *memory);
 
 void keyed_memory_set_hook(keyed_memory *memory, const keyed_memory_hook *hook); /* NULL: none */
+
+/* Mistakes of a driver, for tests of tests. */
+typedef struct keyed_memory_mistake {
+    int version; /* any version is the expected one */
+    int guard;   /* any guard is */
+    int live;    /* live_at_ms is not looked at */
+    int body;    /* keep_body loses the body */
+    int unknown; /* EUNKNOWN is reported as EUNAVAILABLE */
+} keyed_memory_mistake;
+
+void keyed_memory_plant(keyed_memory *memory, const keyed_memory_mistake *mistake);
+
+/* For a hook that changes what a change expects. */
+enum { KEYED_MEMORY_EXPECT_NOTHING = 4 };
 
 /* --- what is in flight ------------------------------------------------------------------------ */
 

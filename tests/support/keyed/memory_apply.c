@@ -100,16 +100,21 @@ static memory_node *find(keyed_memory *memory, const semel_keyed_record *at)
     return NULL;
 }
 
-static int holds(const semel_keyed_change *change, const memory_node *node)
+static int holds(const keyed_memory *memory, const semel_keyed_change *change,
+                 const memory_node *node)
 {
+    if ((int)change->expect == KEYED_MEMORY_EXPECT_NOTHING)
+        return 1;
     if (change->expect == SEMEL_EXPECT_ABSENT)
         return !node;
     if (!node)
         return 0;
     if (change->expect == SEMEL_EXPECT_VERSION)
-        return !memcmp(node->record.version, change->expected_version, SEMEL_KEYED_VERSION_LEN);
-    return node->record.guard == change->expected_guard &&
-           (!change->live_at_ms || node->record.until_ms > change->live_at_ms);
+        return memory->mistake.version ||
+               !memcmp(node->record.version, change->expected_version, SEMEL_KEYED_VERSION_LEN);
+    return (memory->mistake.guard || node->record.guard == change->expected_guard) &&
+           (memory->mistake.live || !change->live_at_ms ||
+            node->record.until_ms > change->live_at_ms);
 }
 
 typedef struct told {
@@ -128,7 +133,7 @@ static semel_status refuse(keyed_memory *memory, semel_keyed_change changes[], s
         if (changes[i].kind == SEMEL_KEYED_FOREIGN)
             continue;
         node = find(memory, &changes[i].record);
-        if (holds(&changes[i], node))
+        if (holds(memory, &changes[i], node))
             continue;
         changes[i].refused = 1;
         refused++;
@@ -149,7 +154,8 @@ static void carry_out(keyed_memory *memory, const semel_keyed_change changes[], 
     for (size_t i = 0; i < count; i++) {
         const semel_keyed_change *change = &changes[i];
         if (change->kind == SEMEL_KEYED_WRITE)
-            records_write(&memory->records, &change->record, change->keep_body, change->expires_ms);
+            records_write(&memory->records, &change->record,
+                          change->keep_body && !memory->mistake.body, change->expires_ms);
         else if (change->kind == SEMEL_KEYED_REMOVE)
             records_remove(&memory->records, change->record.space, change->record.key);
         else if (change->kind == SEMEL_KEYED_FOREIGN)
@@ -248,8 +254,10 @@ semel_status keyed_memory_arrive(keyed_memory *memory, size_t index)
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-static semel_status unknown(semel_error *err)
+static semel_status unknown(const keyed_memory *memory, semel_error *err)
 {
+    if (memory->mistake.unknown)
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "the answer was lost, and misread");
     return semel_fail(err, SEMEL_EUNKNOWN, "the answer was lost");
 }
 
@@ -262,10 +270,14 @@ static semel_status meet(memory_client *client, semel_keyed_change changes[], si
     (void)memory_now(client);
     if (fate == KEYED_MEMORY_LATE)
         send_off(memory, changes, count);
+    else if (fate == KEYED_MEMORY_PRETENDED)
+        status = refuse(memory, changes, count, to, err);
     else if (fate != KEYED_MEMORY_LOST)
         status = apply_now(memory, changes, count, to, err);
     (void)pthread_mutex_unlock(&memory->lock);
-    return fate == KEYED_MEMORY_DONE || fate == KEYED_MEMORY_SILENT ? status : unknown(err);
+    int answered =
+        fate == KEYED_MEMORY_DONE || fate == KEYED_MEMORY_SILENT || fate == KEYED_MEMORY_PRETENDED;
+    return answered ? status : unknown(memory, err);
 }
 
 static semel_status suffer(memory_client *client, semel_keyed_change changes[], size_t count,
@@ -281,6 +293,7 @@ static semel_status suffer(memory_client *client, semel_keyed_change changes[], 
     case KEYED_MEMORY_GIVES_UP:
         return semel_fail(err, SEMEL_ECONFLICT, "the database gave up; try again");
     case KEYED_MEMORY_DONE:
+    case KEYED_MEMORY_PRETENDED:
         return meet(client, changes, count, fate, to, err);
     case KEYED_MEMORY_SILENT:
     case KEYED_MEMORY_LOST:

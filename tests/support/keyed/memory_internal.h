@@ -36,6 +36,7 @@ struct keyed_memory {
     char name[MEMORY_NAME_MAX];
     semel_keyed_driver driver;
     keyed_memory_options options;
+    keyed_memory_mistake mistake;
 
     pthread_mutex_t lock; /* for what follows */
     memory_records records;
