@@ -24,6 +24,9 @@ static const char *const store_schemes[] = {
 #ifdef SEMEL_WITH_MARIADB
     "mariadb", "mysql",
 #endif
+#ifdef SEMEL_WITH_REDIS
+    "redis", "valkey",
+#endif
     NULL};
 static const char *const transport_schemes[] = {
 #ifdef SEMEL_WITH_RABBITMQ

@@ -132,14 +132,15 @@ static semel_status ask_throw_away(diagnostics *found, const config *all, semel_
 void check_statements(diagnostics *found, buffer *unchecked, const config *all, const char *offline)
 {
     const inbox_config *first = first_with_sql(all);
-    sql_kind kind = sql_kind_of(all->store_url);
+    sql_kind kind = statement_kind_of(all->store_url);
     semel_error why = {0};
     if (!first && !capture_is_wanted(all))
         return;
     int is_new = kind == SQL_KIND_SQLITE && (offline || !is_there(all->store_url));
     if (!kind && first)
         diagnostic_at(found, "no-sql", tree_find(first->at, "sql"),
-                      "the store has no SQL; use sqlite:, postgres: or mariadb:");
+                      "the store has no SQL; use sqlite:, postgres:, mariadb: or, for its own commands, "
+                      "redis:");
     else if (!kind)
         return;
     else if (is_new && !all->setup.count)

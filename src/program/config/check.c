@@ -136,7 +136,7 @@ static void check_values(const checking *c, const config_node *text, int is_stat
     value_mistake wrong = {0};
     value_sql statement;
     value_name value;
-    sql_kind kind = c->all->store_url ? sql_kind_of(c->all->store_url) : (sql_kind)0;
+    sql_kind kind = c->all->store_url ? statement_kind_of(c->all->store_url) : (sql_kind)0;
     int is_value = text->text[0] == ':' && text->text[1] != ':';
     int good = is_statement ? value_sql_read(&statement, &memory, kind ? kind : SQL_KIND_SQLITE,
                                              text->text, &wrong)

@@ -22,7 +22,7 @@ typedef struct sql_state {
 static int read_all(value_sql *out, region *memory, const config_list *statements,
                     const char *store_url, sql_mistake *wrong)
 {
-    sql_kind kind = sql_kind_of(store_url);
+    sql_kind kind = statement_kind_of(store_url);
     for (size_t i = 0; i < statements->count; i++)
         if (!value_sql_read(&out[i], memory, kind, statements->items[i], &wrong->what)) {
             wrong->statement = i;
@@ -52,9 +52,9 @@ static semel_status open_sql(void **out, const config *all, const inbox_config *
                              semel_error *err)
 {
     sql_mistake wrong = {0};
-    if (!sql_kind_of(all->store_url))
-        return semel_fail(err, SEMEL_EINVAL,
-                          "the store has no SQL; use sqlite:, postgres: or mariadb:");
+    if (!statement_kind_of(all->store_url))
+        return semel_fail(err, SEMEL_EINVAL, "the store has no SQL; use sqlite:, postgres:, mariadb: "
+                                             "or, for its own commands, redis:");
     sql_state *state = must_alloc(sizeof *state);
     state->inbox = inbox->name;
     state->count = inbox->sql.count;

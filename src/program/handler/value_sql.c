@@ -23,6 +23,15 @@ sql_kind sql_kind_of(const char *store_url)
     return (sql_kind)0;
 }
 
+sql_kind statement_kind_of(const char *store_url)
+{
+    static const char *const redis[] = {"redis:", "rediss:", "valkey:", "valkeys:"};
+    for (size_t i = 0; i < sizeof redis / sizeof *redis; i++)
+        if (strncmp(store_url, redis[i], strlen(redis[i])) == 0)
+            return SQL_KIND_REDIS;
+    return sql_kind_of(store_url);
+}
+
 /* --- pieces ----------------------------------------------------------------------------------- */
 
 static const size_t unended = (size_t)-1;
@@ -73,6 +82,8 @@ static size_t block_comment_length(sql_kind kind, const char *at)
 
 static size_t comment_length(sql_kind kind, const char *at)
 {
+    if (kind == SQL_KIND_REDIS)
+        return 0;
     if (is_line_comment(kind, at))
         return strcspn(at, kind == SQL_KIND_POSTGRES ? "\r\n" : "\n");
     return at[0] == '/' && at[1] == '*' ? block_comment_length(kind, at) : 0;
@@ -141,9 +152,10 @@ static size_t quote_length(sql_kind kind, const char *at)
     switch (*at) {
     case '\'':
     case '"':
-        return quoted_length(at, *at, kind == SQL_KIND_MARIADB);
+        return quoted_length(at, *at,
+                             kind == SQL_KIND_MARIADB || (kind == SQL_KIND_REDIS && *at == '"'));
     case '`':
-        return is_postgres ? 0 : quoted_length(at, '`', 0);
+        return is_postgres || kind == SQL_KIND_REDIS ? 0 : quoted_length(at, '`', 0);
     case '[':
         return kind == SQL_KIND_SQLITE ? quoted_length(at, ']', 0) : 0;
     case '$':
@@ -164,7 +176,7 @@ static size_t opaque_length(sql_kind kind, const char *at)
         len = quote_length(kind, at);
     if (!len)
         len = word_length(at);
-    if (!len && at[0] == ':' && (at[1] == ':' || at[1] == '='))
+    if (!len && kind != SQL_KIND_REDIS && at[0] == ':' && (at[1] == ':' || at[1] == '='))
         len = 2;
     return len ? len : 1;
 }
@@ -211,10 +223,13 @@ static void replace(scan *s, const char *by, size_t was)
     s->at += was;
 }
 
-/* Two marks side by side would be one question mark. */
-static int ends_with_question(const scan *s)
+/* Two marks side by side would be one question mark. In a command of Redis a space would make two
+ * words of one. */
+static const char *mark(const scan *s)
 {
-    return s->text.len && s->text.data[s->text.len - 1] == '?';
+    if (!s->text.len || s->text.data[s->text.len - 1] != '?')
+        return "?";
+    return s->kind == SQL_KIND_REDIS ? "''?" : " ?";
 }
 
 static int take_value(scan *s)
@@ -226,7 +241,7 @@ static int take_value(scan *s)
     if (++s->count > SEMEL_VALUES_MAX)
         return value_wrong(s->wrong, s->at, used, NULL, "more than %zu values in one statement",
                            SEMEL_VALUES_MAX);
-    replace(s, ends_with_question(s) ? " ?" : "?", used);
+    replace(s, mark(s), used);
     s->mark_end = s->text.len;
     return 1;
 }

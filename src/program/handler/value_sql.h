@@ -5,10 +5,18 @@
 #include "program/handler/value.h"
 
 /* What is quoted, and where comments end. */
-typedef enum sql_kind { SQL_KIND_SQLITE = 1, SQL_KIND_POSTGRES, SQL_KIND_MARIADB } sql_kind;
+typedef enum sql_kind {
+    SQL_KIND_SQLITE = 1,
+    SQL_KIND_POSTGRES,
+    SQL_KIND_MARIADB,
+    SQL_KIND_REDIS /* no SQL: one command */
+} sql_kind;
 
 /* By the scheme of a store's URL; 0 if the store has no SQL, or is none that is known. */
 sql_kind sql_kind_of(const char *store_url);
+
+/* The same for what an inbox may queue, which need not be SQL. */
+sql_kind statement_kind_of(const char *store_url);
 
 /* A statement as semel_unit_queue() takes it. */
 typedef struct value_sql {
@@ -26,8 +34,8 @@ typedef struct value_sql {
 } value_sql;
 
 /* Finds the values of a statement: outside of quotes and comments, a colon that is followed by a
- * letter, _ or {. Casts (::int), assignments (:=) and slices ([1:2]) are no values. 1, or 0 and
- * *wrong. All goes to `memory`. */
+ * letter, _ or {. Casts (::int), assignments (:=) and slices ([1:2]) are no values. In a command of
+ * Redis order::id is a word, whose end is a value. 1, or 0 and *wrong. All goes to `memory`. */
 int value_sql_read(value_sql *out, region *memory, sql_kind kind, const char *written,
                    value_mistake *wrong);
 

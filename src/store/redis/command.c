@@ -3,7 +3,8 @@
  *     HINCRBY {semel}stock ? ?            words, and a question mark for each value
  *     SET {semel}order:? "two words" EX 60
  *
- * A question mark stands for a value's text, alone or inside a word. Words in quotes are taken as
+ * A question mark stands for a value's text, alone or inside a word; two are one question mark, as
+ * in SQL. Words in quotes are taken as
  * they are: 'single' without escapes, "double" with \" \\ \n \r \t and \xHH, as in redis-cli.
  *
  * Only commands that write, and of which it is known which words are keys, are taken: the script
@@ -208,7 +209,10 @@ static semel_status read_word(reading *r, semel_error *err)
     r->word.len = 0;
     r->has_value = 0;
     while (!status && *r->at && !is_space(*r->at)) {
-        if (*r->at == '?') {
+        if (*r->at == '?' && r->at[1] == '?') {
+            text_append(&r->word, r->at, 1);
+            r->at += 2;
+        } else if (*r->at == '?') {
             r->at++;
             status = add_value(r, err);
         } else if (*r->at == '"' || *r->at == '\'') {

@@ -154,3 +154,12 @@ const semel_keyed_driver redis_keyed_driver = {
     .watch = &watch,
     .inspect = redis_inspect,
 };
+
+static semel_status open_store(void *store, const void *url, const semel_store_settings *settings,
+                               semel_error *err)
+{
+    return keyed_open(store, &redis_keyed_driver, url, settings, err);
+}
+
+const semel_store_driver redis_store_driver =
+    KEYED_STORE_DRIVER("redis", open_store, &keyed_watch, SEMEL_STORE_SHARED, 0);

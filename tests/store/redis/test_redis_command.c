@@ -81,8 +81,9 @@ static void words_and_values(void **state)
     reads_as(c, "SET k ''", NULL, 0, (const char *const[]){"SET", "k", "", NULL});
     reads_as(c, "HSET k:?:x ? ?", values, 3,
              (const char *const[]){"HSET", "k:-7:x", "a ? b", "0.5", NULL});
-    reads_as(c, "SET k'?'? ??", values, 3,
+    reads_as(c, "SET k'?'? ?''? ", values, 3,
              (const char *const[]){"SET", "k?-7", "a ? b0.5", NULL});
+    reads_as(c, "SET k?? ?", values, 1, (const char *const[]){"SET", "k?", "-7", NULL});
 }
 
 static void keys_of_commands(void **state)
