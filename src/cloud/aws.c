@@ -83,7 +83,8 @@ static semel_status choose_region(aws_client *client, semel_error *err)
     if (!region && !aws_profile_read(&profile, name ? name : "default", NULL) && profile.region[0])
         region = profile.region;
     if (!region && client->options.endpoint)
-        region = "us-east-1"; /* what has an address of its own needs a region for signatures only */
+        region =
+            "us-east-1"; /* what has an address of its own needs a region for signatures only */
     int fine = region && is_region(region);
     if (fine)
         (void)snprintf(client->region, sizeof client->region, "%s", region);
