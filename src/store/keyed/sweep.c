@@ -214,6 +214,8 @@ static semel_status sweep_page(sweeping *s, uint32_t rows, semel_sweep_position 
     if (!status)
         status = read_note(s, err);
     if (!status)
+        status = seam_fault(s->store->seam, "sweep.looked", err);
+    if (!status)
         status = sweep_rows(s, &found, err);
     if (!status)
         move(position, &found, rows);

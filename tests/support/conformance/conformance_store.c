@@ -51,7 +51,7 @@ static const suite_part parts[] = {{store_opening_tests, 0},
                                    {store_look_tests, NEEDS_LISTS},
                                    {store_list_tests, NEEDS_LISTS | NEEDS_OUTBOX},
                                    {store_stats_tests, NEEDS_STATS},
-                                   {store_statement_tests, NEEDS_QUEUE},
+                                   {store_statement_tests, NEEDS_QUEUE | NEEDS_SQL},
                                    {store_operate_tests, NEEDS_OPERATION},
                                    {store_waiting_tests, NEEDS_OPERATION | NEEDS_LISTS},
                                    {store_cause_tests, NEEDS_OPERATION | NEEDS_DEAD},
@@ -146,6 +146,7 @@ static int flags_allow(const store_quirks *quirks, unsigned needs)
     return !((needs & NEEDS_KEEPS && !(has & STORE_KEEPS)) ||
              (needs & NEEDS_SHARED && !(has & STORE_SHARED)) ||
              (needs & NEEDS_MIGRATES && !(has & STORE_MIGRATES)) ||
+             (needs & NEEDS_SQL && has & STORE_RECORDS) ||
              (needs & NEEDS_HOST_CLOCK && has & STORE_SERVER_CLOCK) ||
              (needs & NEEDS_STORED_CLOCK && has & STORE_PROCESS_CLOCK));
 }

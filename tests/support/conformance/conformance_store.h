@@ -27,11 +27,13 @@
 #include <semel/test.h>
 
 enum {
-    STORE_KEEPS = 1,         /* what was committed is there after closing and opening again */
-    STORE_SHARED = 2,        /* a second handle on the same URL sees the same */
-    STORE_MIGRATES = 4,      /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
-    STORE_SERVER_CLOCK = 8,  /* time is a server's: the host's clock and its reboots mean nothing */
-    STORE_PROCESS_CLOCK = 16 /* a process that opens it takes the time from the host's clock */
+    STORE_KEEPS = 1,        /* what was committed is there after closing and opening again */
+    STORE_SHARED = 2,       /* a second handle on the same URL sees the same */
+    STORE_MIGRATES = 4,     /* it has tables to be made first; else SEMEL_ESCHEMA is never seen */
+    STORE_SERVER_CLOCK = 8, /* time is a server's: the host's clock and its reboots mean nothing */
+    STORE_PROCESS_CLOCK = 16, /* a process that opens it takes the time from the host's clock */
+    STORE_RECORDS =
+        32 /* of the keyed layer: no tables to look into, and what is queued is no SQL */
 };
 
 /* Optional members of the table that a driver may leave out. */
@@ -121,7 +123,8 @@ enum {
     NEEDS_STATS = 1 << 18,
     NEEDS_QUEUE = 1 << 19,
     NEEDS_OPERATION = 1 << 20,
-    NEEDS_HISTORY = 1 << 21
+    NEEDS_HISTORY = 1 << 21,
+    NEEDS_SQL = 1 << 22 /* tables to look into, or statements in SQL */
 };
 
 typedef struct store_test {

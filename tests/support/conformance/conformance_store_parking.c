@@ -209,12 +209,12 @@ static void rows_of_the_first_version_leave_after_the_upgrade(void **state)
     assert_int_equal(count_groups(f), 0);
 }
 
-#define ON_TABLES(test) STORE_TEST_WITH(test, IN_ANY_MODE | NEEDS_MIGRATES)
+#define ON_TABLES(test) STORE_TEST_WITH(test, IN_ANY_MODE | NEEDS_MIGRATES | NEEDS_SQL)
 
 const store_test store_parking_tests[] = {
     ON_TABLES(a_group_is_known_for_as_long_as_it_waits),
     ON_TABLES(a_long_group_is_parked_by_and_by),
     ON_TABLES(one_that_commits_late_comes_before_those_that_wait),
     STORE_TEST_WITH(rows_of_the_first_version_leave_after_the_upgrade,
-                    IN_ANY_MODE | NEEDS_MIGRATES | NOT_MIGRATED),
+                    IN_ANY_MODE | NEEDS_MIGRATES | NEEDS_SQL | NOT_MIGRATED),
     {NULL, NULL, 0}};

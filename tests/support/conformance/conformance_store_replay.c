@@ -298,5 +298,5 @@ const store_test store_replay_tests[] = {
     STORE_TEST_WITH(an_old_letter_can_still_be_replayed, NEEDS_SWEEP),
     STORE_TEST(a_replay_that_the_store_fails_can_be_repeated),
     STORE_TEST_WITH(a_letter_whose_replay_died_can_be_replayed, IN_CLAIM_MODE),
-    STORE_TEST(a_success_leaves_no_old_error_with_its_marker),
+    STORE_TEST_WITH(a_success_leaves_no_old_error_with_its_marker, NEEDS_SQL),
     {NULL, NULL, 0}};

@@ -63,15 +63,24 @@ static int is_malformed(const semel_keyed_change changes[], size_t count)
 
 /* --- expectations ----------------------------------------------------------------------------- */
 
+/* After a reboot of the host the steady clock begins anew: the database's goes on. */
+static int is_set(const keyed_memory *memory, const semel_seam *seam, char boot[37])
+{
+    seam->boot_id(seam->context, boot);
+    return memory->clock_known && strcmp(boot, memory->boot) == 0;
+}
+
 static int64_t clock_of(memory_client *client)
 {
+    char boot[37] = "";
     keyed_memory *memory = client->memory;
     const semel_seam *seam = client->settings->seam;
     if (memory->options.now_ms)
         return memory->options.now_ms(memory->options.now_context, client);
-    if (!memory->clock_known) {
+    if (!is_set(memory, seam, boot)) {
         memory->clock_offset_ms = seam_wall_ms(seam) - seam_steady_ms(seam);
         memory->clock_known = 1;
+        memcpy(memory->boot, boot, sizeof boot);
     }
     return seam_steady_ms(seam) + memory->clock_offset_ms;
 }

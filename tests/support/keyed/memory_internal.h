@@ -47,6 +47,7 @@ struct keyed_memory {
     int64_t clock_offset_ms;
     int64_t latest_ms;
     int clock_known;
+    char boot[37]; /* of the host, when the clock was set */
 };
 
 void *memory_must(void *memory);
