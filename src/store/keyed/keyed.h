@@ -233,6 +233,10 @@ int64_t keyed_number_read(const unsigned char in[KEYED_NUMBER_LEN]);
 
 semel_status keyed_now(keyed_store *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err);
 
+/* Tests only: how far the time of all stores is ahead of their databases'. It points into memory
+ * that a test shares with its children, or to a zero. */
+extern atomic_int_least64_t *keyed_skew_ms;
+
 /* A number that is larger than all that this process has made, and than those that others made
  * some time ago: the store's time in ms, shifted by 20, and a counter. At least `least`. */
 semel_status keyed_number(keyed_store *store, int64_t least, int64_t *out, semel_error *err);

@@ -43,10 +43,18 @@ int64_t keyed_number_read(const unsigned char in[KEYED_NUMBER_LEN])
     return (int64_t)number;
 }
 
+static atomic_int_least64_t no_skew;
+atomic_int_least64_t *keyed_skew_ms = &no_skew;
+
 semel_status keyed_now(keyed_store *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err)
 {
     uint32_t ignored = 0;
-    return store->driver->now(store->state, out_ms, error_ms ? error_ms : &ignored, err);
+    int64_t now_ms = 0;
+    semel_status status =
+        store->driver->now(store->state, &now_ms, error_ms ? error_ms : &ignored, err);
+    if (!status)
+        *out_ms = now_ms + atomic_load_explicit(keyed_skew_ms, memory_order_relaxed);
+    return status;
 }
 
 semel_status keyed_number(keyed_store *store, int64_t least, int64_t *out, semel_error *err)

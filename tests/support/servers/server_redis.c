@@ -4,7 +4,7 @@
 #include "support/servers/server_internal.h"
 
 #ifdef SEMEL_WITH_REDIS
-#include "support/keyed/keyed_age.h"
+#include "support/keyed/keyed_skew.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -86,7 +86,8 @@ static void drop_redis(const char *url, const server_target *at)
 
 static void pass_redis(const char *url, int64_t ms)
 {
-    keyed_age_url(url, ms);
+    (void)url;
+    keyed_skew_pass(ms);
 }
 #else
 #define each_redis  NULL
