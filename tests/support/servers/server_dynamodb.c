@@ -4,7 +4,7 @@
 
 #ifdef SEMEL_WITH_DYNAMODB
 #include "cloud/http.h"
-#include "support/keyed/keyed_age.h"
+#include "support/keyed/keyed_skew.h"
 #include "support/process/process.h"
 
 #include <json-c/json.h>
@@ -130,7 +130,8 @@ static void drop_dynamodb(const char *url, const server_target *at)
 
 static void pass_dynamodb(const char *url, int64_t ms)
 {
-    keyed_age_url(url, ms);
+    (void)url;
+    keyed_skew_pass(ms);
 }
 #else
 #define each_dynamodb  NULL
