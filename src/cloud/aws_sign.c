@@ -25,6 +25,16 @@ static void write_hex(char out[HEX_LEN + 1], const unsigned char digest[SHA256_L
         (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
+int aws_digest(char out[AWS_DIGEST_TEXT], semel_bytes data)
+{
+    unsigned char digest[SHA256_LEN];
+    unsigned len = 0;
+    if (!EVP_Digest(data.data ? data.data : "", data.len, digest, &len, EVP_sha256(), NULL))
+        return 0;
+    write_hex(out, digest);
+    return 1;
+}
+
 static int mac(unsigned char out[SHA256_LEN], const void *key, size_t key_len, const void *data,
                size_t len)
 {
@@ -49,10 +59,7 @@ static int digest_request(char out[HEX_LEN + 1], const aws_to_sign *request, con
     char body[HEX_LEN + 1];
     unsigned len = 0;
     EVP_MD_CTX *on = EVP_MD_CTX_new();
-    int fine = on && EVP_Digest(request->body.data ? request->body.data : "", request->body.len,
-                                digest, &len, EVP_sha256(), NULL);
-    if (fine)
-        write_hex(body, digest);
+    int fine = on && aws_digest(body, request->body);
     fine = fine && EVP_DigestInit_ex(on, EVP_sha256(), NULL);
 #define FEED(text) (fine = fine && EVP_DigestUpdate(on, (text), strlen(text)))
     FEED(request->method);

@@ -39,6 +39,10 @@ typedef struct aws_to_sign {
     semel_bytes body;
 } aws_to_sign;
 
+/* SHA-256 in hexadecimal digits; 0 if OpenSSL fails. */
+enum { AWS_DIGEST_TEXT = 65 };
+int aws_digest(char out[AWS_DIGEST_TEXT], semel_bytes data);
+
 void aws_date(char out[AWS_DATE_TEXT], int64_t wall_ms);
 
 /* The value of the Authorization header. ELIMIT if it is too long, ESTORE if OpenSSL fails. */

@@ -11,6 +11,7 @@
  * it is a transaction also when it is alone. */
 #include "base/seam.h"
 #include "base/wait.h"
+#include "cloud/aws_sign.h"
 #include "store/dynamodb/dynamodb.h"
 
 #include <inttypes.h>
@@ -199,12 +200,28 @@ static semel_status write_actions(text_buffer *to, const dynamo_writing *w, seme
     return status;
 }
 
-static void write_token(text_buffer *to, const semel_seam *seam)
+/* The token is a digest of the request: who sends the same changes again, with their new versions,
+ * gets the answer of the first time. Changes without a version of their own have a random
+ * number with them, because the same ones may be meant twice. */
+static semel_status write_token(text_buffer *to, const dynamo_writing *w, semel_error *err)
 {
-    char text[80];
-    (void)snprintf(text, sizeof text, "],\"ClientRequestToken\":\"%016" PRIx64 "%016" PRIx64 "\"}",
-                   seam_random(seam), seam_random(seam));
+    enum { TOKEN_LEN = 32 };
+    char digest[AWS_DIGEST_TEXT], text[TOKEN_LEN + 40], number[32];
+    int versions = 0;
+    for (size_t i = 0; i < w->count; i++)
+        versions |= w->changes[i].kind == SEMEL_KEYED_WRITE;
+    size_t len = to->len;
+    (void)snprintf(number, sizeof number, "%016" PRIx64,
+                   versions ? 0 : seam_random(w->store->settings.seam));
+    text_append_z(to, number);
+    if (to->failed)
+        return dynamo_no_memory(err);
+    if (!aws_digest(digest, (semel_bytes){to->bytes, to->len}))
+        return semel_fail(err, SEMEL_ESTORE, "OpenSSL could not make a token");
+    to->len = len;
+    (void)snprintf(text, sizeof text, "],\"ClientRequestToken\":\"%.*s\"}", TOKEN_LEN, digest);
     text_append_z(to, text);
+    return SEMEL_OK;
 }
 
 /* After an answer that was lost: does one of the records that refused the repetition have the
@@ -286,10 +303,10 @@ static semel_status apply_many(dynamo_writing *w, semel_error *err)
 {
     text_buffer request = {0};
     semel_status status = write_actions(&request, w, err);
-    if (!status) {
-        write_token(&request, w->store->settings.seam);
+    if (!status)
+        status = write_token(&request, w, err);
+    if (!status)
         status = send_many(w, &request, err);
-    }
     mem_free(request.bytes);
     if (!status && w->statements)
         dynamo_drop_gone(w);

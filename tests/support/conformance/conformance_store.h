@@ -33,7 +33,8 @@ enum {
     STORE_SERVER_CLOCK = 8, /* time is a server's: the host's clock and its reboots mean nothing */
     STORE_PROCESS_CLOCK = 16, /* a process that opens it takes the time from the host's clock */
     STORE_RECORDS =
-        32 /* of the keyed layer: no tables to look into, and what is queued is no SQL */
+        32, /* of the keyed layer: no tables to look into, and what is queued is no SQL */
+    STORE_CLOCK_PASSES = 64 /* pass_ms sets its clock forward: what is stored is as it was */
 };
 
 /* Optional members of the table that a driver may leave out. */
