@@ -291,6 +291,9 @@ semel_status keyed_scope(void *store, semel_scope kind, const char *name, int64_
 semel_status keyed_stats(void *store, const semel_stats_of *of, uint32_t deadline_ms,
                          semel_stats *out, semel_error *err);
 
+/* The table that semel_store_open_keyed() makes of a driver; its `open` is that function's own. */
+void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver);
+
 /* The table of a backend of semel's own, whose `open` calls keyed_open():
  *     const semel_store_driver redis_store_driver = KEYED_STORE_DRIVER("redis", redis_store_open,
  *                                                       &keyed_watch, SEMEL_STORE_SHARED, 0);

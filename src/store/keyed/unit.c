@@ -81,16 +81,22 @@ static void end_unit(keyed_unit *unit)
     give_arena(unit);
 }
 
+static void give_back(keyed_unit *unit)
+{
+    keyed_leased_return(unit);
+    keyed_holds_release(unit);
+}
+
 /* A commit that failed has changed nothing: what the unit holds is given back as by a rollback,
  * unless the database has not answered for a while. */
 static semel_status keyed_commit(void *unit, semel_error *err)
 {
     keyed_unit *self = unit;
     semel_status status = keyed_commit_changes(self, err);
-    if (!status || status == SEMEL_EUNKNOWN)
-        keyed_holds_end(self);
+    if (status && status != SEMEL_EUNKNOWN)
+        give_back(self);
     else
-        keyed_holds_release(self);
+        keyed_holds_end(self);
     end_unit(self);
     return status;
 }
@@ -100,8 +106,7 @@ static void keyed_rollback(void *unit)
     keyed_unit *self = unit;
     if (!self->open)
         return;
-    keyed_leased_return(self);
-    keyed_holds_release(self);
+    give_back(self);
     end_unit(self);
 }
 
