@@ -126,13 +126,14 @@ static void put(const post *p, const char *id, const char *group, uint32_t delay
 /* One for each of the groups "m00000", "m00001" ..., with the id "m00000.number". */
 static void put_to_all(const post *p, unsigned groups, unsigned number, uint32_t delay_ms)
 {
+    unsigned most = p->driver->changes_max ? p->driver->changes_max : 1000;
     void *unit = begin(p);
     for (unsigned i = 0; i < groups; i++) {
         char group[GROUP_ROOM], id[ID_ROOM];
         (void)snprintf(group, sizeof group, "m%05u", i);
         (void)snprintf(id, sizeof id, "m%05u.%u", i, number);
         put_in(p, unit, id, group, delay_ms);
-        if (i % 1000 == 999) {
+        if (i % most == most - 1) {
             commit(p, unit);
             unit = begin(p);
         }
