@@ -287,6 +287,9 @@ static semel_status mark_in_transaction(semel_outcome *out, work_unit *unit, sem
         unit->phase == UNIT_OPEN ? SEMEL_OK : unit_tx_begin(unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status = store_fault(unit->store, "receive.begun", err);
+    /* Attempts are those of the row, so that they show whether there is one: since this delivery
+     * was counted, the message may have been handled elsewhere and forgotten. */
+    unit->item.mark.attempts = 0;
     if (!status && unit->item.mark.inbox)
         status = unit->store->driver->markers->mark(unit->state, &unit->item.mark, 1, wait_ms, err);
     if (!status && unit->item.mark.inbox)

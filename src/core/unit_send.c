@@ -215,7 +215,7 @@ semel_status unit_queue(work_unit *unit, const char *sql, const semel_value valu
 {
     const semel_store_driver *driver = unit->store->driver;
     if (!driver->units->queue)
-        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store has no SQL to queue statements of",
+        return semel_fail(err, SEMEL_EUNSUPPORTED, "a %s: store takes no statements to be queued",
                           driver->scheme);
     if (count > SEMEL_VALUES_MAX || strlen(sql) > SEMEL_SQL_MAX)
         return semel_fail(err, SEMEL_ELIMIT,

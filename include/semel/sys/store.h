@@ -35,8 +35,9 @@
  *    `unit`.
  *  - Inputs are borrowed for the call. Outputs are written on success only.
  *  - A driver whose database is a round trip away may defer the members whose answer the core does
- *    not wait for: begin, put, queue, assume, result_set, savepoint, keep. The next member that
- *    waits, commit at the latest, then reports their failures. All members take effect in the order
+ *    not wait for: begin, put, queue, assume, result_set, savepoint, keep; and finish, renew, fail
+ *    and bury of a token, as far as it cannot tell without asking. The next member that waits,
+ *    commit at the latest, then reports their failures. All members take effect in the order
  *    of the calls, and before native() returns.
  *  - After a failure the unit stays open and may only be rolled back, unless the member's comment
  *    says otherwise.
@@ -90,8 +91,10 @@ typedef struct semel_store_units {
     /* Ends the unit, whatever it returns. EUNKNOWN if the driver cannot tell whether the commit
      * took place; EMISUSE if the application ended the transaction; EHANDLER if a queued statement
      * failed, or if the handler left the transaction in a failed state; EREJECTED if a key that was
-     * assumed to be free is not free. For a joined unit it ends only the savepoint (and returns
-     * EMISUSE if the transaction is in a failed state). */
+     * assumed to be free is not free; ELOST if a driver that defers finish, renew, fail or bury of
+     * a token finds only now that the token is lost, and nothing was changed then. For a joined
+     * unit it ends only the savepoint (and returns EMISUSE if the transaction is in a failed
+     * state). */
     semel_status (*commit)(void *unit, semel_error *err);
     void (*rollback)(void *unit);
 
@@ -103,8 +106,9 @@ typedef struct semel_store_units {
      * called before it and by the commit at the latest. Rows that it returns are discarded. EINVAL
      * for what cannot be queued: an empty text, several statements, one that begins or ends a
      * transaction, a wrong number of values. A failure of the statement itself is EHANDLER (a
-     * conflict is ECONFLICT), with the database's number and SQLSTATE. NULL: the store has no SQL,
-     * and the core refuses SEMEL_QUEUED. */
+     * conflict is ECONFLICT), with the database's number and SQLSTATE. Where the database has no
+     * SQL, the text is a command or statement of its own. NULL: the store takes none, and the core
+     * refuses SEMEL_QUEUED. */
     semel_status (*queue)(void *unit, const char *sql, const semel_value values[], size_t count,
                           semel_error *err);
 

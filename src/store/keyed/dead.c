@@ -257,7 +257,8 @@ static semel_status keyed_dead_put(void *state, const semel_dead *given, semel_e
         return status;
     dead.retry = SEMEL_RETRY_NONE;
     dead.first_ms = given->first_ms ? given->first_ms : dead.at_ms;
-    status = before ? merge(&dead, unit, before, err) : keyed_number(unit->store, 0, &dead.id, err);
+    status = before ? merge(&dead, unit, before, err)
+                    : keyed_next_number(unit->store, 'd', &dead.id, err);
     if (!status)
         status = write_letter(unit, before, &dead, 0, err);
     return status || before ? status : write_index(unit, index, &key, &dead, err);

@@ -127,7 +127,7 @@ static semel_status keyed_audit_put(void *state, semel_audit *entry, semel_error
     semel_audit now = *entry;
     semel_status status = keyed_now(unit->store, &now.at_ms, NULL, err);
     if (!status)
-        status = keyed_number(unit->store, 0, &now.id, err);
+        status = keyed_next_number(unit->store, 'a', &now.id, err);
     if (!status)
         status = write_audit(unit, NULL, &now, err);
     if (status)

@@ -109,12 +109,32 @@ static semel_status keep_sent(plan *p, const plan_row *row, semel_error *err)
     return SEMEL_OK;
 }
 
+/* A message that the plan has anything to do with. */
+static int is_in_plan(const plan *p, int64_t scope, int64_t number)
+{
+    for (const plan_group *at = p->groups; at; at = at->next)
+        if (at->changed && at->scope == scope &&
+            (at->head == number || at->new_head == number || plan_changed_row(at, number)))
+            return 1;
+    for (const plan_row *row = p->alone; row; row = row->next)
+        if (row->is_there && row->before.scope == scope && row->before.number == number)
+            return 1;
+    return 0;
+}
+
+/* Two processes may make the same number. If a message with it is there, the write is refused, and
+ * another number is made; if the plan expects that message for another reason, one change would
+ * hide the other. */
 static semel_status number_message(plan *p, plan_row *row, int64_t least, semel_error *err)
 {
     keyed_item *item = &row->after;
+    semel_status status;
     item->captured_ms = p->now_ms;
     item->due_ms = p->now_ms + row->put->delay_ms;
-    return keyed_number(p->store, least, &item->number, err);
+    do
+        status = keyed_number(p->store, least, &item->number, err);
+    while (!status && is_in_plan(p, item->scope, item->number));
+    return status;
 }
 
 static semel_status emit_row(plan *p, const plan_row *row, int in_group, semel_error *err)
@@ -157,10 +177,14 @@ static semel_status emit_alone(plan *p, plan_row *row, semel_error *err)
 
 /* --- groups ----------------------------------------------------------------------------------- */
 
+/* Somebody else may have given the number behind the last one to a message of another group. */
 static semel_status number_group(plan *p, plan_group *group, semel_error *err)
 {
+    enum { STEP = 1024 };
     semel_status status = SEMEL_OK;
-    int64_t least = group->group.there ? group->group.last + 1 : 0;
+    int64_t least = 0;
+    if (group->group.there)
+        least = group->group.last + 1 + (int64_t)seam_random_below(p->store->seam, STEP);
     for (plan_row *row = group->first; row && !status; row = row->next)
         if (row->act == OUTBOX_PUT)
             status = number_message(p, row, least, err);

@@ -52,6 +52,24 @@ semel_status keyed_unset(keyed_unit *unit, const semel_keyed_record *found, seme
     return SEMEL_OK;
 }
 
+/* Numbers of two processes may be in the wrong order within a millisecond. Where people see them,
+ * the last one is read. */
+semel_status keyed_next_number(keyed_store *store, char space, int64_t *out, semel_error *err)
+{
+    keyed_space in = keyed_space_plain(space);
+    mem_arena arena = {NULL, NULL};
+    keyed_rows rows = {.arena = &arena};
+    semel_keyed_range range = {.space = keyed_space_bytes(&in), .limit = 1, .descending = 1};
+    semel_status status = keyed_scan(&rows, store, &range, err);
+    int64_t least = 0;
+    if (!status && rows.first && rows.first->record.key.len == KEYED_NUMBER_LEN)
+        least = keyed_number_read(rows.first->record.key.data);
+    if (!status)
+        status = keyed_number(store, least < INT64_MAX ? least + 1 : 0, out, err);
+    arena_free(&arena);
+    return status;
+}
+
 /* --- lists ------------------------------------------------------------------------------------ */
 
 static int compare(semel_bytes a, semel_bytes b)

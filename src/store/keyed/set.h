@@ -13,6 +13,9 @@ semel_status keyed_set(keyed_unit *unit, const semel_keyed_record *found,
 /* The record is not to be there. */
 semel_status keyed_unset(keyed_unit *unit, const semel_keyed_record *found, semel_error *err);
 
+/* A number for a new record of a space whose keys are numbers, larger than all that are there. */
+semel_status keyed_next_number(keyed_store *store, char space, int64_t *out, semel_error *err);
+
 /* --- lists ------------------------------------------------------------------------------------ */
 
 /* Visits one record; *left is how many more are wanted, and the visitor lowers it for each that

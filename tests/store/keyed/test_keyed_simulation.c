@@ -45,7 +45,8 @@ static void a_seed_is_a_history(void **state)
         sim_options options = {.seed = seed};
         sim_run_seed(&first, &options);
         sim_run_seed(&second, &options);
-        assert_true(first.hash == second.hash);
+        if (first.hash != second.hash)
+            fail_msg("seed %llu is not the same history again", (unsigned long long)seed);
         assert_int_equal(first.calls, second.calls);
         assert_true(first.hash != last);
         last = first.hash;

@@ -283,6 +283,40 @@ static const semel_keyed_driver table = {
     .watch = &watching,
 };
 
+/* The layer keeps what it makes of a driver by its address: equal drivers are one, for ever. */
+static const semel_keyed_driver *same_driver(const semel_keyed_driver *driver)
+{
+    static struct {
+        semel_keyed_driver all[64];
+        size_t count;
+    } known;
+    size_t i = 0;
+    (void)pthread_mutex_lock(&names);
+    while (i < known.count && memcmp(&known.all[i], driver, sizeof *driver) != 0)
+        i++;
+    if (i == sizeof known.all / sizeof *known.all)
+        abort(); /* so many kinds of databases no test has */
+    if (i == known.count)
+        memcpy(&known.all[known.count++], driver, sizeof *driver);
+    (void)pthread_mutex_unlock(&names);
+    return &known.all[i];
+}
+
+static semel_keyed_driver driver_for(const keyed_memory_options *options)
+{
+    semel_keyed_driver driver;
+    memcpy(&driver, &table, sizeof driver);
+    driver.abilities &= ~options->lacks;
+    driver.limits = options->limits;
+    if (options->no_queue)
+        driver.queue = NULL;
+    if (options->no_count)
+        driver.count = NULL;
+    if (options->no_watch)
+        driver.watch = NULL;
+    return driver;
+}
+
 keyed_memory *keyed_memory_open(const char *name, const keyed_memory_options *options)
 {
     keyed_memory *memory = memory_must(calloc(1, sizeof *memory));
@@ -290,15 +324,8 @@ keyed_memory *keyed_memory_open(const char *name, const keyed_memory_options *op
         abort();
     memcpy(memory->name, name, strlen(name));
     memory->options = *options;
-    memory->driver = table;
-    memory->driver.abilities &= ~options->lacks;
-    memory->driver.limits = options->limits;
-    if (options->no_queue)
-        memory->driver.queue = NULL;
-    if (options->no_count)
-        memory->driver.count = NULL;
-    if (options->no_watch)
-        memory->driver.watch = NULL;
+    semel_keyed_driver driver = driver_for(options);
+    memory->driver = same_driver(&driver);
     (void)pthread_mutex_lock(&names);
     memory->next = first_by_name;
     first_by_name = memory;
@@ -336,7 +363,7 @@ keyed_memory *keyed_memory_named(const char *name)
 
 const semel_keyed_driver *keyed_memory_driver(const keyed_memory *memory)
 {
-    return &memory->driver;
+    return memory->driver;
 }
 
 void keyed_memory_set_hook(keyed_memory *memory, const keyed_memory_hook *hook)

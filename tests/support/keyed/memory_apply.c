@@ -19,9 +19,9 @@ static uint64_t size_of(const semel_keyed_change *change)
 static semel_status check_limits(const keyed_memory *memory, const semel_keyed_change changes[],
                                  size_t count, semel_error *err)
 {
-    const semel_keyed_limits *limits = &memory->driver.limits;
+    const semel_keyed_limits *limits = &memory->driver->limits;
     uint64_t all = 0;
-    if (!(memory->driver.abilities & SEMEL_KEYED_MANY) && count > 1)
+    if (!(memory->driver->abilities & SEMEL_KEYED_MANY) && count > 1)
         return semel_fail(err, SEMEL_ELIMIT, "this database takes one change at a time");
     if (limits->changes_max && count > limits->changes_max)
         return semel_fail(err, SEMEL_ELIMIT, "%zu changes at once: at most %u", count,
@@ -96,7 +96,7 @@ int64_t memory_now(memory_client *client)
 
 int memory_is_gone(const keyed_memory *memory, const memory_node *node)
 {
-    return (memory->driver.abilities & SEMEL_KEYED_EXPIRES) && node->expires_ms &&
+    return (memory->driver->abilities & SEMEL_KEYED_EXPIRES) && node->expires_ms &&
            node->expires_ms <= memory->latest_ms;
 }
 

@@ -34,7 +34,7 @@ typedef struct memory_client {
 struct keyed_memory {
     keyed_memory *next; /* by name */
     char name[MEMORY_NAME_MAX];
-    semel_keyed_driver driver;
+    const semel_keyed_driver *driver;
     keyed_memory_options options;
     keyed_memory_mistake mistake;
 

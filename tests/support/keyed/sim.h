@@ -85,7 +85,7 @@ typedef struct sim_message {
     int stale; /* it was classified, and is done with */
     int acked; /* copies that were acknowledged as handled */
     int dead_acked;
-    unsigned starts; /* handlers that began, in claim mode */
+    uint64_t attempts; /* those whose handlers began, in claim mode: a bit each */
 } sim_message;
 
 typedef struct sim_delivery {

@@ -189,6 +189,15 @@ static void tell(sim_process *p, int message, semel_status status, semel_outcome
     }
 }
 
+/* Two copies of a message in one batch: which run was for which of them is not known. */
+static int comes_twice(const sim_process *p, int message)
+{
+    int copies = 0;
+    for (int i = 0; i < p->batch_count; i++)
+        copies += p->world->deliveries[p->batch[i]].message == message;
+    return copies > 1;
+}
+
 static void settle(sim_process *p, sim_delivery *d, semel_status status, semel_outcome outcome)
 {
     sim *s = p->world;
@@ -251,7 +260,8 @@ static void receive(sim_process *p)
             give_back(s, d);
             continue;
         }
-        tell(p, d->message, own, outcomes[i]);
+        if (!comes_twice(p, d->message))
+            tell(p, d->message, own, outcomes[i]);
         settle(p, d, own, outcomes[i]);
     }
 }
@@ -334,17 +344,23 @@ static void reborn(sim_process *p)
     sim_sleep(p, 10 + sim_below(p->world, 3000));
 }
 
-static void rest(sim_process *p)
+static void wait_for_work(sim_process *p, int64_t least)
 {
     sim *s = p->world;
     int64_t far = far_due(s);
-    if (s->sweeps && sim_chance(s, 150))
-        sweep(p);
-    else if (far != INT64_MAX && far > s->now_ms + 20000)
+    if (far != INT64_MAX && far > s->now_ms + 20000)
         sim_sleep(p, 1 + sim_below(s, (unsigned)(far - s->now_ms < 10000000 ? far - s->now_ms
                                                                             : 10000000)));
     else
-        sim_sleep(p, next_due(s) - s->now_ms);
+        sim_sleep(p, next_due(s) - s->now_ms + least);
+}
+
+static void rest(sim_process *p)
+{
+    if (p->world->sweeps && sim_chance(p->world, 150))
+        sweep(p);
+    else
+        wait_for_work(p, 0);
 }
 
 static void worker(sim_process *p)
@@ -483,8 +499,10 @@ static void relay(sim_process *p)
                 semel_status status = semel_relay_step(&sent, p->relay, 0, &err);
                 if (status && !p->dead)
                     sim_note(s, "relay: %s", err.text);
-                if (!sent)
-                    sim_sleep(p, s->rows_out ? TICK_MS : next_due(s) - s->now_ms + TICK_MS);
+                if (!sent && s->rows_out)
+                    sim_sleep(p, TICK_MS + sim_below(s, 500));
+                else if (!sent)
+                    wait_for_work(p, TICK_MS + sim_below(s, 300));
             }
         if (p->dead)
             reborn(p);

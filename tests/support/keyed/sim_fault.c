@@ -58,11 +58,11 @@ static const semel_keyed_change *marker_of(const keyed_memory_event *event)
     return NULL;
 }
 
-/* A write of the marker alone, just after the answer to a unit with it was lost. */
+/* The repetition of a unit whose answer was lost, or a write of its marker alone. */
 static int is_fence(const sim_process *p, const keyed_memory_event *event)
 {
     const semel_keyed_change *marker = marker_of(event);
-    return event->count == 1 && marker && p->lost_place &&
+    return marker && p->lost_place &&
            sim_place(marker->record.space, marker->record.key) == p->lost_place;
 }
 
@@ -135,8 +135,11 @@ static void pause_here(sim_process *p)
     sim *s = p->world;
     int64_t span = spans[sim_below(s, sizeof spans / sizeof *spans)];
     sim_note(s, "stands still for %lld ms", (long long)span);
+    /* Somebody sets its clock; a stale message is known only if clocks differ by less than an
+     * inbox allows for (clock_margin_ms). */
     if (sim_chance(s, 300))
-        p->wall_ms += (int64_t)sim_below(s, 7200000) - 3600000; /* somebody sets its clock */
+        p->wall_ms = s->retention_ms ? (int64_t)sim_below(s, 800) - 400
+                                     : (int64_t)sim_below(s, 7200000) - 3600000;
     sim_sleep(p, span);
 }
 

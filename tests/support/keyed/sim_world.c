@@ -1,6 +1,8 @@
 /* The scheduler of the simulation: time, chance, and whose turn it is. */
 #include "support/keyed/sim.h"
 
+#include "store/keyed/hold.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,7 @@ void sim_violation(sim *s, const char *format, ...)
     (void)vsnprintf(s->result->why, sizeof s->result->why, format, arguments);
     va_end(arguments);
     sim_note(s, "VIOLATION %s", s->result->why);
+    s->calm = 2; /* everybody leaves */
 }
 
 /* --- the seam of a process -------------------------------------------------------------------- */
@@ -196,11 +199,9 @@ static int all_finished(const sim *s)
 static void turns(sim *s)
 {
     while (!all_finished(s)) {
-        if (++s->steps > STEPS_MAX) {
+        if (++s->steps > STEPS_MAX)
             sim_violation(s, "I6: the work does not end");
-            s->calm = 2; /* everybody leaves */
-        }
-        if (s->steps == FAULTY_STEPS)
+        if (s->steps == FAULTY_STEPS && !s->calm)
             s->calm = 1;
         if (s->steps > 2 * STEPS_MAX)
             abort(); /* a process that does not even leave */
@@ -284,11 +285,11 @@ void sim_run_seed(sim_result *out, const sim_options *options)
     s.result = out;
     s.random = options->seed * 0x2545f4914f6cdd1du + 1;
     s.now_ms = BEGINNING_MS;
+    keyed_waits_by_seam = 1;
     open_database(&s);
     sim_people(&s);
     begin_processes(&s);
     turns(&s);
-    s.calm = 1;
     sim_final(&s);
     keyed_memory_close(s.memory);
 }
