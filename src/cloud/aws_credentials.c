@@ -192,7 +192,7 @@ static semel_status ask(aws_credentials *chain, semel_error *err)
         chain->keys = keys;
         chain->known = 1;
     }
-    chain->not_before_ms = wait_clock_ms() + AGAIN_MS;
+    chain->not_before_ms = status ? wait_clock_ms() + AGAIN_MS : 0;
     OPENSSL_cleanse(&keys, sizeof keys);
     (void)pthread_cond_broadcast(&chain->asked);
     return status && lives(chain, LAST_MS) ? SEMEL_OK : status;
