@@ -71,7 +71,7 @@ typedef struct server_type {
     const char *select_unlocked;
 } server_type;
 
-extern const server_type server_postgres, server_mariadb, server_redis;
+extern const server_type server_postgres, server_mariadb, server_redis, server_dynamodb;
 
 /* For `print_aging`: the changes of an UPDATE. */
 void server_print_changes(char *out, size_t room, const server_aging *one, int64_t ms);
