@@ -117,6 +117,13 @@ export const messageOf = (inbox, name, t, body = BODY) => {
   };
 };
 
+/* A request to an upstream that gave no answer. */
+export const unknownOf = (inbox, name, t) => ({
+  inbox, key: key(name), state: 'outcome_unknown', history: true, remembered_until: t + D, message: null,
+  verdict: { state: 'outcome_unknown', attempts: 1, copies: 2, sent: 0, at: t - 6 * M, mode: 'claim' },
+  timeline: [{ at: t - 6 * M, kind: 'unknown', process: 'shop-1', error: 'unknown outcome: the connection ended' }]
+});
+
 export const outboxesOf = ({ spark }) => [
   { name: 'events', to: 'amqp://mq-1/shop → shipping', unsent: 21, oldest_ms: 180, leased: 18, sent_rate: 41.8,
     failed_rate: 0, state: 'ok', grade: 4, spark: spark(82, 42), relays: [{ process: 'shop-1/4711', host: 'shop-1',

@@ -32,6 +32,7 @@ typedef struct inbox_facts {
     const char *name, *from, *handler, *mode, *key, *warning;
     uint64_t retention_ms; /* UINT64_MAX: forever */
     int grade;             /* 0: not known yet */
+    int is_proxy;          /* the keys of a route of the gateway, with answers */
 } inbox_facts;
 
 typedef struct outbox_facts {
