@@ -6,6 +6,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/transactions.h"
 #include "program/support/show.h"
 
 #include <stdio.h>
@@ -150,6 +151,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     (void)context;
     options.observer = observe;
     options.observer_context = s;
+    options.transactions = transactions_observe;
     options.tracing = tracer_hooks(s->tracer);
     semel_status status = semel_store_open(&store, s->all->store_url, &options, err);
     if (!status)
