@@ -92,7 +92,7 @@ typedef struct trouble {
     int64_t until_ms; /* 0: not over */
 } trouble;
 
-/* The processed or sent messages of an inbox or outbox, minute by minute. */
+/* The suppressed copies of an inbox, or the sent messages of an outbox, minute by minute. */
 typedef struct spark {
     char name[SEMEL_NAME_MAX + 1];
     int is_outbox;

@@ -166,7 +166,7 @@ static void add_sparks(looked *l, const view *v)
         return;
     l->spark_minute = minute;
     for (size_t i = 0; i < v->inbox_count; i++)
-        add_minute(l, v->inboxes[i].name, 0, v->inboxes[i].counts[METER_PROCESSED]);
+        add_minute(l, v->inboxes[i].name, 0, v->inboxes[i].counts[METER_DUPLICATES]);
     for (size_t i = 0; i < v->outbox_count; i++)
         add_minute(l, v->outboxes[i].name, 1, v->outboxes[i].sent);
 }

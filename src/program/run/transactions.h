@@ -1,6 +1,6 @@
-/* How long the transactions of the store took, by what they were for. The counters are the process's
- * own and live as long as it does: a thread that hangs in the store may end its transaction after
- * everything else has been closed. */
+/* How long the transactions of the store took, by what they were for. The counters live as long as
+ * the process: a thread that hangs in the store may end its transaction after everything else has
+ * been closed. */
 #ifndef SEMEL_PROGRAM_RUN_TRANSACTIONS_H
 #define SEMEL_PROGRAM_RUN_TRANSACTIONS_H
 
