@@ -303,9 +303,10 @@ void api_audit_refused(api *a, const char *who, const char *what, const char *wh
 /* "mira (127.0.0.1)", of the name that was given and the address. */
 const char *api_actor(region *memory, const char *who, const char *peer);
 
-/* api_look.c: the threads. */
+/* api_look.c and api_sample.c: the threads. */
 void *api_look(void *context);
 void *api_sample(void *context);
+int api_pause(api *a, int64_t ms); /* 1: it ends */
 void looked_free(looked *l);
 /* Shared by overview and lists; the caller has look_lock. */
 void api_put_inbox(buffer *to, const char *name, api *a, const snapshot *s, const inbox_facts *f);
