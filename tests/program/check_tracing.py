@@ -551,8 +551,8 @@ def sends_to_others(pika, channel, broker, name):
 
 CHECKS = [one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
           hostile_contexts, environment_variables, wrong_variables, compressed, collector_away, collector_hangs,
-          collector_is_busy, collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble, published_messages,
-          requests_that_are_not_sampled]
+          collector_is_busy, collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble,
+          published_messages, requests_that_are_not_sampled]
 if "SEMEL_TEST_SERVERS" in os.environ:
     CHECKS.append(rabbitmq_on_servers)
 main(*CHECKS)
