@@ -11,6 +11,7 @@ if(SEMEL_WITH_JSON AND SEMEL_WITH_OPENSSL)
   pkg_check_modules(semel_yaml QUIET IMPORTED_TARGET GLOBAL yaml-0.1)
   pkg_check_modules(semel_curl QUIET IMPORTED_TARGET GLOBAL libcurl)
   pkg_check_modules(semel_microhttpd QUIET IMPORTED_TARGET GLOBAL libmicrohttpd)
+  pkg_check_modules(semel_zlib QUIET IMPORTED_TARGET GLOBAL zlib) # optional: spans are compressed
   if(semel_yaml_FOUND AND semel_curl_FOUND AND semel_microhttpd_FOUND)
     set(SEMEL_WITH_PROGRAM ON)
   endif()
@@ -27,6 +28,10 @@ if(SEMEL_WITH_PROGRAM)
   target_link_libraries(semel_program_code PUBLIC semel_flags PkgConfig::semel_yaml PkgConfig::semel_curl
                                                   PkgConfig::semel_microhttpd PkgConfig::semel_json
                                                   PkgConfig::semel_openssl PkgConfig::semel_sqlite Threads::Threads)
+  if(semel_zlib_FOUND)
+    target_link_libraries(semel_program_code PUBLIC PkgConfig::semel_zlib)
+    target_compile_definitions(semel_program_code PRIVATE SEMEL_WITH_ZLIB)
+  endif()
   foreach(name IN ITEMS postgres mariadb) # `semel test --store` looks into its databases
     string(TOUPPER ${name} option)
     if(SEMEL_WITH_${option})

@@ -103,6 +103,14 @@ SEMEL_API semel_status semel_dead_sweep(size_t *removed, int *more, semel_store 
 SEMEL_API semel_status semel_inbox_replay(semel_outcome *out, semel_inbox *inbox, int64_t id,
                                           semel_handler *handler, void *context, semel_error *err);
 
+/* Keeps a message that the inbox has just refused as a dead letter, as a consumer does: for callers
+ * of semel_inbox_receive() whose sender gets no other chance to be heard. `refused` is the outcome,
+ * SEMEL_MISMATCH, SEMEL_STALE or SEMEL_MISSING_KEY; others are SEMEL_EINVAL. The same content under
+ * the same key is one letter, however often it comes. SEMEL_EUNSUPPORTED if the store keeps no dead
+ * letters. */
+SEMEL_API semel_status semel_inbox_bury_refused(semel_inbox *inbox, const semel_message *message,
+                                                semel_outcome refused, semel_error *err);
+
 /* Puts a dead letter of this outbox back into the outbox. Its attempts start at zero; its message
  * id is kept. */
 SEMEL_API semel_status semel_outbox_replay(semel_outbox *outbox, int64_t id, semel_error *err);

@@ -63,6 +63,30 @@ struct semel_event {
     uint32_t captured;
 };
 
+/* --- transactions ----------------------------------------------------------------------------- */
+
+typedef enum semel_operation {
+    SEMEL_OPERATION_OTHER = 0, /* retention, dead letters, history, what a person asks for */
+    /* an inbox decides about one message or several. In transaction mode and in queued mode what
+     * the handlers did is in it; in claim mode the claim is one transaction, and the end another */
+    SEMEL_OPERATION_RECEIVE,
+    SEMEL_OPERATION_RELAY, /* a relay leases messages of its outbox, or settles them */
+    SEMEL_OPERATION_QUEUE  /* messages are put into, leased from or settled in a queue of the store
+                            */
+} semel_operation;
+
+/* A transaction that the library has begun is over. Borrowed for the call. */
+struct semel_transaction_end {
+    size_t size;
+    semel_operation operation;
+    int is_committed; /* 0: rolled back, or whether it is committed is not known */
+    int64_t took_ns;  /* from before its begin until the store has answered its end */
+};
+
+/* semel_store_options.transactions is called for each, by the thread that did the work, which may
+ * have locks: it must neither use the store nor wait. A transaction that the caller has begun, and
+ * a unit has joined, is not reported, nor is one that could not be begun. */
+
 /* --- for tracing ------------------------------------------------------------------------------ */
 
 #define SEMEL_TRACEPARENT_SIZE 56 /* 55 characters of W3C Trace Context and a NUL */

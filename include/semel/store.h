@@ -45,6 +45,8 @@ typedef struct semel_seam {
 typedef struct semel_event semel_event;
 typedef void semel_observer(void *context, const semel_event *event);
 typedef struct semel_tracing semel_tracing;
+typedef struct semel_transaction_end semel_transaction_end;
+typedef void semel_transaction_observer(void *context, const semel_transaction_end *end);
 
 /* Every wait has an end, whatever the server does:
  *  - a statement waits for a lock for at most busy_ms, and for another copy of its message for at
@@ -68,6 +70,8 @@ typedef struct semel_store_options {
     semel_observer *observer; /* default: none, which costs nothing */
     void *observer_context;
     const semel_tracing *tracing; /* read while opening; default: none, which costs nothing */
+    /* of every transaction, with observer_context; default: none, which costs nothing */
+    semel_transaction_observer *transactions;
 } semel_store_options;
 
 /* Opens a store and changes nothing in the database. `options` may be NULL. */

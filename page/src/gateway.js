@@ -4,7 +4,7 @@ import { G } from './glyphs.js';
 import { Ago, Empty, Head, Mono, Panel, Rate, State, Took, Trouble, Zero } from './parts.js';
 import { Table, TableBones } from './table.js';
 import { useFeed } from './api.js';
-import { keyText } from './route.js';
+import { keyText, link, messageLink } from './route.js';
 import { show } from './safe.js';
 import * as F from './format.js';
 
@@ -17,7 +17,9 @@ const methods = row => Array.isArray(row.methods) ? row.methods.join(', ') : row
 
 const COLS = [
   { h: 'Route', cls: 'two', cell: r => html`<b class="mono">${show(methods(r) + ' ' + r.path)}</b>
-    <span class="under">${show(r.kind)}${r.to ? html` to ${show(r.to)}` : ''}, ${show(r.name)}</span>` },
+    <span class="under">${show(r.kind)}${r.to ? html` to ${show(r.to)}` : ''}, ${r.kind === 'proxy'
+      ? html`<a class="link" href=${link(['inboxes', 'gateway.' + r.name])}>keys of ${show(r.name)}</a>`
+      : show(r.name)}</span>` },
   { h: 'Now', num: true, cell: r => html`<${Rate} n=${r.rate} />` },
   { h: 'First', num: true, hide: 's', tip: 'Requests that had an effect', cell: N(['executed', 'accepted']) },
   { h: 'Replayed', num: true, tip: 'Answered with the stored response, or taken as a copy', cell: N(['replayed'],
@@ -34,7 +36,8 @@ const COLS = [
   { h: 'p99', num: true, hide: 'm', cell: r => html`<${Took} ms=${r.p99_ms} />` }
 ];
 const FLIGHT_COLS = [
-  { h: 'Caller and key', cls: 'two', cell: r => html`<${Mono}>${keyText(r.key)}<//><span
+  { h: 'Caller and key', cls: 'two', cell: r => html`<a class="link"
+    href=${messageLink('gateway.' + r.route, r.key)}><${Mono}>${keyText(r.key)}<//></a><span
     class="under">${show(r.route)}${
     r.waiting ? `, ${F.plural(r.waiting, 'copy waits', 'copies wait')} for the answer` : ''}</span>` },
   { h: 'State', cell: r => html`<${State} of=${r.state} />` },

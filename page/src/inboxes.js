@@ -47,7 +47,7 @@ export const Inboxes = () => {
 
 const STATES = [['', 'Any state'], ['processed', 'processed'], ['progress', 'in progress'], ['waiting',
   'waits for retry'],
-  ['dead', 'dead'], ['mismatch', 'mismatch'], ['stale', 'stale']];
+  ['dead', 'dead'], ['mismatch', 'mismatch'], ['stale', 'stale'], ['outcome_unknown', 'outcome unknown']];
 
 const About = ({ inbox }) => html`<div class="strip-facts">
   <div><span>Grade</span><${Grade} n=${inbox.grade} name=${inbox.grade_name} /></div>
@@ -66,7 +66,7 @@ const AboutBones = () => html`<div class="strip-facts" aria-busy="true">${['Grad
 
 const MESSAGE_COLS = [
   { h: 'Key', cell: r => html`<${Mono}>${keyText(r.key)}<//>` },
-  { h: 'State', hide: 's', cell: r => html`<${State} of=${r.state} />` },
+  { h: 'State', hide: 's', cell: r => html`<${State} of=${r.state === 'unknown' ? 'none' : r.state} />` },
   { h: 'Deliveries', cell: r => html`<${Strip} ...${stripOf(r)} />` },
   { h: 'Type', hide: 's', cell: r => r.type ? show(r.type) : html`<${None} />` },
   { h: 'Source', hide: 'm', cell: r => html`<span class="dim">${r.source ? show(r.source) : F.NONE}</span>` },
@@ -84,10 +84,11 @@ const NoRows = ({ inbox, filter, data }) => {
       ${known}${known ? 'the' : 'The'} filter is ${set.map(([name, v]) => name + ' ' + v).join(', ')}.<//>`;
   }
   const off = data.from === 'markers';
-  return html`<${Empty} title=${off ? 'Nothing is recorded' : 'Nothing here yet'} cmd=${`semel publish ${inbox.from ||
-    'QUEUE'} '{"order_id": 7}'`}>${off
+  return html`<${Empty} title=${off ? 'Nothing is recorded' : 'Nothing here yet'} cmd=${inbox.from
+    && `semel publish ${inbox.from} '{"order_id": 7}'`}>${off
       ? 'Copies are counted but not recorded: history is off. An exact key is still found.'
-    : 'No message has come to this inbox lately. To see one, publish it:'}<//>`;
+      : inbox.from ? 'No message has come to this inbox lately. To see one, publish it:'
+        : 'No request has come to this inbox lately: the gateway feeds it.'}<//>`;
 };
 
 const pagerText = (rows, inbox) => {

@@ -20,10 +20,11 @@ const sent = n => n ? ` ${F.plural(n, 'message was', 'messages were')} sent.` : 
 const attemptName = n => ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth',
   'tenth'][n - 1] || 'next';
 
-/* The sentence that the person came for. */
+/* The sentence that the person came for. A key that is not remembered is another matter than an outcome that nobody
+ * knows. */
 export const verdictOf = v => {
   const at = v.at ? html`, at ${F.when(v.at, now())}` : '', n = v.copies || 0;
-  switch (stateOf(v.state)) {
+  switch (v.state === 'unknown' ? 'none' : stateOf(v.state)) {
   case 'processed': return html`<b>${v.mode === 'claim' ? 'Completed once' : 'Handled once'}</b>${at}.${copies(n,
     ' arrived later and did not run.', '')}${v.runs > 1 ? ` The handler ran ${v.runs} times.` : ''}${sent(v.sent)}`;
   case 'waiting': return html`<b>Not handled yet.</b> ${F.plural(v.attempts || 0, 'attempt')} failed; the${' '}
@@ -40,6 +41,9 @@ export const verdictOf = v => {
     : ''} with different
     content.`;
   case 'stale': return html`<b>Stale</b>: a newer version was handled before${at}. Nothing was committed.`;
+  case 'unknown': return html`<b>The outcome is unknown</b>${at}: the request was sent, and there is no
+    answer.${copies(n, n === 1 ? ' was not sent.' : ' were not sent.', '')} Find out what the service has done; if it
+    has done nothing, forget the key, and the next copy is sent.`;
   default: return html`<b>Not known.</b> This inbox does not remember the key.`;
   }
 };

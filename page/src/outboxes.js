@@ -26,7 +26,6 @@ const COLS = [
     <span class="under clip-s" title=${r.error}>${r.error ? show(r.error) : ' '}</span>` },
   { h: 'Unsent', num: true, cell: r => html`<${Count} n=${r.unsent} />` },
   { h: 'Oldest', num: true, cell: r => html`<${Oldest} row=${r} waiting=${r.unsent} />` },
-  { h: 'In flight', num: true, hide: 'm', cell: r => html`<${Count} n=${r.leased} />` },
   { h: 'Sent', num: true, hide: 's', cell: r => html`<${Rate} n=${r.sent_rate} />` },
   { h: 'Failed', num: true, hide: 'm', cell: r => html`<${Rate} n=${r.failed_rate} tone="fail" />` },
   { h: 'last hour', hide: 'm', cls: 'tight', tip: 'Sent, by the minute',

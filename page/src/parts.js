@@ -20,7 +20,7 @@ const TONES = {
   ok: 'quiet', forgotten: 'quiet', none: 'quiet'
 };
 const ALIAS = { 'in-progress': 'progress', in_progress: 'progress', 'in progress': 'progress', retry: 'waiting',
-  down: 'unreachable', claimed: 'progress', done: 'processed' };
+  down: 'unreachable', claimed: 'progress', done: 'processed', outcome_unknown: 'unknown' };
 export const stateOf = name => ALIAS[name] || name;
 export const toneOf = name => TONES[stateOf(name)] || 'ink';
 export const State = ({ of, text }) => {
@@ -32,7 +32,7 @@ export const State = ({ of, text }) => {
 
 /* The life of a key in one line: failures, what became of it, copies. */
 const SAYS = { processed: 'processed once', dead: 'dead', progress: 'in progress', waiting: 'waits for its retry',
-  mismatch: 'mismatch', stale: 'stale' };
+  mismatch: 'mismatch', stale: 'stale', unknown: 'its outcome is unknown' };
 export const Strip = ({ failures = 0, state, copies = 0 }) => {
   const name = stateOf(state), rings = Math.min(copies, 5);
   const say = [failures && F.plural(failures, 'failure'), SAYS[name],

@@ -26,7 +26,6 @@ const colsOf = (actions, purge) => [
   { h: 'In flight', num: true, cell: r => html`<${Count} n=${r.leased} why=${NOT_TOLD} />` },
   { h: 'Delayed', num: true, hide: 'm', cell: r => html`<${Count} n=${r.delayed} why=${NOT_TOLD} />` },
   { h: 'Oldest', num: true, hide: 's', cell: r => html`<${Oldest} row=${r} />` },
-  { h: 'In', num: true, hide: 's', cell: r => html`<${Rate} n=${r.in_rate} />` },
   { h: 'Out', num: true, hide: 's', cell: r => html`<${Rate} n=${r.out_rate} />` },
   { h: '', label: 'Actions', cls: 'acts', hide: 's', cell: r => r.kind === 'store' ? html`<${Button} small
     disabled=${!actions.ready} title=${actions.why} label=${'Purge ' + r.name}

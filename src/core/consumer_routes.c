@@ -115,20 +115,6 @@ static size_t choose_messages(worker *self, const route_group *group)
     return chosen;
 }
 
-static int is_refused(semel_outcome outcome)
-{
-    return outcome == SEMEL_MISSING_KEY || outcome == SEMEL_MISMATCH || outcome == SEMEL_STALE;
-}
-
-/* What the inbox will never accept is kept where a person can find it. */
-static semel_status bury_refused(const route_group *group, const semel_message *message,
-                                 semel_outcome outcome, semel_error *err)
-{
-    semel_error why;
-    semel_fail(&why, SEMEL_EREJECTED, "refused by the inbox: %s", semel_outcome_name(outcome));
-    return inbox_bury_refused(group->inbox, group->inbox->name, message, outcome, why.text, err);
-}
-
 /* Turns the outcomes of one group into what they mean for the deliveries. */
 static semel_status apply_outcomes(worker *self, const route_group *group, size_t chosen,
                                    int stopped, semel_error *err)
@@ -139,8 +125,9 @@ static semel_status apply_outcomes(worker *self, const route_group *group, size_
         job *j = self->jobs[self->chosen_index[i]];
         semel_outcome outcome = self->outcomes[i];
         int settled = semel_outcome_settled(outcome);
-        if (is_refused(outcome)) {
-            semel_status buried = bury_refused(group, j->message, outcome, status ? NULL : err);
+        if (outcome_is_refusal(outcome)) { /* kept where a person can find it */
+            semel_status buried =
+                semel_inbox_bury_refused(group->inbox, j->message, outcome, status ? NULL : err);
             settled = !buried;
             j->dead |= !buried;
             status = status ? status : buried;

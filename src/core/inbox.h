@@ -140,6 +140,8 @@ semel_status inbox_learn_horizon(work_unit *unit, semel_inbox *inbox, semel_erro
  * markers of that age may be removed. */
 semel_status inbox_lower_horizon(semel_inbox *inbox, uint64_t age_ms, semel_error *err);
 
+int outcome_is_refusal(semel_outcome outcome);
+
 /* Keeps a message that is refused as a dead letter under `name`, once however often it comes.
  * `refused` is the outcome for which the inbox itself refuses it, or SEMEL_UNDECIDED. */
 semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const semel_message *message,

@@ -183,6 +183,7 @@ static semel_status batch_transact(batch *b, semel_error *err)
     pace_restart(b->terms);
     b->unit->marks = b->mark_count;
     b->unit->full = 0;
+    b->unit->operation = SEMEL_OPERATION_RECEIVE;
     semel_status status = unit_tx_begin(b->unit, SEMEL_BEGIN_DURABLE, err);
     if (!status)
         status =

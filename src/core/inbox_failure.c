@@ -282,3 +282,22 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
     unit_free(unit);
     return status;
 }
+
+int outcome_is_refusal(semel_outcome outcome)
+{
+    return outcome == SEMEL_MISSING_KEY || outcome == SEMEL_MISMATCH || outcome == SEMEL_STALE;
+}
+
+semel_status semel_inbox_bury_refused(semel_inbox *inbox, const semel_message *message,
+                                      semel_outcome refused, semel_error *err)
+{
+    semel_error why;
+    semel_status status = store_can_keep_dead(inbox->store, err);
+    if (status)
+        return status;
+    if (!outcome_is_refusal(refused))
+        return semel_fail(err, SEMEL_EINVAL, "\"%s\" is no refusal of an inbox",
+                          semel_outcome_name(refused));
+    semel_fail(&why, SEMEL_EREJECTED, "refused by the inbox: %s", semel_outcome_name(refused));
+    return inbox_bury_refused(inbox, inbox->name, message, refused, why.text, err);
+}

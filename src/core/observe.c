@@ -155,6 +155,24 @@ void outbox_report(semel_outbox *outbox, const semel_event *event)
     store->observer(store->observer_context, &complete);
 }
 
+/* Whoever works for a message has its inbox; the others say what they do. A transaction that was
+ * joined has no beginning. */
+void unit_report_transaction(work_unit *unit, int is_committed)
+{
+    const semel_store *store = unit->store;
+    semel_operation operation = unit->operation;
+    if (!unit->began_ns)
+        return;
+    if (!operation && unit->item.inbox)
+        operation = SEMEL_OPERATION_RECEIVE;
+    const semel_transaction_end end = {.size = sizeof end,
+                                       .operation = operation,
+                                       .is_committed = is_committed,
+                                       .took_ns = wait_clock_ns() - unit->began_ns};
+    unit->began_ns = 0;
+    store->transactions(store->observer_context, &end);
+}
+
 int64_t observe_start(const semel_store *store)
 {
     return store->observer || store->tracing.start || store->tracing.transfer ? wait_clock_ns() : 0;

@@ -61,6 +61,7 @@ static semel_status lease_rows(semel_relay *relay, relay_batch *batch, work_unit
 {
     lease_sink in = {relay, batch};
     semel_store *store = relay->store;
+    unit->operation = SEMEL_OPERATION_RELAY;
     semel_status status = unit_tx_begin(unit, SEMEL_BEGIN_RELAXED, err);
     if (!status)
         status = store->driver->outbox->lease(unit->state, relay->outbox->scope, relay->limit,
@@ -176,6 +177,7 @@ static semel_status settle_rows(work_unit *unit, void *context, semel_error *err
 {
     semel_relay *relay = ((batch_end *)context)->relay;
     relay_batch *batch = ((batch_end *)context)->batch;
+    unit->operation = SEMEL_OPERATION_RELAY;
     for (size_t i = 0; i < batch->count; i++) {
         const relay_item *item = &batch->items[i];
         relay->settlements[i] = (semel_item_settlement){

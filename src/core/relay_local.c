@@ -36,6 +36,7 @@ typedef struct local_end {
 static semel_status store_end(work_unit *unit, void *context, semel_error *err)
 {
     const local_end *end = context;
+    unit->operation = SEMEL_OPERATION_RELAY;
     semel_status status = local_settle(end->relay, unit, end->item, end->as, err);
     if (!status && end->why)
         status = unit_note_failure(unit, 1, end->why, err);

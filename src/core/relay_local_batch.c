@@ -258,6 +258,7 @@ typedef struct release {
 static semel_status settle_released(work_unit *unit, void *context, semel_error *err)
 {
     const release *r = context;
+    unit->operation = SEMEL_OPERATION_RELAY;
     return r->relay->store->driver->outbox->settle(unit->state, r->relay->outbox->scope,
                                                    r->relay->settlements, r->count, err);
 }

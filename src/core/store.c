@@ -67,6 +67,7 @@ static semel_store *new_store(const semel_store_driver *driver, const semel_stor
     store->driver = driver;
     store->observer = chosen->observer;
     store->observer_context = chosen->observer_context;
+    store->transactions = chosen->transactions;
     seam_complete(&store->seam, chosen->seam);
     store->settings.seam = &store->seam;
     store->settings.busy_ms = chosen->busy_ms ? chosen->busy_ms : BUSY_DEFAULT_MS;

@@ -83,7 +83,8 @@ struct semel_store {
     health_log health;
     semel_observer *observer; /* NULL: none */
     void *observer_context;
-    semel_tracing tracing; /* members are NULL: there is no tracer */
+    semel_transaction_observer *transactions; /* NULL: none */
+    semel_tracing tracing;                    /* members are NULL: there is no tracer */
 };
 
 static inline void store_count(semel_store *store, tally which, uint64_t by)

@@ -10,6 +10,8 @@
  * with it all that the unit did; a stored claim is free again when its lease ends. */
 #include "core/unit.h"
 
+#include "base/wait.h"
+
 #include <string.h>
 
 /* --- making and freeing ----------------------------------------------------------------------- */
@@ -67,6 +69,8 @@ static void unit_clear(work_unit *unit)
     unit->handler = HANDLER_IDLE;
     unit->phase = UNIT_IDLE;
     unit->at_once = unit->joined = unit->final_try = unit->full = 0;
+    unit->operation = SEMEL_OPERATION_OTHER;
+    unit->began_ns = 0;
     unit->terms = (unit_terms){0};
     unit->marks = 0;
     unit_drop_captured(unit);
@@ -104,6 +108,7 @@ semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error 
     semel_store *store = unit->store;
     memset(unit->state, 0, store->driver->unit_size);
     uint32_t wait_ms = unit->at_once ? 0 : store->settings.busy_ms;
+    unit->began_ns = store->transactions ? wait_clock_ns() : 0;
     semel_status status =
         store->driver->units->begin(store->state, unit->state, durability, wait_ms, err);
     if (!status)
@@ -113,15 +118,19 @@ semel_status unit_tx_begin(work_unit *unit, semel_begin durability, semel_error 
 
 void unit_tx_rollback(work_unit *unit)
 {
-    if (unit->phase == UNIT_OPEN)
+    if (unit->phase == UNIT_OPEN) {
         unit->store->driver->units->rollback(unit->state);
+        unit_report_transaction(unit, 0);
+    }
     unit->phase = UNIT_IDLE;
 }
 
 semel_status unit_tx_commit(work_unit *unit, semel_error *err)
 {
     unit->phase = UNIT_IDLE;
-    return unit->store->driver->units->commit(unit->state, err);
+    semel_status status = unit->store->driver->units->commit(unit->state, err);
+    unit_report_transaction(unit, status == SEMEL_OK);
+    return status;
 }
 
 semel_status unit_transact(work_unit *unit, semel_begin durability, unit_work *work, void *context,

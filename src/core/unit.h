@@ -134,6 +134,8 @@ struct work_unit {
     unit_handler handler;
     int at_once; /* its transactions begin now or not at all: nothing is waited for */
     unit_phase phase;
+    int64_t began_ns; /* its transaction; 0: nobody asks for that */
+    semel_operation operation;
     int joined;
     int final_try; /* it is not begun anew once more */
     unit_terms terms;
@@ -274,6 +276,8 @@ void unit_count_captured(work_unit *unit);
  * event says unless the item has a failure; it may be NULL. */
 uint32_t terms_retry_ms(const unit_terms *terms, semel_outcome outcome,
                         const semel_message *message); /* the terms may be NULL */
+/* The transaction of the unit is over: to those who watch transactions. */
+void unit_report_transaction(work_unit *unit, int is_committed);
 /* Tells the tracer of the store, if it has one, that the handler is about to run. */
 void unit_announce(work_unit *unit, const semel_message *message);
 

@@ -348,6 +348,99 @@ static void a_replay_by_claim_is_one_event(void **state)
     check_replay(*state, SEMEL_CLAIM);
 }
 
+/* --- transactions ----------------------------------------------------------------------------- */
+
+typedef struct ends {
+    size_t of[SEMEL_OPERATION_QUEUE + 1][2]; /* rolled back, committed */
+} ends;
+
+static void note_end(void *context, const semel_transaction_end *end)
+{
+    ends *seen = context;
+    assert_int_equal(end->size, sizeof *end);
+    assert_true(end->took_ns > 0);
+    seen->of[end->operation][end->is_committed]++;
+}
+
+#define ENDS(seen, operation, committed, rolled_back)           \
+    do {                                                        \
+        assert_int_equal((seen).of[operation][1], committed);   \
+        assert_int_equal((seen).of[operation][0], rolled_back); \
+        (seen).of[operation][0] = (seen).of[operation][1] = 0;  \
+    } while (0)
+
+static semel_store *watched_store(fixture *f, ends *seen)
+{
+    semel_store_options options = {
+        .size = sizeof options, .transactions = note_end, .observer_context = seen};
+    fixture_close_things(f);
+    OK(semel_store_open(&f->store, f->place.url, &options, &last_error));
+    OK(semel_store_migrate(f->store, &last_error));
+    return f->store;
+}
+
+static void check_transactions(fixture *f, semel_mode mode, size_t of_one_message)
+{
+    ends seen = {0};
+    scripted_handler good = {0}, bad = {.failures = 1};
+    (void)watched_store(f, &seen);
+    semel_inbox_options options = {.size = sizeof options, .mode = mode};
+    semel_inbox *inbox = fixture_inbox(f, "in", &options);
+    seen = (ends){0};
+    RECEIVES_ID(SEMEL_OK, SEMEL_PROCESSED, inbox, "a", &good);
+    ENDS(seen, SEMEL_OPERATION_RECEIVE, of_one_message, 0);
+    RECEIVES_ID(SEMEL_OK, SEMEL_DUPLICATE, inbox, "a", &good);
+    assert_int_equal(seen.of[SEMEL_OPERATION_RECEIVE][1], 0);
+    RECEIVES_ID(SEMEL_EHANDLER, SEMEL_FAILED, inbox, "b", &bad);
+    assert_true(seen.of[SEMEL_OPERATION_RECEIVE][0] + seen.of[SEMEL_OPERATION_RECEIVE][1] > 0);
+}
+
+static void transactions_of_an_inbox_are_reported(void **state)
+{
+    check_transactions(*state, SEMEL_TRANSACTION, 1);
+}
+
+static void transactions_of_a_claim_are_reported(void **state)
+{
+    check_transactions(*state, SEMEL_CLAIM, 2);
+}
+
+static void transactions_of_a_relay_are_reported(void **state)
+{
+    ends seen = {0};
+    fixture *f = *state;
+    size_t sent;
+    (void)watched_store(f, &seen);
+    semel_message message = text_message("a", "body");
+    semel_outbox *outbox = fixture_outbox(f, "mail");
+    semel_relay *relay = fixture_relay(f, outbox, fixture_recorder(f), NULL);
+    seen = (ends){0};
+    OK(semel_outbox_send(outbox, &message, &last_error));
+    ENDS(seen, SEMEL_OPERATION_OTHER, 1, 0);
+    OK(semel_relay_step(&sent, relay, 0, &last_error));
+    assert_int_equal(sent, 1);
+    ENDS(seen, SEMEL_OPERATION_RELAY, 2, 0);
+}
+
+/* The caller's transaction is the caller's to measure. */
+static void a_transaction_of_the_caller_is_not_reported(void **state)
+{
+    ends seen = {0};
+    fixture *f = *state;
+    sqlite3 *own = NULL;
+    semel_unit *unit = NULL;
+    semel_store *store = watched_store(f, &seen);
+    seen = (ends){0};
+    assert_int_equal(sqlite3_open(strchr(f->place.url, ':') + 1, &own), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(own, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+    OK(semel_unit_join_sqlite(&unit, store, own, &last_error));
+    OK(semel_unit_commit(unit, &last_error));
+    assert_int_equal(sqlite3_exec(own, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    (void)sqlite3_close(own);
+    for (int i = 0; i <= SEMEL_OPERATION_QUEUE; i++)
+        ENDS(seen, i, 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +459,11 @@ int main(void)
         ON_BOTH("each message of a batch is one event", each_message_of_a_batch_is_one_event),
         ON_BOTH("an undone try leaves no trace", an_undone_try_leaves_no_trace),
         ON_BOTH("a replay is one event", a_replay_is_one_event),
-        ON_BOTH("a replay by claim is one event", a_replay_by_claim_is_one_event)};
+        ON_BOTH("a replay by claim is one event", a_replay_by_claim_is_one_event),
+        ON_SQLITE("transactions of an inbox are reported", transactions_of_an_inbox_are_reported),
+        ON_SQLITE("transactions of a claim are reported", transactions_of_a_claim_are_reported),
+        ON_SQLITE("transactions of a relay are reported", transactions_of_a_relay_are_reported),
+        ON_SQLITE("a transaction of the caller is not reported",
+                  a_transaction_of_the_caller_is_not_reported)};
     return cmocka_run_group_tests_name("observer", tests, NULL, NULL);
 }

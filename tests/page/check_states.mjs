@@ -93,6 +93,21 @@ const down = async () => {
   quiet(page, 'store unreachable');
 };
 
+/* A request whose outcome nobody knows is said to be that, and its key can be forgotten. */
+const undecided = async () => {
+  await fresh({});
+  await go(page, '/gateway', 'text=Keys in flight');
+  await page.locator('a >> text=e11b-0042').click();
+  await has(page, 'The outcome is unknown');
+  await has(page, '2 copies were not sent');
+  await has(page, 'forget the key');
+  check(await page.locator('.tl.tone-warn').count() === 1, 'the timeline has no commit');
+  check(!(await page.locator('main').innerText()).includes('Completed once'), 'it does not claim to be done');
+  await go(page, '/gateway', 'text=Keys in flight');
+  check(await page.locator('a[href="#/inboxes/gateway.charges"]').count() === 1, 'the route leads to its keys');
+  quiet(page, 'unknown outcome');
+};
+
 /* One panel fails by itself; the rest is live, and the panel comes back. */
 const partial = async () => {
   await fresh({ fail: /^queues/ });
@@ -216,8 +231,8 @@ const zoomed = async () => {
   quiet(page, 'zoomed');
 };
 
-const status = await run(Object.entries({ loading, overview, empty, down, partial, away, hidden, hostile, action,
-  zoomed }));
+const status = await run(Object.entries({ loading, overview, empty, down, undecided, partial, away, hidden, hostile,
+  action, zoomed }));
 await browser.close();
 mock.close();
 process.exit(status);

@@ -66,7 +66,8 @@ const looks = {
       || g.cause === cause);
     return { letters: groups.flatMap(g => data.lettersOf(g, t)).slice(0, 50), next: null };
   },
-  messages: (state, shop, t, url) => data.messageOf(url.searchParams.get('inbox'), url.searchParams.get('key'), t,
+  messages: (state, shop, t, url) => (url.searchParams.get('inbox').startsWith('gateway.') ? data.unknownOf
+    : data.messageOf)(url.searchParams.get('inbox'), url.searchParams.get('key'), t,
     state.body),
   find: (state, shop, t, url) => ({ results: url.searchParams.get('key') !== 'order-904403' ? [] : ['payments',
     'inventory',

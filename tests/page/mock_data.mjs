@@ -117,23 +117,30 @@ export const messageOf = (inbox, name, t, body = BODY) => {
   };
 };
 
+/* A request to an upstream that gave no answer. */
+export const unknownOf = (inbox, name, t) => ({
+  inbox, key: key(name), state: 'outcome_unknown', history: true, remembered_until: t + D, message: null,
+  verdict: { state: 'outcome_unknown', attempts: 1, copies: 2, sent: 0, at: t - 6 * M, mode: 'claim' },
+  timeline: [{ at: t - 6 * M, kind: 'unknown', process: 'shop-1', error: 'unknown outcome: the connection ended' }]
+});
+
 export const outboxesOf = ({ spark }) => [
-  { name: 'events', to: 'amqp://mq-1/shop → shipping', unsent: 21, oldest_ms: 180, leased: 18, sent_rate: 41.8,
+  { name: 'events', to: 'amqp://mq-1/shop → shipping', unsent: 21, oldest_ms: 180, sent_rate: 41.8,
     failed_rate: 0, state: 'ok', grade: 4, spark: spark(82, 42), relays: [{ process: 'shop-1/4711', host: 'shop-1',
       pid: 4711 },
       { process: 'shop-2/1893', host: 'shop-2', pid: 1893 }] },
-  { name: 'receipts', to: 'amqp://mq-1/shop → mail', unsent: 14, oldest_ms: 252e3, leased: 2, sent_rate: 18.9,
+  { name: 'receipts', to: 'amqp://mq-1/shop → mail', unsent: 14, oldest_ms: 252e3, sent_rate: 18.9,
     failed_rate: .02, state: 'stuck', grade: 4, error: 'unroutable: no queue is bound for topic receipt.v0',
     spark: spark(83, 19), relays: [{ process: 'shop-2/1893', host: 'shop-2', pid: 1893 }] }
 ];
 export const queuesOf = () => [
   { name: 'orders', at: 'postgres://db-1/shop', kind: 'store', ready: 61, leased: 16, delayed: 3, oldest_ms: 420,
-    readers: ['emails', 'inventory', 'ledger', 'payments'], writers: [], in_rate: 38.4, out_rate: 38.3 },
+    readers: ['emails', 'inventory', 'ledger', 'payments'], writers: [], out_rate: 38.3 },
   { name: 'returns', at: 'postgres://db-1/shop', kind: 'store', ready: 0, leased: 0, delayed: 0, oldest_ms: null,
     readers: [],
-    writers: [], in_rate: 0, out_rate: 0, warning: 'Nobody reads this queue.' },
+    writers: [], out_rate: 0, warning: 'Nobody reads this queue.' },
   { name: 'shipping', at: 'amqp://mq-1/shop', kind: 'broker', ready: 9, leased: null, delayed: null, oldest_ms: null,
-    readers: ['shipping.labels'], writers: ['events'], in_rate: 9.7, out_rate: 9.6 }
+    readers: ['shipping.labels'], writers: ['events'], out_rate: 9.6 }
 ];
 export const groupsOf = ({ hash }, t) => [
   ['e1', 'smtp: 550 5.1.1 <…>: mailbox unavailable', 'emails', 'inbox', 21, 22 * H, 108e3, 'order.placed'],

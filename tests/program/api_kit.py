@@ -12,7 +12,7 @@ TOKEN = "correct horse battery staple"
 
 CONFIG = """\
 version: 1
-store: sqlite:shop.db
+store: {store}
 setup: CREATE TABLE IF NOT EXISTS ledger (n BIGINT)
 admin: {{ listen: "127.0.0.1:0"{token} }}
 queues:
@@ -39,13 +39,21 @@ exit 0
 
 
 class Shop:
-    def __init__(self, token=True, more="", *arguments):
+    def __init__(self, token=True, more="", *arguments, store="sqlite:shop.db"):
         os.makedirs("run", mode=0o700, exist_ok=True)
         os.environ["XDG_RUNTIME_DIR"] = os.path.abspath("run")
         write("token", TOKEN + "\n")
         write("mail.sh", MAIL, 0o700)
-        write("semel.yaml", CONFIG.format(token=', token: "${file:token}"' if token else "", more=more))
+        write("semel.yaml", CONFIG.format(token=', token: "${file:token}"' if token else "", more=more,
+                                          store=store))
         self.start(*arguments)
+
+    @classmethod
+    def another(cls):
+        """A second process with the configuration of the first one."""
+        shop = cls.__new__(cls)
+        shop.start()
+        return shop
 
     def start(self, *arguments, ready="ready in"):
         self.run = Run("--log-format", "text", *arguments)

@@ -122,6 +122,12 @@ def health_and_metrics():
     expect("sent", 2, sample(where, f'semel_outbox_published_total{relay},outcome="sent"}}'))
     wait_for_sample(where, "semel_deadletter_messages", 1)
     wait_for_sample(where, 'semel_outbox_pending{relay="shipping",destination="shipping"}', 0)
+    ended = {(operation, end): sample(where, "semel_db_transaction_duration_seconds_count"
+                                      f'{{operation="{operation}",end="{end}"}}')
+             for operation in ("receive", "relay", "queue", "other") for end in ("commit", "rollback")}
+    expect_true(ended["receive", "commit"] >= 3 and ended["relay", "commit"] + ended["queue", "commit"] >= 2,
+                f"transactions: {ended}")
+    expect_true(None not in ended.values(), f"each has its series: {ended}")
     expect_true(sample(where, "process_resident_memory_bytes") > 1e6, "memory")
     expect_true(abs(sample(where, "process_start_time_seconds") - time.time()) < DEADLINE_S, "start")
 

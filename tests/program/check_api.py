@@ -16,6 +16,10 @@ from api_kit import TOKEN, Shop, ask
 from program_kit import DEADLINE_S, expect, expect_true, main, publish_lines, semel, wait_until, write
 
 
+# Fields that no row of a healthy shop need have: there is nothing wrong, nothing waits, and it did not fail.
+MAY_BE_UNKNOWN = {"warning", "error", "since", "oldest_ms"}
+
+
 def kill_letters(shop, count, **more):
     """So many dead letters of mail, m-0 and so on."""
     ids = publish_lines("orders", [f"letter {n}" for n in range(count)], "--type", "mail")
@@ -64,6 +68,10 @@ def routes():
                                                   "suppressed")))
     expect("mail", ("exec mail.sh", "claim", 2, 2), tuple(inboxes["mail"][n] for n in ("handler", "mode", "grade",
                                                                                       "dead")))
+    for name in ("inboxes", "outboxes", "queues"):
+        rows = shop.get(name)[name]
+        expect(f"what no row of {name} knows", [], [field for field in rows[0] if field not in MAY_BE_UNKNOWN and
+                                                     all(row[field] is None for row in rows)])
     [outbox] = shop.get("outboxes")["outboxes"]
     expect("the outbox", ("shipping", "shipping", 0, "ok", 2),
            tuple(outbox[n] for n in ("name", "to", "unsent", "state", "sent")))

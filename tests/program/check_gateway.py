@@ -443,6 +443,34 @@ def strange():
         expect("still there", 201, ask(port, key="after").status)
 
 
+def unreadable():
+    """What is wrong with a request that can be read is a problem document. libmicrohttpd itself answers the rest, as
+    docs/GATEWAY.md says: with a status that fits, and the connection ends."""
+    with gateway() as (up, port, _):
+        key = "Idempotency-Key: u"
+        chunked = head(key, "Transfer-Encoding: chunked")
+        for name, ours, status, data in (
+                ("no Host", True, 400, b"POST /v1/ok HTTP/1.1\r\nIdempotency-Key: u\r\nContent-Length: 0\r\n\r\n"),
+                ("two lengths", True, 400, head(key, "Content-Length: 1", "Content-Length: 2") + b"ab"),
+                ("large headers", True, 431, head(key, "X: " + 40_000 * "a", "Content-Length: 0")),
+                ("no number", False, 400, head(key, "Content-Length: +4") + b"abcd"),
+                ("a huge number", False, 413, head(key, "Content-Length: " + 30 * "9")),
+                ("no colon", False, 400, head(key, "Nothing", "Content-Length: 0")),
+                ("no version", False, 400, b"POST /v1/ok\r\nIdempotency-Key: u\r\nContent-Length: 0\r\n\r\n"),
+                ("another version", False, 505, head(key, "Content-Length: 0").replace(b"1.1", b"2.0")),
+                ("huge headers", False, 431, head(key, "X: " + 200_000 * "a", "Content-Length: 0")),
+                ("a huge target", False, 414, b"POST /v1/" + 200_000 * b"a" + b" HTTP/1.1\r\nHost: a\r\n\r\n"),
+                ("no size of a chunk", False, 400, chunked + b"zz\r\nabc\r\n0\r\n\r\n"),
+                ("a huge chunk", False, 413, chunked + b"fffffffffffffffffff\r\nabc\r\n0\r\n\r\n"),
+                ("a huge extension", False, 500, chunked + b"3;" + 200_000 * b"x" + b"\r\nabc\r\n0\r\n\r\n")):
+            got = raw(port, data, shut=True)  # which ends when the connection does
+            if not got and len(data) > 65536:
+                continue  # it was reset before the answer could be read
+            expect(name, (status, ours), (int(got.split()[1]), b"application/problem+json" in got))
+        expect("none was passed on", 0, up.count("u"))
+        expect("still there", 201, ask(port, key="after").status)
+
+
 def slow_end(client):
     client.settimeout(60)
     try:
@@ -482,4 +510,4 @@ def on_servers():
 
 
 main(twice, keys, routes, together, in_flight, two_processes, unknown, retried, guarded, killed, reloaded, stopped,
-     strange, starting, *((on_servers,) if "on_servers" in sys.argv else ()))
+     strange, unreadable, starting, *((on_servers,) if "on_servers" in sys.argv else ()))

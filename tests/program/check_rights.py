@@ -149,6 +149,21 @@ def rows_of_a_table(store):
     expect("the one from before, too", 4, number(store, "SELECT count(*) FROM rights_ledger WHERE order_id > 100;"))
 
 
+def hidden_catalogue(store):
+    """Where an account may not read the catalogue of triggers, nothing is known of them: that is said."""
+    if store.kind != "postgres":
+        return  # MariaDB shows an account its own triggers, and no error
+    words = "the triggers of the tables cannot be read"
+    write("semel.yaml", TABLE.format(store=store.url_as(named(store, "shop_app"))))
+    store.ask("REVOKE SELECT ON pg_catalog.pg_trigger FROM PUBLIC;")
+    found = semel("doctor", "--check", "tables")[0]
+    expect_true(words in found and "permission denied" in found, f"doctor says so: {found}")
+    script, said = semel("migrate", "sql")
+    expect_true(words in said and "outboxevent" in script, f"migrate sql says so, and prints it: {said}")
+    store.ask("GRANT SELECT ON pg_catalog.pg_trigger TO PUBLIC;")
+    expect_true(words not in semel("doctor", "--check", "tables")[0], "and else it does not")
+
+
 def all_of_it(store):
     try:
         semel("migrate", "up", "--store", store.url)
@@ -160,6 +175,7 @@ def all_of_it(store):
         retry_as_app(store)
         lacking(store)
         rows_of_a_table(store)
+        hidden_catalogue(store)
     finally:
         store.close()
 

@@ -259,7 +259,7 @@ def wrong_variables():
     run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url + "/own/path",
                      "OTEL_TRACES_SAMPLER": "sometimes",
                      "OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://x", "OTEL_BSP_MAX_QUEUE_SIZE": "many",
-                     "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+                     "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_COMPRESSION": "zstd",
                      "OTEL_EXPORTER_OTLP_HEADERS": "no list", "OTEL_TRACES_SAMPLER_ARG": "2"}, log="text")
     publish(1, "--header", f"traceparent={CALLER}")
     collector.wait("process charge")
@@ -269,9 +269,25 @@ def wrong_variables():
                   "OTEL_TRACES_SAMPLER is ignored: this sampler is not known",
                   "OTEL_BSP_MAX_QUEUE_SIZE is ignored: it is not a number in the range that is allowed",
                   "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: semel sends http/json",
-                  "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: semel does not compress spans",
+                  "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: semel compresses spans by gzip, or not at all",
                   "OTEL_EXPORTER_OTLP_HEADERS is ignored: it is not a list of name=value,name=value"):
         expect(words, 1, run.text().count(f"tracing: {words}\n"))
+
+
+def compressed():
+    """By gzip, if that is asked for; a collector that is away at first gets the same bytes later."""
+    collector, service = Collector(), Service()
+    prepare(service)
+    collector.mode = 503
+    run = start(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.url, "OTEL_TRACES_SAMPLER": "always_on",
+                     "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_BSP_SCHEDULE_DELAY": "50"})
+    publish(1, "--header", f"traceparent={CALLER}")
+    wait_until(lambda: collector.requests, "it is asked")
+    collector.mode = 200
+    collector.wait("process charge")
+    run.stop()
+    expect("all are compressed", {"gzip"}, {headers.get("Content-Encoding") for headers in collector.headers})
+    expect("and understood", [], collector.problems)
 
 
 # --- a collector in trouble ----------------------------------------------------------------------
@@ -534,9 +550,9 @@ def sends_to_others(pika, channel, broker, name):
 
 
 CHECKS = [one_order, copies_and_failures, keys_are_hidden, programs_are_told, nothing_is_sampled, ratio,
-          hostile_contexts, environment_variables, wrong_variables, collector_away, collector_hangs, collector_is_busy,
-          collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble, published_messages,
-          requests_that_are_not_sampled]
+          hostile_contexts, environment_variables, wrong_variables, compressed, collector_away, collector_hangs,
+          collector_is_busy, collector_refuses, collector_comes_back, reloaded, proxied_requests, upstream_in_trouble,
+          published_messages, requests_that_are_not_sampled]
 if "SEMEL_TEST_SERVERS" in os.environ:
     CHECKS.append(rabbitmq_on_servers)
 main(*CHECKS)

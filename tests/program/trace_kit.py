@@ -1,4 +1,5 @@
 """A collector of OTLP/HTTP in JSON for check_tracing.py, and an HTTP service that keeps the headers it gets."""
+import gzip
 import http.server
 import json
 import threading
@@ -64,6 +65,8 @@ class Server:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers["Content-Encoding"] == "gzip":
+                    body = gzip.decompress(body)
                 try:
                     outer.answer(self, body)
                 except (BrokenPipeError, ConnectionResetError):

@@ -3,12 +3,15 @@
  * however many there are. Without a history they are the markers, in the order of keys. */
 #include "program/admin/api_keys.h"
 #include "program/operate/filters.h"
+#include "program/operate/inboxes.h"
 #include "program/support/show.h"
 #include "program/support/typed_key.h"
 
 #include <string.h>
 
 enum { LOOKED_AT = 2000, STEP = 250 };
+
+static const char undecided[] = "outcome_unknown"; /* of a request to an upstream */
 
 typedef struct listing {
     asking *q;
@@ -23,7 +26,7 @@ typedef struct listing {
     semel_bytes shown[API_PAGE];
     size_t count;
     int64_t last; /* the last row that was looked at */
-    size_t rows;  /* of this step */
+    size_t rows;  /* of this step, or of all markers */
     buffer after; /* the last marker */
     buffer *to;
 } listing;
@@ -128,6 +131,7 @@ static semel_status list_history(listing *l, semel_error *err)
 static semel_status add_marker(const semel_marker *m, void *context, semel_error *err)
 {
     listing *l = context;
+    int is_undecided = inbox_unknown_outcome(&l->q->memory, l->name, m) != NULL;
     key_facts k = {.key = m->key,
                    .type = m->type,
                    .source = m->source,
@@ -137,15 +141,17 @@ static semel_status add_marker(const semel_marker *m, void *context, semel_error
                    .took_ns = -1,
                    .processed = m->state == SEMEL_MARKER_DONE,
                    .dead = m->state == SEMEL_MARKER_DEAD,
-                   .state = m->state == SEMEL_MARKER_DONE      ? "processed"
+                   .state = is_undecided                       ? undecided
+                            : m->state == SEMEL_MARKER_DONE    ? "processed"
                             : m->state == SEMEL_MARKER_CLAIMED ? "progress"
                             : m->state == SEMEL_MARKER_DEAD    ? "dead"
                                                                : "waiting"};
     (void)err;
-    l->count++;
+    l->rows++;
     l->after.len = 0;
     buffer_add(&l->after, m->key.data, m->key.len);
-    put_row(l->to, &k);
+    if (!l->state || m->state != SEMEL_MARKER_DONE || strcmp(l->state, k.state) == 0)
+        put_row(l->to, &k);
     return SEMEL_OK;
 }
 
@@ -154,6 +160,7 @@ static semel_marker_state marker_state(const char *state)
     if (!state)
         return SEMEL_MARKER_NONE;
     return strcmp(state, "processed") == 0  ? SEMEL_MARKER_DONE
+           : strcmp(state, undecided) == 0  ? SEMEL_MARKER_DONE
            : strcmp(state, "progress") == 0 ? SEMEL_MARKER_CLAIMED
            : strcmp(state, "dead") == 0     ? SEMEL_MARKER_DEAD
                                             : SEMEL_MARKER_OPEN;
@@ -161,13 +168,16 @@ static semel_marker_state marker_state(const char *state)
 
 static semel_status list_markers(listing *l, semel_bytes after, semel_error *err)
 {
-    const semel_marker_filter filter = {
-        .size = sizeof filter, .state = marker_state(l->state), .after = after, .limit = API_PAGE};
+    const semel_marker_filter filter = {.size = sizeof filter,
+                                        .state = marker_state(l->state),
+                                        .after = after,
+                                        .limit = API_PAGE,
+                                        .results = inbox_keeps_answers(l->name)};
     semel_status status =
         l->inbox ? semel_inbox_list(l->inbox, &filter, add_marker, l, err) : SEMEL_OK;
     buffer next = {0};
     put_close(l->to, ']');
-    if (l->count == API_PAGE)
+    if (l->rows == API_PAGE)
         show_stored_key(&next, (semel_bytes){l->after.data, l->after.len});
     put_text(l->to, "next", next.data);
     buffer_free(&next);
@@ -193,9 +203,10 @@ static semel_status list_key(listing *l, semel_bytes key, semel_error *err)
 static const struct {
     const char *word;
     semel_outcome outcome;
-} states[] = {{"processed", SEMEL_PROCESSED}, {"dead", SEMEL_DEAD},   {"waiting", SEMEL_FAILED},
-              {"mismatch", SEMEL_MISMATCH},   {"stale", SEMEL_STALE}, {"progress", SEMEL_UNDECIDED},
-              {"unknown", SEMEL_UNDECIDED}};
+} states[] = {{"processed", SEMEL_PROCESSED}, {"dead", SEMEL_DEAD},
+              {"waiting", SEMEL_FAILED},      {"mismatch", SEMEL_MISMATCH},
+              {"stale", SEMEL_STALE},         {"progress", SEMEL_UNDECIDED},
+              {"unknown", SEMEL_UNDECIDED},   {undecided, SEMEL_PROCESSED}};
 
 static int read_state(listing *l, api_answer *out)
 {
@@ -206,7 +217,8 @@ static int read_state(listing *l, api_answer *out)
             return 1;
         }
     if (l->state)
-        api_bad_query(out, "state is one of processed, waiting, progress, dead, mismatch, stale.");
+        api_bad_query(out, "state is one of processed, waiting, progress, dead, mismatch, stale, "
+                           "outcome_unknown.");
     return !l->state;
 }
 

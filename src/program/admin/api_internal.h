@@ -32,6 +32,7 @@ typedef struct inbox_facts {
     const char *name, *from, *handler, *mode, *key, *warning;
     uint64_t retention_ms; /* UINT64_MAX: forever */
     int grade;             /* 0: not known yet */
+    int is_proxy;          /* the keys of a route of the gateway, with answers */
 } inbox_facts;
 
 typedef struct outbox_facts {
@@ -91,7 +92,7 @@ typedef struct trouble {
     int64_t until_ms; /* 0: not over */
 } trouble;
 
-/* The processed or sent messages of an inbox or outbox, minute by minute. */
+/* The suppressed copies of an inbox, or the sent messages of an outbox, minute by minute. */
 typedef struct spark {
     char name[SEMEL_NAME_MAX + 1];
     int is_outbox;
@@ -304,9 +305,10 @@ void api_audit_refused(api *a, const char *who, const char *what, const char *wh
 /* "mira (127.0.0.1)", of the name that was given and the address. */
 const char *api_actor(region *memory, const char *who, const char *peer);
 
-/* api_look.c: the threads. */
+/* api_look.c and api_sample.c: the threads. */
 void *api_look(void *context);
 void *api_sample(void *context);
+int api_pause(api *a, int64_t ms); /* 1: it ends */
 void looked_free(looked *l);
 /* Shared by overview and lists; the caller has look_lock. */
 void api_put_inbox(buffer *to, const char *name, api *a, const snapshot *s, const inbox_facts *f);

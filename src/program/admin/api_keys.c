@@ -1,6 +1,7 @@
 /* See api_keys.h. */
 #include "program/admin/api_keys.h"
 
+#include "program/operate/inboxes.h"
 #include "program/support/show.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ typedef struct gathering {
     key_facts *to;
     region *memory;
     const row_filter *filter;
+    const char *inbox;
 } gathering;
 
 static const char *copy(region *memory, const char *text)
@@ -104,7 +106,7 @@ static semel_status gather(const semel_history *row, void *context, semel_error 
 static semel_status read_history(key_facts *k, region *memory, const api_place *at,
                                  const char *name, const row_filter *filter, semel_error *err)
 {
-    gathering g = {k, memory, filter};
+    gathering g = {.to = k, .memory = memory, .filter = filter};
     const semel_history_filter rows = {.size = sizeof rows,
                                        .kind = SEMEL_HISTORY_RECEIVED,
                                        .name = name,
@@ -128,17 +130,22 @@ static semel_status keep_marker(const semel_marker *m, void *context, semel_erro
     k->lease_until_ms = m->lease_until_ms;
     k->marker_attempts = m->attempts;
     k->has_result = m->has_result;
-    k->marker_error = copy(g->memory, m->error);
+    k->unknown_why = inbox_unknown_outcome(g->memory, g->inbox, m);
+    k->marker_error = k->unknown_why ? k->unknown_why : copy(g->memory, m->error);
     k->type = k->type ? k->type : copy(g->memory, m->type);
     k->source = k->source ? k->source : copy(g->memory, m->source);
     return SEMEL_OK;
 }
 
-static semel_status read_marker(key_facts *k, region *memory, semel_inbox *inbox, semel_error *err)
+static semel_status read_marker(key_facts *k, region *memory, semel_inbox *inbox, const char *name,
+                                semel_error *err)
 {
-    gathering g = {.to = k, .memory = memory};
-    const semel_marker_filter filter = {
-        .size = sizeof filter, .key = k->key, .key_is_stored = 1, .limit = 1};
+    gathering g = {.to = k, .memory = memory, .inbox = name};
+    const semel_marker_filter filter = {.size = sizeof filter,
+                                        .key = k->key,
+                                        .key_is_stored = 1,
+                                        .limit = 1,
+                                        .results = inbox_keeps_answers(name)};
     return inbox ? semel_inbox_list(inbox, &filter, keep_marker, &g, err) : SEMEL_OK;
 }
 
@@ -172,7 +179,9 @@ static const char *state_of_history(const key_facts *k)
 /* The marker knows; without one, the history says what became of it. */
 static void decide(key_facts *k)
 {
-    k->state = k->has_marker ? state_of_marker(k->marker) : state_of_history(k);
+    k->state = k->unknown_why  ? "outcome_unknown"
+               : k->has_marker ? state_of_marker(k->marker)
+                               : state_of_history(k);
     if (!k->rows) {
         k->first_ms = k->marker_first_ms;
         k->last_ms = k->marker_last_ms;
@@ -199,7 +208,7 @@ semel_status key_read(key_facts *out, region *memory, const api_place *at, semel
     *out = begin(memory, key);
     semel_status status = read_history(out, memory, at, name, filter, err);
     if (!status)
-        status = read_marker(out, memory, inbox, err);
+        status = read_marker(out, memory, inbox, name, err);
     decide(out);
     return status;
 }
@@ -210,8 +219,8 @@ semel_status key_read_history(key_facts *out, region *memory, const api_place *a
 {
     *out = begin(memory, key);
     semel_status status = read_history(out, memory, at, name, filter, err);
-    if (!status && !out->processed)
-        status = read_marker(out, memory, inbox, err);
+    if (!status && (!out->processed || inbox_keeps_answers(name)))
+        status = read_marker(out, memory, inbox, name, err);
     decide(out);
     return status;
 }

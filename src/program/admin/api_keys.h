@@ -29,6 +29,7 @@ typedef struct key_facts {
     uint32_t marker_attempts;
     int has_result;
     const char *marker_error;
+    const char *unknown_why; /* a request to an upstream: nobody knows whether it was handled */
 } key_facts;
 
 /* Reads both; `inbox` may be NULL, then there is no marker. */
@@ -36,7 +37,8 @@ semel_status key_read(key_facts *out, region *memory, const api_place *at, semel
                       const char *name, semel_bytes key, const row_filter *filter,
                       semel_error *err);
 
-/* Only the history, for lists; the marker is looked at if the history does not say the state. */
+/* Only the history, for lists; the marker is looked at if the history does not say the state, and
+ * for the keys of a proxy route, whose answers say whether their outcome is known. */
 semel_status key_read_history(key_facts *out, region *memory, const api_place *at,
                               semel_inbox *inbox, const char *name, semel_bytes key,
                               const row_filter *filter, semel_error *err);

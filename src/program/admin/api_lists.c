@@ -43,7 +43,6 @@ void api_put_inbox(buffer *to, const char *name, api *a, const snapshot *s, cons
     put_known(to, "retention", f->retention_ms >= INT64_MAX ? -1 : (int64_t)f->retention_ms);
     put_rates(to, &l->views, v);
     put_known(to, "keys", at < l->key_count ? l->keys[at] : -1);
-    put_null(to, "last_ms");
     api_put_spark(to, l, f->name, 0);
     put_text(to, "warning", f->warning);
     put_close(to, '}');
@@ -97,12 +96,6 @@ static void put_relays(buffer *to, live *l)
     put_close(to, ']');
 }
 
-static uint64_t failures_of(api *a, const char *outbox)
-{
-    meter *m = meters_find(a->live->meters, SEMEL_EVENT_SENT, outbox);
-    return m ? atomic_load(&m->counts[METER_FAILED]) : 0;
-}
-
 static void put_outbox(buffer *to, const char *name, asking *q, const snapshot *s,
                        const outbox_facts *f)
 {
@@ -117,9 +110,8 @@ static void put_outbox(buffer *to, const char *name, asking *q, const snapshot *
     put_known(to, "oldest_ms", v ? v->oldest_ms : -1);
     put_real(to, "sent_rate", v ? history_sent(&l->views, v) : -1);
     put_int(to, "sent", v ? (int64_t)v->sent : 0);
-    put_int(to, "failed", (int64_t)failures_of(q->a, f->name));
-    put_null(to, "failed_rate");
-    put_null(to, "leased");
+    put_int(to, "failed", v ? (int64_t)v->failed : 0);
+    put_real(to, "failed_rate", v ? history_unsent(&l->views, v) : -1);
     put_text(to, "state", !t ? "ok" : strcmp(t->msg, "stalled") == 0 ? "stuck" : "unreachable");
     put_text(to, "error", t ? t->error : NULL);
     put_time(to, "since", t ? t->since_ms : 0);
@@ -264,8 +256,8 @@ static void put_users(buffer *to, const snapshot *s, const char *queue)
     put_close(to, ']');
 }
 
-/* What leaves a queue in the store is what its inboxes have decided about. What comes in is known
- * only from the outboxes that this pipeline has. */
+/* What leaves a queue is what its inboxes have decided about. What comes in is not known: others
+ * publish, too. */
 static void put_queue(buffer *to, const looked *l, const snapshot *s, size_t at)
 {
     const queue_facts *f = &s->queues[at];
@@ -281,7 +273,6 @@ static void put_queue(buffer *to, const looked *l, const snapshot *s, size_t at)
     put_known(to, "delayed", v && v->waiting >= 0 ? v->delayed : -1);
     put_known(to, "oldest_ms", v ? v->oldest_ms : -1);
     put_users(to, s, f->name);
-    put_null(to, "in_rate");
     put_real(to, "out_rate", newest ? history_into(&l->views, f->name) : -1);
     put_text(to, "warning", f->is_read ? NULL : "No inbox of this configuration reads this queue.");
     put_close(to, '}');

@@ -1,5 +1,5 @@
-/* The two threads that keep numbers: one looks at the store and at health every other second, and
- * may hang there; the other one takes a sample once a second and asks nobody.
+/* The thread that looks at the store and at health every other second, and may hang there. What it
+ * has seen is kept; the samples of every second are api_sample.c's.
  *
  * A look counts what waits in outboxes and queues, which takes the longer the more it is. While
  * nobody has the page open it takes a hundredth of the time at most, and looks less often. */
@@ -31,8 +31,8 @@ enum {
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-/* 1: it ends. In steps, so that an end is seen soon. */
-static int pause_for(api *a, int64_t ms)
+/* In steps, so that an end is seen soon. */
+int api_pause(api *a, int64_t ms)
 {
     enum { STEP_MS = 100 };
     int stops = 0;
@@ -171,7 +171,7 @@ static void add_sparks(looked *l, const view *v)
         return;
     l->spark_minute = minute;
     for (size_t i = 0; i < v->inbox_count; i++)
-        add_minute(l, v->inboxes[i].name, 0, v->inboxes[i].counts[METER_PROCESSED]);
+        add_minute(l, v->inboxes[i].name, 0, v->inboxes[i].counts[METER_DUPLICATES]);
     for (size_t i = 0; i < v->outbox_count; i++)
         add_minute(l, v->outboxes[i].name, 1, v->outboxes[i].sent);
 }
@@ -258,11 +258,11 @@ static look_pause pause_after(const view *v)
 /* 1: it ends. */
 static int rest(api *a, look_pause pause)
 {
-    int stops = pause_for(a, pause.least_ms);
+    int stops = api_pause(a, pause.least_ms);
     for (int64_t at = pause.least_ms; at < pause.most_ms && !stops && !is_watched(a);
          at += LOOK_MS) {
         look_at_health(a);
-        stops = pause_for(a, LOOK_MS);
+        stops = api_pause(a, LOOK_MS);
     }
     return stops;
 }
@@ -342,78 +342,4 @@ void looked_free(looked *l)
 {
     history_free(&l->views);
     free(l->sparks);
-}
-
-/* --- samples ---------------------------------------------------------------------------------- */
-
-typedef struct totals {
-    double counts[SERIES_RATES];
-} totals;
-
-static totals own_totals(const api *a)
-{
-    outcome_totals o = outcomes_totals(a->live->outcomes);
-    return (totals){{(double)o.processed, (double)o.duplicates, (double)o.failed, (double)o.sent,
-                     (double)o.dead}};
-}
-
-/* Of all processes on the store; rates of the last two looks. 0: there is only this process, or not
- * enough was seen. The caller has the lock. */
-static int rates_of_all(const looked *l, series_point *to, int64_t now_ms)
-{
-    const history *h = &l->views;
-    const view *now = history_newest(h);
-    if (!now || h->count < 2 || now->processes < 2 || now_ms - l->store_at_ms > l->fresh_ms)
-        return 0;
-    history last = {.views = {h->views[h->count - 2], h->views[h->count - 1]}, .count = 2};
-    static const meter_slot slots[] = {METER_PROCESSED, METER_DUPLICATES, METER_FAILED};
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
-        double rate = history_total(&last, slots[i]);
-        to->values[i] = rate < 0 ? 0 : (float)rate;
-    }
-    double sent = 0;
-    for (size_t i = 0; i < now->outbox_count; i++) {
-        double rate = history_sent(&last, &now->outboxes[i]);
-        sent += rate < 0 ? 0 : rate;
-    }
-    to->values[SERIES_SENT] = (float)sent;
-    to->values[SERIES_BURIED] = (float)history_total(&last, METER_DEAD);
-    return 1;
-}
-
-/* A thread that woke up late fills the seconds before, so that sums are right; what is longer away
- * is a gap. */
-static void take_sample(api *a, totals *before)
-{
-    enum { FILLED_MAX_S = 10 };
-    series_point point;
-    totals now = own_totals(a);
-    int64_t now_ms = wall_clock_ms(), second = now_ms / SECOND_MS;
-    int64_t passed = a->series.last_s ? second - a->series.last_s : 1; /* only this thread adds */
-    if (passed == 0)
-        return;
-    if (passed < 0 || passed > FILLED_MAX_S)
-        passed = 1;
-    for (int i = 0; i < SERIES_RATES; i++)
-        point.values[i] = (float)((now.counts[i] - before->counts[i]) / (double)passed);
-    pthread_mutex_lock(&a->look_lock);
-    int is_fresh = a->looked.store_at_ms && now_ms - a->looked.store_at_ms < a->looked.fresh_ms;
-    (void)rates_of_all(&a->looked, &point, now_ms);
-    point.values[SERIES_LAG] = is_fresh ? (float)a->looked.unsent : -1;
-    point.values[SERIES_DEAD] = is_fresh ? (float)a->looked.dead : -1;
-    for (int64_t i = passed - 1; i >= 0; i--)
-        series_add(&a->series, second - i, &point);
-    pthread_mutex_unlock(&a->look_lock);
-    *before = now;
-}
-
-void *api_sample(void *context)
-{
-    api *a = context;
-    totals before = own_totals(a);
-    while (!pause_for(a, SECOND_MS - wall_clock_ms() % SECOND_MS)) {
-        take_sample(a, &before);
-        api_answer_late(a);
-    }
-    return NULL;
 }

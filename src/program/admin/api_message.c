@@ -14,6 +14,7 @@ enum { TIMELINE_MAX = 500, LETTERS_MAX = 10, FOUND_MAX = 20 };
 typedef struct timeline {
     region *memory;
     const char *inbox;
+    const char *unknown;      /* why the outcome of the request is not known; NULL: it is */
     char *rows[TIMELINE_MAX]; /* JSON, the newest first */
     size_t count;
     buffer message; /* of the oldest delivery that was kept */
@@ -45,14 +46,15 @@ static const char *kind_of(const semel_history *row)
     }
 }
 
-static void put_event(buffer *to, const semel_history *row)
+/* A request whose outcome is unknown is stored with that note, which is all that was processed. */
+static void put_event(buffer *to, const semel_history *row, const char *unknown)
 {
     buffer id = {0};
     if (row->message_id.len)
         show_key(&id, row->message_id);
     put_open(to, NULL, '{');
     put_int(to, "at", row->at_ms);
-    put_text(to, "kind", kind_of(row));
+    put_text(to, "kind", unknown ? "unknown" : kind_of(row));
     put_text(to, "outcome", semel_outcome_name(row->outcome));
     put_text(to, "name", row->name);
     put_text(to, "type", row->type);
@@ -61,7 +63,7 @@ static void put_event(buffer *to, const semel_history *row)
     put_ms(to, "took_ms", row->took_ns > 0 ? row->took_ns : -1);
     put_text(to, "message_id", id.data);
     put_text(to, "process", row->process && *row->process ? row->process : NULL);
-    put_text(to, "error", row->error && *row->error ? row->error : NULL);
+    put_text(to, "error", row->error && *row->error ? row->error : unknown);
     put_time(to, "letter", row->letter);
     put_time(to, "retry_ms", row->retry_ms);
     put_int(to, "sent", (int64_t)row->count);
@@ -76,7 +78,7 @@ static semel_status add_event(const semel_history *row, void *context, semel_err
     (void)err;
     if (row->kind == SEMEL_HISTORY_RECEIVED && strcmp(row->name, t->inbox) != 0)
         return SEMEL_OK;
-    put_event(&event, row);
+    put_event(&event, row, row->outcome == SEMEL_PROCESSED ? t->unknown : NULL);
     /* an element of a list has no comma before it yet */
     t->rows[t->count++] = region_copy(t->memory, event.data, event.len);
     buffer_free(&event);
@@ -222,6 +224,7 @@ static void answer(asking *q, api_answer *out, const snapshot *s, const inbox_fa
     semel_status status = key_open_inbox(&inbox, &at, f->name, &why);
     if (!status)
         status = key_read(&k, &q->memory, &at, inbox, f->name, key, &every, &why);
+    t->unknown = status ? NULL : k.unknown_why;
     if (!status)
         status = read_timeline(t, &at, key, &why);
     if (!status)

@@ -100,8 +100,8 @@ const char *api_actor(region *memory, const char *who, const char *peer)
     return actor;
 }
 
-/* Whoever has no token must not be able to fill the audit: an entry a second, with the number of
- * those in between. */
+/* A caller without a token must not be able to fill the audit: an entry a second, with the number
+ * of those in between. */
 static int may_audit(api *a, uint64_t *others)
 {
     int64_t now = steady_clock_ns();

@@ -5,6 +5,7 @@
 #include "program/config/check.h"
 #include "program/config/complete.h"
 #include "program/config/summary.h"
+#include "program/gateway/proxy_inbox.h"
 #include "program/operate/queues.h"
 #include "program/run/assembly.h"
 #include "program/support/show.h"
@@ -15,6 +16,23 @@
 static const char *copy(snapshot *s, const char *text)
 {
     return text ? region_copy(&s->memory, text, strlen(text)) : NULL;
+}
+
+/* Without user, password and parameters. */
+static const char *plain_url(snapshot *s, const char *url)
+{
+    const char *authority = strstr(url, "://");
+    size_t len = strcspn(url, "?#");
+    if (!authority || authority > url + len)
+        return region_copy(&s->memory, url, len);
+    authority += 3;
+    size_t host = strcspn(authority, "/?#");
+    const char *from = authority;
+    for (size_t i = 0; i < host; i++)
+        if (authority[i] == '@')
+            from = authority + i + 1;
+    return region_printf(&s->memory, "%.*s%.*s", (int)(authority - url), url,
+                         (int)(url + len - from), from);
 }
 
 /* --- elements --------------------------------------------------------------------------------- */
@@ -45,9 +63,33 @@ static const char *mode_word(const inbox_config *inbox)
                                                  : "transaction";
 }
 
+/* The keys of a proxy route are an inbox, too. */
+static inbox_facts proxy_facts(snapshot *s, const route_config *route,
+                               const semel_pipeline *pipeline)
+{
+    const char *name = proxy_inbox_name(&s->memory, route);
+    semel_inbox *inbox = pipeline ? semel_pipeline_find_inbox(pipeline, name) : NULL;
+    return (inbox_facts){.name = name,
+                         .handler =
+                             region_printf(&s->memory, "proxy %s", plain_url(s, route->proxy)),
+                         .mode = "claim",
+                         .key = "Idempotency-Key",
+                         .retention_ms = route->retention_ms,
+                         .grade = inbox ? (int)semel_inbox_grade(inbox, NULL) : 0,
+                         .is_proxy = 1};
+}
+
+static void add_proxies(snapshot *s, const config *all, const semel_pipeline *pipeline)
+{
+    for (size_t i = 0; i < all->gateway.route_count; i++)
+        if (all->gateway.routes[i].kind == ROUTE_PROXY)
+            s->inboxes[s->inbox_count++] = proxy_facts(s, &all->gateway.routes[i], pipeline);
+}
+
 static void add_inboxes(snapshot *s, const config *all, const semel_pipeline *pipeline)
 {
-    s->inboxes = region_alloc(&s->memory, (all->inbox_count + 1) * sizeof *s->inboxes);
+    s->inboxes = region_alloc(&s->memory, (all->inbox_count + all->gateway.route_count + 1) *
+                                              sizeof *s->inboxes);
     s->inbox_count = all->inbox_count;
     for (size_t i = 0; i < all->inbox_count; i++) {
         const inbox_config *from = &all->inboxes[i];
@@ -60,6 +102,7 @@ static void add_inboxes(snapshot *s, const config *all, const semel_pipeline *pi
                                       .retention_ms = from->options.retention_ms,
                                       .grade = grade};
     }
+    add_proxies(s, all, pipeline);
 }
 
 static void add_outboxes(snapshot *s, const config *all)
@@ -211,23 +254,6 @@ static void add_routes(snapshot *s, const config *all)
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
-
-/* Without user, password and parameters. */
-static const char *plain_url(snapshot *s, const char *url)
-{
-    const char *authority = strstr(url, "://");
-    size_t len = strcspn(url, "?#");
-    if (!authority || authority > url + len)
-        return region_copy(&s->memory, url, len);
-    authority += 3;
-    size_t host = strcspn(authority, "/?#");
-    const char *from = authority;
-    for (size_t i = 0; i < host; i++)
-        if (authority[i] == '@')
-            from = authority + i + 1;
-    return region_printf(&s->memory, "%.*s%.*s", (int)(authority - url), url,
-                         (int)(url + len - from), from);
-}
 
 snapshot *snapshot_make(const config *all, const semel_pipeline *pipeline)
 {

@@ -6,6 +6,7 @@
 #include "program/admin/metrics_process.h"
 #include "program/gateway/gateway.h"
 #include "program/run/live_internal.h"
+#include "program/run/transactions.h"
 
 #include <string.h>
 
@@ -288,6 +289,22 @@ static void write_gateway(writing *w)
         gateway_visit(g, write_latency, w);
 }
 
+/* --- transactions ----------------------------------------------------------------------------- */
+
+static void write_transactions(writing *w)
+{
+    static const char *const ends[2] = {"rollback", "commit"};
+    exposition_family(&w->out, "semel_db_transaction_duration_seconds", METRIC_HISTOGRAM, "seconds",
+                      "Transactions of the store, from their begin to their end.");
+    for (int i = 0; i < TRANSACTION_OPERATIONS; i++)
+        for (int end = 0; end < 2; end++) {
+            const metric_label labels[] = {
+                {"operation", transactions_name((semel_operation)i)}, {"end", ends[end]}, {0}};
+            const buckets_seen seen = transactions_read((semel_operation)i, end);
+            exposition_buckets(&w->out, labels, &seen);
+        }
+}
+
 /* --- the process ------------------------------------------------------------------------------ */
 
 static void write_broker(void *context, const char *queue, int is_connected)
@@ -332,6 +349,7 @@ void metrics_write(admin *a, buffer *to, int is_open_metrics)
     write_outboxes(&w);
     write_letters(&w);
     write_gateway(&w);
+    write_transactions(&w);
     write_health(&w);
     metrics_write_process(&w.out, a->links.live->started_ms);
     exposition_end(&w.out);

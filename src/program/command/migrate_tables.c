@@ -81,12 +81,16 @@ size_t migrate_print_tables(const tool *t, int is_there)
 {
     size_t count = 0;
     region memory = {0};
+    semel_error why = {0};
     if (!t->all || !capture_is_wanted(t->all) || !sql_kind_of(t->all->store_url))
         return 0;
     known_tables known = {t->all,
                           region_alloc(&memory, t->all->outbox_count * sizeof(known_table))};
-    if (is_there)
-        (void)capture_look(t->all, t->store, keep_state, &known, NULL);
+    if (is_there && capture_look(t->all, t->store, keep_state, &known, &why))
+        tool_say(t,
+                 "warning: the triggers of the tables cannot be read, so they are printed as if "
+                 "none were there: %s",
+                 why.text);
     for (size_t i = 0; i < t->all->outbox_count; i++)
         if (t->all->outboxes[i].table.name && !known.items[i].is_good) {
             print_table(t, &t->all->outboxes[i], known.items[i].has_rowid);

@@ -221,6 +221,8 @@ typedef struct ending {
     http_problem problem;
 } ending;
 
+static const char kept[] = "It is kept as a dead letter.";
+
 /* What is not a success. The error of a handler is in the log and with the key, not here: it may
  * quote what the sender must not see. */
 static const ending endings[] = {
@@ -230,13 +232,13 @@ static const ending endings[] = {
       "It is not handled again when it is sent again.", 0}},
     {SEMEL_MISMATCH,
      ROUTE_MISMATCH,
-     {422, "mismatch", "Another content was handled under the same id", NULL, 0}},
+     {422, "mismatch", "Another content was handled under the same id", kept, 0}},
     {SEMEL_STALE,
      ROUTE_BAD_REQUEST,
-     {422, "stale", "It is so old that it may have been handled before", NULL, 0}},
+     {422, "stale", "It is so old that it may have been handled before", kept, 0}},
     {SEMEL_MISSING_KEY,
      ROUTE_MISSING_KEY,
-     {422, "missing-key", "The inbox finds no key in it", NULL, 0}},
+     {422, "missing-key", "The inbox finds no key in it", kept, 0}},
     {SEMEL_DUPLICATE,
      ROUTE_REPLAYED, /* and not settled: the inbox rejects copies */
      {409, "duplicate", "It was handled before", NULL, 0}},
@@ -263,12 +265,27 @@ static route_outcome answer_ending(http_request *request, semel_outcome outcome)
     return ROUTE_UNAVAILABLE;
 }
 
+static int is_refusal(semel_outcome outcome)
+{
+    return outcome == SEMEL_MISMATCH || outcome == SEMEL_STALE || outcome == SEMEL_MISSING_KEY;
+}
+
+/* What the inbox refuses is kept, as of a queue: a sender gives up after a while, and nobody would
+ * know. If it cannot be kept the sender is told to come again. */
+static void keep_refused(webhook *w, const semel_message *message, semel_outcome *outcome)
+{
+    semel_error why = {0};
+    if (is_refusal(*outcome) && semel_inbox_bury_refused(w->inbox, message, *outcome, &why))
+        *outcome = SEMEL_UNDECIDED;
+}
+
 static route_outcome handle(webhook *w, http_request *request, const webhook_event *event)
 {
     semel_outcome outcome = SEMEL_UNDECIDED;
     semel_error why = {0};
     semel_status status =
         semel_inbox_receive(&outcome, w->inbox, &event->message, w->handler, w->context, &why);
+    keep_refused(w, &event->message, &outcome);
     if (status || outcome == SEMEL_DEAD)
         return answer_ending(request, outcome);
     answer(request, 200, outcome == SEMEL_PROCESSED ? "processed" : "duplicate", event->message.id);

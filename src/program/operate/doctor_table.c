@@ -21,11 +21,18 @@ static void find_columns(doctor *d)
     diagnostic_free(&found);
 }
 
-/* A store that cannot be asked has said so when it was inspected. */
+/* A store that cannot be asked at all has said so when it was inspected; one that does not show its
+ * triggers is worth a word, for nothing is known of them. */
 void doctor_look_at_tables(doctor *d)
 {
+    semel_error why = {0};
     if (!d->all || !doctor_wants(d, DOCTOR_TABLES))
         return;
     find_columns(d);
-    (void)capture_look(d->all, d->store, find_trigger, d, NULL);
+    if (capture_look(d->all, d->store, find_trigger, d, &why))
+        doctor_find(d, DOCTOR_TABLES, SEMEL_SEVERITY_WARNING,
+                    "ask as a user who may read the catalogue of triggers",
+                    "the triggers of the tables cannot be read, so it is not known whether rows "
+                    "are captured: %s",
+                    why.text);
 }

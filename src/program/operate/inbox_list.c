@@ -142,7 +142,7 @@ static semel_status add_key(const semel_marker *marker, void *context, semel_err
     table_text(&list->to, inbox_state_word(marker->state));
     table_number(&list->to, marker->state == SEMEL_MARKER_DONE ? -1 : (int64_t)marker->attempts);
     table_moment(&list->to, marker->last_ms);
-    table_text(&list->to, inbox_error_text(&list->work->tool, list->inbox, marker));
+    table_text(&list->to, inbox_error_text(&list->work->tool.memory, list->inbox, marker));
     table_end_row(&list->to);
     return SEMEL_OK;
 }

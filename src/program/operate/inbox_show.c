@@ -57,7 +57,7 @@ static semel_status add_row(key_search *s, const char *inbox, const semel_marker
     table_number(&s->to, marker->state == SEMEL_MARKER_DONE ? -1 : (int64_t)marker->attempts);
     table_moment(&s->to, marker->last_ms);
     table_moment(&s->to, marker->state == SEMEL_MARKER_CLAIMED ? marker->lease_until_ms : 0);
-    table_text(&s->to, inbox_error_text(&s->work->tool, inbox, marker));
+    table_text(&s->to, inbox_error_text(&s->work->tool.memory, inbox, marker));
     table_number(&s->to, letter ? letter : -1);
     add_deliveries(s, inbox);
     table_end_row(&s->to);

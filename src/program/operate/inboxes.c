@@ -61,24 +61,22 @@ int inbox_keeps_answers(const char *inbox)
     return strncmp(inbox, prefix, sizeof prefix - 1) == 0;
 }
 
-static const char *unknown_outcome(tool *t, semel_bytes stored)
+const char *inbox_unknown_outcome(region *to, const char *inbox, const semel_marker *marker)
 {
     region memory = {0};
     proxy_answer answer;
     const char *text = NULL;
-    if (proxy_answer_read(&answer, &memory, stored) && answer.kind == ANSWER_UNKNOWN)
-        text = region_printf(&t->memory, "unknown outcome: %.*s", (int)answer.body.len,
+    if (marker->state == SEMEL_MARKER_DONE && marker->has_result && inbox_keeps_answers(inbox) &&
+        proxy_answer_read(&answer, &memory, marker->result) && answer.kind == ANSWER_UNKNOWN)
+        text = region_printf(to, "unknown outcome: %.*s", (int)answer.body.len,
                              answer.body.len ? (const char *)answer.body.data : "");
     region_free(&memory);
     return text;
 }
 
-const char *inbox_error_text(tool *t, const char *inbox, const semel_marker *marker)
+const char *inbox_error_text(region *memory, const char *inbox, const semel_marker *marker)
 {
-    if (*marker->error)
-        return marker->error;
-    return marker->has_result && inbox_keeps_answers(inbox) ? unknown_outcome(t, marker->result)
-                                                            : NULL;
+    return *marker->error ? marker->error : inbox_unknown_outcome(memory, inbox, marker);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */

@@ -34,8 +34,10 @@ const char *inbox_key_expression(tool *t, const known_name *inbox);
 const char *inbox_mode_word(tool *t, const known_name *inbox);
 
 /* Why its last attempt failed; of a key of a proxy route, that its outcome is unknown, and why.
- * NULL: nothing is wrong. The text lives as long as the tool. */
-const char *inbox_error_text(tool *t, const char *inbox, const semel_marker *marker);
+ * NULL: nothing is wrong. The text lives as long as the memory and the marker. */
+const char *inbox_error_text(region *memory, const char *inbox, const semel_marker *marker);
+/* The latter alone. */
+const char *inbox_unknown_outcome(region *memory, const char *inbox, const semel_marker *marker);
 /* Whether that needs the stored results. */
 int inbox_keeps_answers(const char *inbox);
 

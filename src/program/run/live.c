@@ -1,5 +1,6 @@
 /* See live.h. */
 #include "program/config/complete.h"
+#include "program/gateway/proxy_inbox.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
 
@@ -74,15 +75,23 @@ static const char **make_list(live_names *names, size_t count)
     return region_alloc(&names->memory, (count + 1) * sizeof(char *));
 }
 
+/* The keys of a proxy route are an inbox, too. */
 static void copy_inboxes(live_names *names, const config *from)
 {
-    names->inboxes = make_list(names, from->inbox_count);
-    names->from = make_list(names, from->inbox_count);
+    size_t most = from->inbox_count + from->gateway.route_count;
+    names->inboxes = make_list(names, most);
+    names->from = make_list(names, most);
     names->inbox_count = from->inbox_count;
     for (size_t i = 0; i < from->inbox_count; i++) {
         names->inboxes[i] = copy(names, from->inboxes[i].name);
         names->from[i] = copy(names, config_inbox_from(from, &from->inboxes[i]));
     }
+    for (size_t i = 0; i < from->gateway.route_count; i++)
+        if (from->gateway.routes[i].kind == ROUTE_PROXY) {
+            names->from[names->inbox_count] = copy(names, from->gateway.routes[i].path);
+            names->inboxes[names->inbox_count++] =
+                proxy_inbox_name(&names->memory, &from->gateway.routes[i]);
+        }
 }
 
 static void copy_outboxes(live_names *names, const config *from)

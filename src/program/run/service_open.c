@@ -7,6 +7,7 @@
 #include "program/handler/sql.h"
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
+#include "program/run/transactions.h"
 #include "program/support/show.h"
 
 #include <stdio.h>
@@ -164,6 +165,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     (void)context;
     options.observer = observe;
     options.observer_context = s;
+    options.transactions = transactions_observe;
     options.tracing = tracer_hooks(s->tracer);
     semel_status status = semel_store_open(&store, store_url(&memory, s->all), &options, err);
     region_free(&memory);

@@ -10,6 +10,7 @@
 
 #include "program/run/sample.h"
 #include "program/support/show.h"
+#include "program/trace/packed.h"
 
 #include <curl/curl.h>
 #include <poll.h>
@@ -34,7 +35,8 @@ struct exporter {
     log *log;
     const trace_stop *stop;
     CURL *curl;
-    struct curl_slist *headers;
+    struct curl_slist *headers, *packed_headers; /* the latter for a body in gzip; NULL: none is */
+    buffer packed;
     uint32_t timeout_ms, export_ms;
     char *shown; /* the URL, for the log */
     char error[CURL_ERROR_SIZE];
@@ -84,24 +86,31 @@ static void init_library(void)
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static int add_header(exporter *e, const char *line)
+static int add_header(struct curl_slist **to, const char *line)
 {
-    struct curl_slist *more = curl_slist_append(e->headers, line);
-    e->headers = more ? more : e->headers;
+    struct curl_slist *more = curl_slist_append(*to, line);
+    *to = more ? more : *to;
     return more != NULL;
 }
 
-static int add_headers(exporter *e, const config_pairs *pairs)
+static int add_headers(struct curl_slist **to, const config_pairs *pairs)
 {
-    int all = add_header(e, "Content-Type: application/json") && add_header(e, "Expect:");
+    int all = add_header(to, "Content-Type: application/json") && add_header(to, "Expect:");
     for (size_t i = 0; all && i < pairs->count; i++) {
         buffer line = {0};
         const char *value = pairs->items[i].value;
         buffer_printf(&line, *value ? "%s: %s" : "%s;", pairs->items[i].name, value);
-        all = add_header(e, line.data);
+        all = add_header(to, line.data);
         buffer_free(&line);
     }
     return all;
+}
+
+static int make_headers(exporter *e, const trace_settings *settings)
+{
+    return add_headers(&e->headers, &settings->headers) &&
+           (!settings->packs || (add_headers(&e->packed_headers, &settings->headers) &&
+                                 add_header(&e->packed_headers, "Content-Encoding: gzip")));
 }
 
 static void set_options(exporter *e, const trace_settings *settings)
@@ -109,7 +118,6 @@ static void set_options(exporter *e, const trace_settings *settings)
     CURL *curl = e->curl;
     (void)curl_easy_setopt(curl, CURLOPT_URL, settings->url);
     (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, e->headers);
     (void)curl_easy_setopt(curl, CURLOPT_USERAGENT, "semel");
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, e->error);
@@ -136,7 +144,7 @@ exporter *exporter_open(const trace_settings *settings, log *l, const trace_stop
     sample_url(&shown, settings->url);
     e->shown = shown.data;
     e->curl = curl_easy_init();
-    if (!e->curl || !add_headers(e, &settings->headers)) {
+    if (!e->curl || !make_headers(e, settings)) {
         exporter_close(e);
         return NULL;
     }
@@ -151,6 +159,8 @@ void exporter_close(exporter *e)
     if (e->curl)
         curl_easy_cleanup(e->curl);
     curl_slist_free_all(e->headers);
+    curl_slist_free_all(e->packed_headers);
+    buffer_free(&e->packed);
     free(e->shown);
     free(e);
 }
@@ -229,7 +239,17 @@ static post_result judge(exporter *e, CURLcode code)
                : POST_NEVER;
 }
 
-static post_result post_once(exporter *e, const buffer *request)
+/* A body that cannot be compressed is sent as it is. */
+static void set_body(exporter *e, const buffer *request)
+{
+    int is_packed = e->packed_headers && packed_write(&e->packed, request);
+    const buffer *body = is_packed ? &e->packed : request;
+    (void)curl_easy_setopt(e->curl, CURLOPT_HTTPHEADER, is_packed ? e->packed_headers : e->headers);
+    (void)curl_easy_setopt(e->curl, CURLOPT_POSTFIELDS, body->data);
+    (void)curl_easy_setopt(e->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+}
+
+static post_result post_once(exporter *e)
 {
     int64_t left = left_ms(e);
     if (!left) {
@@ -238,8 +258,6 @@ static post_result post_once(exporter *e, const buffer *request)
     }
     e->error[0] = '\0';
     e->answer = 0;
-    (void)curl_easy_setopt(e->curl, CURLOPT_POSTFIELDS, request->data);
-    (void)curl_easy_setopt(e->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->len);
     (void)curl_easy_setopt(e->curl, CURLOPT_TIMEOUT_MS,
                            (long)(left < e->timeout_ms ? left : e->timeout_ms));
     return judge(e, curl_easy_perform(e->curl));
@@ -263,8 +281,9 @@ int exporter_post(exporter *e, const buffer *request, uint64_t spans)
     int64_t pause_ms = PAUSE_LEAST_MS;
     int ends = until_stop(e) != 0;
     e->end_ns = steady_clock_ns() + (int64_t)e->export_ms * NS_PER_MS;
+    set_body(e, request);
     for (;;) {
-        post_result result = post_once(e, request);
+        post_result result = post_once(e);
         if (result == POST_TAKEN) {
             say_back(e);
             return 1;

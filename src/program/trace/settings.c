@@ -2,6 +2,7 @@
 #include "program/trace/settings.h"
 
 #include "program/support/unique_id.h"
+#include "program/trace/packed.h"
 
 #include <semel/semel.h>
 #include <stdlib.h>
@@ -317,8 +318,11 @@ static void read_transfer(const reading *r)
     out->certificate = trusted ? region_copy(&out->memory, trusted, strlen(trusted)) : NULL;
     if (form && strcmp(form, "http/json") != 0)
         warn(r, "OTEL_EXPORTER_OTLP_PROTOCOL", "is ignored: semel sends http/json");
-    if (packed && strcmp(packed, "none") != 0)
-        warn(r, "OTEL_EXPORTER_OTLP_COMPRESSION", "is ignored: semel does not compress spans");
+    out->packs = packed && strcmp(packed, "gzip") == 0 && packed_is_possible();
+    if (packed && !out->packs && strcmp(packed, "none") != 0)
+        warn(r, "OTEL_EXPORTER_OTLP_COMPRESSION",
+             packed_is_possible() ? "is ignored: semel compresses spans by gzip, or not at all"
+                                  : "is ignored: this semel was built without zlib");
 }
 
 static void read_batches(const reading *r)

@@ -22,6 +22,7 @@ typedef struct trace_settings {
     const char *url; /* where spans are posted to; NULL: tracing is off */
     config_pairs headers;
     const char *certificate; /* of the collector's authority; NULL: the system's */
+    int packs;               /* requests are compressed by gzip */
     uint32_t timeout_ms;     /* of one request */
     trace_sampler sampler;
     uint32_t queue_spans, batch_spans, delay_ms, export_ms; /* OTEL_BSP_* */

@@ -95,13 +95,24 @@ double history_all_outcomes(const history *h, const inbox_view *inbox)
     return per_second(h, sum_of(oldest_of(h, inbox)), sum_of(inbox));
 }
 
-double history_sent(const history *h, const outbox_view *outbox)
+static const outbox_view *oldest_outbox(const history *h, const outbox_view *outbox)
 {
+    static const outbox_view none;
     const view *oldest = h->views[0];
     for (size_t i = 0; i < oldest->outbox_count && !young_ns(h); i++)
         if (strcmp(oldest->outboxes[i].name, outbox->name) == 0)
-            return per_second(h, oldest->outboxes[i].sent, outbox->sent);
-    return per_second(h, 0, outbox->sent);
+            return &oldest->outboxes[i];
+    return &none;
+}
+
+double history_sent(const history *h, const outbox_view *outbox)
+{
+    return per_second(h, oldest_outbox(h, outbox)->sent, outbox->sent);
+}
+
+double history_unsent(const history *h, const outbox_view *outbox)
+{
+    return per_second(h, oldest_outbox(h, outbox)->failed, outbox->failed);
 }
 
 double history_total(const history *h, meter_slot slot)

@@ -24,6 +24,7 @@ view *history_newest(const history *h);
 double history_rate(const history *h, const inbox_view *inbox, meter_slot slot);
 double history_all_outcomes(const history *h, const inbox_view *inbox);
 double history_sent(const history *h, const outbox_view *outbox);
+double history_unsent(const history *h, const outbox_view *outbox); /* attempts that failed */
 
 /* Of all inboxes of the newest view together. */
 double history_total(const history *h, meter_slot slot);

@@ -18,7 +18,7 @@ typedef struct inbox_view {
 
 typedef struct outbox_view {
     const char *name;
-    uint64_t sent;
+    uint64_t sent, failed;
     int64_t waiting;   /* -1: not known */
     int64_t oldest_ms; /* how long the oldest one has waited; -1: none waits */
 } outbox_view;

@@ -74,8 +74,10 @@ static void add_outboxes(view *v, struct json_object *list)
         struct json_object *from = json_object_array_get_idx(list, i);
         const char *name = text_of(from, "outbox");
         outbox_view *to = name ? view_add_outbox(v, name) : NULL;
-        if (to)
-            to->sent += number_of(from, "sent");
+        if (!to)
+            continue;
+        to->sent += number_of(from, "sent");
+        to->failed += number_of(from, "failed");
     }
 }
 

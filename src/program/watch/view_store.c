@@ -136,4 +136,6 @@ void view_read_lag(view *v, tool *t)
     for (size_t i = 0; !status && i < v->queue_count; i++)
         if (v->queues[i].waiting == 0)
             read_queue(v, t, &v->queues[i]);
+        else if (!v->queues[i].is_broker)
+            v->queues[i].waiting = 0; /* the store does not know it: nothing was ever put there */
 }

@@ -37,6 +37,7 @@ enum { LEASE_DEFAULT_MS = 30000, POLL_DEFAULT_MS = 200 };
 static semel_status transact_once(store_queue *queue, work_unit *unit, const queue_step *step,
                                   void *context, int *committed, semel_error *err)
 {
+    unit->operation = SEMEL_OPERATION_QUEUE;
     semel_status status = unit_tx_begin(unit, step->durability, err);
     if (!status)
         status = step->work(queue, unit, context, err);
