@@ -205,6 +205,7 @@ static semel_status claim_key(work_unit *unit, uint32_t lease_ms, semel_error *e
     int old = is_old(unit);
     if (old)
         mark->attempts = 0;
+    mark->unsure = old;
     semel_status status = markers->claim(unit->state, mark, lease_ms, err);
     if (!status)
         status = old ? check_stale(unit, mark->attempts > 1, err) : check_became_old(unit, err);
