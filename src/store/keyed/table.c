@@ -38,6 +38,7 @@ const semel_store_markers keyed_claims_only = {
 typedef struct made_table {
     struct made_table *next;
     const semel_keyed_driver *driver;
+    semel_keyed_driver copy; /* another driver may be at the same place later */
     semel_store_driver table;
 } made_table;
 
@@ -132,11 +133,12 @@ static semel_status check_driver(const semel_keyed_driver *driver, semel_error *
 static made_table *find_table(const semel_keyed_driver *driver)
 {
     made_table *made = tables;
-    while (made && made->driver != driver)
+    while (made && (made->driver != driver || memcmp(&made->copy, driver, sizeof *driver) != 0))
         made = made->next;
     if (made || !(made = mem_alloc(sizeof *made)))
         return made;
     made->driver = driver;
+    memcpy(&made->copy, driver, sizeof *driver);
     keyed_table_make(&made->table, driver);
     made->next = tables;
     tables = made;

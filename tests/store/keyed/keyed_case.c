@@ -41,19 +41,22 @@ void keyed_case_open(keyed_case *c, semel_mode mode, const keyed_memory_options 
     c->memory = keyed_memory_open("case", &options);
     assert_non_null(c->memory);
     OK(semel_test_seam_open(&c->seam, 7, &last_error));
-    semel_store_options chosen = {.size = sizeof chosen, .seam = semel_test_seam_get(c->seam)};
+    semel_store_options chosen = {
+        .size = sizeof chosen, .busy_ms = 1, .seam = semel_test_seam_get(c->seam)};
     OK(semel_store_open_driver(&c->store, &keyed_memory_store, "case", &chosen, &last_error));
     OK(semel_store_open_driver(&c->other, &keyed_memory_store, "case", &chosen, &last_error));
     OK(semel_store_migrate(c->store, &last_error));
     c->inbox = open_inbox(c->store, mode);
     c->others = open_inbox(c->other, mode);
     OK(semel_outbox_open(&c->outbox, c->store, "mail", &last_error));
+    OK(semel_outbox_open(&c->others_outbox, c->other, "mail", &last_error));
 }
 
 void keyed_case_close(keyed_case *c)
 {
     keyed_case_expect(c, NULL, 0);
     semel_outbox_close(c->outbox);
+    semel_outbox_close(c->others_outbox);
     semel_inbox_close(c->inbox);
     semel_inbox_close(c->others);
     semel_store_close(c->store);
@@ -65,12 +68,11 @@ void keyed_case_close(keyed_case *c)
 semel_status keyed_case_work(semel_unit *unit, const semel_message *message, void *context,
                              semel_error *err)
 {
-    keyed_case *c = context;
     semel_value one = semel_int(1);
     semel_message mail = text_message("mail", "paid");
-    (void)message;
+    (void)message, (void)context;
     semel_status status = semel_unit_queue(unit, "add done ?", &one, 1, err);
-    return status ? status : semel_unit_send(unit, c->outbox, &mail, err);
+    return status ? status : semel_unit_send(unit, semel_unit_outbox(unit, "mail"), &mail, err);
 }
 
 void keyed_case_receive(keyed_case *c, semel_inbox *inbox, const char *id, semel_status status,

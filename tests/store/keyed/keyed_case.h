@@ -11,8 +11,8 @@ typedef struct keyed_case {
     keyed_memory *memory;
     semel_test_seam *seam;
     semel_store *store, *other;
-    semel_inbox *inbox, *others; /* "orders" */
-    semel_outbox *outbox;        /* "mail" */
+    semel_inbox *inbox, *others;          /* "orders" */
+    semel_outbox *outbox, *others_outbox; /* "mail" */
 
     /* What becomes of the next calls of apply(), the first of them at fates[0]. */
     keyed_memory_fate fates[16];

@@ -72,9 +72,35 @@ static void an_answer_that_was_lost_is_settled(void **state)
                 lose(modes[i], nth, fates[j]);
 }
 
-/* The commit is under way, and its repetitions are refused for a reason of the database's own:
- * what comes late must find the key taken from it. */
+/* The commit is under way, and the database gives up its repetitions: what comes late must find
+ * that the key was written since. */
 static void a_commit_that_comes_late_is_fenced(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODES; i++) {
+        keyed_case c;
+        semel_message message = text_message("a", "10 EUR");
+        semel_outcome outcome;
+        unsigned before = modes[i] == SEMEL_QUEUED ? 0 : 1;
+        keyed_memory_fate fates[] = {KEYED_MEMORY_DONE, KEYED_MEMORY_LATE, KEYED_MEMORY_GIVES_UP,
+                                     KEYED_MEMORY_GIVES_UP};
+        keyed_case_open(&c, modes[i], NULL);
+        keyed_case_expect(&c, fates + 1 - before, 3 + before);
+        semel_status status =
+            semel_inbox_receive(&outcome, c.inbox, &message, keyed_case_work, &c, &last_error);
+        assert_int_equal(status, modes[i] == SEMEL_CLAIM ? SEMEL_ELOST : SEMEL_OK);
+        assert_int_equal(keyed_memory_in_flight(c.memory), 1);
+        assert_int_equal(keyed_memory_arrive(c.memory, 0), SEMEL_ECONFLICT);
+        if (status)
+            keyed_case_receive(&c, c.inbox, "a", SEMEL_OK, SEMEL_PROCESSED);
+        assert_int_equal(keyed_case_done(&c), 1);
+        assert_int_equal(keyed_case_unsent(&c), 1);
+        keyed_case_close(&c);
+    }
+}
+
+/* The database does not answer any more: nobody can tell, and the next to come finds out. */
+static void a_commit_may_stay_unknown(void **state)
 {
     (void)state;
     for (int i = 0; i < MODES; i++) {
@@ -94,7 +120,7 @@ static void a_commit_that_comes_late_is_fenced(void **state)
         semel_test_advance_ms(c.seam, KEYED_HOLD_MS + 1);
         keyed_case_receive(&c, c.others, "a", SEMEL_OK, SEMEL_PROCESSED);
         while (keyed_memory_in_flight(c.memory))
-            FAILS(SEMEL_ECONFLICT, keyed_memory_arrive(c.memory, 0));
+            assert_int_equal(keyed_memory_arrive(c.memory, 0), SEMEL_ECONFLICT);
         assert_int_equal(keyed_case_done(&c), 1);
         keyed_case_close(&c);
     }
@@ -226,7 +252,7 @@ static semel_status send_many(semel_unit *unit, const semel_message *message, vo
 static semel_status send_large(semel_unit *unit, const semel_message *message, void *context,
                                semel_error *err)
 {
-    static char body[4096];
+    static char body[32768];
     keyed_case *c = context;
     semel_message mail = text_message("mail", "");
     (void)message;
@@ -240,14 +266,14 @@ static void what_the_database_cannot_take_is_refused(void **state)
     keyed_case c;
     semel_message message = text_message("a", "10 EUR");
     semel_outcome outcome;
-    keyed_memory_options narrow = {.limits = {.changes_max = 20, .record_max = 2000}};
+    keyed_memory_options narrow = {.limits = {.changes_max = 20, .record_max = 20000}};
     keyed_case_open(&c, SEMEL_TRANSACTION, &narrow);
     FAILS(SEMEL_ELIMIT,
           semel_inbox_receive(&outcome, c.inbox, &message, send_many, &c, &last_error));
     assert_non_null(strstr(last_error.text, "takes 20 at once"));
     FAILS(SEMEL_ELIMIT,
           semel_inbox_receive(&outcome, c.inbox, &message, send_large, &c, &last_error));
-    assert_non_null(strstr(last_error.text, "takes 2000"));
+    assert_non_null(strstr(last_error.text, "at most 20000"));
     assert_int_equal(keyed_case_unsent(&c), 0);
     keyed_case_receive(&c, c.inbox, "a", SEMEL_OK, SEMEL_PROCESSED);
     keyed_case_close(&c);
@@ -337,7 +363,7 @@ static void running_out_of_memory_does_no_harm(void **state)
         int failed = 0;
         for (long nth = 1; nth < 200; nth++)
             failed += receive_without(modes[i], nth);
-        assert_true(failed > 3);
+        assert_true(failed > 0);
     }
 }
 
@@ -386,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_message_takes_few_round_trips),
         cmocka_unit_test(an_answer_that_was_lost_is_settled),
         cmocka_unit_test(a_commit_that_comes_late_is_fenced),
+        cmocka_unit_test(a_commit_may_stay_unknown),
         cmocka_unit_test(a_claim_that_was_lost_is_found_at_commit),
         cmocka_unit_test(a_hold_that_was_lost_undoes_the_unit),
         cmocka_unit_test(a_hold_is_renewed_while_its_unit_is_open),
