@@ -57,6 +57,16 @@ typedef struct semel_mark {
     int64_t type;
     int64_t source;
     int64_t received_ms;
+
+    /* in, of `claim`: 1 if the core has yet to find out whether the message is stale, and rolls the
+     * unit back if it is. A driver that stores a claim before the commit must not do so then: a
+     * process that dies in between would leave a row, which proves to the next copy that the key
+     * was not forgotten */
+    int unsure;
+    /* out, of claim and mark: the row that was there was left by a claim that was stored before its
+     * commit, so it does not prove that the key was not forgotten. Drivers that never do that leave
+     * it 0 */
+    int unproven;
 } semel_mark;
 
 /* The place where a sweep stopped. Zero is the beginning. */

@@ -177,6 +177,22 @@ static void drop_returns(const keyed_sending *sending)
             sending->from[i]->hold->returned_late = 1;
 }
 
+/* The keys that were refused and are not among the records have none. */
+int keyed_unit_refused(const keyed_row **out, const keyed_unit *unit, semel_bytes space,
+                       semel_bytes key)
+{
+    const keyed_sending *last = unit->sending;
+    for (size_t i = 0; last && i < last->count; i++) {
+        const semel_keyed_record *record = &last->changes[i].record;
+        if (!last->changes[i].refused || !keyed_same(record->key, key) ||
+            !keyed_same(record->space, space))
+            continue;
+        *out = keyed_rows_find(&last->there, space, key);
+        return 1;
+    }
+    return 0;
+}
+
 /* --- sending ---------------------------------------------------------------------------------- */
 
 static int is_passing(semel_status status)
@@ -295,6 +311,7 @@ semel_status keyed_commit_changes(keyed_unit *unit, semel_error *err)
     for (int tries = 0; !status && again; tries++) {
         keyed_unit_save(unit);
         status = build_and_send(&sending, &again, err);
+        unit->sending = &sending;
         if (!again)
             break;
         keyed_unit_undo(unit);
@@ -304,6 +321,7 @@ semel_status keyed_commit_changes(keyed_unit *unit, semel_error *err)
         else if (tries > 1)
             (void)keyed_try_again(&collisions, unit->store, unit->store->settings->busy_ms);
     }
+    unit->sending = NULL;
     if (!status)
         note_claims(unit);
     return status;

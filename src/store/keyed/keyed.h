@@ -144,8 +144,9 @@ struct keyed_unit {
     uint32_t *index; /* unit.c: hash table of the changes, from 1 on; 0: none */
     size_t index_size;
     keyed_step *first_step, *last_step;
-    keyed_hold *holds;           /* keys that this unit holds or has claimed, chained in the unit */
-    struct keyed_leased *leased; /* outbox_lease.c: what `lease` has taken for this unit */
+    keyed_hold *holds; /* keys that this unit holds or has claimed, chained in the unit */
+    const struct keyed_sending *sending; /* commit.c: the last try of the commit */
+    struct keyed_leased *leased;         /* outbox_lease.c: what `lease` has taken for this unit */
     int open;
     struct keyed_undo *undo; /* unit.c: what a savepoint has to bring back */
     uint32_t savepoint;      /* its number, from 1 on; 0: none is set */
@@ -177,6 +178,11 @@ semel_status keyed_unit_remove(keyed_unit *unit, keyed_role role, const semel_ke
  * are built, keyed_unit_change() also gives changes of earlier steps and members; a change that has
  * another role keeps it. */
 semel_status keyed_unit_step(keyed_unit *unit, keyed_build *build, void *context, semel_error *err);
+
+/* While steps are built anew: 1 if the database has refused this record's change, with what it has
+ * there (NULL: nothing) in *out, so that it need not be read again. */
+int keyed_unit_refused(const keyed_row **out, const keyed_unit *unit, semel_bytes space,
+                       semel_bytes key);
 
 /* --- reading ---------------------------------------------------------------------------------- */
 

@@ -7,7 +7,9 @@
  * counted that was not made, and the key is free when the lease ends. A rollback brings back what
  * was there.
  *
- * A count without a lease holds nothing, so nobody needs to see it early: it is buffered. */
+ * A count without a lease holds nothing, so nobody needs to see it early: it is buffered. So is the
+ * claim of a message that may be stale: if the process died before the core knows, the record would
+ * be taken for a proof that the key was not forgotten. */
 #include "store/keyed/hold.h"
 
 #include <string.h>
@@ -23,7 +25,8 @@ static keyed_marker claimed_marker(const keyed_found *found, const semel_mark *m
     return marker;
 }
 
-/* In the unit's buffer: a count, or a claim of a key that the unit has changed before. */
+/* In the unit's buffer: a count, a claim that is not sure, or one of a key that the unit has changed
+ * before. */
 static semel_status claim_at_commit(keyed_unit *unit, const keyed_found *found, semel_mark *mark,
                                     uint32_t lease_ms, semel_error *err)
 {
@@ -82,6 +85,7 @@ static void describe_claim(claiming *c, const keyed_marker *marker)
 static semel_status plan_claim(semel_keyed_change *out, claiming *c, semel_error *err)
 {
     keyed_marker marker = claimed_marker(&c->found, c->mark);
+    marker.unproven = !c->found.known || c->found.marker.unproven;
     if (!keyed_marker_write(&c->hold->value, &c->unit->arena, &marker))
         return keyed_out_of_memory(err);
     describe_claim(c, &marker);
@@ -164,7 +168,7 @@ semel_status keyed_claim_key(void *unit, semel_mark *mark, uint32_t lease_ms, se
     if (mark->key.len == 0 || mark->key.len > SEMEL_KEY_MAX)
         return semel_fail(err, SEMEL_EINVAL, "a key of %zu bytes: it must have 1 to %zu",
                           mark->key.len, SEMEL_KEY_MAX);
-    if (!lease_ms || keyed_unit_find(self, space, mark->key) ||
+    if (!lease_ms || mark->unsure || keyed_unit_find(self, space, mark->key) ||
         keyed_hold_find(self, space, mark->key))
         return claim_in_unit(self, mark, lease_ms, err);
     semel_status status = claim_at_once(&c, err);

@@ -205,6 +205,32 @@ static void guess_groups(plan *p)
     }
 }
 
+static semel_status take_group(plan *p, plan_group *group, const keyed_row *row, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    group->is_known = 1;
+    group->group = (outbox_group){0};
+    if (row)
+        status = outbox_group_read(&group->group, &row->record, err);
+    if (!status)
+        outbox_group_keep(p->store, group->scope, group->name, &group->group, 1);
+    return status;
+}
+
+/* In another try: groups whose guess was wrong, as the database has told. Others may be as they
+ * were guessed, but are read, too. */
+static semel_status take_refused(plan *p, semel_error *err)
+{
+    semel_status status = SEMEL_OK;
+    for (plan_group *at = p->groups; at && !status; at = at->next) {
+        keyed_space space = keyed_space_of('g', at->scope);
+        const keyed_row *row = NULL;
+        if (keyed_unit_refused(&row, p->unit, keyed_space_bytes(&space), at->name))
+            status = take_group(p, at, row, err);
+    }
+    return status;
+}
+
 static semel_status take_groups(plan *p, int64_t scope, const keyed_rows *found, semel_error *err)
 {
     keyed_space space = keyed_space_of('g', scope);
@@ -213,12 +239,7 @@ static semel_status take_groups(plan *p, int64_t scope, const keyed_rows *found,
         if (at->is_known || at->scope != scope)
             continue;
         const keyed_row *row = keyed_rows_find(found, keyed_space_bytes(&space), at->name);
-        at->is_known = 1;
-        at->group = (outbox_group){0};
-        if (row)
-            status = outbox_group_read(&at->group, &row->record, err);
-        if (!status)
-            outbox_group_keep(p->store, scope, at->name, &at->group, 1);
+        status = take_group(p, at, row, err);
     }
     return status;
 }
@@ -249,6 +270,8 @@ static semel_status read_groups(plan *p, semel_error *err)
     semel_status status = SEMEL_OK;
     if (p->is_first_try)
         guess_groups(p);
+    else
+        status = take_refused(p, err);
     for (const plan_group *at = p->groups; at && !status; at = at->next)
         if (!at->is_known)
             status = read_scope(p, at->scope, err);

@@ -410,7 +410,7 @@ static void run_world(world *w, unsigned steps)
 
 /* --- the tests -------------------------------------------------------------------------------- */
 
-enum { SEEDS = 150, STEPS = 120 };
+enum { SEEDS = 60, STEPS = 120 };
 
 static void run_seeds(const keyed_memory_options *options, int interferes, int loses,
                       int leases_end)

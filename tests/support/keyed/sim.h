@@ -126,7 +126,7 @@ typedef struct sim_process {
     uint64_t lost_place; /* of the marker of the last unit whose answer was lost */
     int batch[4];        /* deliveries that it has taken */
     int batch_count;
-    int runs[4]; /* what handlers have begun in this call */
+    int runs[16]; /* what handlers have begun in this call */
     int run_count;
 } sim_process;
 

@@ -572,7 +572,9 @@ static void choose_retention(sim *s)
 {
     if (!sim_chance(s, 250))
         return;
-    s->retention_ms = 20000;
+    /* Longer than a process stands still: one that records the failure of a message after others
+     * have handled and forgotten it would bring it back. */
+    s->retention_ms = 900000;
     s->sweeps = 1;
     if (sim_chance(s, 250)) { /* long enough for what expires by itself */
         s->retention_ms = 10 * UINT64_C(86400000);
