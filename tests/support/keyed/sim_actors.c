@@ -132,7 +132,7 @@ static void be_slow(sim_process *p)
     sim *s = p->world;
     if (sim_chance(s, 400))
         sim_yield(p);
-    if (!s->calm && sim_chance(s, 60))
+    if (!s->calm && s->fault_permille && sim_chance(s, 60))
         sim_sleep(p, 1 + sim_below(s, 3 * s->lease_ms));
 }
 
@@ -502,7 +502,7 @@ static void relay(sim_process *p)
                 if (!sent && s->rows_out)
                     sim_sleep(p, TICK_MS + sim_below(s, 500));
                 else if (!sent)
-                    wait_for_work(p, TICK_MS + sim_below(s, 300));
+                    wait_for_work(p, TICK_MS + sim_below(s, 1000));
             }
         if (p->dead)
             reborn(p);
