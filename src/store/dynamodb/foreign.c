@@ -1,5 +1,6 @@
 /* The application's own writes: a PartiQL statement with a question mark for each value, or an item
- * of TransactItems in JSON, in which the string "?" stands for a value, in the order of the text:
+ * of TransactItems in JSON, in which ? or the string "?" stands for a value, in the order of the
+ * text:
  *
  *     UPDATE stock SET n = n - ? WHERE id = ?
  *     {"Update":{"TableName":"stock","Key":{"id":"?"},"UpdateExpression":"ADD n :n",
@@ -157,15 +158,43 @@ static size_t write_with_values(text_buffer *to, json_object *json, const semel_
     return used;
 }
 
+/* A question mark outside of strings becomes a string, and so the text becomes JSON. */
+static void quote_marks(text_buffer *to, const char *text)
+{
+    int inside = 0;
+    for (; *text; text++) {
+        if (inside && *text == '\\' && text[1])
+            text_append(to, text++, 1);
+        else if (*text == '"')
+            inside = !inside;
+        if (!inside && *text == '?')
+            text_append_z(to, "\"?\"");
+        else
+            text_append(to, text, 1);
+    }
+    text_append(to, "", 1);
+}
+
+static json_object *parse_json(const char *text)
+{
+    text_buffer quoted = {0};
+    json_object *out = NULL;
+    json_tokener *reader = json_tokener_new_ex(DYNAMO_JSON_DEPTH);
+    quote_marks(&quoted, text);
+    if (reader && !quoted.failed) {
+        json_tokener_set_flags(reader, JSON_TOKENER_STRICT);
+        out = json_tokener_parse_ex(reader, quoted.bytes, (int)quoted.len);
+    }
+    if (reader)
+        json_tokener_free(reader);
+    mem_free(quoted.bytes);
+    return out;
+}
+
 static semel_status parse_item(json_object **out, const char *text, semel_error *err)
 {
     static const char *const actions[] = {"Put", "Update", "Delete", "ConditionCheck"};
-    json_tokener *reader = json_tokener_new_ex(DYNAMO_JSON_DEPTH);
-    if (!reader)
-        return dynamo_no_memory(err);
-    json_tokener_set_flags(reader, JSON_TOKENER_STRICT);
-    *out = json_tokener_parse_ex(reader, text, (int)strlen(text) + 1);
-    json_tokener_free(reader);
+    *out = parse_json(text);
     int fine = *out && json_object_is_type(*out, json_type_object) &&
                json_object_object_length(*out) == 1,
         known = 0;

@@ -336,6 +336,8 @@ static void statements_and_items_do_not_mix(void **state)
                     &last_error));
     OK(dynamo_queue(p->store, "{\"Put\":{\"TableName\":\"t\",\"Item\":{\"a\":\"?\"}}}", values, 1,
                     &last_error));
+    OK(dynamo_queue(p->store, "{\"Put\": {\"TableName\": \"t\", \"Item\": {\"a \\\" ?\": ?}}}",
+                    values, 1, &last_error));
     close_place(p);
 }
 

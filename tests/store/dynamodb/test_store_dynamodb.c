@@ -12,7 +12,7 @@ int main(void)
                                           .pass_ms = server_pass_ms,
                                           .durability = SEMEL_DURABLE_POWER,
                                           .lacks = LACKS_JOIN,
-                                          .clock_ms = 2500, /* the Date header has seconds */
+                                          .clock_ms = SERVER_DYNAMODB_CLOCK_MS,
                                           .record_max = 400000,
                                           .flags = STORE_KEEPS | STORE_SHARED | STORE_MIGRATES |
                                                    STORE_SERVER_CLOCK | STORE_CLOCK_PASSES |

@@ -88,6 +88,11 @@ static int parse_endpoint(server_target *out, const char *url)
            sscanf(endpoint, "endpoint=http://%63[^:/]:%u", out->host, &out->port) == 2;
 }
 
+int64_t server_clock_ms(server_kind kind)
+{
+    return types[kind]->clock_ms;
+}
+
 static void parse(server_target *out, const char *url)
 {
     char scheme[SERVER_NAME_ROOM];

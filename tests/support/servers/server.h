@@ -77,6 +77,8 @@ void server_give_back(const char *url);
  * committed. The first waits for some time until no row is locked, since it may be a transaction
  * that is about to end. */
 void server_pass_ms(const char *url, int64_t ms);
+int64_t server_clock_ms(server_kind kind); /* by how much two clients may differ about its time */
+enum { SERVER_DYNAMODB_CLOCK_MS = 2500 };  /* its answers have seconds */
 void server_pass_unlocked_ms(const char *url, int64_t ms);
 
 /* --- behind the library's back ---------------------------------------------------------------- */

@@ -148,4 +148,5 @@ const server_type server_dynamodb = {
     .fresh = fresh_dynamodb,
     .drop = drop_dynamodb,
     .pass = pass_dynamodb,
+    .clock_ms = SERVER_DYNAMODB_CLOCK_MS,
 };
