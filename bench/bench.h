@@ -36,6 +36,7 @@ typedef struct bench_options {
     const char *postgres;  /* URL of a server, or "off"; NULL: start one */
     const char *mariadb;
     const char *rabbitmq;
+    const char *redis;
 } bench_options;
 
 extern bench_options options;

@@ -61,6 +61,10 @@ static const struct section {
     {"run-start", "semel run, start, memory and size", section_run_start},
     {"tracing", "semel run with tracing, against one without", section_tracing},
     {"run-metrics", "semel run with its metrics scraped, against none", section_run_metrics},
+#ifdef SEMEL_WITH_REDIS
+    {"redis", "Redis, queued, claim and copies, against scripts by hand, pipelined and not",
+     section_redis},
+#endif
 #ifdef SEMEL_WITH_RABBITMQ
     {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
      section_broker_publish},
@@ -81,6 +85,7 @@ static void print_help(void)
     puts(
         "usage: semel-bench [--quick | --large] [--only NAME]... [--csv] [--dir DIRECTORY]\n"
         "                   [--postgres URL] [--mariadb URL] [--rabbitmq URL]\n"
+        "                   [--redis URL]\n"
         "\n"
         "  --quick         fewer and shorter rounds, up to a million markers: about a minute\n"
         "  --large         ten million markers in server-sweep: minutes more\n"
@@ -92,6 +97,7 @@ static void print_help(void)
         "                  bench_...; \"off\": none. Default: one is started for the run\n"
         "  --mariadb URL   the same, with tables named bench_...\n"
         "  --rabbitmq URL  this broker, with exchanges and queues named bench_...; \"off\": none\n"
+        "  --redis URL     this server, with keys that begin with {bench_...\n"
         "\n"
         "sections:");
     for (size_t i = 0; i < SECTIONS; i++)
@@ -120,6 +126,7 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
                                           {"help", no_argument, NULL, 'h'},
                                           {"mariadb", required_argument, NULL, 'm'},
                                           {"rabbitmq", required_argument, NULL, 'r'},
+                                          {"redis", required_argument, NULL, 'R'},
                                           {NULL, 0, NULL, 0}};
     int choice, some = 0;
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
@@ -137,6 +144,8 @@ static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
             options.mariadb = optarg;
         else if (choice == 'r')
             options.rabbitmq = optarg;
+        else if (choice == 'R')
+            options.redis = optarg;
         else if (choice == 'o')
             some = wanted[section_number(optarg)] = 1;
         else {

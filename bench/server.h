@@ -5,6 +5,7 @@
  *     raw_*.c           the loops by hand, on libpq and libmariadb, behind one list of functions
  *     semel_server.c    the same work through semel
  *     section_server*.c what is measured, written once for both
+ *     section_redis.c   Redis, against scripts by hand
  *
  * Every contender has a room of its own on the server: a schema (PostgreSQL) or a prefix (MariaDB),
  * with semel's tables in it and one table for the business rows. So no contender's tables grow by
@@ -77,6 +78,10 @@ extern const server postgres_server, mariadb_server;
  * it. Ends the program if one cannot be had. */
 void each_server(void (*measure)(const server *on, const char *url));
 void one_server(const char *name, void (*measure)(const server *on, const char *url));
+
+/* Redis, which has no SQL: section_redis.c. */
+int redis_is_off(void);
+const char *redis_url(void);
 
 /* "PostgreSQL 15.4: receive": for the head of a table. */
 const char *server_title(char out[100], const server *on, const char *what);
@@ -154,5 +159,6 @@ void section_handoff(void);   /* and on SQLite */
 void section_groups(void);    /* and on the other stores */
 void section_retention(void); /* the same */
 void section_defaults(void);  /* the same */
+void section_redis(void);
 
 #endif

@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-enum { BROKER = 2, SERVERS, URL_ROOM = 512 };
+enum { BROKER = 2, REDIS, SERVERS, URL_ROOM = 512 };
 
 #ifdef SEMEL_WITH_POSTGRES
 #define POSTGRES &postgres_server
@@ -31,18 +31,25 @@ enum { BROKER = 2, SERVERS, URL_ROOM = 512 };
 #define WITH_RABBITMQ 0
 #endif
 
-/* The databases, then the broker. */
+#ifdef SEMEL_WITH_REDIS
+#define WITH_REDIS 1
+#else
+#define WITH_REDIS 0
+#endif
+
+/* The SQL databases, then the broker, then Redis. */
 static struct wanted {
     const char *name; /* as dev/servers calls it */
     const char *variable;
     const char **option;
-    const server *on;   /* NULL: not built in, or the broker */
+    const server *on;   /* NULL: not built in, or no SQL database */
     char url[URL_ROOM]; /* "" until it is known */
     char state_file[512];
 } servers[SERVERS] = {
     {"postgres", "POSTGRES_URL=", &options.postgres, POSTGRES, "", ""},
     {"mariadb", "MARIADB_URL=", &options.mariadb, MARIADB, "", ""},
     [BROKER] = {"rabbitmq", "RABBITMQ_URL=", &options.rabbitmq, NULL, "", ""},
+    [REDIS] = {"redis", "REDIS_URL=", &options.redis, NULL, "", ""},
 };
 
 /* --- dev/servers ------------------------------------------------------------------------------ */
@@ -76,7 +83,8 @@ static int is_off(const struct wanted *w)
 
 static int is_built_in(const struct wanted *w)
 {
-    return w->on || (WITH_RABBITMQ && w == &servers[BROKER]);
+    return w->on || (WITH_RABBITMQ && w == &servers[BROKER]) ||
+           (WITH_REDIS && w == &servers[REDIS]);
 }
 
 static void read_state(struct wanted *w)
@@ -147,6 +155,16 @@ int broker_is_off(void)
 const char *broker_url(void)
 {
     return url_of(&servers[BROKER]);
+}
+
+int redis_is_off(void)
+{
+    return is_off(&servers[REDIS]);
+}
+
+const char *redis_url(void)
+{
+    return url_of(&servers[REDIS]);
 }
 
 const char *server_title(char out[100], const server *on, const char *what)

@@ -140,7 +140,7 @@ static semel_status find_stale(batch *b, size_t *stale, semel_error *err)
     *stale = 0;
     for (size_t i = 0; i < b->count; i++) {
         batch_entry *e = &b->entries[i];
-        if (!batch_is_ours(e) || e->mark->attempts ||
+        if (!batch_is_ours(e) || (e->mark->attempts && !e->mark->unproven) ||
             !inbox_is_old(b->inbox, b->messages[e->index]))
             continue;
         semel_status status =

@@ -175,7 +175,8 @@ static semel_status check_stale(work_unit *unit, int row_was_there, semel_error 
 {
     uint64_t forgotten_ms;
     const semel_inbox *inbox = unit->item.inbox;
-    if (unit->item.mark.state != SEMEL_MARK_TAKEN || row_was_there || !is_old(unit))
+    if (unit->item.mark.state != SEMEL_MARK_TAKEN || !is_old(unit) ||
+        (row_was_there && !unit->item.mark.unproven))
         return SEMEL_OK;
     semel_status status = inbox_forgotten_age(&forgotten_ms, unit, inbox, err);
     if (status)

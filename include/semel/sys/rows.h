@@ -63,6 +63,10 @@ typedef struct semel_mark {
      * process that dies in between would leave a row, which proves to the next copy that the key
      * was not forgotten */
     int unsure;
+    /* out, of claim and mark: the row that was there was left by a claim that was stored before its
+     * commit, so it does not prove that the key was not forgotten. Drivers that never do that leave
+     * it 0 */
+    int unproven;
 } semel_mark;
 
 /* The place where a sweep stopped. Zero is the beginning. */

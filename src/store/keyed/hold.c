@@ -16,7 +16,14 @@
 #include <errno.h>
 #include <string.h>
 
-enum { RENEW_MS = KEYED_HOLD_MS / 3, RESTORED_AT_ONCE = 25 };
+enum { RESTORED_AT_ONCE = 25 };
+
+uint32_t keyed_hold_ms = KEYED_HOLD_MS;
+
+static uint32_t renew_ms(void)
+{
+    return keyed_hold_ms / 3;
+}
 
 keyed_hold *keyed_hold_new(keyed_unit *unit, semel_bytes space, semel_bytes key)
 {
@@ -180,7 +187,7 @@ static int copy_due(keyed_hold *out, const keyed_store *store, int64_t now_ms, m
 {
     const keyed_hold *due = NULL;
     for (const keyed_hold *hold = store->holds; hold; hold = hold->next)
-        if (!hold->lost && hold->until_ms - now_ms <= KEYED_HOLD_MS - RENEW_MS &&
+        if (!hold->lost && hold->until_ms - now_ms <= (int64_t)keyed_hold_ms - renew_ms() &&
             (!due || hold->until_ms < due->until_ms))
             due = hold;
     if (!due)
@@ -227,7 +234,7 @@ static int renew_one(keyed_store *store, mem_arena *arena)
                                  .record = {.space = due.space,
                                             .key = due.key,
                                             .guard = due.token,
-                                            .until_ms = now_ms + KEYED_HOLD_MS,
+                                            .until_ms = now_ms + keyed_hold_ms,
                                             .value = due.value}};
     keyed_new_version(store, change.record.version);
     keyed_rows there = {.arena = arena};
@@ -252,7 +259,7 @@ static void *keep_holds(void *context)
     keyed_store *store = context;
     pthread_mutex_lock(&store->lock);
     while (!store->closing) {
-        int64_t end_ms = wait_clock_ms() + RENEW_MS / 2;
+        int64_t end_ms = wait_clock_ms() + renew_ms() / 2;
         struct timespec end = wait_until(end_ms);
         while (!store->closing && wait_clock_ms() < end_ms)
             (void)pthread_cond_timedwait(&store->ending, &store->lock, &end);

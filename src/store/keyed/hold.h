@@ -43,6 +43,9 @@ void keyed_holds_end(keyed_unit *unit);
 /* Gives them back to what was before, as far as the database can be reached. */
 void keyed_holds_release(keyed_unit *unit);
 
+/* KEYED_HOLD_MS. Tests set it, before the first store is opened, where processes are killed. */
+extern uint32_t keyed_hold_ms;
+
 /* Renews those that are due, as the thread does. */
 void keyed_renew_holds(keyed_store *store);
 

@@ -32,6 +32,9 @@ struct keyed_marker {
     semel_bytes why;
     int has_result; /* which is the body */
     int letter_gone;
+    /* it was written by a claim before the commit of its unit, over nothing: the core may not have
+     * known yet whether the inbox had forgotten the key */
+    int unproven;
 };
 
 /* Bytes are borrowed. 0 if the value is damaged; what could be read is in *out. */

@@ -85,6 +85,7 @@ static void describe_claim(claiming *c, const keyed_marker *marker)
 static semel_status plan_claim(semel_keyed_change *out, claiming *c, semel_error *err)
 {
     keyed_marker marker = claimed_marker(&c->found, c->mark);
+    marker.unproven = !c->found.known || c->found.marker.unproven;
     if (!keyed_marker_write(&c->hold->value, &c->unit->arena, &marker))
         return keyed_out_of_memory(err);
     describe_claim(c, &marker);

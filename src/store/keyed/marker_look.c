@@ -103,6 +103,7 @@ void keyed_marker_report(semel_mark *mark, const keyed_found *found)
     uint32_t known_elsewhere = mark->attempts;
     mark->known_fingerprint = 0;
     mark->held_until_ms = 0;
+    mark->unproven = found->known && found->marker.unproven;
     mark->state = keyed_marker_state_of(found);
     if (mark->state == SEMEL_MARK_HELD)
         mark->held_until_ms = found->record.until_ms;
@@ -193,6 +194,7 @@ keyed_change *keyed_marker_change(keyed_unit *unit, const keyed_found *found,
         return NULL;
     copy->why.data = why;
     copy->held = marker->held == KEYED_HELD_NEW ? KEYED_HELD_NEW : KEYED_NOT_HELD;
+    copy->unproven = 0; /* the commit proves it */
     change->marker = copy;
     change->change.kind = SEMEL_KEYED_WRITE;
     change->change.keep_body = 0;

@@ -68,7 +68,7 @@ static semel_status make_hold(marking *m, taking *t, semel_error *err)
         return keyed_out_of_memory(err);
     if (!t->hold->token)
         t->hold->token = keyed_new_token(unit->store);
-    t->hold->until_ms = t->found.now_ms + KEYED_HOLD_MS;
+    t->hold->until_ms = t->found.now_ms + keyed_hold_ms;
     t->hold->expires_ms = keyed_marker_expires(unit->store, t->found.now_ms, t->mark->keep_ms);
     t->hold->was_there = t->found.there;
     t->hold->before = t->found.record;
@@ -133,8 +133,8 @@ static semel_status write_holds(marking *m, int *again, semel_error *err)
     if (status == SEMEL_EUNKNOWN)
         return semel_fail(err, SEMEL_EUNAVAILABLE,
                           "the answer of the store was lost while keys were taken; if they were, "
-                          "they are free again in %d s",
-                          KEYED_HOLD_MS / 1000);
+                          "they are free again in %u s",
+                          keyed_hold_ms / 1000);
     *again = status == SEMEL_ECONFLICT && keyed_refused(m->writes, m->write_count) > 0;
     return *again ? see_refused(m, &there, err) : status;
 }

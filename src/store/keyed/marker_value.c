@@ -13,7 +13,8 @@ enum {
     FIELD_RECEIVED,
     FIELD_WHY,
     FIELD_RESULT,
-    FIELD_LETTER_GONE
+    FIELD_LETTER_GONE,
+    FIELD_UNPROVEN
 };
 
 static void take_field(keyed_marker *out, const fields_reader *at)
@@ -55,6 +56,9 @@ static void take_field(keyed_marker *out, const fields_reader *at)
     case FIELD_LETTER_GONE:
         out->letter_gone = fields_int_of(at) != 0;
         break;
+    case FIELD_UNPROVEN:
+        out->unproven = fields_int_of(at) != 0;
+        break;
     default:
         break; /* of a newer version */
     }
@@ -84,6 +88,7 @@ int keyed_marker_write(semel_bytes *out, mem_arena *arena, const keyed_marker *m
     fields_bytes(&to, FIELD_WHY, marker->why);
     fields_int(&to, FIELD_RESULT, marker->has_result);
     fields_int(&to, FIELD_LETTER_GONE, marker->letter_gone);
+    fields_int(&to, FIELD_UNPROVEN, marker->unproven);
     return fields_end(out, &to);
 }
 

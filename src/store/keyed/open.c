@@ -168,7 +168,11 @@ semel_status keyed_migrate(void *store, semel_error *err)
     if (!status)
         status = check_version(self, version, err);
     if (!status && !version)
+        status = seam_fault(self->seam, "migrate.applied", err);
+    if (!status && !version)
         status = write_layout(self, err);
+    if (!status && !version)
+        status = seam_fault(self->seam, "migrate.committed", err);
     return status;
 }
 

@@ -152,9 +152,14 @@ static semel_status remove_one_by_one(sweeping *s, semel_error *err)
 static semel_status remove_some(sweeping *s, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    if (s->count > 1)
+    int some = s->count > 1;
+    if (some)
+        status = seam_fault(s->store->seam, "sweep.removed", err);
+    if (some && !status)
         status = s->store->driver->abilities & SEMEL_KEYED_MANY ? remove_together(s, err)
                                                                 : remove_one_by_one(s, err);
+    if (some && !status)
+        status = seam_fault(s->store->seam, "sweep.committed", err);
     s->count = 1;
     return status == SEMEL_EUNKNOWN
                ? semel_fail(err, SEMEL_EUNAVAILABLE, "the answer to a sweep was lost")

@@ -308,6 +308,41 @@ static void what_expired_is_not_taken_for_new(void **state)
     keyed_case_close(&c);
 }
 
+/* A claim that was lost on its way comes when the inbox has forgotten the key: the row that it
+ * leaves is no proof that the message is new. */
+static void a_claim_that_comes_late_proves_nothing(void **state)
+{
+    (void)state;
+    keyed_case c;
+    semel_inbox *inbox = NULL;
+    semel_message message = text_message("a", "10 EUR");
+    semel_outcome outcome;
+    size_t swept = 0;
+    int more = 0;
+    const keyed_memory_fate late = KEYED_MEMORY_LATE;
+    const int64_t day_ms = (int64_t)24 * 3600 * 1000;
+    semel_inbox_options options = {
+        .size = sizeof options, .mode = SEMEL_CLAIM, .retention_ms = (uint64_t)day_ms};
+    keyed_case_open(&c, SEMEL_CLAIM, NULL);
+    const semel_seam *seam = semel_test_seam_get(c.seam);
+    message.time_ms = seam->wall_ms(seam->context);
+    OK(semel_inbox_open(&inbox, c.store, "forgetful", &options, &last_error));
+    OK(semel_inbox_receive(&outcome, inbox, &message, keyed_case_work, &c, &last_error));
+    keyed_case_expect(&c, &late, 1);
+    OK(semel_inbox_receive(&outcome, inbox, &message, keyed_case_work, &c, &last_error));
+    assert_int_equal(outcome, SEMEL_DUPLICATE);
+    semel_test_advance_ms(c.seam, 2 * day_ms);
+    OK(semel_inbox_sweep(&swept, &more, inbox, 100, &last_error));
+    assert_int_equal(swept, 1);
+    OK(keyed_memory_arrive(c.memory, 0));
+    FAILS(SEMEL_EREJECTED,
+          semel_inbox_receive(&outcome, inbox, &message, keyed_case_work, &c, &last_error));
+    assert_int_equal(outcome, SEMEL_STALE);
+    assert_int_equal(keyed_case_done(&c), 1);
+    semel_inbox_close(inbox);
+    keyed_case_close(&c);
+}
+
 /* --- processes -------------------------------------------------------------------------------- */
 
 static void a_child_does_not_use_the_store(void **state)
@@ -420,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_rollback_leaves_nothing),
         cmocka_unit_test(what_the_database_cannot_take_is_refused),
         cmocka_unit_test(what_expired_is_not_taken_for_new),
+        cmocka_unit_test(a_claim_that_comes_late_proves_nothing),
         cmocka_unit_test(a_child_does_not_use_the_store),
         cmocka_unit_test(running_out_of_memory_does_no_harm),
         cmocka_unit_test(a_driver_is_checked_when_it_is_opened),

@@ -14,7 +14,7 @@
 #include <semel/semel.h>
 #include <semel/test.h>
 
-enum { CRASH_LEASE_MS = 30000, CRASH_POINTS_MAX = 64, CRASH_TEXT = 64 };
+enum { CRASH_LEASE_MS = 30000, CRASH_HOLD_MS = 60001, CRASH_POINTS_MAX = 64, CRASH_TEXT = 64 };
 
 extern const char *const crash_points[];
 extern const size_t crash_point_count;

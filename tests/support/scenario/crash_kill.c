@@ -172,8 +172,9 @@ static void run_through(crash_stage *stage, attempt *a)
     if (!(end == PROCESS_OK && a->nth > 1 && stage->place->kind == PLACE_SERVER))
         check_end(end, a->point ? killed : PROCESS_OK, "first", a);
     store_place_wait_quiet(stage->place);
-    if (!a->flow->bare) /* there is nothing yet that could get older */
-        store_place_pass_ms(stage->place, CRASH_LEASE_MS + 1);
+    if (!a->flow->bare || !stage->place->has_sql) /* there may be no table that could get older */
+        store_place_pass_ms(stage->place,
+                            stage->place->has_sql ? CRASH_LEASE_MS + 1 : CRASH_HOLD_MS);
     check(crash_check_killed(stage, a->flow), a);
     check_end(process_run(run_again, a), PROCESS_OK, "second", a);
     check(crash_check_ended(stage, a->flow), a);
