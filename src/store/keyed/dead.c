@@ -171,10 +171,14 @@ static semel_status read_letter(letter *out, const semel_keyed_record *record, i
     while (fields_next(&reader))
         if (!take_field(out, &reader, arena))
             return keyed_out_of_memory(err);
+    semel_status status = SEMEL_OK;
     if (reader.damaged)
-        (void)semel_fail(&out->why, SEMEL_ESTORE, "its fields are cut off");
-    if (reader.damaged ||
-        (contents && keyed_message_take_body(&out->message, arena, record->body, &out->why))) {
+        status = semel_fail(&out->why, SEMEL_ESTORE, "its fields are cut off");
+    else if (contents)
+        status = keyed_message_take_body(&out->message, arena, record->body, &out->why);
+    if (status == SEMEL_ENOMEM)
+        return keyed_out_of_memory(err);
+    if (status) {
         out->dead.message = NULL;
         out->dead.error = out->why.text;
     }

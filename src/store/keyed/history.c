@@ -5,7 +5,7 @@
  * writers of history collide there.
  *
  * Trimming writes a pack anew without the rows that go, and removes it when none is left. */
-#include "store/keyed/item.h"
+#include "store/keyed/history_row.h"
 #include "store/keyed/set.h"
 
 #include <string.h>
@@ -16,56 +16,7 @@ enum { PACK_FIRST = 1, PACK_LAST, PACK_AT };
 
 enum { PACKED_ROW = 1 };
 
-enum {
-    ROW_AT = 1,
-    ROW_KIND,
-    ROW_NAME,
-    ROW_KEY,
-    ROW_OUTCOME,
-    ROW_REFUSED,
-    ROW_ATTEMPT,
-    ROW_DELIVERY,
-    ROW_RETRY,
-    ROW_TOOK,
-    ROW_LETTER,
-    ROW_COUNT,
-    ROW_PROCESS,
-    ROW_ERROR,
-    ROW_BODY_LEN,
-    ROW_KEPT,
-    ROW_CONTENTS
-};
-
-/* --- a row ------------------------------------------------------------------------------------ */
-
-static int encode_row(semel_bytes *out, mem_arena *arena, const semel_history *row, int kept)
-{
-    fields_writer writer = {.arena = arena};
-    const semel_message brief = {
-        .id = row->message->id, .type = row->message->type, .source = row->message->source};
-    semel_bytes contents = {NULL, 0};
-    if (kept && !keyed_message_body(&contents, arena, row->message))
-        return 0;
-    fields_int(&writer, ROW_AT, row->at_ms);
-    fields_int(&writer, ROW_KIND, (int64_t)row->kind);
-    fields_text(&writer, ROW_NAME, row->name);
-    fields_bytes(&writer, ROW_KEY, row->key);
-    fields_int(&writer, ROW_OUTCOME, (int64_t)row->outcome);
-    fields_int(&writer, ROW_REFUSED, (int64_t)row->refused);
-    fields_int(&writer, ROW_ATTEMPT, row->attempt);
-    fields_int(&writer, ROW_DELIVERY, row->delivery);
-    fields_int(&writer, ROW_RETRY, row->retry_ms);
-    fields_int(&writer, ROW_TOOK, row->took_ns);
-    fields_int(&writer, ROW_LETTER, row->letter);
-    fields_int(&writer, ROW_COUNT, (int64_t)row->count);
-    fields_text(&writer, ROW_PROCESS, row->process);
-    fields_text(&writer, ROW_ERROR, row->error);
-    fields_int(&writer, ROW_BODY_LEN, (int64_t)row->body_len);
-    fields_int(&writer, ROW_KEPT, kept);
-    fields_bytes(&writer, ROW_CONTENTS, contents);
-    keyed_message_write(&writer, kept ? row->message : &brief);
-    return fields_end(out, &writer);
-}
+/* --- rows that were put ------------------------------------------------------------------------ */
 
 /* As it was put, before it has an id. */
 typedef struct put_row {
@@ -82,124 +33,10 @@ static int encode_put(put_row *out, keyed_unit *unit, const semel_history *row)
 {
     uint64_t max = unit->store->driver->limits.record_max;
     out->at_ms = row->at_ms;
-    if (!encode_row(&out->bytes, &unit->arena, row, row->kept))
+    if (!history_row_encode(&out->bytes, &unit->arena, row, row->kept))
         return 0;
     return !max || out->bytes.len + PACK_ROOM <= max || !row->kept ||
-           encode_row(&out->bytes, &unit->arena, row, 0);
-}
-
-/* What a reader of a row needs around it. */
-typedef struct history_row {
-    semel_history row;
-    semel_message message;
-    semel_error why;
-} history_row;
-
-static int take_text(const char **out, const fields_reader *at, mem_arena *arena)
-{
-    *out = arena_copy(arena, at->bytes.data, at->bytes.len);
-    return *out != NULL;
-}
-
-static int take_number(semel_history *row, uint8_t field, int64_t number)
-{
-    switch (field) {
-    case ROW_AT:
-        row->at_ms = number;
-        return 1;
-    case ROW_KIND:
-        row->kind = (semel_history_kind)number;
-        return 1;
-    case ROW_OUTCOME:
-        row->outcome = (semel_outcome)number;
-        return 1;
-    case ROW_REFUSED:
-        row->refused = (semel_outcome)number;
-        return 1;
-    case ROW_ATTEMPT:
-        row->attempt = (uint32_t)number;
-        return 1;
-    case ROW_DELIVERY:
-        row->delivery = (uint32_t)number;
-        return 1;
-    case ROW_RETRY:
-        row->retry_ms = (uint32_t)number;
-        return 1;
-    case ROW_TOOK:
-        row->took_ns = number;
-        return 1;
-    case ROW_LETTER:
-        row->letter = number;
-        return 1;
-    case ROW_COUNT:
-        row->count = (uint64_t)number;
-        return 1;
-    case ROW_BODY_LEN:
-        row->body_len = (size_t)number;
-        return 1;
-    case ROW_KEPT:
-        row->kept = number != 0;
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-static int take_field(history_row *out, const fields_reader *at, mem_arena *arena)
-{
-    semel_history *row = &out->row;
-    if (take_number(row, at->field, fields_int_of(at)))
-        return 1;
-    switch (at->field) {
-    case ROW_NAME:
-        return take_text(&row->name, at, arena);
-    case ROW_PROCESS:
-        return take_text(&row->process, at, arena);
-    case ROW_ERROR:
-        return take_text(&row->error, at, arena);
-    case ROW_KEY:
-        row->key = at->bytes;
-        return 1;
-    case ROW_CONTENTS: /* read on demand */
-        return 1;
-    default:
-        return keyed_message_take(&out->message, at, arena);
-    }
-}
-
-static void damage(history_row *out, const char *why)
-{
-    (void)semel_fail(&out->why, SEMEL_ESTORE, "%s", why);
-    out->row.message_id = out->message.id;
-    out->row.type = out->message.type;
-    out->row.source = out->message.source;
-    out->row.message = NULL;
-    out->row.damage = out->why.text;
-}
-
-/* 0: out of memory. */
-static int decode_row(history_row *out, int64_t id, semel_bytes bytes, int contents,
-                      mem_arena *arena)
-{
-    fields_reader reader = {.rest = bytes};
-    semel_bytes kept = {NULL, 0};
-    semel_error why;
-    *out = (history_row){
-        .row = {.size = sizeof out->row, .id = id, .name = "", .process = "", .error = ""},
-        .message = {.size = sizeof out->message}};
-    out->row.message = &out->message;
-    while (fields_next(&reader)) {
-        if (reader.field == ROW_CONTENTS)
-            kept = reader.bytes;
-        if (!take_field(out, &reader, arena))
-            return 0;
-    }
-    if (reader.damaged)
-        damage(out, "the row is cut off");
-    else if (contents && out->row.kept &&
-             keyed_message_take_body(&out->message, arena, kept, &why) != SEMEL_OK)
-        damage(out, why.text);
-    return 1;
+           history_row_encode(&out->bytes, &unit->arena, row, 0);
 }
 
 /* --- packs ------------------------------------------------------------------------------------ */
@@ -372,7 +209,8 @@ static semel_status visit_rows(const semel_keyed_record *record, const history_l
     semel_status status = rows ? SEMEL_OK : keyed_out_of_memory(err);
     while (!status && count-- > 0 && *left) {
         history_row found;
-        if (!decode_row(&found, rows[count].id, rows[count].bytes, list->filter->contents, arena))
+        if (!history_row_decode(&found, rows[count].id, rows[count].bytes, list->filter->contents,
+                                arena))
             return keyed_out_of_memory(err);
         if (!is_wanted(&found.row, &found.message, list->filter))
             continue;
@@ -455,15 +293,6 @@ typedef struct history_trim {
     size_t removed;
 } history_trim;
 
-static int64_t at_of(const packed_row *row)
-{
-    fields_reader reader = {.rest = row->bytes};
-    while (fields_next(&reader))
-        if (reader.field == ROW_AT)
-            return fields_int_of(&reader);
-    return 0;
-}
-
 /* The first row with an id that stays; the others move up. */
 static size_t drop_old(history_trim *trim, packed_row rows[], size_t count)
 {
@@ -472,8 +301,8 @@ static size_t drop_old(history_trim *trim, packed_row rows[], size_t count)
         int is_looked_at = trim->rows_left > 0;
         if (is_looked_at)
             trim->rows_left--;
-        if (is_looked_at &&
-            (rows[i].id <= trim->old_id || (trim->cutoff_ms && at_of(&rows[i]) < trim->cutoff_ms)))
+        if (is_looked_at && (rows[i].id <= trim->old_id ||
+                             (trim->cutoff_ms && history_row_at(rows[i].bytes) < trim->cutoff_ms)))
             trim->removed++;
         else
             rows[kept++] = rows[i];
@@ -490,7 +319,8 @@ static semel_status rewrite_pack(keyed_unit *unit, const semel_keyed_record *rec
         if (!pack_row(&writer, &unit->arena, &rows[i]))
             return keyed_out_of_memory(err);
     if (!fields_end(&now.body, &writer) ||
-        !pack_value(&now.value, &unit->arena, rows[0].id, rows[count - 1].id, at_of(&rows[0])))
+        !pack_value(&now.value, &unit->arena, rows[0].id, rows[count - 1].id,
+                    history_row_at(rows[0].bytes)))
         return keyed_out_of_memory(err);
     return keyed_set(unit, record, &now, 0, err);
 }

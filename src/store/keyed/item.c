@@ -168,10 +168,12 @@ semel_status keyed_item_read(keyed_item *out, const semel_keyed_record *record, 
             status = keyed_out_of_memory(err);
     if (!status && reader.damaged)
         status = refuse_damaged(out, "its fields are cut off", err);
-    if (!status && contents &&
-        keyed_message_take_body(&out->message, arena, record->body, &why) != SEMEL_OK)
-        status = refuse_damaged(out, why.text, err);
-    return status;
+    semel_status read = status || !contents
+                            ? SEMEL_OK
+                            : keyed_message_take_body(&out->message, arena, record->body, &why);
+    if (read == SEMEL_ENOMEM)
+        return keyed_out_of_memory(err);
+    return read ? refuse_damaged(out, why.text, err) : status;
 }
 
 int keyed_item_value(semel_bytes *out, mem_arena *arena, const keyed_item *item)

@@ -126,13 +126,16 @@ typedef struct found {
     mem_arena arena;
     semel_keyed_record *records;
     size_t count, capacity;
+    int failed; /* out of memory, which tests bring about */
 } found;
 
 static semel_bytes keep(found *all, semel_bytes bytes)
 {
     if (!bytes.data)
         return bytes;
-    return (semel_bytes){memory_must(arena_copy(&all->arena, bytes.data, bytes.len)), bytes.len};
+    const void *copy = arena_copy(&all->arena, bytes.data, bytes.len);
+    all->failed |= !copy;
+    return (semel_bytes){copy, bytes.len};
 }
 
 static void add(found *all, const memory_node *node, int body)
@@ -151,7 +154,8 @@ static void add(found *all, const memory_node *node, int body)
 
 static semel_status give(found *all, semel_keyed_sink *sink, void *context, semel_error *err)
 {
-    semel_status status = SEMEL_OK;
+    semel_status status =
+        all->failed ? semel_fail(err, SEMEL_ENOMEM, "out of memory for records") : SEMEL_OK;
     for (size_t i = 0; i < all->count && !status; i++)
         status = sink(&all->records[i], context, err);
     arena_free(&all->arena);

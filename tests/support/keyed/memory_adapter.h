@@ -89,7 +89,6 @@ void keyed_memory_set_hook(keyed_memory *memory, const keyed_memory_hook *hook);
 typedef struct keyed_memory_mistake {
     int version; /* any version is the expected one */
     int guard;   /* any guard is */
-    int live;    /* live_at_ms is not looked at */
     int body;    /* keep_body loses the body */
     int unknown; /* EUNKNOWN is reported as EUNAVAILABLE */
 } keyed_memory_mistake;

@@ -122,8 +122,7 @@ static int holds(const keyed_memory *memory, const semel_keyed_change *change,
         return memory->mistake.version ||
                !memcmp(node->record.version, change->expected_version, SEMEL_KEYED_VERSION_LEN);
     return (memory->mistake.guard || node->record.guard == change->expected_guard) &&
-           (memory->mistake.live || !change->live_at_ms ||
-            node->record.until_ms > change->live_at_ms);
+           (!change->live_at_ms || node->record.until_ms > change->live_at_ms);
 }
 
 typedef struct told {

@@ -11,7 +11,7 @@
  * others that looks the same, and its memory is freed. Then another one takes its place.
  *
  * What is checked (the names are those of docs/KEYED.md):
- *     I1  a message ends as one effect, as one dead letter, or as stale
+ *     I1  a message ends as one effect, as one dead letter (with a reason), or as stale
  *     I2  no message has two effects
  *     I3  marker, effect and outgoing message are committed together; what a caller was told to
  *         have failed is not committed, then or later
@@ -48,7 +48,6 @@ typedef enum sim_mistake {
     SIM_NO_FENCE,             /* a fencing write does not reach the database */
     SIM_VERSION_REUSED,       /* a record has the same version for ever */
     SIM_GUARD_NOT_CHECKED,    /* whoever owned a record once may write it */
-    SIM_LIVE_NOT_CHECKED,     /* ... or whose lease is over */
     SIM_WALL_CLOCK,           /* leases go by the host's clock, which jumps */
     SIM_HOLD_NOT_WRITTEN,     /* mark does not hold the key */
     SIM_FORGOTTEN_NOT_RAISED, /* a sweep removes markers only */

@@ -132,7 +132,7 @@ static void be_slow(sim_process *p)
     sim *s = p->world;
     if (sim_chance(s, 400))
         sim_yield(p);
-    if (!s->calm && sim_chance(s, 60))
+    if (!s->calm && s->fault_permille && sim_chance(s, 60))
         sim_sleep(p, 1 + sim_below(s, 3 * s->lease_ms));
 }
 
@@ -502,7 +502,7 @@ static void relay(sim_process *p)
                 if (!sent && s->rows_out)
                     sim_sleep(p, TICK_MS + sim_below(s, 500));
                 else if (!sent)
-                    wait_for_work(p, TICK_MS + sim_below(s, 300));
+                    wait_for_work(p, TICK_MS + sim_below(s, 1000));
             }
         if (p->dead)
             reborn(p);
@@ -591,7 +591,7 @@ void sim_people(sim *s)
     s->lease_ms = 5000;
     s->attempts_max = 4;
     choose_retention(s);
-    s->message_count = 1 + (int)sim_below(s, 4);
+    s->message_count = 1 + (int)sim_below(s, 3);
     for (int i = 0; i < s->message_count; i++) {
         s->messages[i] = (sim_message){.group = (int)sim_below(s, SIM_GROUPS),
                                        .made_ms = s->now_ms,
@@ -599,7 +599,7 @@ void sim_people(sim *s)
                                        .flaky = sim_chance(s, 200) ? 1 : 0};
         add_deliveries(s, i);
     }
-    unsigned workers = 1 + sim_below(s, 2) + sim_below(s, 2);
+    unsigned workers = 1 + sim_below(s, 2) + (unsigned)sim_chance(s, 250);
     while (workers--)
         add_process(s, worker);
     add_process(s, relay);

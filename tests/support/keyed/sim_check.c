@@ -275,6 +275,8 @@ static void check_message(sim *s, int i, int dead)
     s->result->dead += (unsigned)dead;
     if (dead > 1 || (dead && m->effects))
         sim_violation(s, "I1: message %d has %d effects and %d dead letters", i, m->effects, dead);
+    if (dead && !m->poison && !s->fault_permille)
+        sim_violation(s, "I1: message %d was given up, and nothing was wrong with it", i);
     if (!dead && !m->effects && !m->stale)
         sim_violation(s, "I1: message %d is lost", i);
     if (m->dead_acked && !dead)

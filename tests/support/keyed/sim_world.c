@@ -33,20 +33,21 @@ int sim_chance(sim *s, unsigned permille)
 
 /* --- the history ------------------------------------------------------------------------------ */
 
-static void hash_more(sim *s, const void *data, size_t len)
+static void hash_more(sim *s, uint64_t number)
 {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < len; i++)
-        s->result->hash = (s->result->hash ^ bytes[i]) * 0x100000001b3u;
+    uint64_t hash = (s->result->hash ^ number) * 0x9fb21c651e98df25u;
+    s->result->hash = hash ^ (hash >> 32);
 }
 
-/* The format is hashed as it is, and its numbers as they are printed only if there is a trace: so
- * the random state, which all choices went into, is hashed with it. */
+/* What is printed is made only if there is a trace. The hash is of the beginning of the format, the
+ * time, the process, and the random state, which all choices went into. */
 void sim_note(sim *s, const char *format, ...)
 {
-    uint64_t now[] = {s->random, (uint64_t)s->now_ms, s->running ? s->running->index : 99};
-    hash_more(s, now, sizeof now);
-    hash_more(s, format, strlen(format));
+    uint64_t begins = 0;
+    memcpy(&begins, format, strnlen(format, sizeof begins));
+    hash_more(s, begins);
+    hash_more(s, s->random);
+    hash_more(s, (uint64_t)s->now_ms * SIM_PROCESSES_MAX + (s->running ? s->running->index : 0));
     if (!s->options.trace)
         return;
     va_list arguments;
@@ -232,7 +233,6 @@ const char *sim_mistake_name(sim_mistake mistake)
                                                     "no fencing write",
                                                     "version reused",
                                                     "guard not checked",
-                                                    "end of a lease not checked",
                                                     "lease by wall clock",
                                                     "hold not written",
                                                     "FORGOTTEN not raised with the removal",
@@ -266,7 +266,6 @@ static void open_database(sim *s)
     s->memory = keyed_memory_open("simulation", &s->database);
     keyed_memory_mistake mistake = {.version = s->options.mistake == SIM_VERSION_REUSED,
                                     .guard = s->options.mistake == SIM_GUARD_NOT_CHECKED,
-                                    .live = s->options.mistake == SIM_LIVE_NOT_CHECKED,
                                     .body = s->options.mistake == SIM_BODY_LOST,
                                     .unknown = s->options.mistake == SIM_ANSWER_MISREAD};
     keyed_memory_plant(s->memory, &mistake);
