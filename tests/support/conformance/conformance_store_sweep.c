@@ -357,6 +357,42 @@ static void a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known(void 
     assert_int_equal(done.runs, 3);
 }
 
+static void handle_and_forget(store_fixture *f, const char *point)
+{
+    late_copy *self = f->passing_context;
+    semel_message message = text_message("m-1", "10 EUR");
+    size_t swept;
+    int more = 1;
+    if (strcmp(point, "count.committed") != 0 || self->done.runs)
+        return;
+    self->status = semel_inbox_receive(&self->outcome, self->inbox, &message, scripted_handler_run,
+                                       &self->done, NULL);
+    pass_ms(f, grains(f, 1001));
+    while (more && !self->status)
+        self->status = semel_inbox_sweep(&swept, &more, self->inbox, 100, NULL);
+}
+
+/* Its process stood still between the count of the attempt and the work: the count is no proof that
+ * the key was not forgotten since. */
+static void what_was_counted_then_handled_and_forgotten_is_stale(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_with_retention(f, grains(f, 1000));
+    semel_inbox_options options = {.size = sizeof options, .retention_ms = grains(f, 1000)};
+    late_copy other = {.inbox = open_inbox_on(f, open_second_handle(f), "orders", &options)};
+    semel_message again = text_message("m-1", "10 EUR");
+    scripted_handler done = {0};
+    again.time_ms = wall_of(f);
+    again.delivery = 2;
+    f->passing_context = &other;
+    f->passing = handle_and_forget;
+    RECEIVES(SEMEL_EREJECTED, SEMEL_STALE, inbox, &again, &done);
+    OK(other.status);
+    assert_int_equal(other.outcome, SEMEL_PROCESSED);
+    assert_int_equal(other.done.runs, 1);
+    assert_int_equal(done.runs, 0);
+}
+
 const store_test store_sweep_tests[] = {
     STORE_TEST(a_key_is_remembered_for_its_retention_and_no_longer),
     STORE_TEST(a_retention_of_zero_forgets_at_the_next_sweep),
@@ -375,4 +411,6 @@ const store_test store_sweep_tests[] = {
     STORE_TEST_WITH(what_is_handled_after_the_sweep_looked_stays, NEEDS_SHARED),
     STORE_TEST_WITH(an_unsent_message_is_never_swept, NEEDS_OUTBOX),
     STORE_TEST(a_copy_that_comes_after_the_sweep_is_stale_if_its_age_is_known),
+    STORE_TEST_WITH(what_was_counted_then_handled_and_forgotten_is_stale,
+                    IN_TRANSACTION_MODE | NEEDS_SHARED | NEEDS_NOTES),
     {NULL, NULL, 0}};

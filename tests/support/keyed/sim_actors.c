@@ -591,7 +591,7 @@ void sim_people(sim *s)
     s->lease_ms = 5000;
     s->attempts_max = 4;
     choose_retention(s);
-    s->message_count = 1 + (int)sim_below(s, 4);
+    s->message_count = 1 + (int)sim_below(s, 3);
     for (int i = 0; i < s->message_count; i++) {
         s->messages[i] = (sim_message){.group = (int)sim_below(s, SIM_GROUPS),
                                        .made_ms = s->now_ms,
@@ -599,7 +599,7 @@ void sim_people(sim *s)
                                        .flaky = sim_chance(s, 200) ? 1 : 0};
         add_deliveries(s, i);
     }
-    unsigned workers = 1 + sim_below(s, 2) + sim_below(s, 2);
+    unsigned workers = 1 + sim_below(s, 2) + (unsigned)sim_chance(s, 250);
     while (workers--)
         add_process(s, worker);
     add_process(s, relay);
