@@ -21,7 +21,7 @@ semel_status dynamo_fail(const dynamo_store *store, const aws_answer *answer, co
     if (strcmp(answer->type, "ResourceNotFoundException") == 0)
         return semel_fail(err, SEMEL_ESCHEMA,
                           "dynamodb: there is no table \"%s\" in %s (%s), or it is not ready; call "
-                          "semel_store_migrate() or run `semel migrate`, which makes it",
+                          "semel_store_migrate() or run `semel migrate up`, which makes it",
                           store->at.table, aws_region(store->aws), aws_endpoint(store->aws));
     if (strcmp(answer->type, "ResourceInUseException") == 0)
         return semel_fail(err, SEMEL_EUNAVAILABLE,

@@ -70,7 +70,7 @@ static void tell_ttl(telling *to, dynamo_store *store)
         tell(to, SEMEL_SEVERITY_OK, "schema", "", "the table's TTL attribute is x");
     else
         tell(to, SEMEL_SEVERITY_WARNING, "schema",
-             "run `semel migrate` with the right dynamodb:UpdateTimeToLive",
+             "run `semel migrate up` with the right dynamodb:UpdateTimeToLive",
              "the table has no TTL on the attribute x, so only sweeps remove what is old");
 }
 
@@ -102,7 +102,7 @@ semel_status dynamo_inspect(void *state, semel_finding_visitor *visitor, void *c
     if (status)
         return status;
     if (!table.found) {
-        tell(&to, SEMEL_SEVERITY_ERROR, "store", "run `semel migrate`",
+        tell(&to, SEMEL_SEVERITY_ERROR, "store", "run `semel migrate up`",
              "there is no table %s in %s, at %s", store->at.table, aws_region(store->aws),
              aws_endpoint(store->aws));
         return to.status;

@@ -441,7 +441,7 @@ static void a_table_that_is_missing_is_named(void **state)
     (void)state;
     server_drop(p->direct);
     FAILS(SEMEL_ESCHEMA, apply(p, &one, 1));
-    SAYS("semel migrate");
+    SAYS("semel migrate up");
     OK(dynamo_driver.prepare(p->store, &last_error));
     OK(apply(p, &one, 1));
     close_place(p);

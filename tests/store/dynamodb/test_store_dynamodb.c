@@ -1,13 +1,20 @@
 /* The store suite on DynamoDB's emulator: a table of its own in the one that all tests share. */
 #include "support/conformance/conformance_store.h"
+#include "support/keyed/keyed_skew.h"
 #include "support/servers/server.h"
 
 _Static_assert(URL_ROOM >= (int)SERVER_URL_ROOM, "server_fresh_dynamodb() writes that much");
 
+static void make(char url[URL_ROOM])
+{
+    keyed_skew_reset();
+    server_fresh_dynamodb(url);
+}
+
 int main(void)
 {
     static const store_quirks dynamodb = {.name = "dynamodb",
-                                          .make = server_fresh_dynamodb,
+                                          .make = make,
                                           .remove = server_drop,
                                           .pass_ms = server_pass_ms,
                                           .durability = SEMEL_DURABLE_POWER,
