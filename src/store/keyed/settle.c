@@ -149,19 +149,27 @@ semel_status keyed_fence(keyed_sending *sending, semel_status why, semel_error *
 
 /* --- without a marker ------------------------------------------------------------------------- */
 
+/* A record with our version is looked for by a check, not by a read: a check that is durable waits
+ * for what it found to be stored. */
 semel_status keyed_look_for(keyed_sending *sending, semel_error *err)
 {
+    keyed_store *store = sending->unit->store;
     for (size_t i = 0; i < sending->count; i++) {
-        keyed_row *row = NULL;
+        semel_error local;
         const semel_keyed_change *change = &sending->changes[i];
         if (change->kind != SEMEL_KEYED_WRITE)
             continue;
-        if (keyed_get(&row, sending->unit->store, &sending->unit->arena, change->record.space,
-                      change->record.key, 0, err))
-            break;
-        if (row &&
-            memcmp(row->record.version, change->record.version, sizeof change->record.version) == 0)
+        semel_keyed_change check = {
+            .kind = SEMEL_KEYED_CHECK,
+            .expect = SEMEL_EXPECT_VERSION,
+            .record = {.space = change->record.space, .key = change->record.key}};
+        memcpy(check.expected_version, change->record.version, sizeof check.expected_version);
+        semel_status status =
+            keyed_apply_now(store, &check, 1, sending->unit->durability, NULL, &local);
+        if (!status)
             return SEMEL_OK;
+        if (status != SEMEL_ECONFLICT)
+            break;
     }
     return cannot_tell(err);
 }

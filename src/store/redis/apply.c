@@ -159,6 +159,7 @@ static void write_request(redis_request *r, const plan *p)
     write_keys(r, p);
     redis_word_number(r, (int64_t)p->records);
     redis_word_z(r, p->wakes ? channel : "");
+    redis_word_z(r, r->durable && (p->store->at.sync || p->store->at.replicas) ? "1" : "");
     for (size_t i = 0; i < p->count; i++)
         if (p->changes[i].kind != SEMEL_KEYED_FOREIGN)
             write_change(r, &p->changes[i], p->index_of[i]);
@@ -278,6 +279,8 @@ static semel_status check_sizes(const plan *p, semel_error *err)
     return SEMEL_OK;
 }
 
+/* What is refused is waited for, too: the records that are there may be our own, of a request whose
+ * answer was lost, and a copy of a message is acknowledged because of them. */
 static semel_status send_plan(plan *p, semel_begin durability, semel_keyed_sink *sink,
                               void *context, semel_error *err)
 {
@@ -286,14 +289,18 @@ static semel_status send_plan(plan *p, semel_begin durability, semel_keyed_sink 
                        .writes = 1,
                        .durable = durability == SEMEL_BEGIN_DURABLE};
     redis_answer answer;
+    semel_error waiting;
     write_request(&r, p);
     semel_status status = redis_exchange(p->store, &r, &answer, err);
     if (status)
         return status;
     redis_learn_time(p->store, &answer, answer.replies[0]);
     status = read_outcome(p, answer.replies[0], sink, context, err);
-    if (!status && answer.count > 1)
-        status = check_wait(p->store, answer.replies[1], err);
+    if ((!status || status == SEMEL_ECONFLICT) && answer.count > 1) {
+        semel_status stored = check_wait(p->store, answer.replies[1], &waiting);
+        if (stored)
+            status = semel_fail(err, stored, "%s", waiting.text);
+    }
     redis_answer_free(&answer);
     return status;
 }

@@ -36,8 +36,10 @@ void redis_answer_free(redis_answer *answer)
 int redis_is_error(const redisReply *reply, const char *code)
 {
     size_t len = strlen(code);
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, len) == 0 &&
-           (reply->str[len] == ' ' || !reply->str[len]);
+    if (reply->type != REDIS_REPLY_ERROR)
+        return 0;
+    const char *text = reply->str + (reply->str[0] == '-'); /* of a script, in Redis 6.2 */
+    return strncmp(text, code, len) == 0 && (text[len] == ' ' || !text[len]);
 }
 
 typedef struct error_class {
@@ -124,8 +126,9 @@ static void seal(envelope *e, const redis_store *store, const redis_request *r, 
     e->replies += e->tail.replies;
 }
 
+/* *left: bytes of it that did not go out. */
 static int send_sealed(redis_link *link, const envelope *e, const redis_request *r, int with_text,
-                       int64_t until_ms)
+                       int64_t until_ms, size_t *left)
 {
     struct iovec parts[5] = {{(void *)(uintptr_t)e->head, e->head_len}};
     int count = e->head_len ? 1 : 0;
@@ -137,7 +140,16 @@ static int send_sealed(redis_link *link, const envelope *e, const redis_request 
     parts[count++] = (struct iovec){r->bytes.bytes, r->bytes.len};
     if (e->tail.bytes.len)
         parts[count++] = (struct iovec){e->tail.bytes.bytes, e->tail.bytes.len};
-    return redis_socket_send(&link->socket, parts, count, until_ms);
+    return redis_socket_send(&link->socket, parts, count, until_ms, left);
+}
+
+/* If only the wait behind it was cut off, the script itself has gone out whole. */
+static semel_status fail_sending(const redis_link *link, const envelope *e, const redis_request *r,
+                                 size_t left, semel_error *err)
+{
+    int whole = r->writes && left <= e->tail.bytes.len;
+    return semel_fail(err, whole ? SEMEL_EUNKNOWN : SEMEL_EUNAVAILABLE, "redis, %s: %s", r->doing,
+                      link->socket.why);
 }
 
 static semel_status receive(redis_link *link, const envelope *e, redis_answer *out, int writes,
@@ -171,10 +183,10 @@ static semel_status talk(redis_store *store, redis_link *link, const redis_reque
         status = semel_fail(err, SEMEL_ENOMEM, "out of memory for a request, %s", r->doing);
     } else {
         out->sent_us = redis_steady_us();
-        status = send_sealed(link, &e, r, with_text, until_ms)
+        size_t left = 0;
+        status = send_sealed(link, &e, r, with_text, until_ms, &left)
                      ? receive(link, &e, out, r->writes, until_ms, r->doing, err)
-                     : semel_fail(err, SEMEL_EUNAVAILABLE, "redis, %s: %s", r->doing,
-                                  link->socket.why);
+                     : fail_sending(link, &e, r, left, err);
     }
     mem_free(e.tail.bytes.bytes);
     return status;

@@ -11,6 +11,14 @@
  *      (no memory, no disk, no replica, no right), and then nothing has been written. Redis refuses
  *      no later one for these reasons.
  *
+ * WAIT and WAITAOF wait for the last write of their own connection. Where one follows, a request
+ * that changes nothing writes the head of a record once more, as it is: so what the answer tells
+ * (this is done already) has been stored as well when the wait is over, whoever wrote it. That
+ * matters for a commit whose answer was lost, and for copies of a message.
+ *
+ * A first command that is refused because the server is in trouble (no memory, a replica) is no
+ * failure of the application's: the answer is then the server's own error.
+ *
  * Rights to single commands are looked at when the store is opened (SCRIPT_RIGHTS), by calls that
  * change nothing. pcall() in place of call() keeps the code of an error in Redis 6.2, too.
  *
@@ -23,7 +31,7 @@
 #include <string.h>
 
 /* KEYS: records, then indexes, then keys of commands.
- * ARGV: number of records, channel (or nothing), then for each record
+ * ARGV: number of records, channel (or nothing), 1 if WAIT or WAITAOF follows, then for each record
  *       CODE [EXPECTED] [HEAD VALUE [BODY]]
  *         CODE: W write, R remove, C check; A absent, V version, G guard; b with a body, k keep it,
  *               n none; the number of the index
@@ -32,14 +40,18 @@
  *       words.
  * Answer: seconds, microseconds; then nothing, or for each refused record its number, head and
  * value; or "F", number of the command, of keys that could not be undone, error. */
-static const char apply_text[] =
+static const char apply_first[] =
     "local K, A, call, pcall, sub, byte = KEYS, ARGV, redis.call, redis.pcall, string.sub, "
     "string.byte\n"
     "local function later(a, b)\n" /* Lua's numbers have 53 bits */
     "  local x, y = tonumber(sub(a, 1, 10)), tonumber(sub(b, 1, 10))\n"
     "  return x > y or x == y and tonumber(sub(a, 11)) > tonumber(sub(b, 11))\n"
     "end\n"
-    "local n, t, p, out = tonumber(A[1]), call('TIME'), 3, nil\n"
+    "local n, t, p, out, there = tonumber(A[1]), call('TIME'), 4, nil, nil\n"
+    "local function touch(i)\n"
+    "  local r = pcall('HSET', K[i], 'h', call('HGET', K[i], 'h'))\n"
+    "  return type(r) == 'table' and r or nil\n"
+    "end\n"
     "for i = 1, n do\n"
     "  local kind, expect, body = byte(A[p], 1, 3)\n"
     "  local h, ok = call('HGET', K[i], 'h'), false\n"
@@ -58,11 +70,12 @@ static const char apply_text[] =
     "  if not ok then\n"
     "    out = out or {t[1], t[2]}\n"
     "    local m = #out\n"
+    "    there = there or h and i\n"
     "    out[m + 1], out[m + 2], out[m + 3] = i, h or '', h and call('HGET', K[i], 'd') or ''\n"
     "  end\n"
     "  if kind == 87 then p = p + (body == 98 and 3 or 2) end\n"
     "end\n"
-    "if out then return out end\n"
+    "if out then return there and A[3] == '1' and touch(there) or out end\n"
     "local commands = tonumber(A[p])\n"
     "if commands > 0 then\n"
     "  local list, kept = {}, {}\n"
@@ -102,6 +115,9 @@ static const char apply_text[] =
     "  for j = 1, commands do\n"
     "    local r = pcall(unpack(list[j].words))\n"
     "    if type(r) == 'table' and r.err then\n"
+    "      local code = string.match(r.err, '^%-?(%u+)') or '?'\n"
+    "      if j == 1 and string.find('OOM READONLY NOREPLICAS MISCONF MASTERDOWN', code, 1, true)\n"
+    "      then return r end\n"
     "      local torn, done = 0, {}\n"
     "      for i = 1, j - 1 do\n"
     "        for _, key in ipairs(list[i].keys) do\n"
@@ -121,13 +137,17 @@ static const char apply_text[] =
     "      return {t[1], t[2], 'F', j, torn, r.err}\n"
     "    end\n"
     "  end\n"
-    "end\n"
-    "p = 3\n"
-    "local removed\n"
+    "end\n";
+
+/* Its second half: the records. C promises no longer string than 4095 bytes. */
+static const char apply_second[] =
+    "p = 4\n"
+    "local removed, wrote\n"
     "for i = 1, n do\n"
     "  local c = A[p]\n"
     "  local kind, expect, body = byte(c, 1, 3)\n"
     "  p = p + (expect == 65 and 1 or 2)\n"
+    "  wrote = wrote or kind ~= 67\n"
     "  if kind == 87 then\n"
     "    local r\n"
     "    if body == 98 then\n"
@@ -155,6 +175,11 @@ static const char apply_text[] =
     "  local r = pcall('DEL', key)\n"
     "  if type(r) == 'table' then return r end\n"
     "  call('ZREM', index, sub(key, #index + 2))\n"
+    "end\n"
+    "if A[3] == '1' and not wrote and commands == 0 then\n"
+    "  for i = 1, n do\n"
+    "    if call('EXISTS', K[i]) == 1 then return touch(i) or t end\n"
+    "  end\n"
     "end\n"
     "if A[2] ~= '' then pcall('PUBLISH', A[2], '') end\n"
     "return t\n";
@@ -208,7 +233,13 @@ static semel_status prepare(redis_script *script, const char *text, semel_error 
 
 semel_status redis_scripts_prepare(redis_store *store, semel_error *err)
 {
-    semel_status status = prepare(&store->scripts[SCRIPT_APPLY], apply_text, err);
+    size_t first = strlen(apply_first), second = strlen(apply_second);
+    char *both = arena_alloc(&store->arena, first + second + 1);
+    if (!both)
+        return semel_fail(err, SEMEL_ENOMEM, "out of memory for a script");
+    memcpy(both, apply_first, first);
+    memcpy(both + first, apply_second, second + 1);
+    semel_status status = prepare(&store->scripts[SCRIPT_APPLY], both, err);
     if (!status)
         status = prepare(&store->scripts[SCRIPT_SCAN], scan_text, err);
     return status ? status : prepare(&store->scripts[SCRIPT_RIGHTS], rights_text, err);

@@ -255,7 +255,7 @@ semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_C
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static int send_tls(redis_socket *s, const char *from, size_t len, int64_t until_ms)
+static int send_tls(redis_socket *s, const char *from, size_t len, int64_t until_ms, size_t *left)
 {
     sigpipe_guard guard;
     int good = 1;
@@ -268,6 +268,7 @@ static int send_tls(redis_socket *s, const char *from, size_t len, int64_t until
         good = done == 1 || go_on(s, done, until_ms);
         from += written;
         len -= written;
+        *left -= written;
     }
     sigpipe_guard_down(&guard);
     return good;
@@ -286,7 +287,8 @@ static int skip(struct iovec parts[], int count, size_t sent)
     return first;
 }
 
-static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t until_ms)
+static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t until_ms,
+                      size_t *left)
 {
     while (count) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
@@ -295,6 +297,7 @@ static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t 
             return is_lost(s, errno);
         if (sent < 0 && !wait_for(s, POLLOUT, until_ms))
             return 0;
+        *left -= sent > 0 ? (size_t)sent : 0;
         int done = sent > 0 ? skip(parts, count, (size_t)sent) : 0;
         parts += done;
         count -= done;
@@ -302,17 +305,27 @@ static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t 
     return 1;
 }
 
-int redis_socket_send(redis_socket *s, const struct iovec parts[], int count, int64_t until_ms)
+static size_t size_of(const struct iovec parts[], int count)
+{
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += parts[i].iov_len;
+    return size;
+}
+
+int redis_socket_send(redis_socket *s, const struct iovec parts[], int count, int64_t until_ms,
+                      size_t *left)
 {
     enum { PARTS_MAX = 8 };
     struct iovec copy[PARTS_MAX];
+    *left = size_of(parts, count);
     if (count > PARTS_MAX)
         return is_lost(s, EINVAL);
     memcpy(copy, parts, (size_t)count * sizeof *copy);
     if (!s->tls)
-        return send_plain(s, copy, count, until_ms);
+        return send_plain(s, copy, count, until_ms, left);
     for (int i = 0; i < count; i++)
-        if (!send_tls(s, copy[i].iov_base, copy[i].iov_len, until_ms))
+        if (!send_tls(s, copy[i].iov_base, copy[i].iov_len, until_ms, left))
             return 0;
     return 1;
 }

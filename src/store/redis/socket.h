@@ -22,8 +22,10 @@ semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_C
                                const char *host, uint32_t port, int64_t until_ms, semel_error *err);
 void redis_socket_close(redis_socket *s);
 
-/* All of it: 1. 0: not all of it went out, so the server cannot carry out the last command. */
-int redis_socket_send(redis_socket *s, const struct iovec parts[], int count, int64_t until_ms);
+/* All of it: 1. 0: not all of it went out, so the server cannot carry out the last command. *left:
+ * how many bytes did not. */
+int redis_socket_send(redis_socket *s, const struct iovec parts[], int count, int64_t until_ms,
+                      size_t *left);
 
 /* What is there, but at least a byte. 0: the end, an error, or the time is over. With until_ms 0
  * it does not wait, and returns -1 if there is nothing yet. */
