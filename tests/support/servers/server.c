@@ -93,6 +93,17 @@ int64_t server_clock_ms(server_kind kind)
     return types[kind]->clock_ms;
 }
 
+int server_is_wanted(server_kind kind)
+{
+    const char *only = getenv("SEMEL_TEST_SERVER");
+    if (!only || strcmp(only, types[kind]->name) == 0)
+        return 1;
+    for (server_kind other = SERVER_POSTGRES; other < SERVER_KINDS; other++)
+        if (strcmp(only, types[other]->name) == 0)
+            return 0;
+    server_die("SEMEL_TEST_SERVER=%s: there is no such server", only);
+}
+
 static void parse(server_target *out, const char *url)
 {
     char scheme[SERVER_NAME_ROOM];
