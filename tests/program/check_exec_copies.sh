@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_exec_copies.sh SEMEL: semel exec with signals, on a terminal, in several copies at once, for longer than a lease,
-# and on a store that is locked.
+# check_exec_copies.sh SEMEL: semel exec with signals, on a terminal, in several copies at once, for longer than a
+# lease, and on a store that is locked.
 # shellcheck disable=SC2016 # it is the command that is to expand them
 # shellcheck source=tests/program/exec_kit.sh
 . "$(dirname "$0")/exec_kit.sh"

@@ -105,8 +105,8 @@ def begin():
 
 
 def blocks(words, *arguments):
-    """The first block that is printed and has the words: a process that a stalled machine kept from answering in time is
-    not in the first of all."""
+    """The first block that is printed and has the words: a process that a stalled machine kept from answering in time
+    is not in the first of all."""
     top = Run(*arguments, command="top")
 
     def found():
@@ -128,7 +128,8 @@ def block_in_a_pipe():
                         "idle: mail.receipt"], lines[1:7])
     expect("queues and outboxes", "QUEUE IN/S WAITING OLDEST OUTBOX SENT/S WAITING OLDEST", lines[7])
     expect("the last ones", ["orders RATE 0 - shipping RATE 0 -", "shipping RATE 0 -"], lines[8:10])
-    expect_true("parcels" not in blocks("payments", "--every", "100ms", "--inbox", "pay*"), "only those that are asked for")
+    block = blocks("payments", "--every", "100ms", "--inbox", "pay*")
+    expect_true("parcels" not in block, f"only those that are asked for:\n{block}")
     run.stop()
     block = blocks("no process is running semel.yaml; showing data from the store only:\n", "--every", "100ms")
     expect_true("payments - " in block or "payments RATE" in block, block)

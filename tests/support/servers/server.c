@@ -1,7 +1,7 @@
 /* What dev/servers started, seen from a test. It knows where they are from the file that
- * dev/servers wrote, and does nothing by itself that the script can do. Each look finds a session as
- * if it were its own, and leaves none in a transaction: so none is used over a fork, and none is in
- * the way of a crash. See server.h. */
+ * dev/servers wrote, and does nothing by itself that the script can do. Each look finds a session
+ * as if it were its own, and leaves none in a transaction: so none is used over a fork, and none is
+ * in the way of a crash. See server.h. */
 #include "support/servers/server.h"
 
 #include "support/process/process.h"
