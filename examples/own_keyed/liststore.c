@@ -6,6 +6,8 @@
 #include <semel/sys/keyed.h>
 #include <stdlib.h>
 
+enum { CHANGES_MAX = 100 };
+
 typedef struct row {
     struct row *next;
     semel_keyed_record record; /* its bytes are behind it */
@@ -66,10 +68,8 @@ static semel_status apply(void *store, semel_keyed_change changes[], size_t coun
 {
     liststore *s = store;
     semel_status status = SEMEL_OK;
-    row **made = calloc(count, sizeof *made);
+    row *made[CHANGES_MAX] = {NULL};
     (void)durability, (void)sink, (void)context;
-    if (!made)
-        return semel_fail(err, SEMEL_ENOMEM, "out of memory");
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count; i++) {
         const row *old = *find(s, changes[i].record.space, changes[i].record.key);
@@ -89,7 +89,6 @@ static semel_status apply(void *store, semel_keyed_change changes[], size_t coun
         free(stays ? made[i] : old);
     }
     pthread_mutex_unlock(&s->lock);
-    free(made);
     return status;
 }
 
@@ -174,6 +173,7 @@ const semel_keyed_driver liststore_driver = {.version = SEMEL_KEYED_DRIVER_VERSI
                                              .abilities = SEMEL_KEYED_MANY,
                                              .scheme = "list",
                                              .store_size = sizeof(liststore),
+                                             .limits = {.changes_max = CHANGES_MAX},
                                              .open = open_store,
                                              .close = close_store,
                                              .now = now,
