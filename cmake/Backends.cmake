@@ -1,7 +1,7 @@
 # The one list of backends. Each is a directory, src/store/NAME or src/transport/NAME, whose CMakeLists.txt calls
 # semel_backend(). The options, the registries, the version line, the summary and the installed packages come from
 # these lists; dev/backends reads the same directories for the scripts.
-set(SEMEL_STORES memory sqlite postgres mariadb redis)
+set(SEMEL_STORES memory sqlite postgres mariadb redis dynamodb)
 set(SEMEL_TRANSPORTS memory rabbitmq store)
 
 # Schemes of backends that are planned: their users read "not built in" and not "unknown".

@@ -3,6 +3,11 @@
 # What the backends share lies beside them, in directories without a CMakeLists.txt.
 file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/core/*.c src/store/*.c src/store/sql/*.c src/store/keyed/*.c
      src/transport/*.c src/transport/common/*.c)
+# HTTP and AWS, for the backends that are services.
+if(SEMEL_WITH_DYNAMODB)
+  file(GLOB cloud_sources CONFIGURE_DEPENDS src/cloud/*.c)
+  list(APPEND sources ${cloud_sources})
+endif()
 set(libraries Threads::Threads)
 foreach(name IN LISTS SEMEL_BACKENDS_BUILT_IN ITEMS openssl json)
   if(TARGET PkgConfig::semel_${name})

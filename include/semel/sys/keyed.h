@@ -189,7 +189,7 @@ SEMEL_API semel_status semel_store_open_keyed(semel_store **out, const semel_key
                                               const void *argument,
                                               const semel_store_options *options, semel_error *err);
 
-/* --- a clock for databases that tell the time with their answers ------------------------------- */
+/* --- a clock for databases that tell the time with their answers ------------------------------ */
 
 /* Keeps the offset between the host's steady clock and the database's clock as an interval: each
  * answer narrows it, the drift of clocks widens it with time. It never uses the host's wall clock.

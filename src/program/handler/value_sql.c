@@ -29,12 +29,20 @@ sql_kind statement_kind_of(const char *store_url)
     for (size_t i = 0; i < sizeof redis / sizeof *redis; i++)
         if (strncmp(store_url, redis[i], strlen(redis[i])) == 0)
             return SQL_KIND_REDIS;
+    if (strncmp(store_url, "dynamodb:", strlen("dynamodb:")) == 0)
+        return SQL_KIND_DYNAMODB;
     return sql_kind_of(store_url);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
 static const size_t unended = (size_t)-1;
+
+/* The others have neither comments nor backquotes, and backslashes in what is between ". */
+static int is_sql(sql_kind kind)
+{
+    return kind != SQL_KIND_REDIS && kind != SQL_KIND_DYNAMODB;
+}
 
 static int is_space(char c)
 {
@@ -82,7 +90,7 @@ static size_t block_comment_length(sql_kind kind, const char *at)
 
 static size_t comment_length(sql_kind kind, const char *at)
 {
-    if (kind == SQL_KIND_REDIS)
+    if (!is_sql(kind))
         return 0;
     if (is_line_comment(kind, at))
         return strcspn(at, kind == SQL_KIND_POSTGRES ? "\r\n" : "\n");
@@ -152,10 +160,9 @@ static size_t quote_length(sql_kind kind, const char *at)
     switch (*at) {
     case '\'':
     case '"':
-        return quoted_length(at, *at,
-                             kind == SQL_KIND_MARIADB || (kind == SQL_KIND_REDIS && *at == '"'));
+        return quoted_length(at, *at, kind == SQL_KIND_MARIADB || (!is_sql(kind) && *at == '"'));
     case '`':
-        return is_postgres || kind == SQL_KIND_REDIS ? 0 : quoted_length(at, '`', 0);
+        return is_postgres || !is_sql(kind) ? 0 : quoted_length(at, '`', 0);
     case '[':
         return kind == SQL_KIND_SQLITE ? quoted_length(at, ']', 0) : 0;
     case '$':

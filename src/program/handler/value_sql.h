@@ -9,7 +9,8 @@ typedef enum sql_kind {
     SQL_KIND_SQLITE = 1,
     SQL_KIND_POSTGRES,
     SQL_KIND_MARIADB,
-    SQL_KIND_REDIS /* no SQL: one command */
+    SQL_KIND_REDIS,   /* no SQL: one command */
+    SQL_KIND_DYNAMODB /* a statement of PartiQL, or an item in JSON */
 } sql_kind;
 
 /* By the scheme of a store's URL; 0 if the store has no SQL, or is none that is known. */
@@ -35,7 +36,8 @@ typedef struct value_sql {
 
 /* Finds the values of a statement: outside of quotes and comments, a colon that is followed by a
  * letter, _ or {. Casts (::int), assignments (:=) and slices ([1:2]) are no values. In a command of
- * Redis order::id is a word, whose end is a value. 1, or 0 and *wrong. All goes to `memory`. */
+ * Redis order::id is a word, whose end is a value. In an item of DynamoDB a colon of JSON is
+ * followed by a space. 1, or 0 and *wrong. All goes to `memory`. */
 int value_sql_read(value_sql *out, region *memory, sql_kind kind, const char *written,
                    value_mistake *wrong);
 

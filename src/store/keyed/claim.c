@@ -1,6 +1,6 @@
 /* What this process knows of its claims, by token. It saves `finish` a read: the unit that finishes
- * is another one than the unit that claimed, and the marker's fields are written whole. A claim that
- * is not known here is read from the database. */
+ * is another one than the unit that claimed, and the marker's fields are written whole. A claim
+ * that is not known here is read from the database. */
 #include "store/keyed/hold.h"
 
 #include <string.h>

@@ -25,8 +25,8 @@ static keyed_marker claimed_marker(const keyed_found *found, const semel_mark *m
     return marker;
 }
 
-/* In the unit's buffer: a count, a claim that is not sure, or one of a key that the unit has changed
- * before. */
+/* In the unit's buffer: a count, a claim that is not sure, or one of a key that the unit has
+ * changed before. */
 static semel_status claim_at_commit(keyed_unit *unit, const keyed_found *found, semel_mark *mark,
                                     uint32_t lease_ms, semel_error *err)
 {

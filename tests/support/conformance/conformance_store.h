@@ -66,6 +66,14 @@ typedef struct store_quirks {
     unsigned lacks;              /* LACKS_...; what it says must be what the table says */
     semel_durability durability; /* of a commit, with the URL that make() gives */
 
+    /* How far two handles may differ about the time, and leases last longer for that; 0: they do
+     * not. Whatever time is made to pass is longer by that much. */
+    int64_t clock_ms;
+
+    /* The largest record: a message with its headers and body, or the result of one; 0: all that
+     * the library allows. */
+    size_t record_max;
+
     /* NULL: the one that the URL names. Otherwise make() gives the driver's argument in place of a
      * URL. */
     const semel_store_driver *driver;

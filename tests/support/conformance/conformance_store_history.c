@@ -325,7 +325,7 @@ static void a_body_is_cut_and_a_message_beyond_the_limits_is_left_out(void **sta
     row.message = &message;
     write_rows(f, &row, 1);
     OK(semel_history_list(f->base.store, &whole, see_body, &len, &last_error));
-    assert_int_equal(len, SEMEL_HISTORY_BODY_MAX);
+    assert_int_equal(len, f->quirks->record_max ? 0 : SEMEL_HISTORY_BODY_MAX); /* or left out */
     message.body = (semel_bytes){NULL, 5};
     write_rows(f, &row, 1);
     whole.limit = 1;

@@ -188,6 +188,7 @@ static void a_result_is_kept_whatever_its_bytes_and_up_to_its_limit(void **state
 {
     static unsigned char large[SEMEL_RESULT_MAX];
     store_fixture *f = *state;
+    size_t most = f->quirks->record_max ? f->quirks->record_max - 1000 : sizeof large;
     semel_inbox_options options = {.size = sizeof options, .on_duplicate = SEMEL_DUPLICATE_REPLAY};
     semel_inbox *inbox = open_inbox(f, "orders", &options);
     semel_message message = text_message("m-1", "10 EUR");
@@ -197,9 +198,9 @@ static void a_result_is_kept_whatever_its_bytes_and_up_to_its_limit(void **state
     semel_unit *unit = claim_message(f, inbox, &message);
     FAILS(SEMEL_ELIMIT, semel_unit_set_result(unit, large, sizeof large + 1, &last_error));
     OK(semel_unit_set_result(unit, "the last call wins", 18, &last_error));
-    OK(semel_unit_set_result(unit, large, sizeof large, &last_error));
+    OK(semel_unit_set_result(unit, large, most, &last_error));
     OK(semel_unit_commit(unit, &last_error));
-    expect_result(SEMEL_REPLAYED, inbox, &message, &unused, (semel_bytes){large, sizeof large});
+    expect_result(SEMEL_REPLAYED, inbox, &message, &unused, (semel_bytes){large, most});
 }
 
 /* --- policies that the store has a part in ---------------------------------------------------- */

@@ -92,6 +92,10 @@ static void the_largest_message_arrives_whole(void **state)
                              .headers = headers,
                              .header_count = SEMEL_HEADERS_MAX,
                              .body = {body, sizeof body}};
+    if (f->quirks->record_max) {
+        message.header_count = 16;
+        message.body.len = f->quirks->record_max - 16 * SEMEL_HEADER_MAX - 16 * SEMEL_TEXT_MAX;
+    }
     OK(semel_outbox_send(outbox, &message, &last_error));
     assert_int_equal(relay_once(open_relay(f, outbox, broker, NULL)), 1);
     MESSAGE_EQUAL(&message, semel_test_recorder_message(broker, 0));

@@ -54,6 +54,8 @@ store_contents inspect_store(const store_place *place, const char *const effects
     semel_store *store;
     if (place->has_sql)
         return look_by_sql(place->url);
+    if (place->kind == PLACE_SERVER && server_clock_ms(place->server.kind))
+        store_place_pass_ms(place, 0); /* what was sent by a process whose clock is ahead is due */
     PROCESS_REQUIRE_OK(semel_store_open(&store, place->url, NULL, &err), &err);
     for (; *effects; effects++)
         collect(place, store, *effects);

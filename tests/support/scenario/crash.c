@@ -69,6 +69,8 @@ void crash_world_open(crash_world *w, const crash_stage *stage, const crash_work
     uint64_t seed = (uint64_t)(flow->start_ms + 1 + again); /* no token or id comes twice */
     semel_store_options options = {.size = sizeof options, .busy_ms = CRASH_LEASE_MS};
     int64_t late_ms = flow->start_ms + (again ? CRASH_LEASE_MS + 1 : 0);
+    if (stage->place->kind == PLACE_SERVER && server_clock_ms(stage->place->server.kind))
+        store_place_pass_ms(stage->place, 0); /* a process is later than those before it */
     fixture_open_with_clock(&w->base, stage->place, seed, late_ms, &options);
     if (!flow->bare)
         crash_world_open_rest(w);

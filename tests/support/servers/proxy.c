@@ -441,10 +441,10 @@ char *proxy_url(char out[SERVER_URL_ROOM], const proxy *p, const char *url)
     char host[SERVER_HOST_ROOM], address[SERVER_HOST_ROOM + 16];
     unsigned port;
     server_address(url, host, &port);
-    (void)snprintf(address, sizeof address, "@%s:%u/", host, port);
+    (void)snprintf(address, sizeof address, "%s:%u", host, port);
     const char *found = strstr(url, address); /* server_address() found it there */
     int before = found ? (int)(found - url) : 0;
-    int len = found ? snprintf(out, SERVER_URL_ROOM, "%.*s@127.0.0.1:%u/%s", before, url,
+    int len = found ? snprintf(out, SERVER_URL_ROOM, "%.*s127.0.0.1:%u%s", before, url,
                                proxy_port(p), found + strlen(address))
                     : -1;
     if (len < 0 || len >= SERVER_URL_ROOM)

@@ -46,6 +46,7 @@ static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .pref
 static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &server_postgres,
                                                        [SERVER_MARIADB] = &server_mariadb,
                                                        [SERVER_REDIS] = &server_redis,
+                                                       [SERVER_DYNAMODB] = &server_dynamodb,
                                                        [SERVER_RABBITMQ] = &rabbitmq};
 
 /* --- URLs ------------------------------------------------------------------------------------- */
@@ -79,14 +80,31 @@ int server_has_sql(server_kind kind)
     return types[kind]->print_aging != NULL;
 }
 
+/* dynamodb://TABLE?region=...&endpoint=http://host:port */
+static int parse_endpoint(server_target *out, const char *url)
+{
+    const char *endpoint = strstr(url, "endpoint=http://");
+    return sscanf(url, "%*[a-z]://%63[^?]", out->database) == 1 && endpoint &&
+           sscanf(endpoint, "endpoint=http://%63[^:/]:%u", out->host, &out->port) == 2;
+}
+
+int64_t server_clock_ms(server_kind kind)
+{
+    return types[kind]->clock_ms;
+}
+
 static void parse(server_target *out, const char *url)
 {
     char scheme[SERVER_NAME_ROOM];
-    *out = (server_target){0};
+    *out = (server_target){.kind = server_kind_of(url)};
+    if (out->kind == SERVER_DYNAMODB) {
+        if (!parse_endpoint(out, url))
+            server_die("%s is not like dynamodb://table?endpoint=http://host:port", url);
+        return;
+    }
     if (sscanf(url, "%63[a-z]://%63[^@]@%63[^:/]:%u/%63[^?]", scheme, out->user, out->host,
                &out->port, out->database) != 5)
         server_die("%s is not like scheme://user@host:port/database", url);
-    out->kind = server_kind_of(url);
     server_parameter(out->schema, url, "schema", "public");
     server_parameter(out->prefix, url, "prefix", "semel_");
 }
@@ -137,10 +155,9 @@ void server_entry(char *out, size_t room, const server_place *where, const char 
     char line[SERVER_URL_ROOM + SERVER_NAME_ROOM], wanted[SERVER_NAME_ROOM];
     FILE *file = fopen(where->state, "re");
     if (!file)
-        server_die(
-            "no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
-            "redis rabbitmq",
-            where->state, where->state);
+        server_die("no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
+                   "redis dynamodb rabbitmq",
+                   where->state, where->state);
     server_print(wanted, sizeof wanted, "%s_%s=", types[where->kind]->prefix, name);
     while (fgets(line, sizeof line, file) && strncmp(line, wanted, strlen(wanted)) != 0)
         line[0] = 0;
@@ -206,6 +223,13 @@ void server_fresh_redis(char url[SERVER_URL_ROOM])
 {
     server_place shared;
     server_find(&shared, SERVER_REDIS);
+    server_fresh(url, &shared);
+}
+
+void server_fresh_dynamodb(char url[SERVER_URL_ROOM])
+{
+    server_place shared;
+    server_find(&shared, SERVER_DYNAMODB);
     server_fresh(url, &shared);
 }
 

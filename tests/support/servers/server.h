@@ -1,4 +1,5 @@
-/* Real servers for tests: PostgreSQL, MariaDB, Redis and RabbitMQ, as dev/servers starts them.
+/* Real servers for tests: PostgreSQL, MariaDB, Redis and RabbitMQ, and DynamoDB's emulator, as
+ * dev/servers starts them.
  *
  * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they
  * are. There every test has stores of its own, fresh and empty. A test that kills its server starts
@@ -19,6 +20,7 @@ typedef enum server_kind {
     SERVER_POSTGRES = 1,
     SERVER_MARIADB,
     SERVER_REDIS,
+    SERVER_DYNAMODB,
     SERVER_RABBITMQ,
     SERVER_KINDS
 } server_kind;
@@ -51,11 +53,12 @@ void server_entry(char *out, size_t room, const server_place *where, const char 
 /* --- stores ----------------------------------------------------------------------------------- */
 
 /* The URL of a store that is fresh and empty: in PostgreSQL a schema that no other test uses (semel
- * makes it), in MariaDB a database, made here; in Redis a namespace. */
+ * makes it), in MariaDB a database, made here; in Redis a namespace; in DynamoDB a table. */
 void server_fresh(char url[SERVER_URL_ROOM], const server_place *where);
 void server_fresh_postgres(char url[SERVER_URL_ROOM]); /* in the shared one, as store_quirks.make */
 void server_fresh_mariadb(char url[SERVER_URL_ROOM]);
 void server_fresh_redis(char url[SERVER_URL_ROOM]);
+void server_fresh_dynamodb(char url[SERVER_URL_ROOM]);
 
 /* Removes it, and ends the sessions that still hold something in it: a test that failed left
  * them. */
@@ -74,13 +77,16 @@ void server_give_back(const char *url);
  * committed. The first waits for some time until no row is locked, since it may be a transaction
  * that is about to end. */
 void server_pass_ms(const char *url, int64_t ms);
+int64_t server_clock_ms(server_kind kind); /* by how much two clients may differ about its time */
+enum { SERVER_DYNAMODB_CLOCK_MS = 2500 };  /* its answers have seconds */
 void server_pass_unlocked_ms(const char *url, int64_t ms);
 
 /* --- behind the library's back ---------------------------------------------------------------- */
 
 /* Each opens a session of its own, in the URL's schema or database, and closes it. */
 
-/* Runs statements, separated by semicolons; in Redis one command, in words between spaces. */
+/* Runs statements, separated by semicolons; in Redis one command, in words between spaces;
+ * in DynamoDB one statement of PartiQL, or an operation and its JSON: CreateTable {...} */
 void server_run(const char *url, const char *sql);
 
 /* The first column of the first row; 0 if there is none or it is NULL. */

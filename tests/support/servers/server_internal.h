@@ -67,11 +67,14 @@ typedef struct server_type {
     /* In place of these, where the store has no SQL: server_pass_ms(). */
     void (*pass)(const char *url, int64_t ms);
 
+    /* By how much two clients may differ about its time; 0: they do not. */
+    int64_t clock_ms;
+
     /* How a SELECT ... FOR UPDATE SKIP LOCKED begins that locks nothing but rows. */
     const char *select_unlocked;
 } server_type;
 
-extern const server_type server_postgres, server_mariadb, server_redis;
+extern const server_type server_postgres, server_mariadb, server_redis, server_dynamodb;
 
 /* For `print_aging`: the changes of an UPDATE. */
 void server_print_changes(char *out, size_t room, const server_aging *one, int64_t ms);
