@@ -138,9 +138,10 @@ void check_statements(diagnostics *found, buffer *unchecked, const config *all, 
         return;
     int is_new = kind == SQL_KIND_SQLITE && (offline || !is_there(all->store_url));
     if (!kind && first)
-        diagnostic_at(found, "no-sql", tree_find(first->at, "sql"),
-                      "the store has no SQL; use sqlite:, postgres:, mariadb: or, for its own commands, "
-                      "redis:");
+        diagnostic_at(
+            found, "no-sql", tree_find(first->at, "sql"),
+            "the store has no SQL; use sqlite:, postgres:, mariadb: or, for its own commands, "
+            "redis:");
     else if (!kind)
         return;
     else if (is_new && !all->setup.count)

@@ -53,8 +53,9 @@ static semel_status open_sql(void **out, const config *all, const inbox_config *
 {
     sql_mistake wrong = {0};
     if (!statement_kind_of(all->store_url))
-        return semel_fail(err, SEMEL_EINVAL, "the store has no SQL; use sqlite:, postgres:, mariadb: "
-                                             "or, for its own commands, redis:");
+        return semel_fail(err, SEMEL_EINVAL,
+                          "the store has no SQL; use sqlite:, postgres:, mariadb: "
+                          "or, for its own commands, redis:");
     sql_state *state = must_alloc(sizeof *state);
     state->inbox = inbox->name;
     state->count = inbox->sql.count;

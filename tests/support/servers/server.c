@@ -137,10 +137,9 @@ void server_entry(char *out, size_t room, const server_place *where, const char 
     char line[SERVER_URL_ROOM + SERVER_NAME_ROOM], wanted[SERVER_NAME_ROOM];
     FILE *file = fopen(where->state, "re");
     if (!file)
-        server_die(
-            "no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
-            "redis rabbitmq",
-            where->state, where->state);
+        server_die("no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
+                   "redis rabbitmq",
+                   where->state, where->state);
     server_print(wanted, sizeof wanted, "%s_%s=", types[where->kind]->prefix, name);
     while (fgets(line, sizeof line, file) && strncmp(line, wanted, strlen(wanted)) != 0)
         line[0] = 0;
