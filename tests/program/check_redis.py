@@ -31,7 +31,8 @@ class Redis:
 
     def __init__(self):
         found = servers()
-        self.stream = socket.create_connection((found["REDIS_HOST"], int(found["REDIS_PORT"])), DEADLINE_S).makefile("rwb")
+        place = (found["REDIS_HOST"], int(found["REDIS_PORT"]))
+        self.stream = socket.create_connection(place, DEADLINE_S).makefile("rwb")
         self.ask("AUTH", "semel")
 
     def ask(self, *words):
