@@ -3,7 +3,7 @@
  *     appendfsync always, or sync=yes of the URL   POWER
  *     AOF with everysec or no                      PROCESS: written before the answer, not synced
  *     no AOF                                       NOT, and refused without loss=warn
- *     replicas or a cluster                        PROCESS at most, unless the URL waits for replicas
+ *     replicas or a cluster                        PROCESS at most, unless replicas= waits
  *     an eviction policy of allkeys-...            NOT, and refused without loss=warn
  *
  * Policies of volatile-... take only keys that expire, and semel's never do. Services that hide
