@@ -125,18 +125,13 @@ static size_t section_number(const char *name)
 /* Which sections are to run, by number. */
 static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
 {
-    static const struct option known[] = {{"quick", no_argument, NULL, 'q'},
-                                          {"full", no_argument, NULL, 'f'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {"csv", no_argument, NULL, 'c'},
-                                          {"dir", required_argument, NULL, 'd'},
-                                          {"large", no_argument, NULL, 'l'},
-                                          {"postgres", required_argument, NULL, 'p'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"mariadb", required_argument, NULL, 'm'},
-                                          {"rabbitmq", required_argument, NULL, 'r'},
-                                          {"redis", required_argument, NULL, 'R'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"quick", no_argument, NULL, 'q'},          {"full", no_argument, NULL, 'f'},
+        {"only", required_argument, NULL, 'o'},     {"csv", no_argument, NULL, 'c'},
+        {"dir", required_argument, NULL, 'd'},      {"large", no_argument, NULL, 'l'},
+        {"postgres", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
+        {"mariadb", required_argument, NULL, 'm'},  {"rabbitmq", required_argument, NULL, 'r'},
+        {"redis", required_argument, NULL, 'R'},    {NULL, 0, NULL, 0}};
     int choice, some = 0;
     while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (choice == 'q')

@@ -14,18 +14,18 @@
 enum { PIPELINE = 100, PLACE_TEXT = 128 };
 
 /* KEYS: marker, effects. ARGV: retention, body. */
-#define QUEUED_SCRIPT                                                                            \
-    "if not redis.call('SET', KEYS[1], 'done', 'NX', 'PX', ARGV[1]) then return 0 end "          \
+#define QUEUED_SCRIPT                                                                   \
+    "if not redis.call('SET', KEYS[1], 'done', 'NX', 'PX', ARGV[1]) then return 0 end " \
     "redis.call('RPUSH', KEYS[2], ARGV[2]) return 1"
 
 /* KEYS: marker. ARGV: token, lease. */
-#define CLAIM_SCRIPT                                                                             \
-    "local old = redis.call('GET', KEYS[1]) if old then return old end "                         \
+#define CLAIM_SCRIPT                                                     \
+    "local old = redis.call('GET', KEYS[1]) if old then return old end " \
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return ARGV[1]"
 
 /* KEYS: marker. ARGV: token, retention. */
-#define FINISH_SCRIPT                                                                            \
-    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "                                \
+#define FINISH_SCRIPT                                             \
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end " \
     "redis.call('SET', KEYS[1], 'done', 'PX', ARGV[2]) return 1"
 
 typedef enum redis_mode { BY_QUEUE, BY_CLAIM, COPIES, IN_BATCHES, MODES } redis_mode;
@@ -176,8 +176,7 @@ static void by_semel_job(void *context, size_t worker, const semel_message *cons
     if (count == 1)
         must(semel_inbox_receive(outcomes, s->inbox, messages[0], handle, s, &err), &err);
     else
-        must(semel_inbox_receive_batch(outcomes, s->inbox, messages, count, handle, s, &err),
-             &err);
+        must(semel_inbox_receive_batch(outcomes, s->inbox, messages, count, handle, s, &err), &err);
     for (size_t i = 0; i < count; i++)
         if (outcomes[i] != SEMEL_PROCESSED && outcomes[i] != SEMEL_DUPLICATE)
             die("an outcome is \"%s\"", semel_outcome_name(outcomes[i]));

@@ -104,17 +104,22 @@ def begin():
 # --- in a pipe -----------------------------------------------------------------------------------
 
 
-def blocks(*arguments, env=None):
-    """The first block that is printed."""
-    top = Run(*arguments, command="top", env=env)
-    wait_until(lambda: "\n\nsemel top" in top.text(), lambda: f"a second block:\n{top.text()}")
+def blocks(words, *arguments):
+    """The first block that is printed and has the words: a process that a stalled machine kept from answering in time
+    is not in the first of all."""
+    top = Run(*arguments, command="top")
+
+    def found():
+        return [block for block in re.split(r"\n\n(?=semel top)", top.text())[:-1]
+                if words in block and "not reachable from here" not in block]
+    wait_until(found, lambda: f"a block with {words!r}, and another one:\n{top.text()}")
     top.stop(status=-signal.SIGTERM)
-    return fixed(re.sub(r"\b\d+\.\d+\b(?! ms| s)", "RATE", top.text().split("\n\nsemel top")[0])) + "\n"
+    return fixed(re.sub(r"\b\d+\.\d+\b(?! ms| s)", "RATE", found()[0])) + "\n"
 
 
 def block_in_a_pipe():
     run = begin()
-    block = blocks("--every", "100ms")
+    block = blocks("1 process ", "--every", "100ms")
     lines = re.sub(r" (TOOK|-) (TOOK|-) ", " P50 P99 ", block).splitlines()
     expect_true(re.fullmatch(r"semel top semel\.yaml sqlite:shop\.db 1 process \d\d:\d\d:\d\d", lines[0]), lines[0])
     expect("the rest", ["processed RATE/s duplicates suppressed RATE/s failed RATE/s dead letters 1 unsent 0", "",
@@ -123,11 +128,19 @@ def block_in_a_pipe():
                         "idle: mail.receipt"], lines[1:7])
     expect("queues and outboxes", "QUEUE IN/S WAITING OLDEST OUTBOX SENT/S WAITING OLDEST", lines[7])
     expect("the last ones", ["orders RATE 0 - shipping RATE 0 -", "shipping RATE 0 -"], lines[8:10])
-    expect_true("parcels" not in blocks("--every", "100ms", "--inbox", "pay*"), "only those that are asked for")
+    block = blocks("payments", "--every", "100ms", "--inbox", "pay*")
+    expect_true("parcels" not in block, f"only those that are asked for:\n{block}")
     run.stop()
-    block = blocks("--every", "100ms")
-    expect_true("no process is running semel.yaml; showing data from the store only:\n" in block, block)
+    block = blocks("no process is running semel.yaml; showing data from the store only:\n", "--every", "100ms")
     expect_true("payments - " in block or "payments RATE" in block, block)
+
+
+def complete(top):
+    return [json.loads(line) for line in top.text().split("\n")[:-1]]
+
+
+def answered(top):
+    return next((now for now in complete(top) if now["processes"] and not now["unreachable"]), None)
 
 
 def json_lines():
@@ -135,9 +148,10 @@ def json_lines():
     run = begin()
     for terminal in (False, True):
         top = Run("--json", "--every", "100ms", command="top", terminal=terminal, env=XTERM)
-        wait_until(lambda shown=top: shown.text().count("\n") >= 2, lambda shown=top: f"two lines:\n{shown.text()}")
+        wait_until(lambda shown=top: len(complete(shown)) > 1 and answered(shown),
+                   lambda shown=top: f"two lines, and one in which the process has answered:\n{shown.text()}")
         top.stop(status=-signal.SIGTERM)
-        now = json.loads(top.text().splitlines()[0])
+        now = answered(top)
         expect("totals", (1, 0, 1, 0), tuple(now[name] for name in ("processes", "unreachable", "dead", "unsent")))
         expect_true(now["processed_per_s"] > 0, f"two were processed since it started: {now}")
         expect_true("oldest_unsent_ms" not in now and "error" not in now, f"what is not known is left out: {now}")

@@ -22,10 +22,10 @@ static const char *const store_schemes[] = {
     "postgres", "postgresql",
 #endif
 #ifdef SEMEL_WITH_MARIADB
-    "mariadb", "mysql",
+    "mariadb",  "mysql",
 #endif
 #ifdef SEMEL_WITH_REDIS
-    "redis", "valkey",
+    "redis",    "valkey",
 #endif
     NULL};
 static const char *const transport_schemes[] = {

@@ -119,8 +119,9 @@ uint64_t view_unsent(const view *v, int64_t *oldest_ms)
 
 uint64_t view_pause_ms(const view *v, uint64_t every_ms)
 {
-    enum { SHARE = 5, NS_PER_MS = 1000000 };
+    enum { SHARE = 5, LEAST_MAX_MS = 15000, NS_PER_MS = 1000000 };
     uint64_t least_ms = (uint64_t)(v->took_ns / NS_PER_MS) * SHARE;
+    least_ms = least_ms < LEAST_MAX_MS ? least_ms : LEAST_MAX_MS;
     return every_ms > least_ms ? every_ms : least_ms;
 }
 

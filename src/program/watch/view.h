@@ -69,7 +69,7 @@ void view_read(view *out, tool *t, const argument_list *inboxes, int lag);
 void view_free(view *v);
 
 /* How long to wait before the next one: so that a store with many dead letters is not read without
- * end. */
+ * end. It is bounded: a view may have taken long because the machine stood still. */
 uint64_t view_pause_ms(const view *v, uint64_t every_ms);
 
 /* How many messages wait in all outboxes, and how long the oldest of them has; -1: none waits. */

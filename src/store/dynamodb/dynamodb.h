@@ -8,7 +8,7 @@
  *     table.c      the table, its TTL, inspection     errors.c   what an error means
  *
  * One table. An item is a record:
- *     p  the space, for markers with a shard      k  the key          (both binary, the table's key)
+ *     p  the space, for markers with a shard      k  the key   (binary: the table's key)
  *     v  version    g  guard    u  until, in ms   d  value    b  body
  *     x  when it may expire, in seconds (the table's TTL attribute)
  * and there are two kinds of items that are no records:

@@ -1,4 +1,4 @@
-/* The table: made by `prepare` with the on-demand price model, unless it is there. One that somebody
+/* The table: made by `prepare` with the on-demand price model, unless it is there. One that someone
  * else has made is used as it is, if its keys are p and k, both binary.
  *
  * A global table is refused: its replicas take writes on their own and settle conflicts by "the

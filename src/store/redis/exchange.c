@@ -45,8 +45,8 @@ int redis_is_error(const redisReply *reply, const char *code)
 typedef struct error_class {
     const char *code;
     semel_status status;
-    int later;      /* 1: it passes by itself */
-    int elsewhere;  /* 1: another connection may find another server */
+    int later;     /* 1: it passes by itself */
+    int elsewhere; /* 1: another connection may find another server */
     const char *advice;
 } error_class;
 
@@ -245,7 +245,7 @@ void redis_place_reset(redis_store *store)
 /* --- attempts --------------------------------------------------------------------------------- */
 
 typedef struct attempts {
-    int64_t until_ms;     /* of what the server tells to come again for */
+    int64_t until_ms; /* of what the server tells to come again for */
     uint32_t nap_us;
     unsigned redirections;
     int had_link;  /* the last attempt found a connection */
@@ -270,8 +270,7 @@ static semel_status ask(redis_store *store, const redis_request *r, redis_answer
     redis_request asking = {.doing = r->doing};
     redis_answer ignored;
     int64_t until_ms = wait_clock_ms() + store->settings->answer_ms;
-    semel_status status =
-        redis_link_open(&link, store, a->ask_host, a->ask_port, until_ms, err);
+    semel_status status = redis_link_open(&link, store, a->ask_host, a->ask_port, until_ms, err);
     a->ask_port = 0;
     if (status)
         return status;

@@ -241,8 +241,9 @@ static void tell(report *to, semel_severity severity, const char *subject, const
 static void tell_version(report *to, const facts *f)
 {
     char text[TEXT_ROOM];
-    (void)snprintf(text, sizeof text, "%s, protocol of Redis %u.%u%s", f->valkey ? "Valkey" : "Redis",
-                   f->major, f->minor, f->cluster ? ", a cluster" : "");
+    (void)snprintf(text, sizeof text, "%s, protocol of Redis %u.%u%s",
+                   f->valkey ? "Valkey" : "Redis", f->major, f->minor,
+                   f->cluster ? ", a cluster" : "");
     tell(to, f->informed ? SEMEL_SEVERITY_OK : SEMEL_SEVERITY_WARNING, "version",
          f->informed ? text : "the server does not show INFO", "");
     if (strcmp(f->role, "slave") == 0)
@@ -268,7 +269,9 @@ static void tell_durability(report *to, const redis_store *store, const facts *f
     if (say_loss(text, &store->at, f))
         tell(to, SEMEL_SEVERITY_ERROR, "durability", text, "");
     (void)snprintf(text, sizeof text, "append-only file %s, appendfsync %s: %s",
-                   f->aof > 0 ? "on" : f->aof ? "not shown" : "off",
+                   f->aof > 0 ? "on"
+                   : f->aof   ? "not shown"
+                              : "off",
                    f->fsync[0] ? f->fsync : "not shown", grades[grade]);
     tell(to, SEMEL_SEVERITY_OK, "durability", text, "");
     if (f->aof > 0 && strcmp(f->fsync, "everysec") == 0 && !store->at.sync)

@@ -57,7 +57,8 @@ static int wait_for(redis_socket *s, short events, int64_t until_ms)
 static int make_quick(int fd)
 {
     int on = 1, idle = 20, every = 5;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* not on a socket of the host */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
+                     sizeof on); /* not on a socket of the host */
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
@@ -158,10 +159,10 @@ semel_status redis_tls_prepare(SSL_CTX **out, const redis_address *at, semel_err
     SSL_CTX_set_default_passwd_cb(tls, no_passphrase);
     SSL_CTX_set_verify(tls, at->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    semel_status status = SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1
-                              ? read_files(tls, at, err)
-                              : semel_fail(err, SEMEL_EUNSUPPORTED,
-                                           "TLS: this OpenSSL has no TLS 1.2");
+    semel_status status =
+        SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1
+            ? read_files(tls, at, err)
+            : semel_fail(err, SEMEL_EUNSUPPORTED, "TLS: this OpenSSL has no TLS 1.2");
     if (status)
         SSL_CTX_free(tls);
     else
@@ -189,7 +190,8 @@ static int go_on(redis_socket *s, int returned, int64_t until_ms)
 static int name_peer(SSL *tls, const char *host, int verify)
 {
     unsigned char address[16];
-    int is_number = inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+    int is_number =
+        inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
     if (!is_number && SSL_set_tlsext_host_name(tls, host) != 1)
         return 0;
     if (!verify)
@@ -244,8 +246,8 @@ semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_C
         if (at->socket)
             return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s: %s",
                               at->socket, out->why);
-        return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host,
-                          port, out->why);
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host, port,
+                          out->why);
     }
     semel_status status = tls ? start_tls(out, at, tls, host, port, until_ms, err) : SEMEL_OK;
     if (status)

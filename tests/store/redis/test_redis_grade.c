@@ -135,7 +135,7 @@ static void no_memory(void **state)
     SAYS("OOM");
     assert_true(redis_case_has(c->store, "before"));
     assert_false(redis_case_has(c->store, "k"));
-    OK(redis_case_remove(c->store, "before")); /* what makes room is not refused */
+    OK(redis_case_remove(c->store, "before"));           /* what makes room is not refused */
     assert_int_equal(grade(c, ""), SEMEL_DURABLE_POWER); /* it can still be opened */
     server_run(c->url, "CONFIG SET maxmemory 0");
     OK(redis_case_write(c->store, "k"));
@@ -184,7 +184,8 @@ static void in_a_cluster(void **state)
     char text[256];
     (void)snprintf(text, sizeof text, "INCR {%s}sum", strchr(c.url, '=') + 1);
     OK(redis_keyed_driver.queue(c.store, text, NULL, 0, &last_error));
-    semel_keyed_change changes[] = {change_text("m/1", "l", "v"), change_text("r/1", "l", "v"),
+    semel_keyed_change changes[] = {change_text("m/1", "l", "v"),
+                                    change_text("r/1", "l", "v"),
                                     {.kind = SEMEL_KEYED_FOREIGN, .statement = text}};
     OK(redis_keyed_driver.apply(c.store, changes, 3, SEMEL_BEGIN_DURABLE, NULL, NULL, &last_error));
     redis_case_close(&c);

@@ -149,7 +149,10 @@ static void no_replicas_is_not_the_handlers_failure(void **state)
 
 int main(void)
 {
-#define TEST(function, set_up) {#function ", " #set_up, function, set_up, tear_down, NULL}
+#define TEST(function, set_up)                                    \
+    {                                                             \
+#function ", " #set_up, function, set_up, tear_down, NULL \
+    }
     const struct CMUnitTest tests[] = {TEST(no_replica_has_it, by_queue),
                                        TEST(no_memory_is_not_the_handlers_failure, by_queue),
                                        TEST(no_memory_is_not_the_handlers_failure, in_transactions),

@@ -294,7 +294,9 @@ static void a_copy_that_becomes_old_in_its_handler_has_no_effect(void **state)
                    (long long)message.time_ms);
     server_run(c->base.place.url, sql);
     slow.context = sweeps;
-    (void)semel_inbox_receive(&outcome, c->inbox, &message, case_handle, &slow, &last_error);
+    do /* on a busy machine a lock may take more than the millisecond that is waited for it */
+        (void)semel_inbox_receive(&outcome, c->inbox, &message, case_handle, &slow, &last_error);
+    while (outcome == SEMEL_IN_PROGRESS);
     if (outcome != SEMEL_STALE && outcome != SEMEL_DUPLICATE)
         fail_msg("%s: %s", semel_outcome_name(outcome), last_error.text);
     assert_int_equal(count_effects(c, "m"), 1);

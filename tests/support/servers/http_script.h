@@ -1,5 +1,5 @@
-/* A server of HTTP that answers as a test tells it, in threads of the test's process, on a free port
- * of the loopback. What no rule catches goes to a real server, or is answered with 404.
+/* A server of HTTP that answers as a test tells it, in threads of its process, on a free port of
+ * the loopback. What no rule catches goes to a real server, or is answered with 404.
  *
  *     http_script *s = http_script_open(port of the emulator);
  *     http_script_answer(s, "PutItem", 3, 400, "{\"__type\":\"ThrottlingException\"}");
@@ -25,7 +25,8 @@ void http_script_answer(http_script *s, const char *pattern, unsigned times, int
 /* The same, with this header ("Date: ..."), in place of the usual one if it is a Date. */
 void http_script_answer_with(http_script *s, const char *pattern, unsigned times, int status,
                              const char *body, const char *header);
-/* The request is carried out, and its answer is lost; or it does not arrive. The connection ends. */
+/* The request is carried out, and its answer is lost; or it does not arrive. Then the connection
+ * ends. */
 void http_script_lose_answer(http_script *s, const char *pattern, unsigned times);
 void http_script_lose_request(http_script *s, const char *pattern, unsigned times);
 void http_script_forget(http_script *s); /* all rules */

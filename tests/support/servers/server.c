@@ -1,7 +1,7 @@
 /* What dev/servers started, seen from a test. It knows where they are from the file that
- * dev/servers wrote, and does nothing by itself that the script can do. Each look finds a session as
- * if it were its own, and leaves none in a transaction: so none is used over a fork, and none is in
- * the way of a crash. See server.h. */
+ * dev/servers wrote, and does nothing by itself that the script can do. Each look finds a session
+ * as if it were its own, and leaves none in a transaction: so none is used over a fork, and none is
+ * in the way of a crash. See server.h. */
 #include "support/servers/server.h"
 
 #include "support/process/process.h"
@@ -91,6 +91,17 @@ static int parse_endpoint(server_target *out, const char *url)
 int64_t server_clock_ms(server_kind kind)
 {
     return types[kind]->clock_ms;
+}
+
+int server_is_wanted(server_kind kind)
+{
+    const char *only = getenv("SEMEL_TEST_SERVER");
+    if (!only || strcmp(only, types[kind]->name) == 0)
+        return 1;
+    for (server_kind other = SERVER_POSTGRES; other < SERVER_KINDS; other++)
+        if (strcmp(only, types[other]->name) == 0)
+            return 0;
+    server_die("SEMEL_TEST_SERVER=%s: there is no such server", only);
 }
 
 static void parse(server_target *out, const char *url)

@@ -29,6 +29,9 @@ const char *server_name(server_kind kind); /* "postgres" */
 int server_has_sql(server_kind kind);
 server_kind server_kind_of(const char *url);
 
+/* Is it among those that this run is about? SEMEL_TEST_SERVER names the only one; unset: all. */
+int server_is_wanted(server_kind kind);
+
 enum { SERVER_URL_ROOM = 512, SERVER_HOST_ROOM = 64 };
 
 /* Where a server is. */

@@ -39,7 +39,7 @@ static PGresult *execute_postgres(PGconn *conn, const char *sql)
     return result;
 }
 
-/* --- a session that is kept -------------------------------------------------------------------- */
+/* --- a session that is kept ------------------------------------------------------------------- */
 
 /* A new session costs the server more than most statements: a process, which reads the catalogues
  * again. So one is kept, and used as if it were new: DISCARD ALL comes first. It is not a child's,

@@ -61,6 +61,8 @@ int main(void)
     size_t queued_count = crash_queued_workflows(queued);
     for (int server = SERVER_FIRST; server <= SERVER_LAST; server++) {
         server_kind kind = (server_kind)server;
+        if (!server_is_wanted(kind))
+            continue;
         for (size_t i = 0; i < crash_workflow_count; i++)
             add(&all, kind, &crash_workflows[i]);
         for (size_t i = 0; i < queued_count; i++)

@@ -204,9 +204,9 @@ int server_case_run(const server_test tests[], size_t count)
 {
     static plan all;
     for (size_t i = 0; i < count; i++) {
-        if (HAS_POSTGRES)
+        if (HAS_POSTGRES && server_is_wanted(SERVER_POSTGRES))
             add_shapes(&all, &tests[i], SERVER_POSTGRES);
-        if (HAS_MARIADB)
+        if (HAS_MARIADB && server_is_wanted(SERVER_MARIADB))
             add_shapes(&all, &tests[i], SERVER_MARIADB);
     }
     cmocka_set_test_filter(getenv("SEMEL_TEST_FILTER")); /* NULL: all */
