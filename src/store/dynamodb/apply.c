@@ -153,10 +153,11 @@ static semel_status check_answer(const aws_answer *answer, semel_status status, 
     if (answer->type[0])
         return SEMEL_OK;
     if (dynamo_parse(&document, &answer->http.body, NULL))
-        return semel_fail(err, SEMEL_EUNKNOWN,
-                          "dynamodb: the answer to a write has status %ld and is not DynamoDB's; is "
-                          "there a proxy before it?",
-                          answer->http.status);
+        return semel_fail(
+            err, SEMEL_EUNKNOWN,
+            "dynamodb: the answer to a write has status %ld and is not DynamoDB's; is "
+            "there a proxy before it?",
+            answer->http.status);
     json_object_put(document);
     return SEMEL_OK;
 }

@@ -82,9 +82,10 @@ static semel_status key_of(semel_bytes *out, const batch *b, json_object *item,
         json_object *p =
             dynamo_member(dynamo_member(item, "p", json_type_object), "B", json_type_string);
         size_t len = p ? (size_t)json_object_get_string_len(p) : 0;
-        int same = p && !partition.failed && partition.len > len + strlen("{\"B\":\"") &&
-                   memcmp(partition.bytes + strlen("{\"B\":\""), json_object_get_string(p), len) == 0 &&
-                   partition.bytes[strlen("{\"B\":\"") + len] == '"';
+        int same =
+            p && !partition.failed && partition.len > len + strlen("{\"B\":\"") &&
+            memcmp(partition.bytes + strlen("{\"B\":\""), json_object_get_string(p), len) == 0 &&
+            partition.bytes[strlen("{\"B\":\"") + len] == '"';
         mem_free(partition.bytes);
         if (same)
             return SEMEL_OK;

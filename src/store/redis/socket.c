@@ -1,5 +1,6 @@
-/* Sockets never block: each wait is a poll() with what is left of the caller's time. Only looking
- * up a name has deadlines of its own.
+/* Each wait is a poll() with what is left of the caller's time. A plain connection waits for its
+ * answers in recv(), which returns every SLICE_MS to look at the clock: a system call less for each
+ * answer. Only looking up a name has deadlines of its own.
  *
  * TLS verifies the certificate and the host's name, against the system's authorities unless the URL
  * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the thread meanwhile. */
@@ -10,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -20,6 +22,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+enum { SLICE_MS = 100 };
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
@@ -236,6 +240,15 @@ static semel_status start_tls(redis_socket *s, const redis_address *at, SSL_CTX 
                       s->why);
 }
 
+/* From here on recv() without MSG_DONTWAIT waits, and nothing else. */
+static void block(int fd)
+{
+    struct timeval slice = {.tv_usec = SLICE_MS * 1000};
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0)
+        (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_CTX *tls,
                                const char *host, uint32_t port, int64_t until_ms, semel_error *err)
 {
@@ -249,6 +262,8 @@ semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_C
         return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host, port,
                           out->why);
     }
+    if (!tls)
+        block(out->fd);
     semel_status status = tls ? start_tls(out, at, tls, host, port, until_ms, err) : SEMEL_OK;
     if (status)
         redis_socket_close(out);
@@ -294,7 +309,7 @@ static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t 
 {
     while (count) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-        ssize_t sent = sendmsg(s->fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return is_lost(s, errno);
         if (sent < 0 && !wait_for(s, POLLOUT, until_ms))
@@ -353,15 +368,15 @@ long redis_socket_receive(redis_socket *s, void *out, size_t room, int64_t until
     if (s->tls)
         return receive_tls(s, out, room, until_ms);
     for (;;) {
-        ssize_t got = recv(s->fd, out, room, 0);
+        ssize_t got = recv(s->fd, out, room, until_ms ? 0 : MSG_DONTWAIT);
         if (got > 0)
             return (long)got;
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return is_lost(s, got == 0 ? 0 : errno);
         if (!until_ms)
             return -1;
-        if (!wait_for(s, POLLIN, until_ms))
-            return 0;
+        if (wait_clock_ms() >= until_ms)
+            return is_over(s);
     }
 }
 
