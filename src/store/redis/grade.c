@@ -6,7 +6,7 @@
  *                                                  under way, Redis answers up to two seconds before
  *                                                  it writes, and kill -9 loses that
  *     no AOF                                       NOT, and refused without loss=warn
- *     replicas or a cluster                        PROCESS at most, unless the URL waits for replicas
+ *     replicas or a cluster                        PROCESS at most, unless replicas= waits
  *     an eviction policy of allkeys-...            NOT, and refused without loss=warn
  *
  * Policies of volatile-... take only keys that expire, and semel's never do. Services that hide

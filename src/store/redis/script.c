@@ -7,7 +7,7 @@
  *      or UNDO_BYTES bytes. The types of larger keys were looked at before. So what is left, for
  *      large keys alone, is a command that fails by its values (HINCRBY of a text); the answer
  *      tells.
- *   2. The records, HSET first. It is the one command that could still be refused as the first write
+ *   2. The records, HSET first. It is the one that could still be refused as the first write
  *      (no memory, no disk, no replica, no right), and then nothing has been written. Redis refuses
  *      no later one for these reasons.
  *

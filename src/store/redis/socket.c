@@ -3,7 +3,8 @@
  * answer. Only looking up a name has deadlines of its own.
  *
  * TLS verifies the certificate and the host's name, against the system's authorities unless the URL
- * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the thread meanwhile. */
+ * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the
+ * thread meanwhile. */
 #include "store/redis/socket.h"
 
 #include "base/sigpipe.h"
