@@ -254,10 +254,10 @@ static struct curl_slist *make_headers(const cloud_request *request)
 /* Nothing can have arrived if no connection came to stand, or no byte of the request went out. */
 static int may_have_arrived(CURL *curl, CURLcode code)
 {
-    static const CURLcode before[] = {CURLE_UNSUPPORTED_PROTOCOL,     CURLE_URL_MALFORMAT,
-                                      CURLE_COULDNT_RESOLVE_PROXY,    CURLE_COULDNT_RESOLVE_HOST,
-                                      CURLE_COULDNT_CONNECT,          CURLE_SSL_CONNECT_ERROR,
-                                      CURLE_PEER_FAILED_VERIFICATION, CURLE_OUT_OF_MEMORY};
+    static const CURLcode before[] = {CURLE_UNSUPPORTED_PROTOCOL,    CURLE_URL_MALFORMAT,
+                                      CURLE_COULDNT_RESOLVE_PROXY,   CURLE_COULDNT_RESOLVE_HOST,
+                                      CURLE_COULDNT_CONNECT,         CURLE_SSL_CONNECT_ERROR,
+                                      CURLE_PEER_FAILED_VERIFICATION};
     long bytes = 0;
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         if (code == before[i])

@@ -141,6 +141,27 @@ static semel_status unknown_before(const aws_answer *answer, semel_error *err)
                       answer->type);
 }
 
+/* Only an object in JSON tells that a write was done: a proxy's page with status 200 does not. Nor
+ * is a write not done because its answer was too large, or there was no memory for it. */
+static semel_status check_answer(const aws_answer *answer, semel_status status, semel_error *err)
+{
+    json_object *document = NULL;
+    if (status)
+        return status != SEMEL_EUNKNOWN && answer->http.maybe_sent
+                   ? semel_fail(err, SEMEL_EUNKNOWN, "dynamodb: the answer to a write was lost")
+                   : status;
+    if (answer->type[0])
+        return SEMEL_OK;
+    if (dynamo_parse(&document, &answer->http.body, NULL))
+        return semel_fail(
+            err, SEMEL_EUNKNOWN,
+            "dynamodb: the answer to a write has status %ld and is not DynamoDB's; is "
+            "there a proxy before it?",
+            answer->http.status);
+    json_object_put(document);
+    return SEMEL_OK;
+}
+
 /* --- one -------------------------------------------------------------------------------------- */
 
 static semel_status settle_one(dynamo_writing *w, const aws_answer *answer, semel_error *err)
@@ -169,6 +190,7 @@ static semel_status apply_one(dynamo_writing *w, semel_error *err)
     dynamo_write_action(&request, w->store, w->changes, w->places);
     text_append_z(&request, "}");
     semel_status status = dynamo_call(w->store, operation, &request, &answer, err);
+    status = check_answer(&answer, status, err);
     if (!status && answer.type[0])
         status = settle_one(w, &answer, err);
     mem_free(request.bytes);
@@ -286,6 +308,7 @@ static semel_status send_many(dynamo_writing *w, const text_buffer *request, sem
         aws_answer answer = {.lost = 0};
         int again = 0;
         semel_status status = dynamo_call(w->store, operation, request, &answer, err);
+        status = check_answer(&answer, status, err);
         if (!status && answer.type[0])
             status = settle_many(w, &answer, &again, err);
         aws_answer_clear(&answer);

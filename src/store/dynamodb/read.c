@@ -75,17 +75,17 @@ static semel_status key_of(semel_bytes *out, const batch *b, json_object *item,
         if (at->sort_len != read->sort.len || memcmp(at->sort, read->sort.data, at->sort_len) != 0)
             continue;
         *out = b->keys[i];
-        if (!dynamo_is_long(*out))
-            return SEMEL_OK;
-        /* Rests of long keys are not unique: the partition tells. */
+        /* Rests of long keys are not unique, and look like short keys: the partition tells. */
         text_buffer partition = {0};
         dynamo_write_bytes(&partition, (semel_bytes){at->partition, at->partition_len});
         text_append(&partition, "", 1);
         json_object *p =
             dynamo_member(dynamo_member(item, "p", json_type_object), "B", json_type_string);
-        int same = p && !partition.failed &&
-                   strncmp(partition.bytes + strlen("{\"B\":\""), json_object_get_string(p),
-                           (size_t)json_object_get_string_len(p)) == 0;
+        size_t len = p ? (size_t)json_object_get_string_len(p) : 0;
+        int same =
+            p && !partition.failed && partition.len > len + strlen("{\"B\":\"") &&
+            memcmp(partition.bytes + strlen("{\"B\":\""), json_object_get_string(p), len) == 0 &&
+            partition.bytes[strlen("{\"B\":\"") + len] == '"';
         mem_free(partition.bytes);
         if (same)
             return SEMEL_OK;

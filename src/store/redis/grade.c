@@ -1,7 +1,10 @@
 /* What the server keeps, and for how long: the grade of the store.
  *
  *     appendfsync always, or sync=yes of the URL   POWER
- *     AOF with everysec or no                      PROCESS: written before the answer, not synced
+ *     AOF with everysec or no                      PROCESS: written before the answer, not synced;
+ *                                                  but with everysec, while a sync of a slow disk is
+ *                                                  under way, Redis answers up to two seconds before
+ *                                                  it writes, and kill -9 loses that
  *     no AOF                                       NOT, and refused without loss=warn
  *     replicas or a cluster                        PROCESS at most, unless replicas= waits
  *     an eviction policy of allkeys-...            NOT, and refused without loss=warn
@@ -271,6 +274,11 @@ static void tell_durability(report *to, const redis_store *store, const facts *f
                               : "off",
                    f->fsync[0] ? f->fsync : "not shown", grades[grade]);
     tell(to, SEMEL_SEVERITY_OK, "durability", text, "");
+    if (f->aof > 0 && strcmp(f->fsync, "everysec") == 0 && !store->at.sync)
+        tell(to, SEMEL_SEVERITY_WARNING, "durability",
+             "appendfsync everysec: while the disk is slow to sync, kill -9 of the server loses "
+             "commits of the last two seconds",
+             "appendfsync always, or sync=yes in the URL (Redis 7.2 and later)");
     if (f->replicas && !store->at.replicas) {
         (void)snprintf(text, sizeof text,
                        "%d replicas: a failover may lose commits of the last moments", f->replicas);

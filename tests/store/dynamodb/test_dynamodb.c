@@ -121,6 +121,13 @@ static semel_status keep_value(const semel_keyed_record *record, void *context, 
     return SEMEL_OK;
 }
 
+static semel_status keep_key_len(const semel_keyed_record *record, void *context, semel_error *err)
+{
+    (void)err;
+    (void)snprintf(context, 64, "%zu", record->key.len);
+    return SEMEL_OK;
+}
+
 static void value_is(place *p, const char *key, const char *value)
 {
     char found[64] = "nothing";
@@ -519,6 +526,50 @@ static void limits_are_named(void **state)
     close_place(p);
 }
 
+/* A page of a proxy's with status 200, or more than anybody reads: it says nothing about the write,
+ * which is neither done nor certainly not done. */
+static void a_page_is_not_an_answer(void **state)
+{
+    enum { HUGE = 65 << 20 };
+    place *p = open_place(60000, 30000);
+    semel_keyed_change one = write_of("a", "1"), two[] = {write_of("b", "2"), write_of("c", "3")};
+    semel_keyed_change huge = write_of("d", "4");
+    char *page = malloc(HUGE + 1);
+    (void)state;
+    memset(page, ' ', HUGE);
+    page[HUGE] = 0;
+    http_script_answer(p->server, "PutItem", 1, 200, "<html>back soon</html>");
+    FAILS(SEMEL_EUNKNOWN, apply(p, &one, 1));
+    OK(apply(p, &one, 1));
+    value_is(p, "a", "1");
+    http_script_answer(p->server, "TransactWriteItems", 1, 200, "");
+    FAILS(SEMEL_EUNKNOWN, apply(p, two, 2));
+    OK(apply(p, two, 2));
+    value_is(p, "c", "3");
+    http_script_answer(p->server, "PutItem", 1, 200, page);
+    FAILS(SEMEL_EUNKNOWN, apply(p, &huge, 1));
+    OK(apply(p, &huge, 1));
+    value_is(p, "d", "4");
+    free(page);
+    close_place(p);
+}
+
+/* The rest of a long key looks like a short one. */
+static void a_long_key_is_not_taken_for_a_short_one(void **state)
+{
+    place *p = open_place(60000, 10000);
+    char text[1025], found[64] = "nothing";
+    (void)state;
+    memset(text, 'x', 1024);
+    text[1024] = 0;
+    semel_keyed_change one = write_of(text, "long");
+    semel_bytes keys[] = {semel_str("\x01"), semel_str(text)};
+    OK(apply(p, &one, 1));
+    OK(dynamo_driver.get(p->store, semel_str("m/0"), keys, 2, 0, keep_key_len, found, &last_error));
+    assert_string_equal(found, "1024");
+    close_place(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +588,8 @@ int main(void)
         cmocka_unit_test(a_table_that_is_missing_is_named),
         cmocka_unit_test(errors_say_what_to_do),
         cmocka_unit_test(answers_that_are_none),
+        cmocka_unit_test(a_page_is_not_an_answer),
+        cmocka_unit_test(a_long_key_is_not_taken_for_a_short_one),
         cmocka_unit_test(limits_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
