@@ -93,6 +93,7 @@ foreach(example IN LISTS examples services)
   target_link_libraries(example_${name} PRIVATE semel)
 endforeach()
 target_sources(example_own_store PRIVATE examples/own_store/filestore.c)
+target_sources(example_own_keyed PRIVATE examples/own_keyed/liststore.c)
 if(services) # its handler works on the connection itself
   target_link_libraries(example_inventory PRIVATE PkgConfig::semel_postgres)
 endif()

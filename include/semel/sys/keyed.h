@@ -1,6 +1,6 @@
 /* The keyed driver table: what a database without SQL must do to carry semel. For authors of
- * backends; KEYED.md in semel's documentation is a guide, and examples/own_keyed.c in its sources
- * is a complete store in under 150 lines.
+ * backends; KEYED.md in semel's documentation is a guide, and examples/own_keyed/liststore.c in its
+ * sources is a complete store in less than 200 lines.
  *
  * The database keeps records, each in a space and with a key, and can do one thing well: write a
  * few records if each of them is still as the writer expects. The layer above (src/store/keyed)
@@ -184,7 +184,7 @@ typedef struct semel_keyed_driver {
 #define SEMEL_KEYED_WATCHED "r/"
 
 /* Opens a store on a driver of the application's own. The driver's open() gets `argument`. The
- * driver must outlive the process's last store on it. */
+ * driver is static: what is made of it is kept by its address, until the process ends. */
 SEMEL_API semel_status semel_store_open_keyed(semel_store **out, const semel_keyed_driver *driver,
                                               const void *argument,
                                               const semel_store_options *options, semel_error *err);
