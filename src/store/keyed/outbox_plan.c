@@ -189,15 +189,34 @@ static semel_status gather(plan *p, semel_error *err)
     return status ? status : place_changes(p, err);
 }
 
+const plan_row *plan_changed_row(const plan_group *group, int64_t number)
+{
+    const plan_row *row = group->first;
+    while (row && !(row->is_there && row->before.number == number))
+        row = row->next;
+    return row;
+}
+
+static int is_only_message(const plan_group *group)
+{
+    return group->group.there && group->group.first == group->group.last && group->changed == 1 &&
+           plan_changed_row(group, group->group.first);
+}
+
 /* --- what the groups are ---------------------------------------------------------------------- */
 
-/* Without a guess a message is put as if the group were empty. */
+/* Without a guess a message is put as if the group were empty.
+ *
+ * What is remembered may be of a commit that is still under way in another thread. So it is good
+ * for a message that leaves only if that is the only one of its group: then nothing is looked up.
+ * Otherwise the places are, and the record must be older than that look. A group that was taken
+ * for empty although a message was about to come would be removed with it. */
 static void guess_groups(plan *p)
 {
     for (plan_group *at = p->groups; at; at = at->next) {
         if (at->changed)
-            at->is_known =
-                outbox_group_known(&at->group, p->store, at->scope, at->name) && at->group.there;
+            at->is_known = outbox_group_known(&at->group, p->store, at->scope, at->name) &&
+                           is_only_message(at);
         else {
             (void)outbox_group_guess(&at->group, p->store, at->scope, at->name);
             at->is_known = 1;
@@ -280,24 +299,10 @@ static semel_status read_groups(plan *p, semel_error *err)
 
 /* --- the first message of a group ------------------------------------------------------------- */
 
-const plan_row *plan_changed_row(const plan_group *group, int64_t number)
-{
-    const plan_row *row = group->first;
-    while (row && !(row->is_there && row->before.number == number))
-        row = row->next;
-    return row;
-}
-
 static int stays(const plan_group *group, int64_t number)
 {
     const plan_row *row = plan_changed_row(group, number);
     return !row || row->act != OUTBOX_REMOVE;
-}
-
-static int is_only_message(const plan_group *group)
-{
-    return group->group.there && group->group.first == group->group.last && group->changed == 1 &&
-           plan_changed_row(group, group->group.first);
 }
 
 static semel_status find_heads(plan *p, plan_group *group, semel_error *err)
