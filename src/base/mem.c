@@ -116,6 +116,14 @@ void *arena_copy(mem_arena *arena, const void *data, size_t len)
     return copy;
 }
 
+size_t arena_size(const mem_arena *arena)
+{
+    size_t size = 0;
+    for (const mem_chunk *chunk = arena->first; chunk; chunk = chunk->next)
+        size += chunk->capacity;
+    return size;
+}
+
 void arena_reset(mem_arena *arena)
 {
     arena->current = arena->first;

@@ -18,6 +18,7 @@ typedef struct mem_arena {
 
 void *arena_alloc(mem_arena *arena, size_t size); /* aligned for anything; not zeroed */
 void *arena_copy(mem_arena *arena, const void *data, size_t len); /* adds a NUL behind */
+size_t arena_size(const mem_arena *arena);                        /* of the memory that it has */
 void arena_reset(mem_arena *arena);
 void arena_free(mem_arena *arena);
 

@@ -42,7 +42,7 @@ static semel_status build_steps(keyed_unit *unit, semel_error *err)
 static semel_status build_returns(keyed_unit *unit, semel_error *err)
 {
     for (keyed_hold *hold = unit->holds; hold; hold = hold->next_of_unit) {
-        if (hold->claimed || hold->returned_late || keyed_unit_find(unit, hold->space, hold->key))
+        if (hold->claimed || hold->returned || keyed_unit_find(unit, hold->space, hold->key))
             continue;
         semel_keyed_change restore = keyed_hold_restore(unit->store, hold);
         keyed_change *change = keyed_unit_change(unit, hold->space, hold->key);
@@ -174,7 +174,7 @@ static void drop_returns(const keyed_sending *sending)
     for (size_t i = 0; i < sending->count; i++)
         if (sending->changes[i].refused && sending->from[i]->role == KEYED_LATE &&
             sending->from[i]->hold)
-            sending->from[i]->hold->returned_late = 1;
+            sending->from[i]->hold->returned = 1;
 }
 
 /* The keys that were refused and are not among the records have none. */

@@ -16,7 +16,7 @@ enum { PACK_FIRST = 1, PACK_LAST, PACK_AT };
 
 enum { PACKED_ROW = 1 };
 
-/* --- rows that were put ------------------------------------------------------------------------ */
+/* --- rows that were put ----------------------------------------------------------------------- */
 
 /* As it was put, before it has an id. */
 typedef struct put_row {

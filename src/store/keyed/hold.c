@@ -130,9 +130,10 @@ void keyed_wait_for_holds(keyed_store *store, uint32_t ms)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* All of these, then without those that were refused: they are somebody else's by now. */
-static void restore(keyed_store *store, semel_keyed_change changes[], size_t count,
-                    keyed_rows *there)
+/* All of these, then without those that were refused: they are somebody else's by now. 0: the
+ * database does not answer. */
+static int restore(keyed_store *store, semel_keyed_change changes[], size_t count,
+                   keyed_rows *there)
 {
     semel_error ignored;
     while (count) {
@@ -140,12 +141,13 @@ static void restore(keyed_store *store, semel_keyed_change changes[], size_t cou
         semel_status status =
             keyed_apply_once(store, changes, count, SEMEL_BEGIN_RELAXED, there, &ignored);
         if (status != SEMEL_ECONFLICT || !keyed_refused(changes, count))
-            return;
+            return !status || status == SEMEL_ECONFLICT;
         for (size_t i = 0; i < count; i++)
             if (!changes[i].refused)
                 changes[kept++] = changes[i];
         count = kept;
     }
+    return 1;
 }
 
 static size_t restored_at_once(const keyed_store *store)
@@ -165,13 +167,14 @@ void keyed_holds_release(keyed_unit *unit)
     if (!unit->holds)
         return;
     stop_renewing(unit);
+    int answers = 1;
     for (keyed_hold *hold = unit->holds; hold; hold = hold->next_of_unit) {
         if (hold->claimed)
             keyed_claim_update(unit->store, hold->token, 0);
-        if (!hold->lost)
+        if (answers && !hold->lost && !hold->returned)
             changes[count++] = keyed_hold_restore(unit->store, hold);
         if (count == most || (count && !hold->next_of_unit)) {
-            restore(unit->store, changes, count, &there);
+            answers = restore(unit->store, changes, count, &there);
             count = 0;
         }
     }

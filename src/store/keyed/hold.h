@@ -12,9 +12,9 @@ struct keyed_hold {
     int64_t until_ms;
     semel_bytes value; /* of the record as it was written */
     int64_t expires_ms;
-    int claimed;       /* by `claim`: it outlives the unit */
-    int lost;          /* somebody else has the key */
-    int returned_late; /* commit.c: it could not be given back with the commit */
+    int claimed;  /* by `claim`: it outlives the unit */
+    int lost;     /* somebody else has the key, as the keeper has found; with the store's lock */
+    int returned; /* commit.c, settle.c: it was given back, or is somebody else's */
 
     int was_there;             /* what it was written over */
     semel_keyed_record before; /* without body: open markers have none */

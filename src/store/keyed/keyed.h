@@ -11,7 +11,8 @@
  *     hold.c        keys that open units hold, and the thread that renews them
  *     marker*.c     the state machine of markers; sweep.c retention; note.c
  *     outbox*.c     messages, their order, leases; dead.c dead letters
- *     list.c, stats.c, operation.c, history.c, inspect.c: for people
+ *     list.c, stats.c, operation.c, history*.c, inspect.c: for people
+ *     item.c, set.c, names.c: messages as records, records that a unit writes twice, lists, names
  *
  * How a unit is atomic. Whatever a unit is to change is buffered, and goes out in one apply() at
  * commit. Nothing is locked before that but keys: `mark` and `claim` write to the database at once,

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define FENCE_MS    ((int64_t)7 * 24 * 3600 * 1000)
+#define EXTRA_MS    ((int64_t)7 * 24 * 3600 * 1000)
 #define KEEP_MAX_MS ((uint64_t)100 * 366 * 24 * 3600 * 1000)
 
 semel_status keyed_marker_take(keyed_found *out, const semel_keyed_record *record, semel_error *err)
@@ -153,7 +153,7 @@ int64_t keyed_marker_expires(const keyed_store *store, int64_t now_ms, uint64_t 
 {
     if (!(store->driver->abilities & SEMEL_KEYED_EXPIRES) || keep_ms == 0 || keep_ms > KEEP_MAX_MS)
         return 0;
-    return now_ms + (int64_t)keep_ms + FENCE_MS;
+    return now_ms + (int64_t)keep_ms + EXTRA_MS;
 }
 
 static void expect_hold(keyed_change *change, keyed_hold *hold)

@@ -130,7 +130,9 @@ static semel_status number_message(plan *p, plan_row *row, int64_t least, semel_
     keyed_item *item = &row->after;
     semel_status status;
     item->captured_ms = p->now_ms;
-    item->due_ms = p->now_ms + row->put->delay_ms;
+    /* What is not delayed is due at once, also for a process whose clock is behind ours. */
+    item->due_ms =
+        p->now_ms + (row->put->delay_ms ? (int64_t)row->put->delay_ms : -2 * (int64_t)p->error_ms);
     do
         status = keyed_number(p->store, least, &item->number, err);
     while (!status && is_in_plan(p, item->scope, item->number));

@@ -1,6 +1,6 @@
 /* Writing leases. A chain is leased by one apply(), and several chains share one, as many as it
- * takes. What is refused was faster than us, and is left out: of a group everything from the refused
- * message on. */
+ * takes. What is refused somebody else has changed first, and it is left out: of a group everything
+ * from the refused message on. */
 #include "store/keyed/outbox_lease.h"
 
 #include <string.h>

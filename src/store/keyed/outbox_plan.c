@@ -402,7 +402,7 @@ static semel_status read_heads(plan *p, semel_error *err)
 
 static semel_status make_plan(plan *p, semel_error *err)
 {
-    semel_status status = keyed_now(p->store, &p->now_ms, NULL, err);
+    semel_status status = keyed_now(p->store, &p->now_ms, &p->error_ms, err);
     if (!status)
         status = gather(p, err);
     if (!status)

@@ -38,6 +38,7 @@ typedef struct plan {
     mem_arena arena; /* of the plan; what changes point to is in the unit's */
     int is_first_try;
     int64_t now_ms;
+    uint32_t error_ms;            /* of it */
     plan_row *rows, *last_row;    /* of changed messages, before they are in their groups */
     plan_row *alone, *last_alone; /* without a group */
     plan_group *groups, *last_group;

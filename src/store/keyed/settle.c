@@ -143,7 +143,7 @@ semel_status keyed_fence(keyed_sending *sending, semel_status why, semel_error *
     if (status && is_ours(sending, own))
         return SEMEL_OK;
     if (own->hold)
-        own->hold->lost = 1;
+        own->hold->returned = 1;
     return why;
 }
 

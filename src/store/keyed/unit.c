@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SPARES_MAX = 8 };
+enum { SPARES_MAX = 8, SPARE_SIZE_MAX = 1 << 20 };
 
 /* --- arenas ----------------------------------------------------------------------------------- */
 
@@ -32,8 +32,10 @@ static void take_arena(keyed_unit *unit)
 static void give_arena(keyed_unit *unit)
 {
     keyed_store *store = unit->store;
+    int large = arena_size(&unit->arena) > SPARE_SIZE_MAX;
     arena_reset(&unit->arena);
-    keyed_spare *spare = unit->arena.first ? arena_alloc(&unit->arena, sizeof(keyed_spare)) : NULL;
+    keyed_spare *spare =
+        unit->arena.first && !large ? arena_alloc(&unit->arena, sizeof(keyed_spare)) : NULL;
     pthread_mutex_lock(&store->lock);
     int keeps = spare && store->spare_count < SPARES_MAX;
     if (keeps) {

@@ -1,6 +1,6 @@
-/* What people ask a keyed store for: lists, letters, history, statistics, findings. When memory runs
- * out anywhere in them nothing is lost and nothing is half written; and a record that was damaged
- * hides no other. */
+/* What people ask a keyed store for: lists, letters, history, statistics, findings. When memory
+ * runs out anywhere in them nothing is lost and nothing is half written; and a record that was
+ * damaged hides no other. */
 #include "keyed_case.h"
 #include "store/keyed/outbox.h"
 #include "support/keyed/outbox_invariants.h"
