@@ -2,9 +2,9 @@
  *
  *     appendfsync always, or sync=yes of the URL   POWER
  *     AOF with everysec or no                      PROCESS: written before the answer, not synced;
- *                                                  but with everysec, while a sync of a slow disk is
- *                                                  under way, Redis answers up to two seconds before
- *                                                  it writes, and kill -9 loses that
+ *                                                  but with everysec, while a sync of a slow disk
+ *                                                  is under way, Redis answers up to two seconds
+ *                                                  before it writes, and kill -9 loses that
  *     no AOF                                       NOT, and refused without loss=warn
  *     replicas or a cluster                        PROCESS at most, unless replicas= waits
  *     an eviction policy of allkeys-...            NOT, and refused without loss=warn
