@@ -61,7 +61,8 @@ void soak_print(char *out, size_t room, const char *format, ...)
 
 const char *soak_store_name(soak_store store)
 {
-    return store == SOAK_SQLITE ? "sqlite" : "postgres";
+    static const char *const names[SOAK_STORES] = {"sqlite", "postgres", "redis"};
+    return names[store];
 }
 
 void soak_log(const soak_run *run, const char *format, ...)
@@ -97,10 +98,11 @@ static const char help[] =
     "takes\n"
     "  --messages N      at least so many on each store (default 100000); with --minutes 0 "
     "exactly\n"
-    "  --store NAME      sqlite, postgres or both (default)\n"
+    "  --store NAME      sqlite, postgres, both of them (default: both), or redis, whose effects\n"
+    "                    are messages\n"
     "  --kills K         on each store (default 12 per minute and at least 50)\n"
     "  --effect KIND     of a handler: row (default), or message, as on a store without SQL\n"
-    "  --spare-servers   kill processes only, not the broker and not PostgreSQL\n"
+    "  --spare-servers   kill processes only, not the broker and not the database\n"
     "  --seed S          what is killed, and when; what is sent twice (default: by the clock)\n"
     "  --keep            leave the databases, logs and lists, and say where; so, too, when all is "
     "not well\n";
@@ -126,7 +128,9 @@ static void read_store(soak_options *options, const char *text)
     int both = strcmp(text, "both") == 0;
     options->stores[SOAK_SQLITE] = both || strcmp(text, "sqlite") == 0;
     options->stores[SOAK_POSTGRES] = both || strcmp(text, "postgres") == 0;
-    if (!options->stores[SOAK_SQLITE] && !options->stores[SOAK_POSTGRES])
+    options->stores[SOAK_REDIS] = strcmp(text, "redis") == 0;
+    if (!options->stores[SOAK_SQLITE] && !options->stores[SOAK_POSTGRES] &&
+        !options->stores[SOAK_REDIS])
         refuse("--store", text);
 }
 
@@ -186,6 +190,7 @@ static void read_arguments(soak_options *options, int argc, char **argv)
         read_option(options, choice, optarg);
     if (optind < argc)
         refuse("semel-soak", argv[optind]);
+    options->by_message |= options->stores[SOAK_REDIS];
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -262,7 +267,9 @@ static void print_table(const soak_run *run)
 static void choose_sizes(soak_run *run)
 {
     const soak_options *options = run->options;
-    int stores = options->stores[SOAK_SQLITE] + options->stores[SOAK_POSTGRES];
+    int stores = 0;
+    for (unsigned i = 0; i < SOAK_STORES; i++)
+        stores += options->stores[i];
     double minutes = options->minutes / stores;
     unsigned by_time = (unsigned)(minutes * KILLS_PER_MINUTE);
     run->length_ms = (int64_t)(minutes * 60000);
@@ -307,7 +314,7 @@ int main(int argc, char **argv)
     main_process = getpid();
     read_arguments(&options, argc, argv);
     obey_signals();
-    soak_servers *servers = soak_servers_start(options.stores[SOAK_POSTGRES]);
+    soak_servers *servers = soak_servers_start(&options);
     for (unsigned store = 0; store < SOAK_STORES && !soak_interrupted; store++)
         if (options.stores[store])
             good &= run_on((soak_store)store, &options, servers);

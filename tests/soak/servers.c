@@ -40,7 +40,7 @@ static int keep(void *context)
     sigprocmask(SIG_BLOCK, &told, NULL); /* it waits until the servers have started */
     server_own_start(&kept->broker, SERVER_RABBITMQ);
     if (kept->has_database)
-        server_own_start(&kept->database, SERVER_POSTGRES);
+        server_own_start(&kept->database, kept->database_kind);
     atomic_store(&kept->ready, 1);
     sigwait(&told, &number);
     server_own_stop(&kept->broker);
@@ -59,11 +59,12 @@ void soak_servers_stop(void)
     keeper = 0;
 }
 
-soak_servers *soak_servers_start(int with_database)
+soak_servers *soak_servers_start(const soak_options *options)
 {
     int64_t deadline = process_now_ms() + START_MS;
     kept = process_share(sizeof *kept);
-    kept->has_database = with_database;
+    kept->has_database = options->stores[SOAK_POSTGRES] || options->stores[SOAK_REDIS];
+    kept->database_kind = options->stores[SOAK_REDIS] ? SERVER_REDIS : SERVER_POSTGRES;
     owner = getpid();
     keeper = process_start(keep, NULL);
     (void)atexit(soak_servers_stop);

@@ -51,7 +51,7 @@ typedef struct soak_counters {
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-typedef enum soak_store { SOAK_SQLITE, SOAK_POSTGRES, SOAK_STORES } soak_store;
+typedef enum soak_store { SOAK_SQLITE, SOAK_POSTGRES, SOAK_REDIS, SOAK_STORES } soak_store;
 
 typedef struct soak_options {
     int stores[SOAK_STORES];
@@ -103,7 +103,8 @@ typedef enum soak_victim {
 /* Of this program alone, for both runs. */
 typedef struct soak_servers {
     server_own broker;
-    server_own database; /* PostgreSQL, if the run is on it */
+    server_own database; /* PostgreSQL or Redis, if the run is on it */
+    server_kind database_kind;
     int has_database;
     atomic_int ready;
 } soak_servers;
@@ -148,7 +149,7 @@ void soak_log(const struct soak_run *run, const char *format, ...)
 /* --- servers.c -------------------------------------------------------------------------------- */
 
 /* NULL if it was interrupted. They are stopped at the end of the program, if not before. */
-soak_servers *soak_servers_start(int with_database);
+soak_servers *soak_servers_start(const soak_options *options);
 void soak_servers_stop(void);
 
 /* At the beginning of a child: out of our process group, for Ctrl-C is for us alone, and so without

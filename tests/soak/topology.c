@@ -29,10 +29,13 @@ static const struct place {
     const char *exchange, *queue, *settings;
     const char *types[SOAK_STORES]; /* of the queue: the second one has another in each run */
 } places[SOAK_ROLES] = {
-    [SOAK_ORDERED] = {"in", "ordered", "&bind=ordered.%23&single_active=yes", {"quorum", "quorum"}},
-    [SOAK_FREE] = {"in", "free", "&bind=free.%23", {"classic", "classic"}},
+    [SOAK_ORDERED] = {"in",
+                      "ordered",
+                      "&bind=ordered.%23&single_active=yes",
+                      {"quorum", "quorum", "quorum"}},
+    [SOAK_FREE] = {"in", "free", "&bind=free.%23", {"classic", "classic", "classic"}},
     [SOAK_RELAY] = {.exchange = "out"},
-    [SOAK_SECOND] = {"out", "second", "&single_active=yes", {"classic", "quorum"}},
+    [SOAK_SECOND] = {"out", "second", "&single_active=yes", {"classic", "quorum", "classic"}},
 };
 
 void soak_topology_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare)
@@ -63,7 +66,8 @@ static void name_places(soak_run *run)
             soak_print(p->url, sizeof p->url, "%s",
                        scratch_sqlite(path, &run->directory, names[stage]));
         else
-            soak_print(p->url, sizeof p->url, "%s?schema=%s", p->server.url, names[stage]);
+            soak_print(p->url, sizeof p->url, "%s?%s=%s", p->server.url,
+                       run->store == SOAK_REDIS ? "namespace" : "schema", names[stage]);
     }
 }
 

@@ -57,7 +57,7 @@
 
 enum {
     KEYED_LAYOUT = 1,
-    KEYED_HOLD_MS = 60000,  /* how long a key is held for an open unit, unless it is renewed */
+    KEYED_HOLD_MS = 15000,  /* how long a key is held for an open unit, unless it is renewed */
     KEYED_COMMIT_TRIES = 64 /* how often a commit is built anew after a collision */
 };
 
