@@ -1,7 +1,9 @@
-/* Redis, against scripts that somebody would write by hand: a key for each message, set if it is
- * not there, and the effect in the same script; or a claim with a token, and its end. They keep
- * nothing that could be listed, swept or moved into a dead letter, and retry nothing. Everybody
- * calls EVALSHA, on connections of the same number, on a server that syncs each write.
+/* Redis, against scripts by hand: a record for each message, written if it is not there, and the
+ * effect in the same script; or a claim with a token, and its end. As in the other sections the
+ * loop by hand writes the same as semel: a hash, and an index by which records are listed and
+ * swept. The bare scripts have no index and no more than a key that expires; what they forget they
+ * forget without a trace. Everybody calls EVALSHA, on connections of the same number, on a server
+ * that syncs each write.
  *
  * One call at a time, by 1, 4 and 8 connections; and many at a time: a pipeline of 100 by hand, a
  * batch of 100 of semel's. */
@@ -13,19 +15,40 @@
 
 enum { PIPELINE = 100, PLACE_TEXT = 128 };
 
+/* KEYS: marker, effects, index. ARGV: key, body. */
+#define QUEUED_SCRIPT                                        \
+    "local t = redis.call('TIME') "                          \
+    "if redis.call('HGET', KEYS[1], 'h') then return 0 end " \
+    "redis.call('RPUSH', KEYS[2], ARGV[2]) "                 \
+    "redis.call('HSET', KEYS[1], 'h', 'done', 'd', t[1]) "   \
+    "redis.call('ZADD', KEYS[3], 0, ARGV[1]) return 1"
+
+/* KEYS: marker, index. ARGV: key, token, lease. */
+#define CLAIM_SCRIPT                                                           \
+    "local t = redis.call('TIME') "                                            \
+    "local old = redis.call('HGET', KEYS[1], 'h') if old then return old end " \
+    "redis.call('HSET', KEYS[1], 'h', ARGV[2], 'd', t[1] + ARGV[3]) "          \
+    "redis.call('ZADD', KEYS[2], 0, ARGV[1]) return ARGV[2]"
+
+/* KEYS: marker. ARGV: token. */
+#define FINISH_SCRIPT                                                   \
+    "local t = redis.call('TIME') "                                     \
+    "if redis.call('HGET', KEYS[1], 'h') ~= ARGV[1] then return 0 end " \
+    "redis.call('HSET', KEYS[1], 'h', 'done', 'd', t[1]) return 1"
+
 /* KEYS: marker, effects. ARGV: retention, body. */
-#define QUEUED_SCRIPT                                                                            \
-    "if not redis.call('SET', KEYS[1], 'done', 'NX', 'PX', ARGV[1]) then return 0 end "          \
+#define BARE_QUEUED_SCRIPT                                                              \
+    "if not redis.call('SET', KEYS[1], 'done', 'NX', 'PX', ARGV[1]) then return 0 end " \
     "redis.call('RPUSH', KEYS[2], ARGV[2]) return 1"
 
 /* KEYS: marker. ARGV: token, lease. */
-#define CLAIM_SCRIPT                                                                             \
-    "local old = redis.call('GET', KEYS[1]) if old then return old end "                         \
+#define BARE_CLAIM_SCRIPT                                                \
+    "local old = redis.call('GET', KEYS[1]) if old then return old end " \
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return ARGV[1]"
 
 /* KEYS: marker. ARGV: token, retention. */
-#define FINISH_SCRIPT                                                                            \
-    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "                                \
+#define BARE_FINISH_SCRIPT                                        \
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end " \
     "redis.call('SET', KEYS[1], 'done', 'PX', ARGV[2]) return 1"
 
 typedef enum redis_mode { BY_QUEUE, BY_CLAIM, COPIES, IN_BATCHES, MODES } redis_mode;
@@ -34,6 +57,7 @@ typedef enum redis_mode { BY_QUEUE, BY_CLAIM, COPIES, IN_BATCHES, MODES } redis_
 
 typedef struct by_hand {
     redis_mode mode;
+    int bare;
     size_t workers;
     redisContext *connections[THREADS_MAX];
     char sha[3][41];
@@ -63,13 +87,16 @@ static redisContext *connect_by_hand(const char *url)
 
 static void by_hand_open(by_hand *h, const char *url)
 {
-    static const char *const scripts[] = {QUEUED_SCRIPT, CLAIM_SCRIPT, FINISH_SCRIPT};
-    snprintf(h->prefix, sizeof h->prefix, "{bench_hand_%d}", (int)h->mode);
+    static const char *const scripts[][3] = {
+        {QUEUED_SCRIPT, CLAIM_SCRIPT, FINISH_SCRIPT},
+        {BARE_QUEUED_SCRIPT, BARE_CLAIM_SCRIPT, BARE_FINISH_SCRIPT}};
+    snprintf(h->prefix, sizeof h->prefix, "{bench_%s_%d}", h->bare ? "bare" : "hand", (int)h->mode);
     for (size_t i = 0; i < h->workers; i++)
         h->connections[i] = connect_by_hand(url);
     for (size_t i = 0; i < 3; i++) {
-        redisReply *reply = must_reply(
-            h->connections[0], redisCommand(h->connections[0], "SCRIPT LOAD %s", scripts[i]));
+        redisReply *reply =
+            must_reply(h->connections[0],
+                       redisCommand(h->connections[0], "SCRIPT LOAD %s", scripts[h->bare][i]));
         snprintf(h->sha[i], sizeof h->sha[i], "%s", reply->str);
         freeReplyObject(reply);
     }
@@ -83,8 +110,13 @@ static void by_hand_close(by_hand *h)
 
 static void append_queued(const by_hand *h, redisContext *on, const semel_message *m)
 {
-    redisAppendCommand(on, "EVALSHA %s 2 %sm:%b %seffects 604800000 %b", h->sha[0], h->prefix,
-                       m->id.data, m->id.len, h->prefix, m->body.data, m->body.len);
+    if (h->bare)
+        redisAppendCommand(on, "EVALSHA %s 2 %sm:%b %seffects 604800000 %b", h->sha[0], h->prefix,
+                           m->id.data, m->id.len, h->prefix, m->body.data, m->body.len);
+    else
+        redisAppendCommand(on, "EVALSHA %s 3 %sm:%b %seffects %sm %b %b", h->sha[0], h->prefix,
+                           m->id.data, m->id.len, h->prefix, h->prefix, m->id.data, m->id.len,
+                           m->body.data, m->body.len);
 }
 
 static void take_reply(redisContext *on)
@@ -97,8 +129,13 @@ static void take_reply(redisContext *on)
 
 static void claim_by_hand(const by_hand *h, redisContext *on, const semel_message *m)
 {
-    redisAppendCommand(on, "EVALSHA %s 1 %sm:%b token-%b 30000", h->sha[1], h->prefix, m->id.data,
-                       m->id.len, m->id.data, m->id.len);
+    if (h->bare)
+        redisAppendCommand(on, "EVALSHA %s 1 %sm:%b token-%b 30000", h->sha[1], h->prefix,
+                           m->id.data, m->id.len, m->id.data, m->id.len);
+    else
+        redisAppendCommand(on, "EVALSHA %s 2 %sm:%b %sm %b token-%b 30000", h->sha[1], h->prefix,
+                           m->id.data, m->id.len, h->prefix, m->id.data, m->id.len, m->id.data,
+                           m->id.len);
     take_reply(on);
     redisAppendCommand(on, "EVALSHA %s 1 %sm:%b token-%b 604800000", h->sha[2], h->prefix,
                        m->id.data, m->id.len, m->id.data, m->id.len);
@@ -176,8 +213,7 @@ static void by_semel_job(void *context, size_t worker, const semel_message *cons
     if (count == 1)
         must(semel_inbox_receive(outcomes, s->inbox, messages[0], handle, s, &err), &err);
     else
-        must(semel_inbox_receive_batch(outcomes, s->inbox, messages, count, handle, s, &err),
-             &err);
+        must(semel_inbox_receive_batch(outcomes, s->inbox, messages, count, handle, s, &err), &err);
     for (size_t i = 0; i < count; i++)
         if (outcomes[i] != SEMEL_PROCESSED && outcomes[i] != SEMEL_DUPLICATE)
             die("an outcome is \"%s\"", semel_outcome_name(outcomes[i]));
@@ -212,19 +248,25 @@ static void measure(redis_mode mode, size_t workers, bench_aim aim)
     key_source keys;
     char label[100];
     by_hand hand = {.mode = mode, .workers = workers};
+    by_hand bare = {.mode = mode, .bare = 1, .workers = workers};
     by_semel semel = {.mode = mode, .workers = workers};
     const char *url = redis_url();
     size_t batch = mode == IN_BATCHES ? PIPELINE : 1;
     by_hand_open(&hand, url);
+    by_hand_open(&bare, url);
     by_semel_open(&semel, url);
-    const contender contenders[] = {{&hand, by_hand_run}, {&semel, by_semel_run}};
+    const contender contenders[] = {
+        {&hand, by_hand_run}, {&semel, by_semel_run}, {&bare, by_hand_run}};
     snprintf(label, sizeof label, "%s, %zu connection%s", names[mode], workers,
              workers == 1 ? "" : "s");
     keys_begin(&keys, KEYS_RANDOM);
-    comparison_run(&d, contenders, 2, &keys, batch,
+    comparison_run(&d, contenders, 3, &keys, batch,
                    choose(4000, 1000) / (mode == IN_BATCHES ? 20 : 1), choose(9, 5), label);
     report_comparison(label, &d, 1, 0, aim);
+    snprintf(label, sizeof label, "    by bare scripts");
+    report_comparison(label, &d, 1, 2, NO_AIM);
     by_hand_close(&hand);
+    by_hand_close(&bare);
     by_semel_close(&semel);
     remove_all(url);
 }

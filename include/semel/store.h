@@ -6,6 +6,7 @@
  *
  *     postgres://user@host/database?schema=semel&pool=8
  *     mariadb://user@host/database?prefix=semel_&pool=8     (also mysql://)
+ *     redis://user:password@host:6379/0?namespace=semel (also rediss://, valkey://)
  *
  * In a user name or a password, write %40 for @, %2F for /, %3F for ?, %23 for # and %25 for %.
  *

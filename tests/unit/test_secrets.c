@@ -22,10 +22,10 @@ static const char *const store_schemes[] = {
     "postgres", "postgresql",
 #endif
 #ifdef SEMEL_WITH_MARIADB
-    "mariadb", "mysql",
+    "mariadb",  "mysql",
 #endif
 #ifdef SEMEL_WITH_REDIS
-    "redis", "valkey",
+    "redis",    "valkey",
 #endif
     NULL};
 static const char *const transport_schemes[] = {
@@ -184,7 +184,7 @@ static void where_no_server_listens_the_password_is_not_shown_either(void **stat
     (void)state;
     for (size_t i = 0; store_schemes[i]; i++) {
         char url[URL_ROOM];
-        make_url(url, store_schemes[i], "://u:" SECRET "@127.0.0.1:1/db", NULL);
+        make_url(url, store_schemes[i], "://u:" SECRET "@127.0.0.1:1/1", NULL);
         expect(SEMEL_EUNAVAILABLE, open_store, url);
     }
     for (size_t i = 0; transport_schemes[i]; i++) {

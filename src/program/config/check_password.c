@@ -10,6 +10,8 @@ static const char *file_name_for(const char *url)
 {
     if (strncmp(url, "postgres", 8) == 0)
         return "pg.password";
+    if (strncmp(url, "redis", 5) == 0 || strncmp(url, "valkey", 6) == 0)
+        return "redis.password";
     return strncmp(url, "amqp", 4) == 0 ? "mq.password" : "db.password";
 }
 

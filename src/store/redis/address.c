@@ -17,7 +17,7 @@ enum {
     REPLICAS_MAX = 100
 };
 
-#define PARAMETERS                                                                              \
+#define PARAMETERS \
     "namespace,pool,connect_ms,socket,sync,replicas,loss,durable,ca,certificate,key,verify"
 
 /* --- user:password@host:port/database --------------------------------------------------------- */

@@ -54,9 +54,8 @@ static int is_watched(semel_bytes space)
 
 static semel_status add_command(plan *p, const semel_keyed_change *change, semel_error *err)
 {
-    semel_status status =
-        redis_command_read(&p->commands[p->command_count], p->store, &p->arena, change->statement,
-                           change->values, change->count, err);
+    semel_status status = redis_command_read(&p->commands[p->command_count], p->store, &p->arena,
+                                             change->statement, change->values, change->count, err);
     p->command_count += !status;
     return status;
 }
@@ -114,8 +113,7 @@ static void write_keys(redis_request *r, const plan *p)
 static void write_expected(redis_request *r, const semel_keyed_change *change)
 {
     char guard[REDIS_HEAD_MAX];
-    semel_keyed_record expected = {.guard = change->expected_guard,
-                                   .until_ms = change->live_at_ms};
+    semel_keyed_record expected = {.guard = change->expected_guard, .until_ms = change->live_at_ms};
     if (change->expect == SEMEL_EXPECT_VERSION)
         redis_word(r, change->expected_version, SEMEL_KEYED_VERSION_LEN);
     if (change->expect != SEMEL_EXPECT_GUARD)
@@ -242,7 +240,8 @@ static semel_status check_wait(const redis_store *store, const redisReply *reply
 {
     long long here = 1, replicas = 0;
     if (reply->type == REDIS_REPLY_ERROR)
-        return semel_fail(err, SEMEL_EUNKNOWN, "redis, writing: written, but it cannot be waited for: %.*s",
+        return semel_fail(err, SEMEL_EUNKNOWN,
+                          "redis, writing: written, but it cannot be waited for: %.*s",
                           (int)strcspn(reply->str, "\r\n"), reply->str);
     if (reply->type == REDIS_REPLY_INTEGER) {
         replicas = reply->integer;
@@ -252,11 +251,12 @@ static semel_status check_wait(const redis_store *store, const redisReply *reply
     }
     if (here >= 1 && replicas >= (long long)store->at.replicas)
         return SEMEL_OK;
-    return semel_fail(err, SEMEL_EUNKNOWN,
-                      "redis, writing: written, but not stored in time: %s, and %lld of %u replicas "
-                      "have it",
-                      here ? "it is on the server's disk" : "it is not on the server's disk",
-                      replicas, store->at.replicas);
+    return semel_fail(
+        err, SEMEL_EUNKNOWN,
+        "redis, writing: written, but not stored in time: %s, and %lld of %u replicas "
+        "have it",
+        here ? "it is on the server's disk" : "it is not on the server's disk", replicas,
+        store->at.replicas);
 }
 
 static semel_status check_sizes(const plan *p, semel_error *err)

@@ -27,9 +27,18 @@ typedef struct known_command {
     const char *type;
 } known_command;
 
-#define ONE_KEY(NAME, WORDS, TYPE)   {NAME, WORDS, 1, 1, 1, TYPE}
-#define TWO_KEYS(NAME, WORDS, TYPE)  {NAME, WORDS, 1, 2, 1, TYPE}
-#define MANY_KEYS(NAME, WORDS, TYPE) {NAME, WORDS, 1, 0, 1, TYPE}
+#define ONE_KEY(NAME, WORDS, TYPE) \
+    {                              \
+        NAME, WORDS, 1, 1, 1, TYPE \
+    }
+#define TWO_KEYS(NAME, WORDS, TYPE) \
+    {                               \
+        NAME, WORDS, 1, 2, 1, TYPE  \
+    }
+#define MANY_KEYS(NAME, WORDS, TYPE) \
+    {                                \
+        NAME, WORDS, 1, 0, 1, TYPE   \
+    }
 
 /* By name. SET and what else replaces a key takes one of any type. */
 static const known_command known[] = {
@@ -133,8 +142,8 @@ static semel_status add_value(reading *r, semel_error *err)
 {
     char digits[NUMBER_ROOM];
     if (r->used == r->value_count)
-        return semel_fail(err, SEMEL_EINVAL, "the command has more question marks than values (%zu)",
-                          r->value_count);
+        return semel_fail(err, SEMEL_EINVAL,
+                          "the command has more question marks than values (%zu)", r->value_count);
     size_t number = r->used++;
     const semel_value *value = r->values ? &r->values[number] : NULL;
     r->has_value |= !value;
@@ -289,11 +298,11 @@ static semel_status find_keys(redis_command *out, const redis_store *store, seme
 {
     const known_command *found = find_command(out->words[0]);
     if (!found)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "%.*s is not a command that can be queued: it must write, must not block, "
-                          "and its keys must be known; docs/REDIS.md lists them",
-                          out->words[0].len < 32 ? (int)out->words[0].len : 32,
-                          (const char *)out->words[0].data);
+        return semel_fail(
+            err, SEMEL_EINVAL,
+            "%.*s is not a command that can be queued: it must write, must not block, "
+            "and its keys must be known; docs/REDIS.md lists them",
+            out->words[0].len < 32 ? (int)out->words[0].len : 32, (const char *)out->words[0].data);
     if (out->count < found->words)
         return semel_fail(err, SEMEL_EINVAL, "%s takes at least %zu words after it, not %zu",
                           found->name, found->words - 1, out->count - 1);
@@ -342,7 +351,8 @@ semel_status redis_queue(void *state, const char *statement, const semel_value v
 {
     mem_arena arena = {0};
     redis_command command;
-    semel_status status = redis_command_read(&command, state, &arena, statement, values, count, err);
+    semel_status status =
+        redis_command_read(&command, state, &arena, statement, values, count, err);
     arena_free(&arena);
     return status;
 }

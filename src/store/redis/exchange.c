@@ -43,8 +43,8 @@ int redis_is_error(const redisReply *reply, const char *code)
 typedef struct error_class {
     const char *code;
     semel_status status;
-    int later;      /* 1: it passes by itself */
-    int elsewhere;  /* 1: another connection may find another server */
+    int later;     /* 1: it passes by itself */
+    int elsewhere; /* 1: another connection may find another server */
     const char *advice;
 } error_class;
 
@@ -171,10 +171,10 @@ static semel_status talk(redis_store *store, redis_link *link, const redis_reque
         status = semel_fail(err, SEMEL_ENOMEM, "out of memory for a request, %s", r->doing);
     } else {
         out->sent_us = redis_steady_us();
-        status = send_sealed(link, &e, r, with_text, until_ms)
-                     ? receive(link, &e, out, r->writes, until_ms, r->doing, err)
-                     : semel_fail(err, SEMEL_EUNAVAILABLE, "redis, %s: %s", r->doing,
-                                  link->socket.why);
+        status =
+            send_sealed(link, &e, r, with_text, until_ms)
+                ? receive(link, &e, out, r->writes, until_ms, r->doing, err)
+                : semel_fail(err, SEMEL_EUNAVAILABLE, "redis, %s: %s", r->doing, link->socket.why);
     }
     mem_free(e.tail.bytes.bytes);
     return status;
@@ -233,7 +233,7 @@ void redis_place_reset(redis_store *store)
 /* --- attempts --------------------------------------------------------------------------------- */
 
 typedef struct attempts {
-    int64_t until_ms;     /* of what the server tells to come again for */
+    int64_t until_ms; /* of what the server tells to come again for */
     uint32_t nap_us;
     unsigned redirections;
     int had_link;  /* the last attempt found a connection */
@@ -258,8 +258,7 @@ static semel_status ask(redis_store *store, const redis_request *r, redis_answer
     redis_request asking = {.doing = r->doing};
     redis_answer ignored;
     int64_t until_ms = wait_clock_ms() + store->settings->answer_ms;
-    semel_status status =
-        redis_link_open(&link, store, a->ask_host, a->ask_port, until_ms, err);
+    semel_status status = redis_link_open(&link, store, a->ask_host, a->ask_port, until_ms, err);
     a->ask_port = 0;
     if (status)
         return status;

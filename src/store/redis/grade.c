@@ -3,7 +3,7 @@
  *     appendfsync always, or sync=yes of the URL   POWER
  *     AOF with everysec or no                      PROCESS: written before the answer, not synced
  *     no AOF                                       NOT, and refused without loss=warn
- *     replicas or a cluster                        PROCESS at most, unless the URL waits for replicas
+ *     replicas or a cluster                        PROCESS at most, unless replicas= waits
  *     an eviction policy of allkeys-...            NOT, and refused without loss=warn
  *
  * Policies of volatile-... take only keys that expire, and semel's never do. Services that hide
@@ -100,8 +100,8 @@ static semel_status ask_server(facts *out, redis_store *store, semel_error *err)
 /* A replica, a full memory or a full disk refuses writes, too: that may pass. */
 static int is_passing(const char *error)
 {
-    static const char *const codes[] = {"READONLY ", "OOM ", "MISCONF ", "NOREPLICAS ",
-                                        "MASTERDOWN ", "-READONLY "};
+    static const char *const codes[] = {"READONLY ",   "OOM ",        "MISCONF ",
+                                        "NOREPLICAS ", "MASTERDOWN ", "-READONLY "};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (strncmp(error, codes[i], strlen(codes[i])) == 0)
             return 1;
@@ -237,8 +237,9 @@ static void tell(report *to, semel_severity severity, const char *subject, const
 static void tell_version(report *to, const facts *f)
 {
     char text[TEXT_ROOM];
-    (void)snprintf(text, sizeof text, "%s, protocol of Redis %u.%u%s", f->valkey ? "Valkey" : "Redis",
-                   f->major, f->minor, f->cluster ? ", a cluster" : "");
+    (void)snprintf(text, sizeof text, "%s, protocol of Redis %u.%u%s",
+                   f->valkey ? "Valkey" : "Redis", f->major, f->minor,
+                   f->cluster ? ", a cluster" : "");
     tell(to, f->informed ? SEMEL_SEVERITY_OK : SEMEL_SEVERITY_WARNING, "version",
          f->informed ? text : "the server does not show INFO", "");
     if (strcmp(f->role, "slave") == 0)
@@ -264,7 +265,9 @@ static void tell_durability(report *to, const redis_store *store, const facts *f
     if (say_loss(text, &store->at, f))
         tell(to, SEMEL_SEVERITY_ERROR, "durability", text, "");
     (void)snprintf(text, sizeof text, "append-only file %s, appendfsync %s: %s",
-                   f->aof > 0 ? "on" : f->aof ? "not shown" : "off",
+                   f->aof > 0 ? "on"
+                   : f->aof   ? "not shown"
+                              : "off",
                    f->fsync[0] ? f->fsync : "not shown", grades[grade]);
     tell(to, SEMEL_SEVERITY_OK, "durability", text, "");
     if (f->replicas && !store->at.replicas) {

@@ -108,10 +108,10 @@ semel_status redis_link_open(redis_link **out, redis_store *store, const char *h
     link->socket.fd = -1;
     link->reader = redisReaderCreate();
     int64_t most = wait_clock_ms() + store->at.connect_ms;
-    semel_status status =
-        link->reader ? redis_socket_open(&link->socket, &store->at, store->tls, host, port,
-                                         until_ms < most ? until_ms : most, err)
-                     : semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
+    semel_status status = link->reader
+                              ? redis_socket_open(&link->socket, &store->at, store->tls, host, port,
+                                                  until_ms < most ? until_ms : most, err)
+                              : semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     if (!status)
         status = log_in(store, link, err);
     if (status)

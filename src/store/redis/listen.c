@@ -68,7 +68,8 @@ int redis_heard(void *state)
     void *reply = NULL;
     int any = 0, garbled = 0;
     long got = link ? -1 : 0;
-    while (link && !garbled && (got = redis_socket_receive(&link->socket, bytes, sizeof bytes, 0)) > 0) {
+    while (link && !garbled &&
+           (got = redis_socket_receive(&link->socket, bytes, sizeof bytes, 0)) > 0) {
         garbled = redisReaderFeed(link->reader, bytes, (size_t)got) != REDIS_OK;
         while (!garbled && !(garbled = redisReaderGetReply(link->reader, &reply) != REDIS_OK) &&
                reply) {

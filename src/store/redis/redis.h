@@ -5,7 +5,7 @@
  *     exchange.c  requests and their answers: pool, scripts, redirections, what an error means
  *     script.c    the scripts, which are the only way to write
  *     command.c   commands of the application's own: which are known, and which keys they write
- *     apply.c     changes           read.c     get, scan, count    grade.c  what the server promises
+ *     apply.c     changes           read.c     get, scan, count    grade.c  what the server keeps
  *     listen.c    wake-up of relays redis.c    opening, the tables
  *
  * A record is a hash, {namespace}/SPACE:KEY, with three fields:

@@ -13,8 +13,14 @@
 static void write_count(text_buffer *out, char mark, size_t count)
 {
     char line[32];
-    int len = snprintf(line, sizeof line, "%c%zu\r\n", mark, count);
-    text_append(out, line, (size_t)len);
+    size_t at = sizeof line;
+    line[--at] = '\n';
+    line[--at] = '\r';
+    do
+        line[--at] = (char)('0' + count % 10);
+    while (count /= 10);
+    line[--at] = mark;
+    text_append(out, line + at, sizeof line - at);
 }
 
 void redis_begin(redis_request *r, size_t arguments)

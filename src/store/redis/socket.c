@@ -1,8 +1,10 @@
-/* Sockets never block: each wait is a poll() with what is left of the caller's time. Only looking
- * up a name has deadlines of its own.
+/* Each wait is a poll() with what is left of the caller's time. A plain connection waits for its
+ * answers in recv(), which returns every SLICE_MS to look at the clock: a system call less for each
+ * answer. Only looking up a name has deadlines of its own.
  *
  * TLS verifies the certificate and the host's name, against the system's authorities unless the URL
- * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the thread meanwhile. */
+ * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the
+ * thread meanwhile. */
 #include "store/redis/socket.h"
 
 #include "base/sigpipe.h"
@@ -10,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -20,6 +23,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+enum { SLICE_MS = 100 };
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
@@ -57,7 +62,8 @@ static int wait_for(redis_socket *s, short events, int64_t until_ms)
 static int make_quick(int fd)
 {
     int on = 1, idle = 20, every = 5;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* not on a socket of the host */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
+                     sizeof on); /* not on a socket of the host */
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
@@ -158,10 +164,10 @@ semel_status redis_tls_prepare(SSL_CTX **out, const redis_address *at, semel_err
     SSL_CTX_set_default_passwd_cb(tls, no_passphrase);
     SSL_CTX_set_verify(tls, at->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    semel_status status = SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1
-                              ? read_files(tls, at, err)
-                              : semel_fail(err, SEMEL_EUNSUPPORTED,
-                                           "TLS: this OpenSSL has no TLS 1.2");
+    semel_status status =
+        SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1
+            ? read_files(tls, at, err)
+            : semel_fail(err, SEMEL_EUNSUPPORTED, "TLS: this OpenSSL has no TLS 1.2");
     if (status)
         SSL_CTX_free(tls);
     else
@@ -189,7 +195,8 @@ static int go_on(redis_socket *s, int returned, int64_t until_ms)
 static int name_peer(SSL *tls, const char *host, int verify)
 {
     unsigned char address[16];
-    int is_number = inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+    int is_number =
+        inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
     if (!is_number && SSL_set_tlsext_host_name(tls, host) != 1)
         return 0;
     if (!verify)
@@ -234,6 +241,15 @@ static semel_status start_tls(redis_socket *s, const redis_address *at, SSL_CTX 
                       s->why);
 }
 
+/* From here on recv() without MSG_DONTWAIT waits, and nothing else. */
+static void block(int fd)
+{
+    struct timeval slice = {.tv_usec = SLICE_MS * 1000};
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0)
+        (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_CTX *tls,
                                const char *host, uint32_t port, int64_t until_ms, semel_error *err)
 {
@@ -244,9 +260,11 @@ semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_C
         if (at->socket)
             return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s: %s",
                               at->socket, out->why);
-        return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host,
-                          port, out->why);
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host, port,
+                          out->why);
     }
+    if (!tls)
+        block(out->fd);
     semel_status status = tls ? start_tls(out, at, tls, host, port, until_ms, err) : SEMEL_OK;
     if (status)
         redis_socket_close(out);
@@ -290,7 +308,7 @@ static int send_plain(redis_socket *s, struct iovec parts[], int count, int64_t 
 {
     while (count) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-        ssize_t sent = sendmsg(s->fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return is_lost(s, errno);
         if (sent < 0 && !wait_for(s, POLLOUT, until_ms))
@@ -338,15 +356,15 @@ long redis_socket_receive(redis_socket *s, void *out, size_t room, int64_t until
     if (s->tls)
         return receive_tls(s, out, room, until_ms);
     for (;;) {
-        ssize_t got = recv(s->fd, out, room, 0);
+        ssize_t got = recv(s->fd, out, room, until_ms ? 0 : MSG_DONTWAIT);
         if (got > 0)
             return (long)got;
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return is_lost(s, got == 0 ? 0 : errno);
         if (!until_ms)
             return -1;
-        if (!wait_for(s, POLLIN, until_ms))
-            return 0;
+        if (wait_clock_ms() >= until_ms)
+            return is_over(s);
     }
 }
 

@@ -29,7 +29,7 @@ int redis_socket_send(redis_socket *s, const struct iovec parts[], int count, in
  * it does not wait, and returns -1 if there is nothing yet. */
 long redis_socket_receive(redis_socket *s, void *out, size_t room, int64_t until_ms);
 
-/* Without a round trip: 0 if the server has closed it, or has said something that nobody asked for. */
+/* Without a round trip: 0 if the server has closed it, or has said what nobody asked for. */
 int redis_socket_is_quiet(redis_socket *s);
 
 #endif

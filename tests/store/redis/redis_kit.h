@@ -27,8 +27,8 @@ void redis_case_disconnect(redis_store *store);
 /* The case's URL with more parameters. */
 char *redis_case_url(char out[SERVER_URL_ROOM], const redis_case *c, const char *more);
 
-semel_status redis_case_write(redis_store *store, const char *key);   /* a record that is new */
-semel_status redis_case_remove(redis_store *store, const char *key);  /* with any version */
+semel_status redis_case_write(redis_store *store, const char *key);  /* a record that is new */
+semel_status redis_case_remove(redis_store *store, const char *key); /* with any version */
 int redis_case_has(redis_store *store, const char *key);
 
 #endif

@@ -307,11 +307,12 @@ static void a_user_with_few_rights(void **state)
     SAYS("ZADD");
     SAYS("lacks a right");
     /* What docs/REDIS.md says is enough. */
-    (void)snprintf(command, sizeof command,
-                   "ACL SETUSER u-%s reset on >secret ~{%s}* &{%s}/ready +auth +select +info "
-                   "+config|get +client|setname +eval +evalsha +time +hget +hmget +hset +hdel +zadd "
-                   "+zrem +zcard +zrangebylex +zrevrangebylex +del +publish +subscribe",
-                   name, name, name);
+    (void)snprintf(
+        command, sizeof command,
+        "ACL SETUSER u-%s reset on >secret ~{%s}* &{%s}/ready +auth +select +info "
+        "+config|get +client|setname +eval +evalsha +time +hget +hmget +hset +hdel +zadd "
+        "+zrem +zcard +zrangebylex +zrevrangebylex +del +publish +subscribe",
+        name, name, name);
     server_run(c->url, command);
     is_usable(c, url, "k");
     (void)snprintf(command, sizeof command, "ACL SETUSER u-%s resetkeys ~other*", name);

@@ -135,7 +135,7 @@ static void no_memory(void **state)
     SAYS("OOM");
     assert_true(redis_case_has(c->store, "before"));
     assert_false(redis_case_has(c->store, "k"));
-    OK(redis_case_remove(c->store, "before")); /* what makes room is not refused */
+    OK(redis_case_remove(c->store, "before"));           /* what makes room is not refused */
     assert_int_equal(grade(c, ""), SEMEL_DURABLE_POWER); /* it can still be opened */
     server_run(c->url, "CONFIG SET maxmemory 0");
     OK(redis_case_write(c->store, "k"));
@@ -184,11 +184,66 @@ static void in_a_cluster(void **state)
     char text[256];
     (void)snprintf(text, sizeof text, "INCR {%s}sum", strchr(c.url, '=') + 1);
     OK(redis_keyed_driver.queue(c.store, text, NULL, 0, &last_error));
-    semel_keyed_change changes[] = {change_text("m/1", "l", "v"), change_text("r/1", "l", "v"),
+    semel_keyed_change changes[] = {change_text("m/1", "l", "v"),
+                                    change_text("r/1", "l", "v"),
                                     {.kind = SEMEL_KEYED_FOREIGN, .statement = text}};
     OK(redis_keyed_driver.apply(c.store, changes, 3, SEMEL_BEGIN_DURABLE, NULL, NULL, &last_error));
     redis_case_close(&c);
     server_own_stop(&node);
+}
+
+static void start_node(server_own *node)
+{
+    setenv("SEMEL_REDIS_CONFIG", "cluster-enabled yes", 1);
+    server_own_start(node, SERVER_REDIS);
+    unsetenv("SEMEL_REDIS_CONFIG");
+}
+
+static void note_state(const char *text, void *context)
+{
+    int *ok = context;
+    *ok = text && strstr(text, "cluster_state:ok") && strstr(text, "cluster_known_nodes:2");
+}
+
+static void wait_for_cluster(const server_own *node)
+{
+    int ok = 0;
+    int64_t deadline = process_now_ms() + 60000;
+    while (!ok) {
+        assert_true(process_now_ms() < deadline);
+        server_each(node->at.url, "CLUSTER INFO", note_state, &ok);
+        process_nap();
+    }
+}
+
+/* One of the two has the slot, and the other one says where it is. */
+static void in_a_cluster_of_two(void **state)
+{
+    server_own nodes[2];
+    redis_case c;
+    redis_store *other = NULL;
+    char meet[128], url[SERVER_URL_ROOM];
+    (void)state;
+    start_node(&nodes[0]);
+    start_node(&nodes[1]);
+    server_run(nodes[0].at.url, "CLUSTER ADDSLOTSRANGE 0 8191");
+    server_run(nodes[1].at.url, "CLUSTER ADDSLOTSRANGE 8192 16383");
+    (void)snprintf(meet, sizeof meet, "CLUSTER MEET 127.0.0.1 %u", nodes[1].at.port);
+    server_run(nodes[0].at.url, meet);
+    wait_for_cluster(&nodes[0]);
+    wait_for_cluster(&nodes[1]);
+    redis_case_open(&c, &nodes[0].at);
+    (void)snprintf(url, sizeof url, "%s%s", nodes[1].at.url, strchr(c.url, '?'));
+    OK(redis_case_connect(&other, &c, url));
+    OK(redis_case_write(c.store, "k"));
+    OK(redis_case_write(other, "l"));
+    assert_true(redis_case_has(other, "k") && redis_case_has(c.store, "l"));
+    assert_int_equal(c.store->port, other->port);
+    assert_int_equal(c.store->place + other->place, 1); /* one of them was told */
+    redis_case_disconnect(other);
+    redis_case_disconnect(c.store);
+    server_own_stop(&nodes[0]);
+    server_own_stop(&nodes[1]);
 }
 
 int main(void)
@@ -202,6 +257,7 @@ int main(void)
                                        TEST(no_memory),
                                        TEST(too_few_replicas),
                                        TEST(a_replica_takes_no_writes),
-                                       cmocka_unit_test(in_a_cluster)};
+                                       cmocka_unit_test(in_a_cluster),
+                                       cmocka_unit_test(in_a_cluster_of_two)};
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

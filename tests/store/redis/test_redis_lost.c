@@ -187,7 +187,10 @@ static void what_is_queued_goes_once(void **state)
 
 int main(void)
 {
-#define TEST(function, set_up) {#function ", " #set_up, function, set_up, tear_down, NULL}
+#define TEST(function, set_up)                                    \
+    {                                                             \
+#function ", " #set_up, function, set_up, tear_down, NULL \
+    }
     const struct CMUnitTest tests[] = {TEST(an_answer_to_a_commit_is_lost, in_transactions),
                                        TEST(an_answer_to_a_commit_is_lost, by_claims),
                                        TEST(an_answer_to_a_commit_is_lost, by_queue),
