@@ -1,8 +1,8 @@
 /* Spaces, numbers, versions and tokens: what the files of the layer make keys of.
  *
  * A number is the store's time in milliseconds, shifted by 20 bits that are random, or one more
- * than the last one of this process, whichever is larger. Two processes may make the same one; whoever
- * writes a record with it expects that there is none, and takes another number if there is. */
+ * than the last one of this process, whichever is larger. Two processes may make the same one;
+ * whoever writes a record with it expects that there is none, and takes another if there is. */
 #include "store/keyed/keyed.h"
 
 #include <string.h>
