@@ -61,7 +61,10 @@ typedef struct outbox_group {
     int64_t last;  /* its last number */
 } outbox_group;
 
-/* What this process knows of a group. 0: nothing. A guess: it is expected, never relied upon. */
+/* What this process knows of a group. 0: nothing. A guess: it is expected, never relied upon.
+ * OUTBOX_GROUP_READ: it was so in the database, before this call; else a commit that may be under
+ * way makes it so. */
+enum { OUTBOX_GROUP_READ = 2 };
 int outbox_group_known(outbox_group *out, keyed_store *store, int64_t scope, semel_bytes name);
 
 /* As outbox_group_known(), for a message that is to be added: whether the group was empty the last

@@ -21,6 +21,7 @@ typedef struct known_group {
     size_t len;
     outbox_group group;
     int was_empty; /* when it was read last */
+    int was_read;  /* it is as the database had it; else a commit that was under way makes it so */
 } known_group;
 
 struct keyed_group_cache {
@@ -59,7 +60,7 @@ static int find(outbox_group *out, keyed_store *store, int64_t scope, semel_byte
 {
     pthread_mutex_lock(&store->lock);
     const known_group *at = place_of(store, scope, name);
-    int known = is_of(at, scope, name);
+    int known = is_of(at, scope, name) ? 1 + at->was_read : 0;
     if (known)
         *out = is_guess && at->was_empty ? (outbox_group){0} : at->group;
     pthread_mutex_unlock(&store->lock);
@@ -97,6 +98,7 @@ void outbox_group_keep(keyed_store *store, int64_t scope, semel_bytes name,
     known_group *at = place_of(store, scope, name);
     if (at && (is_of(at, scope, name) || take_place(at, scope, name))) {
         at->group = *group;
+        at->was_read = found;
         if (found)
             at->was_empty = !group->there;
     }

@@ -205,18 +205,23 @@ static int is_only_message(const plan_group *group)
 
 /* --- what the groups are ---------------------------------------------------------------------- */
 
+static int is_reliable(plan *p, plan_group *group)
+{
+    int known = outbox_group_known(&group->group, p->store, group->scope, group->name);
+    return known && group->group.there && (known == OUTBOX_GROUP_READ || is_only_message(group));
+}
+
 /* Without a guess a message is put as if the group were empty.
  *
- * What is remembered may be of a commit that is still under way in another thread. So it is good
- * for a message that leaves only if that is the only one of its group: then nothing is looked up.
- * Otherwise the places are, and the record must be older than that look. A group that was taken
- * for empty although a message was about to come would be removed with it. */
+ * What is remembered may be of a commit that is still under way in another thread. For a message
+ * that leaves, the places of its group are looked up, and the record must be older than that look:
+ * else a group is taken for empty although a message is about to come, and is removed with it. So
+ * it must have been read, or the message is the only one and nothing is looked up. */
 static void guess_groups(plan *p)
 {
     for (plan_group *at = p->groups; at; at = at->next) {
         if (at->changed)
-            at->is_known = outbox_group_known(&at->group, p->store, at->scope, at->name) &&
-                           is_only_message(at);
+            at->is_known = is_reliable(p, at);
         else {
             (void)outbox_group_guess(&at->group, p->store, at->scope, at->name);
             at->is_known = 1;
