@@ -89,14 +89,14 @@ typedef struct semel_keyed_change {
     int64_t live_at_ms;
 
     semel_keyed_record record; /* WRITE: as it is to be. The others: space and key */
-    int keep_body;             /* WRITE: the body that is there stays; record.body has none */
     int64_t expires_ms;        /* WRITE: by the driver's clock; 0: never */
 
     const char *statement; /* FOREIGN, as `queue` was given them */
     const semel_value *values;
     size_t count;
 
-    int refused; /* out: the expectation did not hold */
+    int keep_body; /* WRITE: the body that is there stays; record.body has none */
+    int refused;   /* out: the expectation did not hold */
 } semel_keyed_change;
 
 typedef semel_status semel_keyed_sink(const semel_keyed_record *record, void *context,

@@ -254,7 +254,11 @@ uint64_t keyed_new_token(keyed_store *store); /* never 0 */
 /* A lease is over for others only when it is over by every clock that may be right. */
 int keyed_is_over(int64_t until_ms, int64_t now_ms, uint32_t error_ms);
 
-semel_status keyed_out_of_memory(semel_error *err);
+/* Here, so that static analysis sees that it fails. */
+static inline semel_status keyed_out_of_memory(semel_error *err)
+{
+    return semel_fail(err, SEMEL_ENOMEM, "out of memory in the store");
+}
 
 /* EMISUSE in a child after fork(). Members that have no unit call it first. */
 semel_status keyed_check_process(const keyed_store *store, semel_error *err);

@@ -102,11 +102,6 @@ int keyed_same(semel_bytes a, semel_bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-semel_status keyed_out_of_memory(semel_error *err)
-{
-    return semel_fail(err, SEMEL_ENOMEM, "out of memory in the store");
-}
-
 semel_status keyed_check_process(const keyed_store *store, semel_error *err)
 {
     if (store->pid == getpid())

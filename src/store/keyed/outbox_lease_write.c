@@ -118,13 +118,13 @@ static semel_status build_write(lease_write *w, lease_run *run, semel_error *err
 {
     semel_status status = SEMEL_OK;
     size_t count = 0;
-    for (const lease_chain *at = w->first; at != w->end; at = at->next)
+    for (const lease_chain *at = w->first; at && at != w->end; at = at->next)
         count += changes_of(at);
     w->changes = arena_alloc(&run->arena, (count + 1) * sizeof *w->changes);
     w->count = 0;
     if (!w->changes)
         return keyed_out_of_memory(err);
-    for (const lease_chain *at = w->first; at != w->end && !status; at = at->next) {
+    for (const lease_chain *at = w->first; at && at != w->end && !status; at = at->next) {
         size_t from = w->count;
         if (!at->count)
             continue;

@@ -87,6 +87,7 @@ typedef struct list_run {
     void *context;
     uint32_t left;
     semel_bytes after; /* of the unit's own records, which were visited up to here */
+    unsigned char room[SEMEL_KEYED_KEY_MAX]; /* for it */
 } list_run;
 
 static int is_new_in_range(const list_run *run, const semel_keyed_change *change, semel_bytes until)
@@ -150,7 +151,6 @@ static int keep_key(semel_bytes *out, unsigned char room[SEMEL_KEYED_KEY_MAX], s
 
 static semel_status list_pages(list_run *run, mem_arena *arena, semel_error *err)
 {
-    unsigned char room[SEMEL_KEYED_KEY_MAX];
     semel_keyed_range page = *run->range;
     keyed_rows rows;
     semel_status status;
@@ -162,7 +162,7 @@ static semel_status list_pages(list_run *run, mem_arena *arena, semel_error *err
         status = keyed_scan(&rows, run->store, &page, err);
         for (const keyed_row *row = rows.first; row && run->left && !status; row = row->next)
             status = visit_row(run, row, err);
-        if (!status && rows.last && !keep_key(&page.after, room, rows.last->record.key))
+        if (!status && rows.last && !keep_key(&page.after, run->room, rows.last->record.key))
             status = semel_fail(err, SEMEL_ESTORE,
                                 "a key in the database is longer than any of "
                                 "semel's");

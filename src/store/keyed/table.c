@@ -38,7 +38,6 @@ const semel_store_markers keyed_claims_only = {
 typedef struct made_table {
     struct made_table *next;
     const semel_keyed_driver *driver;
-    semel_keyed_driver copy; /* another driver may be at the same place later */
     semel_store_driver table;
 } made_table;
 
@@ -130,15 +129,24 @@ static semel_status check_driver(const semel_keyed_driver *driver, semel_error *
     return SEMEL_OK;
 }
 
+/* Another driver may be at the same place later. */
+static int is_for(const made_table *made, const semel_keyed_driver *driver)
+{
+    const semel_store_driver *table = &made->table;
+    return made->driver == driver && table->scheme == driver->scheme &&
+           table->abilities == abilities_of(driver) &&
+           table->changes_max == messages_at_once(driver) &&
+           !table->units->queue == !driver->queue && !table->watch == !driver->watch;
+}
+
 static made_table *find_table(const semel_keyed_driver *driver)
 {
     made_table *made = tables;
-    while (made && (made->driver != driver || memcmp(&made->copy, driver, sizeof *driver) != 0))
+    while (made && !is_for(made, driver))
         made = made->next;
     if (made || !(made = mem_alloc(sizeof *made)))
         return made;
     made->driver = driver;
-    memcpy(&made->copy, driver, sizeof *driver);
     keyed_table_make(&made->table, driver);
     made->next = tables;
     tables = made;

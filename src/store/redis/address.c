@@ -146,7 +146,8 @@ semel_status redis_address_read(redis_address *out, mem_arena *arena, const char
     if (strncmp(text + strlen(parsed.scheme), "://", 3) != 0)
         return semel_fail(err, SEMEL_EINVAL, "URL: after %s: it takes //, as in %s://host:6379/0",
                           parsed.scheme, parsed.scheme);
-    out->tls = parsed.scheme[strlen(parsed.scheme) - 1] == 's' && strcmp(parsed.scheme, "redis");
+    out->tls =
+        parsed.scheme[strlen(parsed.scheme) - 1] == 's' && strcmp(parsed.scheme, "redis") != 0;
     status = url_one_place(&parsed, err);
     if (!status)
         status = url_only(&parsed, PARAMETERS, err);

@@ -130,6 +130,7 @@ static fate_kind judge(http_script *s, const char *text, rule *out)
             continue;
         s->rules[i].left--;
         *out = s->rules[i];
+        out->body = out->body ? strdup(out->body) : NULL; /* the rule may be forgotten meanwhile */
         fate = out->fate;
     }
     pthread_mutex_unlock(&s->lock);
@@ -166,9 +167,12 @@ static int pass_on(http_script *s, int client, const char *text, size_t len, int
 static int serve_one(http_script *s, int client, const char *text, size_t len)
 {
     rule found = {.status = 0};
+    int goes_on = 0;
     switch (judge(s, text, &found)) {
     case ANSWER:
-        return send_answer(client, found.status, found.body, found.header);
+        goes_on = send_answer(client, found.status, found.body, found.header);
+        free(found.body);
+        return goes_on;
     case LOSE_ANSWER:
         return pass_on(s, client, text, len, 0);
     case LOSE_REQUEST:
