@@ -4,6 +4,7 @@ The upstream does what the path says: /ok answers, /hold answers when it is let 
 effect, /hang gives no answer, /garbage, /partial and /big answer what no proxy can use, /500 fails as often as it is
 told."""
 import collections
+import contextlib
 import http.client
 import http.server
 import json
@@ -179,7 +180,8 @@ def raw(port, data, shut=False):
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as client:
         client.sendall(data)
         if shut:
-            client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it may be closed already by the other end
+                client.shutdown(socket.SHUT_WR)
         got = b""
         try:
             while True:

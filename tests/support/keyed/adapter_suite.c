@@ -160,11 +160,10 @@ static int any_refused(const semel_keyed_change changes[], size_t count)
     return 0;
 }
 
-semel_status adapter_apply(const adapter_case *c, void *store, semel_keyed_change changes[],
-                           size_t count, adapter_rows *told)
+semel_status adapter_try(const adapter_case *c, void *store, semel_keyed_change changes[],
+                         size_t count, adapter_rows *told, semel_error *err)
 {
     semel_status status = SEMEL_OK;
-    semel_error local, *err = store == c->store ? &last_error : &local; /* a thread has a client */
     for (int i = 0; i < GIVES_UP_MAX; i++) {
         if (told)
             adapter_rows_free(told);
@@ -177,6 +176,12 @@ semel_status adapter_apply(const adapter_case *c, void *store, semel_keyed_chang
         process_nap();
     }
     return status;
+}
+
+semel_status adapter_apply(const adapter_case *c, void *store, semel_keyed_change changes[],
+                           size_t count, adapter_rows *told)
+{
+    return adapter_try(c, store, changes, count, told, &last_error);
 }
 
 void adapter_applies(const adapter_case *c, semel_keyed_change changes[], size_t count)

@@ -113,6 +113,10 @@ semel_keyed_change change_foreign(const adapter_statement *statement);
  * NULL. */
 semel_status adapter_apply(const adapter_case *c, void *store, semel_keyed_change changes[],
                            size_t count, adapter_rows *told);
+
+/* The same, for a thread: with an error of its own. */
+semel_status adapter_try(const adapter_case *c, void *store, semel_keyed_change changes[],
+                         size_t count, adapter_rows *told, semel_error *err);
 void adapter_applies(const adapter_case *c, semel_keyed_change changes[], size_t count);
 void adapter_refuses(const adapter_case *c, semel_keyed_change changes[], size_t count,
                      const char *marks); /* "0100": which of them are marked */

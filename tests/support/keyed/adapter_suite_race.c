@@ -53,7 +53,8 @@ static void race_for_keys(race *r, void *store, unsigned me)
         (void)snprintf(row, sizeof row, "%u-%u", i, me);
         semel_keyed_change unit[] = {change_text("m/1", key, "done"), change_text("o/1", row, "")};
         size_t count = r->c->driver->abilities & SEMEL_KEYED_MANY ? 2 : 1;
-        semel_status status = adapter_apply(r->c, store, unit, count, NULL);
+        semel_error err;
+        semel_status status = adapter_try(r->c, store, unit, count, NULL, &err);
         if (!status)
             atomic_fetch_add(&r->won[me], 1);
         else if (status != SEMEL_ECONFLICT || !unit[0].refused)
@@ -126,7 +127,8 @@ static void race_to_count(race *r, void *store, unsigned me)
         semel_keyed_change one = change_text("h", "n", text);
         if (now.there)
             one = change_if_version(one, now.version);
-        semel_status status = adapter_apply(r->c, store, &one, 1, NULL);
+        semel_error err;
+        semel_status status = adapter_try(r->c, store, &one, 1, NULL, &err);
         done += !status;
         atomic_fetch_add(&r->won[me], !status);
         if (status && status != SEMEL_ECONFLICT) {
@@ -198,7 +200,8 @@ static void race_for_all(test_thread *member)
             unit[j] =
                 change_if_version(change_text("g/1", names[which], value), rows.all[which].version);
         }
-        semel_status status = adapter_apply(r->c, store, unit, SHARED_RECORDS, NULL);
+        semel_error err;
+        semel_status status = adapter_try(r->c, store, unit, SHARED_RECORDS, NULL, &err);
         atomic_fetch_add(&r->won[member->index], !status);
         if (status && status != SEMEL_ECONFLICT)
             atomic_fetch_add(&r->strange, 1);

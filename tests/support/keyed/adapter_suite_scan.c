@@ -141,8 +141,9 @@ static void write_on(test_thread *member)
         semel_keyed_change one = change_text("m/1", key, "passing");
         semel_keyed_change gone =
             change_if_version(change_kind(one, SEMEL_KEYED_REMOVE), one.record.version);
-        if (adapter_apply(w->c, w->store, &one, 1, NULL) ||
-            adapter_apply(w->c, w->store, &gone, 1, NULL))
+        semel_error err;
+        if (adapter_try(w->c, w->store, &one, 1, NULL, &err) ||
+            adapter_try(w->c, w->store, &gone, 1, NULL, &err))
             atomic_store(&w->failed, 1);
     }
 }
