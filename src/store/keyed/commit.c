@@ -300,18 +300,15 @@ static void note_claims(keyed_unit *unit)
     }
 }
 
-semel_status keyed_commit_changes(keyed_unit *unit, semel_error *err)
+static semel_status send_until_decided(keyed_unit *unit, keyed_sending *sending, semel_error *err)
 {
-    keyed_sending sending = {.unit = unit, .there = {.arena = &unit->arena}};
     keyed_patience collisions = {0};
+    semel_status status = SEMEL_OK;
     int again = 1;
-    semel_status status = encode_markers(unit, err);
-    if (!status && unit->count > 1 && !(unit->store->driver->abilities & SEMEL_KEYED_MANY))
-        return send_one_by_one(unit, err);
     for (int tries = 0; !status && again; tries++) {
         keyed_unit_save(unit);
-        status = build_and_send(&sending, &again, err);
-        unit->sending = &sending;
+        status = build_and_send(sending, &again, err);
+        unit->sending = sending;
         if (!again)
             break;
         keyed_unit_undo(unit);
@@ -322,6 +319,17 @@ semel_status keyed_commit_changes(keyed_unit *unit, semel_error *err)
             (void)keyed_try_again(&collisions, unit->store, unit->store->settings->busy_ms);
     }
     unit->sending = NULL;
+    return status;
+}
+
+semel_status keyed_commit_changes(keyed_unit *unit, semel_error *err)
+{
+    keyed_sending sending = {.unit = unit, .there = {.arena = &unit->arena}};
+    semel_status status = encode_markers(unit, err);
+    if (!status && unit->count > 1 && !(unit->store->driver->abilities & SEMEL_KEYED_MANY))
+        return send_one_by_one(unit, err);
+    if (!status)
+        status = send_until_decided(unit, &sending, err);
     if (!status)
         note_claims(unit);
     return status;
