@@ -30,7 +30,7 @@ typedef struct aws_options {
     const semel_seam *seam; /* borrowed */
 } aws_options;
 
-/* Asks nobody. EINVAL if there is no region, or a wrong endpoint. */
+/* Makes no request. EINVAL if there is no region, or a wrong endpoint. */
 semel_status aws_open(aws_client **out, const aws_options *options, semel_error *err);
 void aws_close(aws_client *client); /* NULL is a no-op */
 

@@ -118,7 +118,7 @@ static semel_status check_profile(const aws_profile *p, const char *name, semel_
                       name);
 }
 
-/* A profile that somebody named must be there; "default" need not. */
+/* A profile that the environment names must be there; "default" need not. */
 static semel_status read_files(aws_keys *out, int *found, const char *named, semel_error *err)
 {
     aws_profile profile;

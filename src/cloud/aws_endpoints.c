@@ -189,7 +189,7 @@ semel_status aws_container_read(aws_keys *out, int *found, cloud_http *http, sem
 
 /* --- instances -------------------------------------------------------------------------------- */
 
-/* A host that is no instance has nobody at that address: a short wait tells. */
+/* A host that is no instance has no server at that address: a short wait tells. */
 enum { INSTANCE_CONNECT_MS = 1000 };
 #define ROLES "/latest/meta-data/iam/security-credentials/"
 

@@ -155,8 +155,8 @@ void outbox_report(semel_outbox *outbox, const semel_event *event)
     store->observer(store->observer_context, &complete);
 }
 
-/* Whoever works for a message has its inbox; the others say what they do. A transaction that was
- * joined has no beginning. */
+/* A unit that works for a message has its inbox; other units say what they do. A transaction that
+ * was joined has no beginning. */
 void unit_report_transaction(work_unit *unit, int is_committed)
 {
     const semel_store *store = unit->store;

@@ -134,7 +134,7 @@ struct work_unit {
     unit_handler handler;
     int at_once; /* its transactions begin now or not at all: nothing is waited for */
     unit_phase phase;
-    int64_t began_ns; /* its transaction; 0: nobody asks for that */
+    int64_t began_ns; /* its transaction; 0: the store measures none */
     semel_operation operation;
     int joined;
     int final_try; /* it is not begun anew once more */

@@ -9,7 +9,7 @@
  *
  * A record has
  *     version   new with every write, chosen by the layer at random, never used twice
- *     guard     the token of who owns the record at the moment; 0: nobody
+ *     guard     the token of the unit or claim that owns the record; 0: it has no owner
  *     until_ms  when that ownership ends; 0: there is none
  *     value     small, written whole with every change
  *     body      may be large; written when a change has one, kept when it has none

@@ -29,7 +29,7 @@ typedef struct key_facts {
     uint32_t marker_attempts;
     int has_result;
     const char *marker_error;
-    const char *unknown_why; /* a request to an upstream: nobody knows whether it was handled */
+    const char *unknown_why; /* a request to an upstream whose outcome is unknown */
 } key_facts;
 
 /* Reads both; `inbox` may be NULL, then there is no marker. */

@@ -2,7 +2,7 @@
  * has seen is kept; the samples of every second are api_sample.c's.
  *
  * A look counts what waits in outboxes and queues, which takes the longer the more it is. While
- * nobody has the page open it takes a hundredth of the time at most, and looks less often. */
+ * no page is open, looks take a hundredth of the time at most, and come less often. */
 #include "program/admin/api_internal.h"
 #include "program/cli.h"
 #include "program/operate/queues.h"
@@ -243,7 +243,7 @@ static int is_watched(api *a)
     return asked_ns && steady_clock_ns() - asked_ns < (int64_t)WATCHED_MS * NS_PER_MS;
 }
 
-/* How long to wait for the next look: at least, and as long as nobody has the page open. */
+/* How long to wait for the next look: at least, and while no page is open. */
 typedef struct look_pause {
     int64_t least_ms, most_ms;
 } look_pause;
