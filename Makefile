@@ -31,7 +31,7 @@ fuzz: ## libFuzzer on everything that reads what others wrote, FUZZ_SECONDS (60)
 	@dev/setup fuzz
 	@FUZZ_SECONDS='$(FUZZ_SECONDS)' dev/fuzz
 
-bench: release ## what semel costs, against the same work by hand (BENCH=--full: with more rounds; BENCH='--only run-sql')
+bench: release ## what semel costs, against the same work by hand (BENCH=--full: longer; BENCH='--only run-sql')
 	@dev/setup servers
 	@dev/build release bench
 	@build/release/semel-bench $(BENCH)
