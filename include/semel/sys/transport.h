@@ -25,7 +25,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 6
+#define SEMEL_TRANSPORT_DRIVER_VERSION 7
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* several threads may use it at once */
@@ -35,7 +35,11 @@ enum {
     SEMEL_TRANSPORT_COUNTS = 4,
     /* the broker honours delay_ms of RETRY. Without this ability the broker delivers the message
      * again at once, so the consumer holds the delivery itself */
-    SEMEL_TRANSPORT_DELAYS = 8
+    SEMEL_TRANSPORT_DELAYS = 8,
+    /* deliveries have a partition, a position and an origin, and within a partition every consumer
+     * of the queue receives ascending positions: what comes after a redelivery is again all that
+     * follows it. So a store can keep one position per partition in place of a marker per key */
+    SEMEL_TRANSPORT_POSITIONS = 16
 };
 
 typedef struct semel_transport_settings {
@@ -47,11 +51,14 @@ typedef struct semel_transport_settings {
 typedef struct semel_delivery {
     uint64_t tag; /* names the delivery; never reused by this transport */
     const semel_message *message;
-    /* for brokers with partitions: the partition that the message comes from, and its position
-     * there, ascending from
-     * 0. NULL and -1 for other brokers */
+    /* for brokers with partitions: the partition that the message comes from ("orders/3"), and its
+     * position there, ascending from 0. NULL and -1 for other brokers */
     const char *partition;
     int64_t position;
+    /* for brokers with partitions: what the positions count in, as far as the broker tells: the id
+     * of the cluster or of the topic. It differs if the same positions mean other messages. NULL or
+     * "": not known */
+    const char *origin;
 } semel_delivery;
 
 /* ACK, RETRY or REJECT. */
@@ -159,6 +166,13 @@ typedef struct semel_transport_driver {
      * end of a delay, does not count. EMISUSE if the transport has no queue to receive from. NULL:
      * the driver cannot tell. */
     semel_status (*depth)(void *transport, uint64_t *ready, semel_error *err);
+
+    /* Optional. 1 if the broker has taken this delivery back: its partition now belongs to another
+     * consumer, or its time is over. The core asks just before it begins to handle a delivery, and
+     * settles one that is revoked with SEMEL_VERDICT_RETRY instead. The driver answers from memory,
+     * and keeps the delivery until it is settled; settling it is then no error. NULL: only a lost
+     * connection takes deliveries back. */
+    int (*revoked)(void *transport, uint64_t tag);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not built in: the application's own, a wrapper or a
