@@ -193,13 +193,17 @@ static void read_option(soak_options *options, int choice, const char *text)
 
 static void read_arguments(soak_options *options, int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"minutes", required_argument, NULL, 'm'}, {"messages", required_argument, NULL, 'n'},
-        {"store", required_argument, NULL, 's'},   {"kills", required_argument, NULL, 'k'},
-        {"effect", required_argument, NULL, 'e'},  {"spare-servers", no_argument, NULL, 'p'},
-        {"seed", required_argument, NULL, 'r'},    {"keep", no_argument, NULL, 'l'},
-        {"broker", required_argument, NULL, 'b'},  {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"minutes", required_argument, NULL, 'm'},
+                                          {"messages", required_argument, NULL, 'n'},
+                                          {"store", required_argument, NULL, 's'},
+                                          {"kills", required_argument, NULL, 'k'},
+                                          {"effect", required_argument, NULL, 'e'},
+                                          {"spare-servers", no_argument, NULL, 'p'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"keep", no_argument, NULL, 'l'},
+                                          {"broker", required_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int choice;
     *options = (soak_options){.minutes = 10, .messages = 100000, .stores = {1, 1}};
     options->seed = (uint32_t)process_now_ms();
@@ -257,8 +261,7 @@ static void print_table(const soak_run *run)
     const soak_counters *counters = run->counters;
     double seconds = (double)run->took_ms / 1000;
     const soak_broker *broker = run->options->broker;
-    printf("%s on %s, seed %u: %s\n", soak_store_name(run->store), broker->name,
-           run->options->seed,
+    printf("%s on %s, seed %u: %s\n", soak_store_name(run->store), broker->name, run->options->seed,
            !soak_run_is_good(run) ? "NOT WELL"
            : broker->unordered    ? "every effect once"
                                   : "every effect once, all in order");
