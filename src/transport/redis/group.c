@@ -32,6 +32,7 @@ static const right rights[] = {
     {1, {"XCLAIM", "S", "G", "C", "31536000000", "0-0", "JUSTID"}},
     {1, {"XPENDING", "S", "G"}},
     {1, {"XRANGE", "S", "0-0", "0-0"}},
+    {1, {"XLEN", "S"}},
     {1, {"XACK", "S", "G", "0-0"}},
     {1, {"XDEL", "S", "0-0"}}};
 enum { RIGHTS = sizeof rights / sizeof *rights };

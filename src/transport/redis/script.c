@@ -112,8 +112,9 @@ static const char look_text[] = "local function map(list)\n"
                                 "return {#groups, g and 1 or 0, lost}\n";
 
 /* KEYS: the stream. ARGV: group, claim_ms. Answer: entries that nobody has read, and those that
- * are to be claimed; -1: no such group. Without a lag (before Redis 7.0, or after a removal in the
- * middle) they are counted. */
+ * are to be claimed; -1: no such group. If nothing is left of what was read, all of the stream is new:
+ * the lag would count entries that were trimmed, too. Without a lag (before Redis 7.0, or after a
+ * removal in the middle) entries are counted. */
 static const char depth_text[] =
     "local K, A, call = KEYS[1], ARGV, redis.call\n"
     "local groups, ready = redis.pcall('XINFO', 'GROUPS', K), nil\n"
@@ -133,8 +134,12 @@ static const char depth_text[] =
     " local m = {}\n"
     " for i = 1, #one, 2 do m[one[i]] = one[i + 1] end\n"
     " if m.name == A[1] then\n"
-    "  ready = m.lag or\n"
-    "   count('XRANGE', K, '(' .. m['last-delivered-id'], '+', 'COUNT', 1000, 3)\n"
+    "  local last = m['last-delivered-id']\n"
+    "  if #call('XRANGE', K, '-', last, 'COUNT', 1) == 0 then\n"
+    "   ready = call('XLEN', K)\n"
+    "  else\n"
+    "   ready = m.lag or count('XRANGE', K, '(' .. last, '+', 'COUNT', 1000, 3)\n"
+    "  end\n"
     " end\n"
     "end\n"
     "if not ready then return -1 end\n"

@@ -316,7 +316,7 @@ static void a_right_that_is_missing_is_named(void **state)
     SAYS("docs/REDIS_STREAMS.md");
     kit_do(kit,
            "ACL SETUSER stream-%s resetkeys ~%s ~{%s}:dead -@all +eval +evalsha +info "
-           "+xinfo +xadd +xreadgroup +xautoclaim +xclaim +xpending +xrange +xack +xdel "
+           "+xinfo +xadd +xreadgroup +xautoclaim +xclaim +xpending +xrange +xlen +xack +xdel "
            "+xgroup +exists",
            kit->stream, kit->stream, kit->stream);
     OK(semel_transport_open(&transport, url, NULL, &last_error)); /* these are enough */
