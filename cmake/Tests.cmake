@@ -22,14 +22,14 @@ endif()
 # tests and stops them after the last; SEMEL_TEST_SERVERS says where they are. A test that does not reach its server
 # fails.
 set(servers "")
-foreach(name IN ITEMS postgres mariadb redis dynamodb rabbitmq)
+foreach(name IN ITEMS postgres mariadb redis dynamodb rabbitmq nats)
   string(TOUPPER ${name} NAME)
   if(SEMEL_WITH_${NAME})
     list(APPEND servers ${name})
   endif()
 endforeach()
 set(store_servers ${servers}) # with SQL
-list(REMOVE_ITEM store_servers rabbitmq redis dynamodb)
+list(REMOVE_ITEM store_servers rabbitmq nats redis dynamodb)
 
 file(GLOB_RECURSE support_sources CONFIGURE_DEPENDS tests/support/*.c)
 if(NOT store_servers)
