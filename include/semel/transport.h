@@ -11,6 +11,11 @@
  * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs
  * and promises.
  *
+ *     redis://user:password@host:6379/0?stream=orders          Redis Streams: to publish
+ *     rediss://host/0?stream=orders&group=stock&declare=yes    ... and to receive, by TLS
+ *
+ * The same for REDIS_STREAMS.md.
+ *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *

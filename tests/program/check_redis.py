@@ -1,7 +1,8 @@
 """check_redis.py PROGRAM [CHECK...]: the program on a Redis store: the README's example with the queue in Redis, its
 effect a command that is queued; a handler in claim mode; what is wrong with a command; a program that is killed; and
-what `doctor` and `migrate` say."""
+what `doctor` and `migrate` say. And on streams of Redis as queues, with the store in SQLite and in Redis."""
 import contextlib
+import json
 import os
 import re
 import socket
@@ -149,7 +150,91 @@ def a_wrong_password():
         expect_true("WRONGPASS" in out + err and "hunter2" not in out + err, out + err)
 
 
-CHECKS = [a_ledger, killed, wrong_commands, values_in_keys, for_operators, a_wrong_password]
+STREAMS = """\
+version: 1
+store: {store}
+queues:
+  orders: {at}?stream={name}&group=payments{more}
+  reports: {at}?stream={name}-reports
+inboxes:
+  payments: {{ from: orders, key: "json:/order_id", exec: [sh, -c, "cat >>paid.txt"] }}
+"""
+
+
+def queues():
+    return [json.loads(line) for line in semel("queue", "ls", "--json")[0].splitlines()]
+
+
+@contextlib.contextmanager
+def stream(store="sqlite:shop.db", more="&declare=yes"):
+    """A config with a stream of its own, and the name of that."""
+    name, redis = f"stream-{os.getpid()}", Redis()
+    write("semel.yaml", STREAMS.format(store=store, at=servers()["REDIS_URL"], name=name, more=more))
+    try:
+        yield name, redis
+    finally:
+        redis.ask("DEL", name, f"{{{name}}}:dead", f"{name}-reports")
+
+
+def a_stream():
+    """Looking changes nothing; run makes the group, and handles what others have written before."""
+    with stream() as (name, redis):
+        semel("migrate", "up")
+        out, _ = semel("doctor", "-v")
+        expect_true(f'group "payments" of stream "{name}" does not exist' in out and "yet; run declares it" in out, out)
+        expect("it is not there", {"queue": "orders", "readers": 0, "reason": "it does not exist at the broker"},
+               {key: value for key, value in queues()[0].items() if key != "location"})
+        expect("looking made nothing", 0, redis.ask("EXISTS", name))
+        for _ in range(2):
+            redis.ask("XADD", name, "*", "id", "o-17", "type", "paid", "data", '{"order_id": 17}')
+        run = Run("--log-format", "text")
+        run.says("duplicate")
+        wait_until(lambda: redis.ask("XLEN", name) == 0, lambda: run.text())
+        run.stop()
+        expect("once", '{"order_id": 17}', read("paid.txt"))
+        semel("publish", "orders", '{"order_id": 18}')
+        expect("one waits", 1, queues()[0]["waiting"])
+        expect("no group", "its URL names a stream, and no group that reads it", queues()[1]["reason"])
+        out, err = semel("doctor", "-v")
+        expect_true("queue orders can be reached" in out, out)
+        redis.ask("XTRIM", name, "MAXLEN", "0")
+        out, _ = semel("doctor")
+        expect_true("entries were removed before group payments has read them" in out, out)
+
+
+def a_stream_that_is_missing():
+    with stream(more="") as (name, _):
+        semel("migrate", "up")
+        out, err = semel("doctor", status=1)
+        expect_true(f'group "payments" of stream "{name}" does not exist' in out and "declare=yes" in out, out + err)
+
+
+def a_stream_and_a_store():
+    """Both on one server, each with parameters of its own; each says what is wrong with it."""
+    url = servers()["REDIS_URL"]
+    name = f"beside-{os.getpid()}"
+    with stream(f"{url}?namespace={name}") as (_, redis):
+        try:
+            redis.ask("XGROUP", "CREATE", f"stream-{os.getpid()}", "payments", "0", "MKSTREAM")
+            semel("migrate", "up")
+            semel("publish", "orders", "--copies", "2", '{"order_id": 1}')
+            run = Run("--log-format", "text")
+            run.says("duplicate")
+            run.stop()
+            expect("once", '{"order_id": 1}', read("paid.txt"))
+        finally:
+            for key in redis.ask("KEYS", f"{{{name}}}*"):
+                redis.ask("UNLINK", key)
+    with stream(f"{url}?stream=s&group=g"):
+        out, err = semel("doctor", status=1)
+        expect_true("stream and group are of a queue in Redis" in out + err, out + err)
+    with stream(more="&namespace=shop"):
+        out, err = semel("doctor", status=1)
+        expect_true("namespace and pool are of a store in Redis" in out + err, out + err)
+
+
+CHECKS = [a_ledger, killed, wrong_commands, values_in_keys, for_operators, a_wrong_password, a_stream,
+          a_stream_that_is_missing, a_stream_and_a_store]
 if __name__ == "__main__":
     from program_kit import main
     main(*CHECKS)

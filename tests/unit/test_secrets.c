@@ -32,6 +32,9 @@ static const char *const transport_schemes[] = {
 #ifdef SEMEL_WITH_RABBITMQ
     "amqp", "amqps",
 #endif
+#ifdef SEMEL_WITH_REDIS
+    "redis", "valkey",
+#endif
     NULL};
 
 /* --- opening whatever it is ------------------------------------------------------------------- */
@@ -189,7 +192,11 @@ static void where_no_server_listens_the_password_is_not_shown_either(void **stat
     }
     for (size_t i = 0; transport_schemes[i]; i++) {
         char url[URL_ROOM];
-        make_url(url, transport_schemes[i], "://u:" SECRET "@127.0.0.1:1/?connect_ms=300", NULL);
+        int redis = !strchr("a", *transport_schemes[i]);
+        make_url(url, transport_schemes[i],
+                 redis ? "://u:" SECRET "@127.0.0.1:1/1?connect_ms=300&stream=s"
+                       : "://u:" SECRET "@127.0.0.1:1/?connect_ms=300",
+                 NULL);
         expect(SEMEL_EUNAVAILABLE, open_transport, url);
     }
 }
