@@ -11,6 +11,7 @@
 #include "transport/nats/receiver.h"
 
 #include "base/seam.h"
+#include "base/sigpipe.h"
 #include "base/wait.h"
 #include "transport/nats/envelope.h"
 
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FETCH_MAX = 1000, EXPIRES_LEAST_MS = 20, ANSWER_MS = 1000, GRACE_MS = 1000, PAUSE_MS = 200 };
+enum { FETCH_MAX = 1000, EXPIRES_LEAST_MS = 20, ANSWER_MS = 1000, GRACE_MS = 100, PAUSE_MS = 200 };
 enum { STATUS_HEARTBEAT = 100, STATUS_NO_MESSAGES = 404, STATUS_TIMEOUT = 408 };
 enum { STATUS_CONFLICT = 409, NS_PER_MS = 1000000, REQUEST_ROOM = 96 };
 
@@ -166,11 +167,13 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
     size_t batch = batch_of(self, max);
     int64_t expires_ms = wait_ms > 0 ? expires_of(self, wait_ms) : 0;
     semel_status status = SEMEL_OK;
+    sigpipe_guard guard;
     self->starting = 1;
     self->request++;
     self->wanted = batch;
     self->request_end_ms = wait_clock_ms() + expires_ms + GRACE_MS;
     pthread_mutex_unlock(&link->lock);
+    sigpipe_guard_up(&guard, link->address->tls);
     if (!self->subscription.subscription)
         status = subscribe(self, connection, err);
     if (!status) {
@@ -180,6 +183,7 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
         else
             status = jet_fail(link->address, code, "asking for messages", err);
     }
+    sigpipe_guard_down(&guard);
     pthread_mutex_lock(&link->lock);
     self->starting = 0;
     pthread_cond_broadcast(&link->changed);
