@@ -8,7 +8,7 @@ _Static_assert((int)TRANSPORT_URL_ROOM == (int)SERVER_URL_ROOM, "URLs fit into e
 
 enum { SETTLE_MS = 300, GRAIN_MS = 30000, BODY_MAX = 1000000 };
 
-#define PARAMETERS "declare=yes&retention=limits&msg_id=no&ack_ms=1000000000"
+#define PARAMETERS "declare=yes&msg_id=no&ack_ms=1000000000"
 
 static void make_plain(char url[TRANSPORT_URL_ROOM])
 {
