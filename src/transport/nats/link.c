@@ -6,6 +6,7 @@
 #include "transport/nats/link.h"
 
 #include "base/seam.h"
+#include "base/sigpipe.h"
 #include "base/wait.h"
 
 #include <stdarg.h>
@@ -35,9 +36,12 @@ semel_status jet_link_init(jet_link *link, const jet_address *address, const sem
 static void destroy_connection(jet_link *link)
 {
     natsConnection *connection = link->connection;
+    sigpipe_guard guard;
     link->connection = NULL;
     pthread_mutex_unlock(&link->lock);
+    sigpipe_guard_up(&guard, link->address->tls);
     natsConnection_Close(connection);
+    sigpipe_guard_down(&guard);
     pthread_mutex_lock(&link->lock);
     while (link->callbacks) /* each is short, and certain to come */
         pthread_cond_wait(&link->changed, &link->lock);
@@ -120,8 +124,13 @@ static semel_status set_up(jet_link *link, natsConnection *connection)
 static semel_status connect_now(jet_link *link)
 {
     natsConnection *connection = NULL;
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, link->address->tls);
     semel_status status = jet_connect(&connection, link, &link->trouble);
-    return status ? status : set_up(link, connection);
+    if (!status)
+        status = set_up(link, connection);
+    sigpipe_guard_down(&guard);
+    return status;
 }
 
 static semel_status make_connection(jet_link *link)
@@ -216,13 +225,16 @@ semel_status jet_link_subscribe(jet_link *link, natsConnection *connection, jet_
 void jet_link_unsubscribe(jet_link *link, jet_subscription *one, int drain, int64_t until_ms)
 {
     natsSubscription *subscription = one->subscription;
+    sigpipe_guard guard;
     one->subscription = NULL;
     if (!subscription)
         return;
     pthread_mutex_unlock(&link->lock);
+    sigpipe_guard_up(&guard, link->address->tls);
     /* What fails here fails because the connection is gone, which ends the thread as well. */
     (void)(drain ? natsSubscription_Drain(subscription)
                  : natsSubscription_Unsubscribe(subscription));
+    sigpipe_guard_down(&guard);
     pthread_mutex_lock(&link->lock);
     while (one->running && (!drain || wait_clock_ms() < until_ms))
         jet_link_wait(link, drain ? until_ms : wait_clock_ms() + STEADY_MS);

@@ -1,7 +1,7 @@
 /* The receiver asks the server for as many messages as its caller wants, and for as long as it
- * waits; the server sends them to an inbox as they come, and nats.c's thread makes deliveries of
- * them. One request is under way at a time. It outlives the call that made it if that got some of
- * its messages, so that the rest is there for the next call.
+ * waits, and a little longer; the server sends them to an inbox as they come, and nats.c's thread
+ * makes deliveries of them. One request is under way at a time. It may outlive the call that made
+ * it; what it brings then is there for the next call.
  *
  * A message is the consumer's from the moment the server sends it, and goes to another one when the
  * consumer's ack wait is over. What has waited here for so long is not handed out any more.
@@ -11,6 +11,7 @@
 #include "transport/nats/receiver.h"
 
 #include "base/seam.h"
+#include "base/sigpipe.h"
 #include "base/wait.h"
 #include "transport/nats/envelope.h"
 
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FETCH_MAX = 1000, EXPIRES_LEAST_MS = 20, ANSWER_MS = 1000, GRACE_MS = 1000, PAUSE_MS = 200 };
+enum { FETCH_MAX = 1000, EXPIRES_MORE_MS = 2000, ANSWER_MS = 1000, GRACE_MS = 100, PAUSE_MS = 200 };
 enum { STATUS_HEARTBEAT = 100, STATUS_NO_MESSAGES = 404, STATUS_TIMEOUT = 408 };
 enum { STATUS_CONFLICT = 409, NS_PER_MS = 1000000, REQUEST_ROOM = 96 };
 
@@ -127,10 +128,12 @@ static semel_status subscribe(jet_receiver *self, natsConnection *connection, se
                               err);
 }
 
+/* Longer than the caller waits. A request that ends while a message is given back makes a server of
+ * version 2.9 forget that for the time of the ack wait, and deliver another message twice. */
 static int64_t expires_of(const jet_receiver *self, int64_t wait_ms)
 {
     int64_t most = self->facts->expires_max_ms;
-    wait_ms = wait_ms < EXPIRES_LEAST_MS ? EXPIRES_LEAST_MS : wait_ms;
+    wait_ms += EXPIRES_MORE_MS;
     return most && wait_ms > most ? most : wait_ms;
 }
 
@@ -166,11 +169,13 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
     size_t batch = batch_of(self, max);
     int64_t expires_ms = wait_ms > 0 ? expires_of(self, wait_ms) : 0;
     semel_status status = SEMEL_OK;
+    sigpipe_guard guard;
     self->starting = 1;
     self->request++;
     self->wanted = batch;
     self->request_end_ms = wait_clock_ms() + expires_ms + GRACE_MS;
     pthread_mutex_unlock(&link->lock);
+    sigpipe_guard_up(&guard, link->address->tls);
     if (!self->subscription.subscription)
         status = subscribe(self, connection, err);
     if (!status) {
@@ -180,6 +185,7 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
         else
             status = jet_fail(link->address, code, "asking for messages", err);
     }
+    sigpipe_guard_down(&guard);
     pthread_mutex_lock(&link->lock);
     self->starting = 0;
     pthread_cond_broadcast(&link->changed);

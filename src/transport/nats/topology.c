@@ -5,6 +5,7 @@
  * is there, and looks at it as if it had been there all the time. */
 #include "transport/nats/topology.h"
 
+#include "base/sigpipe.h"
 #include "transport/nats/link.h"
 #include "transport/nats/topology_losses.h"
 
@@ -283,6 +284,8 @@ semel_status jet_topology_depth(uint64_t *ready, const jet_address *address,
 {
     look at;
     jsErrCode number = 0;
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, address->tls);
     semel_status status = begin_look(&at, address, connection, err);
     if (!status) {
         natsStatus code = js_GetConsumerInfo(&at.consumer, at.js, address->stream,
@@ -293,5 +296,6 @@ semel_status jet_topology_depth(uint64_t *ready, const jet_address *address,
             status = fail_by(&at, code, number, "asking for the consumer", err);
     }
     end_look(&at);
+    sigpipe_guard_down(&guard);
     return status;
 }

@@ -1,6 +1,7 @@
 /* See nats_kit.h. A look has a connection of its own, but for those of a nats_client. */
 #include "support/servers/nats/nats_kit.h"
 
+#include "base/sigpipe.h"
 #include "support/servers/server_internal.h"
 
 enum { ASK_MS = 30000, SETTLE_MS = 150, NS_PER_MS = 1000000 };
@@ -50,6 +51,8 @@ static void open_at(nats_client *client, const char *url, const char *ca)
 {
     natsOptions *options = NULL;
     jsOptions js;
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, 1); /* its threads inherit that */
     must(natsOptions_Create(&options), "options");
     must(natsOptions_SetURL(options, url), "url");
     must(natsOptions_SetTimeout(options, ASK_MS), "timeout");
@@ -60,6 +63,7 @@ static void open_at(nats_client *client, const char *url, const char *ca)
     must(jsOptions_Init(&js), "options");
     js.Wait = ASK_MS;
     must(natsConnection_JetStream(&client->js, client->connection, &js), "JetStream");
+    sigpipe_guard_down(&guard);
 }
 
 void nats_client_open(nats_client *client, const server_place *where)
@@ -83,8 +87,11 @@ static void open_by_url(nats_client *client, const char *url)
 
 void nats_client_close(nats_client *client)
 {
+    sigpipe_guard guard;
+    sigpipe_guard_up(&guard, 1);
     jsCtx_Destroy(client->js);
     natsConnection_Destroy(client->connection);
+    sigpipe_guard_down(&guard);
     *client = (nats_client){NULL, NULL};
 }
 

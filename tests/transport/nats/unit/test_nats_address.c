@@ -89,14 +89,15 @@ static void what_makes_no_sense_is_refused(void **state)
                {"nats://host/S?consumer=c&max_deliver=0", "max_deliver"},
                {"nats://host/S?ca=/ca", "natss"},
                {"natss://host/S?certificate=/c", "key"},
-               {"nats://host/S?servers=u:p@b:1", "servers"},
+               {"nats://host/S?servers=u:p%40b:1", "servers"},
                {"nats://u@host/S?credentials=/c", "credentials"},
                {"nats://host/S?queue=q", "queue"}};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         jet_address at;
         FAILS(SEMEL_EINVAL, jet_address_read(&at, bad[i].url, &last_error));
-        SAYS(bad[i].says);
+        if (!strstr(last_error.text, bad[i].says))
+            fail_msg("%s: %s", bad[i].url, last_error.text);
     }
 }
 
