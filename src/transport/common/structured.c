@@ -49,7 +49,7 @@ static semel_message *merge(mem_arena *arena, const semel_message *event,
 semel_message *structured_read(mem_arena *arena, semel_message *message)
 {
     semel_message *event = NULL;
-    if (!is_structured(message->content_type))
+    if (!message->body.data || !is_structured(message->content_type))
         return message;
     semel_status status = semel_message_read_cloudevent(&event, message->body, NULL);
     if (status == SEMEL_ENOMEM)
