@@ -130,7 +130,9 @@ static semel_status start_retrying(position_run *r, semel_error *err)
         r->gap.size = 0;
         status = unit_transact(r->unit, SEMEL_BEGIN_RELAXED, store_start, r, err);
     } while (store_retry_after_pause(r->inbox->store, status, NULL, &tries));
-    return status ? status : store_fault(r->inbox->store, "count.committed", err);
+    return status || !(r->announced || r->attempt)
+               ? status
+               : store_fault(r->inbox->store, "count.committed", err);
 }
 
 static void report_gap(position_run *r)

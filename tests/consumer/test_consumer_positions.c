@@ -337,6 +337,7 @@ static void zombies_never_commit_twice_on(place_kind kind)
         .size = sizeof watched, .observer = note_outcome, .observer_context = h};
     store_place_open(&place, kind);
     fixture_open(&f, &place, &watched);
+    OK(semel_store_migrate(f.store, &last_error));
     h->f = &f;
     h->counts = place.has_sql;
     if (h->counts) {
