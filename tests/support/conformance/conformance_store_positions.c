@@ -506,11 +506,10 @@ static void a_recreated_topic_is_noticed_by_its_age(void **state)
     scripted_handler work = {0};
     make_run(&g, PARTITION, 0, 3);
     for (size_t i = 0; i < 3; i++)
-        g.messages[i].time_ms = wall_of(f);
+        g.messages[i].time_ms = now_of(f);
     RUN_GIVEN("PPP", inbox, &g, &work);
-    pass_ms(f, 3600000);
     RUN_GIVEN("ddd", inbox, &g, &work);
-    g.messages[1].time_ms = wall_of(f) + 3600000;
+    g.messages[1].time_ms = now_of(f) + 3600000; /* more than clocks may differ */
     RUN_FAILS(SEMEL_EREJECTED, "???", inbox, &g, &work);
     assert_non_null(strstr(last_error.text, "recreated"));
     OK(semel_inbox_forget_partition(inbox, PARTITION, &last_error));
