@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_queued.sh PROGRAM: the example of queued statements on every store, with SQL and without. SEMEL_TEST_SERVERS says
-# where the servers are.
+# check_queued.sh PROGRAM: the example of queued statements on every store, with SQL and without. SEMEL_TEST_SERVERS
+# says where the servers are.
 set -eu
 program=$1
 scratch=$(mktemp -d)

@@ -1,5 +1,5 @@
-"""A client in C for publish.py: PROGRAM --client BROKER URL STORE, which client.c describes. It ends when it has lost the
-broker, and another one is started.
+"""A client in C for publish.py: PROGRAM --client BROKER URL STORE, which client.c describes. It ends when it has lost
+the broker, and another one is started.
 """
 import os
 import select

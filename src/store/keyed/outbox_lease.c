@@ -202,8 +202,8 @@ static semel_status find_behind(lease_run *run, size_t *found, semel_error *err)
     return status;
 }
 
-/* A record from before there was such a link is in its place if it is not newer than what the group's
- * record said before the scan. */
+/* A record that was written before there was this link is in its place if it is not newer than what
+ * the group's record said before the scan. */
 static int follows(const keyed_item *item, const keyed_item *before, int64_t last)
 {
     return item->previous ? item->previous == before->number : item->number <= last;

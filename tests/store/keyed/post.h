@@ -1,5 +1,5 @@
-/* The surroundings of a test of the keyed outbox: a database in memory, two processes (stores) on it
- * with a clock that stands still, an outbox "mail", and its messages by what they are called. */
+/* The surroundings of a test of the keyed outbox: a database in memory, two processes (stores) on
+ * it with a clock that stands still, an outbox "mail", and its messages by what they are called. */
 #ifndef SEMEL_TESTS_KEYED_POST_H
 #define SEMEL_TESTS_KEYED_POST_H
 

@@ -1,5 +1,5 @@
-/* The keyed outbox where reading is hard: scans that are no snapshots, and so miss a message that is
- * put while they are under way; and messages that cannot be read at all. */
+/* The keyed outbox where reading is hard: scans that are no snapshots, and so miss a message that
+ * is put while they are under way; and messages that cannot be read at all. */
 #include "post.h"
 
 #include "store/keyed/outbox.h"
