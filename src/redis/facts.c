@@ -64,6 +64,12 @@ static void read_config(redis_facts *out, const redisReply *reply)
         (void)snprintf(out->fsync, sizeof out->fsync, "%s", reply->element[1]->str);
 }
 
+/* While it reads its append-only file the server says that it has none. */
+static int is_loading(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING && info_number(reply->str, "loading", 0) != 0;
+}
+
 semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error *err)
 {
     redis_request r = {.doing = "asking the server about itself"};
@@ -80,6 +86,9 @@ semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error
         return status;
     if (redis_is_error(answer.replies[0], "NOAUTH"))
         status = redis_fail(client, answer.replies[0], r.doing, err);
+    else if (is_loading(answer.replies[0]))
+        status = semel_fail(err, SEMEL_EUNAVAILABLE,
+                            "redis: the server has just been started, and is loading its data");
     read_info(out, answer.replies[0]);
     read_config(out, answer.replies[1]);
     redis_answer_free(&answer);

@@ -6,9 +6,10 @@
  *
  * Publisher and foreign consumer use another client of the broker, and not semel. The publisher
  * sends one message in five twice, and again whatever was not confirmed when the broker died. All
- * the while processes, the broker and the database get SIGKILL, and processes are started again at once (killer.c). In the end, of every
- * message: one row of the first consumers, one row of the second, at least one line of the foreign
- * consumer, always under the same id; and no process ended unless the run killed or stopped it.
+ * the while processes, the broker and the database get SIGKILL, and processes are started again at
+ * once (killer.c). In the end, of every message: one row of the first consumers, one row of the
+ * second, at least one line of the foreign consumer, always under the same id; and no process ended
+ * unless the run killed or stopped it.
  *
  * One message more is poison: the process that handles it dies. In the end it is a dead letter, and
  * the only one, however often its neighbours were killed with it.

@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 static server_own own;
 
 static int start_server(void **state)
 {
     (void)state;
+    setenv("SEMEL_REDIS_CONFIG", "enable-debug-command yes", 1);
     server_own_start(&own, SERVER_REDIS);
+    unsetenv("SEMEL_REDIS_CONFIG");
     return 0;
 }
 
@@ -79,6 +82,45 @@ static void no_append_only_file(void **state)
     is_refused(c, SEMEL_EINVAL, "", "appendonly yes");
     assert_int_equal(grade(c, "&loss=warn"), SEMEL_DURABLE_NOT);
     assert_int_equal(grade(c, "&durable=process"), SEMEL_DURABLE_PROCESS);
+}
+
+static int load_again(void *url)
+{
+    server_run(url, "DEBUG LOADAOF");
+    return PROCESS_OK;
+}
+
+/* Opens the store as long as the server reads its file; how often it was told to come again. */
+static unsigned open_meanwhile(redis_case *c, pid_t loading)
+{
+    unsigned told = 0;
+    while (waitpid(loading, NULL, WNOHANG) == 0) {
+        redis_store *store = NULL;
+        semel_status status = redis_case_connect(&store, c, c->url);
+        if (status)
+            assert_int_equal(status, SEMEL_EUNAVAILABLE);
+        else
+            redis_case_disconnect(store);
+        told += status && strstr(last_error.text, "loading its data");
+    }
+    return told;
+}
+
+/* It is one that has just been started; then its INFO says aof_enabled:0. */
+static void a_server_that_loads_its_data(void **state)
+{
+    enum { RECORDS = 800 }; /* some commands each; the server answers every 1024 commands */
+    redis_case *c = *state;
+    server_run(c->url, "CONFIG SET appendfsync no");
+    for (int i = 0; i < RECORDS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "%d", i);
+        OK(redis_case_write(c->store, key));
+    }
+    server_run(c->url, "CONFIG SET key-load-delay 1000");
+    pid_t loading = process_start(load_again, c->url);
+    assert_true(open_meanwhile(c, loading) > 0);
+    server_run(c->url, "CONFIG SET key-load-delay 0");
 }
 
 static void markers_that_could_be_evicted(void **state)
@@ -251,6 +293,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(how_often_it_is_synced),
                                        TEST(no_append_only_file),
+                                       TEST(a_server_that_loads_its_data),
                                        TEST(markers_that_could_be_evicted),
                                        TEST(waiting_for_the_disk),
                                        TEST(waiting_for_replicas),
