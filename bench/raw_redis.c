@@ -1,6 +1,6 @@
-/* The same work by hand on hiredis, as a careful programmer writes it: XADD in a pipeline, XREADGROUP
- * with a count, XACK and XDEL. A connection that asks one command at a time would wait for the disk
- * each time. What is refused ends the program.
+/* The same work by hand on hiredis, as a careful programmer writes it: XADD in a pipeline,
+ * XREADGROUP with a count, XACK and XDEL. A connection that asks one command at a time would wait
+ * for the disk each time. What is refused ends the program.
  *
  * A place is a stream of its name, with a group of the same name. There is no feeding of one stream
  * by another. */
