@@ -6,10 +6,16 @@
 #ifdef SEMEL_WITH_RABBITMQ
 extern const broker_kind rabbitmq_broker;
 #endif
+#ifdef SEMEL_WITH_REDIS
+extern const broker_kind redis_broker;
+#endif
 
 const broker_kind *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
     &rabbitmq_broker,
+#endif
+#ifdef SEMEL_WITH_REDIS
+    &redis_broker,
 #endif
     NULL};
 

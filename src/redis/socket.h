@@ -17,8 +17,10 @@ typedef struct redis_socket {
 /* What TLS needs, read once. NULL in *out if the URL asks for none. */
 semel_status redis_tls_prepare(SSL_CTX **out, const redis_address *at, semel_error *err);
 
-/* EUNAVAILABLE: worth another attempt. The role's `broken`: the certificate is not to be trusted. */
 typedef struct redis_client redis_client;
+
+/* EUNAVAILABLE: worth another attempt. The role's `broken`: the certificate is not to be
+ * trusted. */
 semel_status redis_socket_open(redis_socket *out, const redis_client *client, const char *host,
                                uint32_t port, int64_t until_ms, semel_error *err);
 void redis_socket_close(redis_socket *s);

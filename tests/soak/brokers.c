@@ -7,10 +7,16 @@
 #ifdef SEMEL_WITH_RABBITMQ
 extern const soak_broker soak_rabbitmq;
 #endif
+#ifdef SEMEL_WITH_REDIS
+extern const soak_broker soak_redis;
+#endif
 
 static const soak_broker *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
     &soak_rabbitmq,
+#endif
+#ifdef SEMEL_WITH_REDIS
+    &soak_redis,
 #endif
     NULL};
 

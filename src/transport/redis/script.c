@@ -111,8 +111,8 @@ static const char look_text[] = "local function map(list)\n"
                                 "end\n"
                                 "return {#groups, g and 1 or 0, lost}\n";
 
-/* KEYS: the stream. ARGV: group, claim_ms. Answer: entries that nobody has read, and those that
- * are to be claimed; -1: no such group. If nothing is left of what was read, all of the stream is new:
+/* KEYS: the stream. ARGV: group, claim_ms. Answer: entries that nobody has read, and those that are
+ * to be claimed; -1: no such group. If nothing is left of what was read, all of the stream is new:
  * the lag would count entries that were trimmed, too. Without a lag (before Redis 7.0, or after a
  * removal in the middle) entries are counted. */
 static const char depth_text[] =
