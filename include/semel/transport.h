@@ -11,6 +11,12 @@
  * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs
  * and promises.
  *
+ *     nats://user:password@host:4222/ORDERS?subject=orders     NATS JetStream: to publish
+ *     natss://user:password@host/ORDERS?subject=orders&consumer=stock&declare=yes
+ *                                                              ... and to receive, by TLS
+ *
+ * NATS.md is about these.
+ *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *

@@ -32,6 +32,9 @@ static const char *const transport_schemes[] = {
 #ifdef SEMEL_WITH_RABBITMQ
     "amqp", "amqps",
 #endif
+#ifdef SEMEL_WITH_NATS
+    "nats", "natss",
+#endif
     NULL};
 
 /* --- opening whatever it is ------------------------------------------------------------------- */

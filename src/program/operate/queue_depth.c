@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-enum { NOT_FOUND = 404 }; /* AMQP's reply code */
+/* AMQP's reply code, and JetStream's for a stream and for a consumer. */
+enum { NOT_FOUND = 404, NO_STREAM = 10059, NO_CONSUMER = 10014 };
 
 /* A broker that could not be reached: it is not tried again for its next queue. */
 struct queue_outage {
@@ -19,9 +20,17 @@ struct queue_outage {
     const char *why;
 };
 
-static int is_amqp(const char *url)
+/* The brokers that can be asked, and the parameter of their URLs that names what is received. */
+static const char *receiving_parameter(const char *url)
 {
-    return strncmp(url, "amqp://", 7) == 0 || strncmp(url, "amqps://", 8) == 0;
+    if (strncmp(url, "amqp://", 7) == 0 || strncmp(url, "amqps://", 8) == 0)
+        return "queue";
+    return strncmp(url, "nats://", 7) == 0 || strncmp(url, "natss://", 8) == 0 ? "consumer" : NULL;
+}
+
+static int is_not_found(int32_t native)
+{
+    return native == NOT_FOUND || native == NO_STREAM || native == NO_CONSUMER;
 }
 
 static int is_named(const char *parameter, size_t len, const char *name)
@@ -90,7 +99,7 @@ static queue_depth failed(queue_depths *all, const queue_config *queue, const ch
     const char *why = region_copy(memory, err->text, strlen(err->text));
     if (err->status == SEMEL_EUNAVAILABLE)
         note_outage(all, broker, why);
-    else if (err->native == NOT_FOUND)
+    else if (is_not_found(err->native))
         return unknown(all, queue, CLI_OK, "it does not exist at the broker");
     return unknown(all, queue,
                    err->status == SEMEL_EUNAVAILABLE || err->retryable ? CLI_TEMPORARY : CLI_FAILED,
@@ -102,10 +111,13 @@ queue_depth queue_depth_of(queue_depths *all, const queue_config *queue)
     region *memory = &all->tool->memory;
     semel_error err = {0};
     uint64_t ready = 0;
-    if (!is_amqp(queue->url))
+    const char *parameter = receiving_parameter(queue->url);
+    if (!parameter)
         return unknown(all, queue, CLI_OK, "a queue of this kind cannot be asked from here");
-    if (!doctor_url_parameter(memory, queue->url, "queue"))
-        return unknown(all, queue, CLI_OK, "its URL names an exchange, and no queue");
+    if (!doctor_url_parameter(memory, queue->url, parameter))
+        return unknown(all, queue, CLI_OK,
+                       *parameter == 'q' ? "its URL names an exchange, and no queue"
+                                         : "its URL names no consumer");
     const char *broker = broker_of(memory, queue->url);
     const char *outage = known_outage(all, broker);
     if (outage)

@@ -90,7 +90,9 @@ void tracer_on_start(void *context, const semel_start *start,
 /* Of a queue: what the registry of OpenTelemetry calls its broker. */
 static const char *system_of(const char *scheme)
 {
-    return strncmp(scheme, "amqp", 4) == 0 ? "rabbitmq" : "semel";
+    return strncmp(scheme, "amqp", 4) == 0   ? "rabbitmq"
+           : strncmp(scheme, "nats", 4) == 0 ? "nats"
+                                             : "semel";
 }
 
 static const char *system_of_queue(const config *all, const char *queue)
