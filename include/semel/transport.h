@@ -16,6 +16,12 @@
  *
  * The same for REDIS_STREAMS.md.
  *
+ *     nats://user:password@host:4222/ORDERS?subject=orders     NATS JetStream: to publish
+ *     natss://user:password@host/ORDERS?subject=orders&consumer=stock&declare=yes
+ *                                                              ... and to receive, by TLS
+ *
+ * NATS.md is about these.
+ *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *

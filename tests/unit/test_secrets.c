@@ -35,6 +35,9 @@ static const char *const transport_schemes[] = {
 #ifdef SEMEL_WITH_REDIS
     "redis", "valkey",
 #endif
+#ifdef SEMEL_WITH_NATS
+    "nats", "natss",
+#endif
     NULL};
 
 /* --- opening whatever it is ------------------------------------------------------------------- */

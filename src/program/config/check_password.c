@@ -12,6 +12,8 @@ static const char *file_name_for(const char *url)
         return "pg.password";
     if (strncmp(url, "redis", 5) == 0 || strncmp(url, "valkey", 6) == 0)
         return "redis.password";
+    if (strncmp(url, "nats", 4) == 0)
+        return "nats.password";
     return strncmp(url, "amqp", 4) == 0 ? "mq.password" : "db.password";
 }
 

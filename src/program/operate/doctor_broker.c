@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-/* AMQP's reply codes; other transports say the same. */
-enum { NOT_FOUND = 404, PRECONDITION_FAILED = 406 };
+/* AMQP's reply codes, which the transport redis uses, too; and JetStream's for a stream and for a
+ * consumer. */
+enum { NOT_FOUND = 404, PRECONDITION_FAILED = 406, NO_STREAM = 10059, NO_CONSUMER = 10014 };
 
 static const char declares[] = "declare=yes";
 
@@ -65,10 +66,26 @@ static void find_missing(doctor *d, const queue_config *queue)
                     "%s does not exist on %s", what, host);
 }
 
+/* The error of a NATS transport names what is missing. */
+static void find_missing_stream(doctor *d, const queue_config *queue, const semel_error *why)
+{
+    if (strstr(queue->url, declares))
+        doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_OK, NULL,
+                    "the stream or consumer of queue %s does not exist yet; run declares it",
+                    queue->name);
+    else
+        doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_ERROR,
+                    region_printf(&d->memory, "add declare=yes to queues.%s.url, or make them",
+                                  queue->name),
+                    "queue %s: %s", queue->name, why->text);
+}
+
 static void find_failure(doctor *d, const queue_config *queue, const semel_error *why)
 {
     if (why->status == SEMEL_ETRANSPORT && why->native == NOT_FOUND)
         find_missing(d, queue);
+    else if (why->native == NO_STREAM || why->native == NO_CONSUMER)
+        find_missing_stream(d, queue, why);
     else if (why->status == SEMEL_ETRANSPORT && why->native == PRECONDITION_FAILED)
         doctor_find(
             d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_ERROR,

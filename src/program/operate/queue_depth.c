@@ -10,7 +10,9 @@
 
 #include <string.h>
 
-enum { NOT_FOUND = 404 }; /* AMQP's reply code; other transports say the same */
+/* AMQP's reply code, which the transport redis uses, too; and JetStream's for a stream and for a
+ * consumer. */
+enum { NOT_FOUND = 404, NO_STREAM = 10059, NO_CONSUMER = 10014 };
 
 /* A broker that could not be reached: it is not tried again for its next queue. */
 struct queue_outage {
@@ -31,11 +33,18 @@ static const queue_kind *kind_of(const char *url)
     static const queue_kind kinds[] = {
         {"amqp", "queue", "its URL names an exchange, and no queue"},
         {"redis", "group", "its URL names a stream, and no group that reads it"},
-        {"valkey", "group", "its URL names a stream, and no group that reads it"}};
+        {"valkey", "group", "its URL names a stream, and no group that reads it"},
+        {"nats", "consumer", "its URL names no consumer"},
+        {"kafka", "group", "its URL names a topic, and no group that reads it"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strncmp(url, kinds[i].scheme, strlen(kinds[i].scheme)) == 0 && strstr(url, "://"))
             return &kinds[i];
     return NULL;
+}
+
+static int is_not_found(int32_t native)
+{
+    return native == NOT_FOUND || native == NO_STREAM || native == NO_CONSUMER;
 }
 
 static int is_named(const char *parameter, size_t len, const char *name)
@@ -104,7 +113,7 @@ static queue_depth failed(queue_depths *all, const queue_config *queue, const ch
     const char *why = region_copy(memory, err->text, strlen(err->text));
     if (err->status == SEMEL_EUNAVAILABLE)
         note_outage(all, broker, why);
-    else if (err->native == NOT_FOUND)
+    else if (is_not_found(err->native))
         return unknown(all, queue, CLI_OK, "it does not exist at the broker");
     return unknown(all, queue,
                    err->status == SEMEL_EUNAVAILABLE || err->retryable ? CLI_TEMPORARY : CLI_FAILED,

@@ -90,10 +90,15 @@ void tracer_on_start(void *context, const semel_start *start,
 /* Of a queue: what the registry of OpenTelemetry calls its broker. */
 static const char *system_of(const char *scheme)
 {
-    if (strncmp(scheme, "amqp", 4) == 0)
-        return "rabbitmq";
-    return strncmp(scheme, "redis", 5) == 0 || strncmp(scheme, "valkey", 6) == 0 ? "redis"
-                                                                                 : "semel";
+    static const char *const systems[][2] = {{"amqp", "rabbitmq"},
+                                             {"kafka", "kafka"},
+                                             {"nats", "nats"},
+                                             {"redis", "redis"},
+                                             {"valkey", "redis"}};
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
+        if (strncmp(scheme, systems[i][0], strlen(systems[i][0])) == 0)
+            return systems[i][1];
+    return "semel";
 }
 
 static const char *system_of_queue(const config *all, const char *queue)

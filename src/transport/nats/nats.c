@@ -55,6 +55,7 @@ static semel_status set_up(void *owner, natsConnection *connection, semel_error 
         return status;
     pthread_mutex_lock(&self->link.lock);
     keep_facts(self, &now);
+    self->receiver.wanted = 0; /* the request went with its connection */
     pthread_mutex_unlock(&self->link.lock);
     return SEMEL_OK;
 }

@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FETCH_MAX = 1000, EXPIRES_MORE_MS = 2000, ANSWER_MS = 1000, GRACE_MS = 100, PAUSE_MS = 200 };
+enum { FETCH_MAX = 1000, EXPIRES_MORE_MS = 2000, ANSWER_MS = 1000, GRACE_MS = 5000 };
 enum { STATUS_HEARTBEAT = 100, STATUS_NO_MESSAGES = 404, STATUS_TIMEOUT = 408 };
-enum { STATUS_CONFLICT = 409, NS_PER_MS = 1000000, REQUEST_ROOM = 96 };
+enum { NS_PER_MS = 1000000, REQUEST_ROOM = 96 };
 
 /* --- deliveries ------------------------------------------------------------------------------- */
 
@@ -62,10 +62,9 @@ static void accept_status(jet_receiver *self, uint64_t request, long status)
     if (status == STATUS_HEARTBEAT || request != self->request)
         return;
     self->wanted = 0;
-    if (status == STATUS_CONFLICT) /* too many requests, or another leader */
-        self->pause_until_ms = wait_clock_ms() + PAUSE_MS;
-    else if (status != STATUS_NO_MESSAGES && status != STATUS_TIMEOUT)
-        jet_link_lose(self->link, "the consumer %s of the stream %s is not there (status %ld)",
+    if (status != STATUS_NO_MESSAGES && status != STATUS_TIMEOUT)
+        jet_link_lose(self->link, "the consumer %s of the stream %s was deleted, or is not "
+                                  "available (status %ld)",
                       self->link->address->consumer, self->link->address->stream, status);
     pthread_cond_broadcast(&self->link->changed);
 }
@@ -192,9 +191,16 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
     return status;
 }
 
-static int is_request_over(const jet_receiver *self)
+/* The server says when a request ends. If it does not, there is no such consumer: the next
+ * connection looks for it, or makes it. */
+static int is_request_over(jet_receiver *self)
 {
-    return !self->wanted || wait_clock_ms() >= self->request_end_ms;
+    if (self->wanted && wait_clock_ms() >= self->request_end_ms) {
+        self->wanted = 0;
+        jet_link_lose(self->link, "the consumer %s of the stream %s does not answer",
+                      self->link->address->consumer, self->link->address->stream);
+    }
+    return !self->wanted;
 }
 
 /* --- handing out ------------------------------------------------------------------------------ */
@@ -245,11 +251,8 @@ static semel_status wait_for_messages(jet_receiver *self, wait_for *w, semel_err
                                       : self->request_end_ms);
         return SEMEL_OK;
     }
-    if (now_ms < self->pause_until_ms) {
-        jet_link_wait(self->link, self->pause_until_ms < w->until_ms ? self->pause_until_ms
-                                                                    : w->until_ms);
-        return SEMEL_OK;
-    }
+    if (self->link->epoch != w->epoch)
+        return SEMEL_OK; /* the request has ended in that way */
     w->has_asked = 1;
     return ask(self, w->max, w->is_waiting ? w->until_ms - now_ms : 0, err);
 }

@@ -46,10 +46,13 @@ static semel_status fail_by(const look *at, natsStatus code, jsErrCode number, c
 }
 
 static semel_status fail_missing(const jet_address *a, const char *what, const char *name,
-                                 semel_error *err)
+                                 jsErrCode number, semel_error *err)
 {
-    return semel_fail(err, SEMEL_ETRANSPORT, "%s:%u: there is no %s %s; declare=yes makes it",
-                      a->host, (unsigned)a->port, what, name);
+    semel_fail(err, SEMEL_ETRANSPORT, "%s:%u: there is no %s %s; declare=yes makes it", a->host,
+               (unsigned)a->port, what, name);
+    if (err)
+        err->native = (int32_t)number;
+    return SEMEL_ETRANSPORT;
 }
 
 static semel_status fail_other(const char *what, const char *name, const char *parameter,
@@ -135,7 +138,7 @@ static semel_status ensure_stream(look *at, semel_error *err)
     natsStatus code = js_GetStreamInfo(&at->stream, at->js, a->stream, NULL, &number);
     if (code != NATS_OK && number == JSStreamNotFoundErr) {
         if (a->declare != JET_DECLARE)
-            return fail_missing(a, "stream", a->stream, err);
+            return fail_missing(a, "stream", a->stream, number, err);
         code = make_stream(at, &number);
         if (code != NATS_OK && number == JSStreamNameExistErr)
             code = js_GetStreamInfo(&at->stream, at->js, a->stream, NULL, &number);
@@ -203,7 +206,7 @@ static semel_status ensure_consumer(look *at, semel_error *err)
         js_GetConsumerInfo(&at->consumer, at->js, a->stream, a->consumer, NULL, &number);
     if (code != NATS_OK && number == JSConsumerNotFoundErr) {
         if (a->declare != JET_DECLARE)
-            return fail_missing(a, "consumer", a->consumer, err);
+            return fail_missing(a, "consumer", a->consumer, number, err);
         code = make_consumer(at, &number);
         if (code != NATS_OK && number == JSConsumerNameExistErr)
             code = js_GetConsumerInfo(&at->consumer, at->js, a->stream, a->consumer, NULL, &number);
