@@ -11,6 +11,8 @@
  * RABBITMQ.md in semel's documentation describes all parameters of the latter, and what each costs
  * and promises.
  *
+ *     kafka://host:9092,host2:9092/orders?group=stock          Kafka: KAFKA.md
+ *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *
