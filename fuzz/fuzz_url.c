@@ -10,7 +10,7 @@
  *    named password. Since errors may show other parts, and words of their own, what is looked for
  *    is the word s3cret, where it is in a password and nowhere else.
  *  - Each reader has properties of its own: url_postgres.c, url_mariadb.c, url_redis.c,
- *    url_dynamodb.c, url_rabbitmq.c, url_nats.c. */
+ *    url_dynamodb.c, url_rabbitmq.c, url_kafka.c, url_nats.c. */
 #include "base/authority.h"
 #include "base/text.h"
 #include "base/url.h"

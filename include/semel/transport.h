@@ -22,6 +22,8 @@
  *
  * NATS.md is about these.
  *
+ *     kafka://host:9092,host2:9092/orders?group=stock          Kafka: KAFKA.md
+ *
  *     store:sqlite:shop.db#orders                   a queue in a store, by name: <semel/queue.h>
  *     store:postgres://user@host/db#orders
  *

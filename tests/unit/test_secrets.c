@@ -30,7 +30,10 @@ static const char *const store_schemes[] = {
     NULL};
 static const char *const transport_schemes[] = {
 #ifdef SEMEL_WITH_RABBITMQ
-    "amqp", "amqps",
+    "amqp",  "amqps",
+#endif
+#ifdef SEMEL_WITH_KAFKA
+    "kafka",
 #endif
 #ifdef SEMEL_WITH_REDIS
     "redis", "valkey",

@@ -241,7 +241,9 @@ static semel_status report_trouble(kafka_receiver *self, semel_error *err)
 static semel_status receive_ready(kafka_receiver *self, semel_delivery deliveries[], size_t max,
                                   size_t *count, int64_t until_ms, semel_error *err)
 {
-    semel_status status = need_thread(self, err);
+    semel_status status = self->has_failed ? report_trouble(self, err) : SEMEL_OK;
+    if (!status)
+        status = need_thread(self, err);
     while (!status && (*count = take_ready(self, deliveries, max)) == 0) {
         struct timespec until = wait_until(until_ms);
         status = report_trouble(self, err);
