@@ -75,6 +75,7 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
+message.max.bytes=20000000
 log.cleaner.dedupe.buffer.size=4194304
 ${SEMEL_KAFKA_CONFIG:-}
 END

@@ -1,11 +1,12 @@
-/* Real servers for tests: PostgreSQL, MariaDB, Redis and RabbitMQ, and DynamoDB's emulator, as
- * dev/servers starts them.
+/* Real servers for tests: PostgreSQL, MariaDB, Redis, RabbitMQ and Kafka, and DynamoDB's emulator,
+ * as dev/servers starts them.
  *
  * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they
  * are. There every test has stores of its own, fresh and empty. A test that kills its server starts
  * one for itself.
  *
- * What is said of stores here is not for RabbitMQ: broker.h has the same for queues.
+ * What is said of stores here is not for RabbitMQ and Kafka: broker.h has the same for queues, and
+ * kafka_cluster.h for topics.
  *
  * All of it aborts with a message when it cannot: no test can go on without a server, and none is
  * skipped. */
@@ -22,6 +23,7 @@ typedef enum server_kind {
     SERVER_REDIS,
     SERVER_DYNAMODB,
     SERVER_RABBITMQ,
+    SERVER_KAFKA,
     SERVER_KINDS
 } server_kind;
 
