@@ -18,6 +18,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "transport/common/event.h"
 #include "transport/rabbitmq/envelope_fields.h"
 
 #define MEMBER(member)     #member, offsetof(semel_message, member)
@@ -222,35 +223,11 @@ static semel_status write_event_time(writing *w, semel_error *err)
     return add_attribute(w, "time", (semel_bytes){when, RFC3339_TEXT}, err);
 }
 
-static int is_attribute(const char *name)
-{
-    static const char *const others[] = {"specversion", "time", "data", "data_base64"};
-    for (size_t i = 0; i < RABBIT_FIELDS; i++)
-        if (text_same(name, rabbit_fields[i].event))
-            return 1;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (text_same(name, others[i]))
-            return 1;
-    return 0;
-}
-
-/* Letters and digits, no attribute of the table, and not too long behind its prefix; of two headers
- * with one name it is the first. */
+/* Its name must not be too long behind the prefix. */
 static int is_extension(const semel_message *message, size_t index)
 {
-    const char *name = message->headers[index].name;
-    size_t len = 0;
-    for (; name[len]; len++) {
-        char c = text_lower(name[len]);
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
-            return 0;
-    }
-    if (is_attribute(name) || len > RABBIT_SHORT_MAX - (sizeof EVENT_PREFIX - 1))
-        return 0;
-    for (size_t i = 0; i < index; i++)
-        if (text_same(message->headers[i].name, name))
-            return 0;
-    return 1;
+    return event_header_is_extension(message, index) &&
+           strlen(message->headers[index].name) <= RABBIT_SHORT_MAX - (sizeof EVENT_PREFIX - 1);
 }
 
 static semel_status write_extensions(writing *w, semel_error *err)
@@ -258,7 +235,7 @@ static semel_status write_extensions(writing *w, semel_error *err)
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < w->message->header_count; i++) {
         const semel_header *header = &w->message->headers[i];
-        if (is_extension(w->message, i) && utf8_plain(header->value.data, header->value.len))
+        if (is_extension(w->message, i))
             status = add_attribute(w, header->name, header->value, err);
     }
     return status;

@@ -20,6 +20,7 @@
 #include "base/message.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
+#include "transport/common/event.h"
 #include "transport/rabbitmq/envelope_fields.h"
 #include "transport/rabbitmq/envelope_value.h"
 
@@ -341,56 +342,7 @@ static void read_table(reading *r)
         r->message->headers = NULL;
 }
 
-/* --- CloudEvents in structured mode ----------------------------------------------------------- */
-
-static int is_structured(const char *content_type)
-{
-    static const char wanted[] = "application/cloudevents+json";
-    return content_type && names_same(content_type, strcspn(content_type, "; \t"), wanted);
-}
-
-/* The event's headers, and those of the message that it does not have. */
-static const semel_header *join_headers(size_t *count, mem_arena *arena, const semel_message *event,
-                                        const semel_message *message)
-{
-    size_t most = event->header_count + message->header_count, at = event->header_count;
-    semel_header *all = arena_alloc(arena, (most + 1) * sizeof *all);
-    for (size_t i = 0; all && i < event->header_count; i++)
-        all[i] = event->headers[i];
-    for (size_t i = 0; all && i < message->header_count; i++)
-        if (at < SEMEL_HEADERS_MAX && !semel_message_header(event, message->headers[i].name).data)
-            all[at++] = message->headers[i];
-    *count = at;
-    return all;
-}
-
-/* What the event says, and what it does not say from the message. */
-static semel_message *merge(mem_arena *arena, const semel_message *event,
-                            const semel_message *message)
-{
-    semel_message both = *event;
-    both.topic = event->topic ? event->topic : message->topic;
-    both.group = event->group ? event->group : message->group;
-    both.correlation_id =
-        event->correlation_id.len ? event->correlation_id : message->correlation_id;
-    both.time_ms = event->time_ms ? event->time_ms : message->time_ms;
-    both.delivery = message->delivery;
-    both.headers = join_headers(&both.header_count, arena, event, message);
-    return both.headers ? message_copy_into(arena, &both) : NULL;
-}
-
-static semel_message *read_structured(reading *r)
-{
-    semel_message *event = NULL;
-    semel_status status = semel_message_read_cloudevent(&event, r->incoming->body, NULL);
-    if (status == SEMEL_ENOMEM)
-        return NULL;
-    if (status)
-        return r->message;
-    semel_message *merged = merge(r->arena, event, r->message);
-    semel_message_free(event);
-    return merged;
-}
+/* --- all of it -------------------------------------------------------------------------------- */
 
 semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *incoming)
 {
@@ -408,5 +360,5 @@ semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *inc
     r.message->delivery = count_deliveries(&r);
     if (r.failed)
         return NULL;
-    return is_structured(r.message->content_type) ? read_structured(&r) : r.message;
+    return event_is_structured(r.message) ? event_read_structured(arena, r.message) : r.message;
 }
